@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -17,28 +16,13 @@ from secl.model import ModelAnswer
 from secl.question import Question
 from secl.server.explain import explain
 from secl.server.history import bursts, history, version_now, versions
-from secl.server.online.service import Service
 from secl.server.recompute import Verification, rederive, verify
 from secl.server.settings import Limits
 from secl.server.store import ServerStore
 from secl.testing import ScriptedModel, toy_stream
 from tests.server.conftest import MakeService
 from tests.server.folders import spoiled
-from tests.server.waiting import close, examined
-
-
-def ask_all(service: Service, questions: Sequence[Question]) -> None:
-    """Ask one question after the other, each with its lesson held before the next."""
-    for question in questions:
-        service.ask(question, 10)
-        settle(service)
-
-
-def settle(service: Service) -> None:
-    until = time.monotonic() + 10
-    while service.learner.waiting or service.state.waiting():
-        assert time.monotonic() < until
-        time.sleep(0.001)
+from tests.server.waiting import ask_all, close, examined, settled
 
 
 @pytest.fixture(scope="module")
@@ -193,7 +177,7 @@ def batched(make_service: MakeService, model: ScriptedModel) -> ServerStore:
     service.start()
     for future in futures:
         future.result(10)
-    settle(service)
+    settled(service)
     return service.state
 
 

@@ -18,7 +18,7 @@ from secl.server.store import ServerStore
 from secl.testing import toy_stream
 from tests.server.conftest import MakeService
 from tests.server.test_posterior import Mixed, mixed_stream
-from tests.server.waiting import close, examined
+from tests.server.waiting import ask_all, close, examined
 
 
 @pytest.fixture(autouse=True)
@@ -37,8 +37,7 @@ def test_a_start_from_a_checkpoint_is_one_from_a_whole_replay_to_the_last_digit(
     make_service: MakeService, keep: Keep, asked: int
 ) -> None:
     first = make_service(keep_text=keep, model=Mixed(), method="posterior")
-    for question in mixed_stream(asked):
-        first.ask(question, 20)
+    ask_all(first, mixed_stream(asked))
     live = first.calibrator.state
     close(first)
     second = make_service(keep_text=keep, model=Mixed(), method="posterior")
@@ -63,8 +62,7 @@ def test_every_gate_comes_back_from_a_checkpoint(gate: Gate) -> None:
 @pytest.mark.parametrize("state", [b"", b"no checkpoint"])
 def test_a_damaged_checkpoint_is_found_and_refused(make_service: MakeService, state: bytes) -> None:
     service = make_service(gate="never")
-    for question in toy_stream(7):
-        service.ask(question, 20)
+    ask_all(service, toy_stream(7))
     folder = close(service)
     db = sqlite3.connect(folder / FILE)
     with db:
@@ -80,8 +78,7 @@ def test_a_damaged_checkpoint_is_found_and_refused(make_service: MakeService, st
 
 def test_a_checkpoint_that_was_changed_is_found(make_service: MakeService) -> None:
     service = make_service(gate="never")
-    for question in toy_stream(7):
-        service.ask(question, 20)
+    ask_all(service, toy_stream(7))
     stream = checkpoint.latest(service.state, 7, service.calibrator.gate)
     assert stream is not None
     with service.state.db:

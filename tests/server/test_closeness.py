@@ -22,7 +22,7 @@ from secl.writing import Writing
 from tests.server.conftest import MakeService
 from tests.server.folders import spoiled
 from tests.server.test_posterior import Mixed, mixed_stream
-from tests.server.waiting import close, settled
+from tests.server.waiting import ask_all, close
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,7 @@ def test_values_of_one_shape_are_as_far_apart_as_their_farthest_numbers() -> Non
 def learned(share_service: MakeService) -> Path:
     """The folder of a server that has learned, and heard of an answer."""
     service = share_service()
-    for question in toy_stream(21):
-        service.ask(question, 20)
-        settled(service)
+    ask_all(service, toy_stream(21))
     service.state.add_feedback(3, False, 1.0)
     service.ask(toy_stream(22)[21], 20)
     return close(service)
@@ -56,8 +54,7 @@ def learned(share_service: MakeService) -> Path:
 def weighed(share_service: MakeService) -> Path:
     """The folder of a server that reports posteriors."""
     service = share_service("weighed", model=Mixed(), method="posterior")
-    for question in mixed_stream(15):
-        service.ask(question, 20)
+    ask_all(service, mixed_stream(15))
     return close(service)
 
 

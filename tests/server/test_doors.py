@@ -188,7 +188,6 @@ def test_nothing_that_was_asked_and_no_key_is_logged(
     assert token not in written
 
 
-ROOT = Path(__file__).parent.parent.parent
 INJECTED = "x\r\nSet-Cookie: stolen=1\r\n\r\n<html>"
 
 

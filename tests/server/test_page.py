@@ -1,10 +1,9 @@
-"""The pages: whole without a script, safe whatever they show, and driven in a real browser."""
+"""The pages: whole without a script, and safe whatever they show."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,14 +17,12 @@ from secl.server.explain import explain
 from secl.server.http.api_keys import Keys
 from secl.server.http.pages.rendering import ASSETS, overview
 from secl.server.http.pages.view import feedback, view
-from secl.server.online.service import Service
-from secl.server.records import review_queue
 from secl.server.store import ServerStore
 from secl.testing import ScriptedModel, toy_stream
 from tests.server.conftest import MakeService
 from tests.server.doors import client_of
-from tests.server.pages import HOSTILE, Page, served, shown
-from tests.server.waiting import settled, until
+from tests.server.pages import HOSTILE, Page, served
+from tests.server.waiting import ask_all, settled
 
 
 def test_the_page_is_whole_without_a_script(make_service: MakeService) -> None:
@@ -95,77 +92,6 @@ def test_an_empty_server_has_a_page_that_says_so(make_service: MakeService) -> N
     assert "Nobody has said yet whether an answer was right." in words
     assert "nan" not in words
     assert "None" not in words
-
-
-# From here on with a browser.
-
-
-@pytest.mark.slow
-def test_in_a_browser_one_asks_sees_why_says_right_and_the_rating_counts(
-    make_service: MakeService, host: Callable[[Service], str], tab: Any
-) -> None:
-    service = served(make_service())
-    address = host(service)
-    tab.goto(address)
-    before = view(service)["feedback"]["n"]
-    shown(tab, "#labelled", str(before))
-    tab.fill("#question", "What is <b>3</b> plus 4?")
-    tab.fill("#options", "seven\n\n <i>eight</i> \n")
-    tab.keyboard.press("Control+Enter")
-    shown(tab, "h1", "rec_00000040")
-    record = service.state.served(40).record
-    assert record.question.options == ("seven", "<i>eight</i>")
-    answer = str(record.reply.answer)
-    assert f"{answer}. {record.question.option(answer)}" in tab.inner_text(".conversation .short")
-    assert tab.inner_text(".figure") == f"{record.confidence:.2f}"
-    heights = tab.locator(".bins .bar").evaluate_all("all => all.map(bar => Number(bar.getAttribute('height')))")
-    assert heights == pytest.approx([100 * p for p in record.reply.bins])
-    tab.click("button:has-text('Right')")
-    shown(tab, ".why", "People say: right.")
-    assert service.state.served(40).correct is True
-    tab.click("nav a:text-is('Overview')")
-    shown(tab, "#labelled", str(before + 1))
-
-
-@pytest.mark.slow
-def test_in_a_browser_a_key_opens_the_page_and_its_role_decides_what_may_be_done(
-    make_service: MakeService, host: Callable[[Service], str], tab: Any
-) -> None:
-    service = served(make_service())
-    keys = Keys(service.state.folder)
-    reader, admin = keys.add("reader", "read"), keys.add("admin", "admin")
-    address = host(service)
-    tab.goto(address)
-    tab.fill("#key", "wrong")
-    tab.click("#key-form button[type=submit]")
-    shown(tab, "#trouble", "That key opens nothing here.")
-    tab.fill("#key", reader)
-    tab.keyboard.press("Enter")
-    shown(tab, "h1", "scripted")
-    tab.fill("#question", "Capital of France?")
-    tab.click("#ask button")
-    shown(tab, "h1", "rec_")
-    tab.go_back()
-    tab.once("dialog", lambda dialog: dialog.accept())
-    tab.click("#rollback-0")
-    shown(tab, "#done", "this needs a key with the role admin.")
-    assert service.learner.model.version != 0
-    tab.fill("#key", admin)  # its box has opened by itself
-    tab.click("#key-form button[type=submit]")
-    shown(tab, "#done", "The key is in use.")
-    tab.once("dialog", lambda dialog: dialog.accept())
-    tab.click("#rollback-0")
-    shown(tab, "#done", "Answers come from version 0 now.")
-    tab.reload()
-    shown(tab, "h1", "scripted")  # the tab still has the key
-    assert tab.evaluate("localStorage.length") == 0
-    assert tab.evaluate("document.cookie") == ""
-    tab.click("#key-box summary")
-    tab.click("#key-forget")
-    shown(tab, ".headline", "to those who have a key")
-
-
-Host = Callable[[Service], str]
 
 
 def words(text: str) -> str:
@@ -257,89 +183,6 @@ def test_pages_of_records_say_nothing_to_those_without_a_key(make_service: MakeS
     assert client.get("/v1/records").status_code == client.get("/v1/review").status_code == 401
 
 
-# From here on with a browser.
-
-
-@pytest.mark.slow
-def test_in_a_browser_a_search_by_keys_finds_and_opens_and_goes_back(
-    make_service: MakeService,
-    host: Host,
-    tab: Any,
-) -> None:
-    service = served(make_service(gate="never"), 40)
-    tab.goto(host(service))
-    tab.keyboard.press("/")
-    shown(tab, "h1", "Records")
-    tab.keyboard.press("/")
-    tab.keyboard.type("what 17")
-    tab.keyboard.press("Enter")
-    shown(tab, "#found", "records fit.")
-    hrefs = tab.locator("#rows a").evaluate_all("all => all.map(a => a.getAttribute('href').slice(8))")
-    assert hrefs
-    assert "query=what+17" in tab.url
-    tab.click("#rows a")
-    shown(tab, "h1", hrefs[0])
-    assert tab.url.endswith(f"/records/{hrefs[0]}")
-    tab.go_back()
-    shown(tab, "#found", "records fit.")
-    assert tab.input_value("#query") == "what 17"
-    tab.goto(f"{tab.url.split('/records')[0]}/records/5")
-    tab.click("a[rel=next]")
-    shown(tab, "h1", "rec_00000004")
-    tab.click("a[rel=prev]")
-    shown(tab, "h1", "rec_00000005")
-    tab.keyboard.press("w")
-    shown(tab, ".why", "People say: wrong.")
-    assert service.state.store.labels()[-1].chance is None
-    tab.keyboard.press("u")
-    shown(tab, ".why", "Nobody has said whether it is right.")
-
-
-@pytest.mark.slow
-def test_in_a_browser_a_review_goes_through_the_queue_by_keys_and_by_mouse(
-    make_service: MakeService,
-    host: Host,
-    tab: Any,
-) -> None:
-    service = make_service(gate="never")
-    for question in toy_stream(8):
-        service.ask(question, 20)
-    queue = review_queue(service.state).positions
-    tab.goto(f"{host(service)}/review")
-
-    def current() -> int:
-        return int(tab.locator(".rating").get_attribute("data-record").removeprefix("rec_"))
-
-    def at(position: int) -> None:
-        tab.locator(f'.rating[data-record="rec_{position:08d}"]').wait_for()
-
-    def said() -> dict[int, bool]:
-        return {label.position: bool(label.correct) for label in service.state.store.labels()}
-
-    assert current() == queue[0]
-    assert f"{service.state.served(queue[0]).record.confidence:.2f}" not in tab.inner_text("main")
-    tab.keyboard.press("r")
-    at(queue[1])
-    tab.click(".rating button:has-text('Wrong')")
-    at(queue[2])
-    tab.keyboard.press("s")
-    at(queue[3])
-    assert said() == {queue[0]: True, queue[1]: False}
-    assert {label.chance for label in service.state.store.labels()} == {1.0}
-    tab.keyboard.press("u")
-    at(queue[2])
-    tab.click("#undo")
-    at(queue[1])
-    until(lambda: said() == {queue[0]: True})
-    for position in queue[1:]:
-        at(position)
-        tab.keyboard.press("r")
-    shown(tab, ".empty", "Nothing is left here.")
-    assert said() == dict.fromkeys(queue, True)
-    tab.keyboard.press("u")
-    at(queue[-1])
-
-
 judgements = st.lists(st.tuples(st.floats(0.05, 0.95), st.booleans()), max_size=40)
 
 
@@ -389,9 +232,7 @@ def test_a_view_is_what_the_records_say_and_is_json_without_nan(make_service: Ma
 
 def test_after_a_rollback_the_view_names_the_version_of_the_next_answer(make_service: MakeService) -> None:
     service = make_service()
-    for question in toy_stream(20):
-        service.ask(question, 20)
-    settled(service)
+    ask_all(service, toy_stream(20))
     version = service.state.store.versions()[0]
     service.learner.rollback(version)
     state = view(service)

@@ -21,7 +21,7 @@ from secl.testing import ScriptedModel, toy_stream
 from tests.server.conftest import MakeService
 from tests.server.doors import client_of
 from tests.server.folders import spoiled
-from tests.server.waiting import close, examined
+from tests.server.waiting import ask_all, close, examined
 
 
 def mixed_stream(count: int) -> list[Question]:
@@ -50,14 +50,12 @@ def test_a_server_that_comes_back_gives_the_posteriors_of_one_that_never_stopped
 ) -> None:
     questions = mixed_stream(50)
     whole = make_service("whole", model=Mixed(), method="posterior")
-    answers = [whole.ask(question, 20).record.posterior for question in questions]
+    answers = [record.posterior for record in ask_all(whole, questions)]
     first = make_service("broken", keep_text=keep, model=Mixed(), method="posterior")
-    for question in questions[:stop]:
-        first.ask(question, 20)
+    ask_all(first, questions[:stop])
     close(first)
     second = make_service("broken", keep_text=keep, model=Mixed(), method="posterior")
-    again = [second.ask(question, 20).record.posterior for question in questions[stop:]]
-    assert again == answers[stop:]
+    assert [record.posterior for record in ask_all(second, questions[stop:])] == answers[stop:]
     assert second.calibrator.state.posterior == whole.calibrator.state.posterior
     assert examined(second.state) == (50, [])
 
@@ -94,8 +92,7 @@ SPOILS = {
 
 def test_whatever_is_changed_in_evidence_or_posterior_is_found(make_service: MakeService, tmp_path: Path) -> None:
     service = make_service(method="posterior")
-    for question in toy_stream(20):
-        service.ask(question, 20)
+    ask_all(service, toy_stream(20))
     assert examined(service.state) == (20, [])
     folder = close(service)
     for number, (statement, check) in enumerate(SPOILS.items()):

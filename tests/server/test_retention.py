@@ -16,7 +16,6 @@ from secl.server import records, retention
 from secl.server import stream as checkpoint
 from secl.server.history import history
 from secl.server.http.health import problems
-from secl.server.online.service import Service
 from secl.server.recompute import verify
 from secl.server.records import label_count
 from secl.server.retention import DAY, Retention, prune
@@ -26,7 +25,7 @@ from tests.server.conftest import MakeService
 from tests.server.doors import client_of
 from tests.server.folders import spoiled
 from tests.server.test_posterior import Mixed, mixed_stream
-from tests.server.waiting import close, examined, settled
+from tests.server.waiting import ask_all, close, examined
 
 
 @pytest.fixture(autouse=True)
@@ -34,12 +33,6 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several steps and checkpoints in short streams."""
     monkeypatch.setattr(retention, "STEP", 7)
     monkeypatch.setattr(checkpoint, "EVERY", 5)
-
-
-def ask_all(service: Service, count: int, first: int = 0) -> None:
-    for question in toy_stream(first + count)[first:]:
-        service.ask(question, 10)
-        settled(service)
 
 
 def test_anything_else_is_refused_in_a_sentence() -> None:
@@ -51,7 +44,7 @@ def test_anything_else_is_refused_in_a_sentence() -> None:
 @pytest.mark.parametrize("keep", [1, 8, 1000])
 def test_the_latest_records_stay_and_verify_goes_on_to_hold(make_service: MakeService, keep: int) -> None:
     service = make_service()
-    ask_all(service, 30)
+    ask_all(service, toy_stream(30))
     before = {served.record.position: served for served in service.state.latest(30)}
     counts, position = service.state.counts(), len(service.state)
     first = max(0, 30 - keep)
@@ -59,7 +52,7 @@ def test_the_latest_records_stay_and_verify_goes_on_to_hold(make_service: MakeSe
     assert service.state.latest(30) == [before[number] for number in range(first, 30)]
     assert (service.state.counts(), len(service.state)) == (counts, position)
     assert examined(service.state) == (30 - first, [])
-    ask_all(service, 3, 30)
+    ask_all(service, toy_stream(33)[30:])
     assert examined(service.state) == (33 - first, [])
     folder = close(service)
     again = make_service(folder)
@@ -70,14 +63,13 @@ def test_the_latest_records_stay_and_verify_goes_on_to_hold(make_service: MakeSe
 def test_a_pruned_server_gives_the_posteriors_of_one_that_was_not(make_service: MakeService) -> None:
     questions = mixed_stream(40)
     whole = make_service("whole", model=Mixed(), method="posterior")
-    answers = [whole.ask(question, 20).record.posterior for question in questions]
+    answers = [record.posterior for record in ask_all(whole, questions)]
     first = make_service("pruned", keep_text="none", model=Mixed(), method="posterior")
-    for question in questions[:26]:
-        first.ask(question, 20)
+    ask_all(first, questions[:26])
     assert prune(first.state, Retention(records=2), rest=0.0) == 24
     close(first)
     second = make_service("pruned", keep_text="none", model=Mixed(), method="posterior")
-    assert [second.ask(question, 20).record.posterior for question in questions[26:]] == answers[26:]
+    assert [record.posterior for record in ask_all(second, questions[26:])] == answers[26:]
     assert examined(second.state) == (16, [])
 
 
@@ -86,8 +78,7 @@ def test_texts_are_gone_from_the_file_and_its_pages_are_given_back(make_service:
     secret = "xylophone"
     for question in toy_stream(40):
         service.ask(question.__class__(f"{question.text} {secret} {'padding ' * 500}", question.options), 10)
-    for question in toy_stream(2):
-        service.ask(question, 10)
+    ask_all(service, toy_stream(2))
     folder = close(service)
     with ServerStore(folder, writable=True) as state:
         state.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -107,7 +98,7 @@ def test_versions_that_no_kept_record_needs_go_and_the_newest_stay(
 ) -> None:
     monkeypatch.setattr(retention, "VERSIONS", 2)
     service = make_service()
-    ask_all(service, 30)
+    ask_all(service, toy_stream(30))
     assert service.state.store.versions() == list(range(1, 11))
     assert prune(service.state, Retention(records=24), rest=0.0) == 6
     assert service.state.store.versions() == [6, 7, 8, 9, 10]  # those before have answered no kept record
@@ -119,11 +110,11 @@ def test_versions_that_no_kept_record_needs_go_and_the_newest_stay(
 def test_the_version_at_which_learning_stands_stays(make_service: MakeService, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retention, "VERSIONS", 1)
     service = make_service()
-    ask_all(service, 12)
+    ask_all(service, toy_stream(12))
     service.learner.rollback(3)
     prune(service.state, Retention(records=1), rest=0.0)
     assert service.state.store.versions() == [3, 10]
-    ask_all(service, 1, 12)
+    ask_all(service, toy_stream(13)[12:])
     assert service.state.latest(1)[0].record.reply.version == 3
     assert examined(service.state) == (2, [])
     service.learner.rollback(10)
@@ -133,7 +124,7 @@ def test_the_version_at_which_learning_stands_stays(make_service: MakeService, m
 
 def test_labels_of_pruned_records_still_move_confidences(make_service: MakeService) -> None:
     service = make_service(gate="never")
-    ask_all(service, 12)
+    ask_all(service, toy_stream(12))
     for number in range(8):
         service.state.add_feedback(number, number % 2 == 0)
     expected = service.ask(toy_stream(1)[0], 10).record.labelled
@@ -159,7 +150,7 @@ SPOILS = {
 
 def test_a_change_is_found_after_pruning_too(make_service: MakeService, tmp_path: Path) -> None:
     service = make_service()
-    ask_all(service, 30)
+    ask_all(service, toy_stream(30))
     service.state.add_feedback(25, True)
     prune(service.state, Retention(records=10), rest=0.0)
     assert examined(service.state) == (10, [])
@@ -173,7 +164,7 @@ def test_what_was_pruned_is_said_in_a_sentence(make_service: MakeService, tmp_pa
     from secl.cli.server_pages import verification_page
 
     service = make_service()
-    ask_all(service, 20)
+    ask_all(service, toy_stream(20))
     prune(service.state, Retention(records=5), rest=0.0)
     past = history(service.state)
     assert (past["answers"], past["first"], past["lessons"]) == (20, 15, {"trained": 10, "idle": 10})
@@ -197,7 +188,7 @@ def test_what_was_pruned_is_said_in_a_sentence(make_service: MakeService, tmp_pa
 
 def test_records_older_than_so_many_days_are_pruned(make_service: MakeService) -> None:
     service = make_service(gate="never")
-    ask_all(service, 20)
+    ask_all(service, toy_stream(20))
     with service.state.db as db:  # a question a day
         db.execute("UPDATE served SET time = time - ? * (20 - position)", (DAY,))
     assert prune(service.state, Retention(days=30), rest=0.0) == 0
@@ -213,7 +204,7 @@ def test_a_server_prunes_by_itself_and_says_when_the_disk_refuses(
     make_service: MakeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     service = make_service(gate="never")
-    ask_all(service, 20)
+    ask_all(service, toy_stream(20))
     pruner = service.pruner
     pruner.policy = Retention(records=6)
 
@@ -234,7 +225,7 @@ def test_a_list_is_of_one_moment_while_records_are_pruned(
     make_service: MakeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     service = make_service(gate="never")
-    ask_all(service, 20)
+    ask_all(service, toy_stream(20))
 
     def prunes_in_between(row: Any) -> Any:
         prune(service.state, Retention(records=5), rest=0.0)

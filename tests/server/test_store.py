@@ -22,7 +22,7 @@ from secl.server.retention import Retention
 from secl.server.store import ServerStore
 from secl.testing import toy_stream
 from tests.server.conftest import MakeService
-from tests.server.waiting import close, examined, settled
+from tests.server.waiting import ask_all, close, examined, settled
 
 
 def mode(path: Path) -> int:
@@ -72,9 +72,7 @@ def test_every_commit_is_synchronised_and_no_batch_reads_the_manifest(make_servi
     assert service.state.rows("PRAGMA synchronous") == [(2,)]  # FULL
     statements: list[str] = []
     service.state.db.set_trace_callback(statements.append)
-    for question in toy_stream(3):
-        service.ask(question, 10)
-    settled(service)
+    ask_all(service, toy_stream(3))
     service.state.db.set_trace_callback(None)
     assert any("INSERT INTO records" in statement for statement in statements)
     assert not [statement for statement in statements if "manifest" in statement]
@@ -83,9 +81,7 @@ def test_every_commit_is_synchronised_and_no_batch_reads_the_manifest(make_servi
 def test_a_server_goes_on_from_a_backup_as_if_nothing_had_happened(make_service: MakeService, tmp_path: Path) -> None:
     service = make_service()
     questions = toy_stream(20)
-    for question in questions[:12]:
-        service.ask(question, 10)
-    settled(service)
+    ask_all(service, questions[:12])
     service.state.add_feedback(3, True)
     key = Keys(service.state.folder).add("operator", "admin")
     assert backup(service.state.folder, tmp_path / "copy") == 12
@@ -128,9 +124,7 @@ def test_nothing_is_written_over_and_what_is_no_state_is_refused(make_service: M
 
 def test_a_damaged_state_gives_no_backup(make_service: MakeService, tmp_path: Path) -> None:
     service = make_service()
-    for question in toy_stream(12):
-        service.ask(question, 10)
-    settled(service)
+    ask_all(service, toy_stream(12))
     service.stop()
     service.state.close()
     path = service.state.folder / FILE
@@ -178,9 +172,7 @@ def test_a_full_disk_stops_neither_answers_nor_what_follows_when_there_is_space_
 ) -> None:
     service = make_service(disk / "state")
     questions = toy_stream(200)
-    for question in questions[:20]:
-        service.ask(question, 10)
-    settled(service)
+    ask_all(service, questions[:20])
     filler = fill(disk)
     answers = [service.ask(question, 10) for question in questions[20:120]]
     assert not answers[-1].stored

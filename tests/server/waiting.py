@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
 from secl.evidence import EvidenceKind
 from secl.model import ModelAnswer
 from secl.question import Question
+from secl.records import Record
 from secl.server.online.service import Service
 from secl.server.store import ServerStore
 from secl.server.verify import Finding, examine
@@ -42,6 +43,15 @@ def until(condition: Any, seconds: float = 120) -> None:
 def settled(service: Service) -> None:
     """Wait for all lessons."""
     until(lambda: service.learner.waiting == 0 and "waiting" not in service.state.counts())
+
+
+def ask_all(service: Service, questions: Sequence[Question]) -> list[Record]:
+    """The records of questions that are asked one after the other, each with its lesson held before the next."""
+    records = []
+    for question in questions:
+        records.append(service.ask(question, 60).record)
+        settled(service)
+    return records
 
 
 def close(service: Service) -> Path:

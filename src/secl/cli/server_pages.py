@@ -117,12 +117,18 @@ def explanation_page(explanation: Explanation) -> list[RenderableType]:
     alone = "alone" if served.batch == 1 else f"in a pass of {served.batch}"
     did = "rated" if record.given else "answered"
     title = f"{record_id(record.position)}, {did} {moment(served.time)} {alone} by adapter version {reply.version}"
-    asked: RenderableType = f"texts were not kept (keep-text {explanation.keep_text}); question: {question.text}"
+    conversation: RenderableType = f"texts were not kept (keep-text {explanation.keep_text}); question: {question.text}"
     if explanation.keep_text == "full":
         turns = [*((turn.role, turn.text) for turn in question.history), ("user", question.text)]
-        asked = _turns(explanation.prompt or turns)
+        conversation = _turns(explanation.prompt or turns)
     answer = answer_text(record) if record.answer else "no readable answer"
-    parts: list[RenderableType] = [Text(title, style="bold"), "", asked, "", Text(terminal_lines(answer), style="bold")]
+    parts: list[RenderableType] = [
+        Text(title, style="bold"),
+        "",
+        conversation,
+        "",
+        Text(terminal_lines(answer), style="bold"),
+    ]
     if record.rated:
         parts.append(f"reported confidence  {record.confidence:.4f} ({explanation.source})")
     parts += map(terminal_lines, explanation.why)

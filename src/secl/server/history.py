@@ -108,7 +108,7 @@ def version_now(state: ServerStore) -> int:
     """
     rows = state.rows("SELECT version, position FROM updates ORDER BY version DESC LIMIT 1")
     version, position = rows[0] if rows else (0, -1)
-    back = state.latest_event("rollback")
-    if back is not None and (back.position is None or back.position >= position):
-        return back.version
+    for back in state.events(1, "rollback"):
+        if back.position is None or back.position >= position:
+            return back.version
     return int(version)

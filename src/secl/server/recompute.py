@@ -45,14 +45,14 @@ def load_recorded_model(state: ServerStore) -> Model:
     """
     settings = Manifest.of(state.store).to_load()
     model = loading.load_model(settings)
-    if model.fingerprint != state.manifest["model"]:
+    if model.fingerprint != state.store.manifest["model"]:
         raise RunError(f"the model {settings.model.name!r} has changed since {state.folder} was begun; bring it back.")
     return model
 
 
 def environment_changes(state: ServerStore, model: Model) -> list[str]:
     """How machine and libraries differ from when the state was begun, as "torch: 2.8 there, 2.9 here"."""
-    then, now = state.manifest["environment"], environment(model)
+    then, now = state.store.manifest["environment"], environment(model)
     changes = [f"{key}: {then[key]} there, {now.get(key, 'another')} here" for key in then if then[key] != now.get(key)]
     starts = sum(event.kind == "start" for event in state.events())
     elsewhere = ["an endpoint answered, which may round otherwise each time"] if now.get("engine") == "openai" else []
@@ -263,7 +263,7 @@ def verify(
     """
     with state.moment():
         examination, first = examine(state), state.first
-    tolerance = rounding(state.manifest["environment"].get("dtype"))
+    tolerance = rounding(state.store.manifest["environment"].get("dtype"))
     rederived = tuple(
         Rederived(served.record.position, served.record.reply.version, "unknown", None, NOT_KEPT)
         if model is None or state.keep_text != "full"

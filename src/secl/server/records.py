@@ -86,8 +86,8 @@ def search(state: ServerStore, wanted: Search) -> Found:
     until = position_of(wanted.before) if wanted.before else 2**62
     rows, values = _rows_to_look_at(state, wanted)
     fits, more = _condition(wanted)
-    place = "words.rowid" if wanted.query.strip() else "served.position"  # each index is read in its own order
-    query = f"SELECT served.position, {fits} FROM {rows} AND {place} < ? ORDER BY {place} DESC"
+    column = "words.rowid" if wanted.query.strip() else "served.position"  # each index is read in its own order
+    query = f"SELECT served.position, {fits} FROM {rows} AND {column} < ? ORDER BY {column} DESC"
     positions: list[int] = []
     looked = 0
     with state.lock:

@@ -78,7 +78,7 @@ class ServerStore:
             # A run that loses its last question in a power cut asks it again. A reply that was sent cannot be unsent.
             self.db.execute("PRAGMA synchronous = FULL")
             self.db.execute("PRAGMA secure_delete = ON")  # what is pruned is gone from the file, too
-            self.keep_text: Keep = self.manifest["keep_text"]
+            self.keep_text: Keep = self.store.manifest["keep_text"]
             failure.pop_all()
 
     @classmethod
@@ -115,11 +115,6 @@ class ServerStore:
     def first(self) -> int:
         """Position of the first record that is kept; those before it were pruned."""
         return self.store.first
-
-    @property
-    def manifest(self) -> Values:
-        """As the server began."""
-        return self.store.manifest
 
     def rows(self, query: str, *values: object) -> list[Any]:
         """All rows of a query, read while no other thread writes; a damaged file is a `RunError`."""
@@ -276,17 +271,16 @@ class ServerStore:
         with self.lock:
             return list(self.store.records("r.outcome = 'waiting'"))
 
-    def events(self, count: int = -1) -> list[Event]:
-        """The latest events, the oldest first; all of them unless a count is given (-1 is SQLite's word for all)."""
-        query = "SELECT time, kind, position, version, detail FROM events ORDER BY id DESC LIMIT ?"
-        return [Event(*row) for row in self.rows(query, count)][::-1]
+    def events(self, count: int = -1, *kinds: EventKind, before: float = math.inf) -> list[Event]:
+        """The latest events up to a moment (seconds since 1970), of these kinds if any is named; the oldest first.
 
-    def latest_event(self, *kinds: EventKind, before: float = math.inf) -> Event | None:
-        """The latest event of these kinds that was not after a moment (seconds since 1970); None without any."""
+        So many of them at most; -1 is SQLite's word for all.
+        """
         query = f"""
             SELECT time, kind, position, version, detail FROM events
-            WHERE kind IN ({", ".join("?" * len(kinds))}) AND time <= ? ORDER BY id DESC LIMIT 1"""
-        return next((Event(*row) for row in self.rows(query, *kinds, before)), None)
+            WHERE {f"kind IN ({', '.join('?' * len(kinds))})" if kinds else "1"} AND time <= ?
+            ORDER BY id DESC LIMIT ?"""
+        return [Event(*row) for row in self.rows(query, *kinds, before, count)][::-1]
 
     def counts(self) -> dict[str, int]:
         """How many records there ever were of each outcome of a lesson."""
@@ -294,8 +288,8 @@ class ServerStore:
 
     def paused(self, moment: float = math.inf) -> str | None:
         """Why learning is paused, or was at a moment (seconds since 1970); None if it is not."""
-        change = self.latest_event("pause", "resume", before=moment)
-        return change.detail if change is not None and change.kind == "pause" else None
+        changes = self.events(1, "pause", "resume", before=moment)
+        return changes[0].detail if changes and changes[0].kind == "pause" else None
 
 
 @contextmanager

@@ -65,8 +65,8 @@ INDEXED = 10_000
 def tables() -> str:
     """The tables of a new folder, in SQL; SQLite has full-text search (FTS5) nearly always."""
     with closing(sqlite3.connect(":memory:")) as db:
-        found = db.execute("SELECT count(*) FROM pragma_module_list WHERE name = 'fts5'").fetchone()
-    return SERVED + (WORDS if found[0] else "")
+        (searchable,) = db.execute("SELECT count(*) FROM pragma_module_list WHERE name = 'fts5'").fetchone()
+    return SERVED + (WORDS if searchable else "")
 
 
 def has_words(db: sqlite3.Connection) -> bool:
@@ -92,6 +92,6 @@ def insert_served(
     marks = ", ".join(f":{column}" for column in values)
     db.execute(f"INSERT INTO served ({', '.join(values)}) VALUES ({marks})", values)
     if words and has_words(db):
-        asked = "\n".join((record.question.text, *record.question.options))
-        texts = (asked[:INDEXED], answer_text(record)[:INDEXED])
+        question = "\n".join((record.question.text, *record.question.options))
+        texts = (question[:INDEXED], answer_text(record)[:INDEXED])
         db.execute("INSERT INTO words (rowid, question, answer) VALUES (?, ?, ?)", (record.position, *texts))

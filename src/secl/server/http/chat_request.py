@@ -197,17 +197,17 @@ class ChatRequest(BaseModel):
         """
         for field, message in self._unsupported():
             raise RequestError(400, message, "unsupported_value", field)
-        given = [name for name, value in (self.model_extra or {}).items() if value is not None]
-        for name in given:
+        idle = [name for name, value in (self.model_extra or {}).items() if value is not None]
+        for name in idle:
             if name not in WITHOUT_EFFECT:
                 message = f"this server does not know the field {name[:100]!r}; leave it out."
                 raise RequestError(400, message, "unknown_field", name[:100])
         if self.stream_options is not None and not self.stream:
-            given.append("stream_options")
+            idle.append("stream_options")
         for number, turn in enumerate(self.messages):
             extra = (turn.model_extra or {}).items()
-            given += [f"messages.{number}.{name}" for name, value in extra if value]
-        return [f"{name} was accepted and has no effect." for name in given]
+            idle += [f"messages.{number}.{name}" for name, value in extra if value]
+        return [f"{name} was accepted and has no effect." for name in idle]
 
     def writing(self, settings: HttpSettings) -> Writing:
         """How the texts are to be written; without a seed, texts that are drawn are drawn differently every time."""

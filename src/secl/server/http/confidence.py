@@ -187,10 +187,10 @@ def ask_reply(answer: Answer, refusal: str | None = None) -> AskReply:
     record = answer.record
     if refusal is not None and record.abstained:
         return AskReply(answer=None, option_text=None, text=refusal, secl=rated_secl(answer))
-    question, given = record.question, record.answer
-    option = question.option(given) if question.options and given is not None else None
+    question, chosen = record.question, record.answer
+    option = question.option(chosen) if question.options and chosen is not None else None
     text = record.reply.text.strip() if answer.written is None else answer.written.text
-    return AskReply(answer=given, option_text=option, text=text, secl=rated_secl(answer))
+    return AskReply(answer=chosen, option_text=option, text=text, secl=rated_secl(answer))
 
 
 def score_reply(result: Answer) -> ScoreReply:

@@ -142,7 +142,7 @@ class Authentication:
             RequestError: 503 while the file of the keys is broken: nobody is let in until it is mended.
         """
         try:
-            found = bool(self.keys.all()), None if token is None else self.keys.find(token)
+            result = bool(self.keys.all()), None if token is None else self.keys.find(token)
         except ParameterError as problem:
             if not self.broken:
                 log.error("nobody is let in: %s", problem)
@@ -151,7 +151,7 @@ class Authentication:
         if self.broken:
             log.warning("the API keys can be read again")
         self.broken = False
-        return found
+        return result
 
 
 def is_loopback(name: str) -> bool:

@@ -22,7 +22,7 @@ from secl.server.http.confidence import NoConfidence, Secl, later, secl_of
 from secl.server.http.errors import describe_failure, error_json, to_request_error
 from secl.server.http.waiting import Texts
 from secl.server.online.queue import Answer
-from secl.writing import Finish, Piece, Token, Written
+from secl.writing import Finish, Token
 
 PREFIX = "chatcmpl"
 """What the id of a reply begins with."""
@@ -126,41 +126,33 @@ class ModelList(BaseModel):
     data: list[ModelCard]
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """An answer as a client sees it.
-
-    Attributes:
-        text: the answer, or what stands in its place.
-        finish: why it ended.
-        tokens: of the text, where log-probabilities were asked for.
-        secl: its confidence.
-        usage: tokens of the prompt and of the answer.
-    """
-
-    text: str
-    finish: Finish
-    tokens: tuple[Token, ...]
-    secl: Secl | NoConfidence
-    usage: tuple[int, int]
-
-
-def shown(answer: Answer, refusal: str | None = None) -> Shown:
-    """An answer, or a refusal if it is not accepted."""
-    record, written, secl, usage = answer.record, answer.written, secl_of(answer), _tokens_of(answer)
+def choice_of(index: int, answer: Answer, refusal: str | None = None) -> Choice:
+    """An answer as a client sees it, or a refusal if it is not accepted."""
+    record, written = answer.record, answer.written
     if refusal is not None and record.abstained:
-        return Shown(refusal, "stop", (), secl, usage)
+        return _choice(index, refusal, "stop", (), secl_of(answer))
     if written is not None:
-        return Shown(written.text, written.finish, written.tokens, secl, usage)
+        return _choice(index, written.text, written.finish, written.tokens, secl_of(answer))
     form = record.question.form
-    cut = form != "choice" and usage[1] >= MAX_ANSWER_TOKENS[form]
-    return Shown(answer_text(record), "length" if cut else "stop", (), secl, usage)
+    cut = form != "choice" and _tokens_of(answer)[1] >= MAX_ANSWER_TOKENS[form]
+    return _choice(index, answer_text(record), "length" if cut else "stop", (), secl_of(answer))
 
 
-def _shown_before(written: Written, name: str) -> Shown:
-    """A text whose confidence is still to come, in a record of this name."""
-    usage = (written.prompt_tokens, written.completion_tokens)
-    return Shown(written.text, written.finish, written.tokens, later(name), usage)
+def _choice(index: int, text: str, finish: Finish, tokens: Sequence[Token], secl: Secl | NoConfidence) -> Choice:
+    logprobs = LogProbs.of(tokens) if tokens else None
+    message = AnswerMessage(content=text)
+    return Choice(index=index, message=message, finish_reason=finish, logprobs=logprobs, secl=secl)
+
+
+def usage_of(answers: Sequence[Answer]) -> Usage:
+    """Tokens of all answers to one prompt."""
+    return _usage([_tokens_of(answer) for answer in answers])
+
+
+def _usage(tokens: Sequence[tuple[int, int]]) -> Usage:
+    """Of pairs of tokens, those of the prompt and those of a text."""
+    prompt, written = tokens[0][0], sum(count for _, count in tokens)
+    return Usage(prompt_tokens=prompt, completion_tokens=written, total_tokens=prompt + written)
 
 
 def _tokens_of(answer: Answer) -> tuple[int, int]:
@@ -175,12 +167,6 @@ def _tokens_of(answer: Answer) -> tuple[int, int]:
     return total - written, written
 
 
-def usage_of(texts: Sequence[Shown]) -> Usage:
-    """Tokens of all texts behind one prompt."""
-    prompt, written = texts[0].usage[0], sum(each.usage[1] for each in texts)
-    return Usage(prompt_tokens=prompt, completion_tokens=written, total_tokens=prompt + written)
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Shape:
     """How the answers to one chat are put into OpenAI's JSON.
@@ -188,43 +174,31 @@ class Shape:
     Attributes:
         model: the model's public name.
         warnings: of the reply.
-        logprobs: whether log-probabilities were asked for.
         with_usage: whether a stream ends with usage.
         created: when, in seconds since 1970.
     """
 
     model: str
     warnings: list[str]
-    logprobs: bool
     with_usage: bool
     created: int = field(default_factory=lambda: int(time.time()))
 
-    def reply(self, identifier: str, texts: Sequence[Shown]) -> Completion:
+    def reply(self, identifier: str, choices: list[Choice], usage: Usage) -> Completion:
         """The whole reply; `identifier` is what is behind the hyphen in its id."""
-        choices = [
-            Choice(
-                index=index,
-                message=AnswerMessage(content=each.text),
-                finish_reason=each.finish,
-                logprobs=LogProbs.of(each.tokens) if self.logprobs else None,
-                secl=each.secl,
-            )
-            for index, each in enumerate(texts)
-        ]
         return Completion(
             id=f"{PREFIX}-{identifier}",
             created=self.created,
             model=self.model,
             choices=choices,
-            usage=usage_of(texts),
-            secl=texts[0].secl,
+            usage=usage,
+            secl=choices[0].secl,
             warnings=self.warnings,
         )
 
-    async def at_once(self, identifier: str, texts: Sequence[Shown]) -> AsyncIterator[str]:
+    async def at_once(self, identifier: str, choices: Sequence[Choice], usage: Usage) -> AsyncIterator[str]:
         """The stream of answers that are all there."""
-        pieces = [Piece(choice=index, text=each.text, tokens=each.tokens) for index, each in enumerate(texts)]
-        for chunk in (*self._first(len(texts)), *(self._piece(piece) for piece in pieces), *self._last(texts)):
+        pieces = (_chunk(each.index, {"content": each.message.content}, each.logprobs) for each in choices)
+        for chunk in (*_beginnings(len(choices)), *pieces, *self._ends(choices, usage)):
             yield self._event(identifier, chunk)
         yield "data: [DONE]\n\n"
 
@@ -234,16 +208,22 @@ class Shape:
         It ends soon after the last word. A confidence that takes longer is in the record, whose name it ends with.
         """
         try:
-            for chunk in self._first(texts.writing.n):
+            for chunk in _beginnings(texts.writing.n):
                 yield self._event(identifier, chunk)
             async for piece in texts.pieces():
                 if piece.text or piece.tokens:
-                    yield self._event(identifier, self._piece(piece))
+                    logprobs = LogProbs.of(piece.tokens) if piece.tokens else None
+                    yield self._event(identifier, _chunk(piece.choice, {"content": piece.text}, logprobs))
             if (answers := await texts.answers_within(GRACE)) is not None:
-                ended = [shown(answer) for answer in answers]
+                choices, usage = [choice_of(*each) for each in enumerate(answers)], usage_of(answers)
             else:
-                ended = [_shown_before(text, name) for text, name in zip(texts.written, texts.names, strict=True)]
-            for chunk in self._last(ended):
+                written = texts.written
+                choices = [
+                    _choice(index, text.text, text.finish, (), later(name))
+                    for index, (text, name) in enumerate(zip(written, texts.names, strict=True))
+                ]
+                usage = _usage([(text.prompt_tokens, text.completion_tokens) for text in written])
+            for chunk in self._ends(choices, usage):
                 yield self._event(identifier, chunk)
         except Exception as problem:
             if not isinstance(problem, SeclError):
@@ -254,23 +234,14 @@ class Shape:
             texts.cancel()  # the client may have gone
         yield "data: [DONE]\n\n"
 
-    def _first(self, count: int) -> Iterator[Values]:
-        """What each of `count` choices begins with."""
-        return (_choice(index, {"role": "assistant", "content": ""}) for index in range(count))
-
-    def _piece(self, piece: Piece) -> Values:
-        """A further piece of a choice."""
-        logprobs = LogProbs.of(piece.tokens).model_dump() if self.logprobs else None
-        return _choice(piece.choice, {"content": piece.text}, logprobs=logprobs)
-
-    def _last(self, texts: Sequence[Shown]) -> Iterator[Values]:
+    def _ends(self, choices: Sequence[Choice], usage: Usage) -> Iterator[Values]:
         """Why each choice ended, with its confidence; then usage, if it is wanted."""
-        for index, each in enumerate(texts):
+        for each in choices:
             secl = each.secl.model_dump(mode="json")
-            choice = _choice(index, {}, finish_reason=each.finish, secl=secl)
-            yield choice | {"secl": secl, "warnings": self.warnings}
+            chunk = _chunk(each.index, {}, finish_reason=each.finish_reason, secl=secl)
+            yield chunk | {"secl": secl, "warnings": self.warnings}
         if self.with_usage:
-            yield {"choices": [], "usage": usage_of(texts).model_dump()}
+            yield {"choices": [], "usage": usage.model_dump()}
 
     def _event(self, identifier: str, chunk: Values) -> str:
         head = {
@@ -282,9 +253,15 @@ class Shape:
         return _data({**head, **({"usage": None} if self.with_usage else {}), **chunk})
 
 
-def _choice(index: int, delta: dict[str, str], **more: object) -> Values:
+def _beginnings(count: int) -> Iterator[Values]:
+    """What each of `count` choices begins with."""
+    return (_chunk(index, {"role": "assistant", "content": ""}) for index in range(count))
+
+
+def _chunk(index: int, delta: dict[str, str], logprobs: LogProbs | None = None, **more: object) -> Values:
     """A chunk of one choice."""
-    return {"choices": [{"index": index, "delta": delta, "finish_reason": None, "logprobs": None, **more}]}
+    plain = None if logprobs is None else logprobs.model_dump()
+    return {"choices": [{"index": index, "delta": delta, "finish_reason": None, "logprobs": plain, **more}]}
 
 
 def _data(content: object) -> str:

@@ -190,8 +190,8 @@ def check_length(question: Question, *answers: str) -> Question:
     Raises:
         RequestError: 413.
     """
-    said = [turn.text for turn in question.history]
-    texts = (question.text, question.context, question.system, *said, *question.options, *answers)
+    turns = [turn.text for turn in question.history]
+    texts = (question.text, question.context, question.system, *turns, *question.options, *answers)
     length = sum(map(len, texts))
     if length > MAX_PROMPT_CHARS:
         message = (

@@ -14,7 +14,7 @@ from secl.question import Question
 from secl.server.http.chat_request import ChatRequest
 from secl.server.http.confidence import AskReply, NoConfidence, ScoreReply, Secl, ask_reply, score_reply
 from secl.server.http.errors import ERROR_RESPONSES
-from secl.server.http.replies import Completion, ModelCard, ModelList, Shape, shown
+from secl.server.http.replies import Completion, ModelCard, ModelList, Shape, choice_of, usage_of
 from secl.server.http.requests import AskRequest, ScoreRequest, given_in, question_in, question_of
 from secl.server.http.waiting import Texts, unless_gone, wait_for_answer
 from secl.server.online.queue import Answer
@@ -81,18 +81,19 @@ def _add_chat(router: APIRouter, service: Service, settings: HttpSettings, name:
             message = "secl.confidence is false, but answers are refused by their confidence here; leave it out."
             raise RequestError(400, message, "unsupported_value", "secl.confidence")
         usage = bool(body.stream_options and body.stream_options.include_usage)
-        shape = Shape(model=name, warnings=warnings, logprobs=bool(body.logprobs), with_usage=usage)
+        shape = Shape(model=name, warnings=warnings, with_usage=usage)
         if body.stream and writing is not None and refusal is None:
             return await _live(
                 shape, Texts(service, question, writing, settings.timeout, rate=wishes.confidence), request
             )
         answers = await _answers(service, settings, question, writing, request, rate=wishes.confidence)
-        texts = [shown(answer, refusal) for answer in answers]
-        headers, identifier = accepted_header(texts[0].secl), texts[0].secl.record_id or uuid.uuid4().hex
+        choices = [choice_of(index, answer, refusal) for index, answer in enumerate(answers)]
+        headers, identifier = accepted_header(choices[0].secl), choices[0].secl.record_id or uuid.uuid4().hex
         if not body.stream:
             response.headers.update(headers)
-            return shape.reply(identifier, texts)
-        return StreamingResponse(shape.at_once(identifier, texts), media_type="text/event-stream", headers=headers)
+            return shape.reply(identifier, choices, usage_of(answers))
+        events = shape.at_once(identifier, choices, usage_of(answers))
+        return StreamingResponse(events, media_type="text/event-stream", headers=headers)
 
 
 def _add_models(router: APIRouter, card: ModelCard) -> None:
@@ -144,16 +145,16 @@ async def _live(shape: Shape, texts: Texts, request: Request) -> StreamingRespon
     return StreamingResponse(shape.live(uuid.uuid4().hex, texts), media_type="text/event-stream")
 
 
-def refusal_of(service: Service, settings: HttpSettings, asked: str | None, field: str) -> str | None:
+def refusal_of(service: Service, settings: HttpSettings, refuse: str | None, field: str) -> str | None:
     """What stands in place of an answer that is not accepted: what the request asks for, else the server's text.
 
     Raises:
         RequestError: 400; this server accepts every answer.
     """
-    if asked is not None and service.calibrator.loop.accept is None:
+    if refuse is not None and service.calibrator.loop.accept is None:
         message = "this server accepts every answer, so there is nothing to refuse; start it with --accept."
         raise RequestError(400, message, "no_threshold", field)
-    return asked if asked is not None else settings.refusal
+    return refuse if refuse is not None else settings.refusal
 
 
 def accepted_header(secl: Secl | NoConfidence) -> dict[str, str]:

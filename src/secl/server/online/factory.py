@@ -86,8 +86,8 @@ def open_service(
         if state is None:
             state = begun(folder, settings, keep_text, model)
             failure.callback(state.close)
-        elif state.manifest["model"] != model.fingerprint:
-            raise _differs(folder, f"model: {state.manifest['model']} there, {model.fingerprint} here")
+        elif state.store.manifest["model"] != model.fingerprint:
+            raise _differs(folder, f"model: {state.store.manifest['model']} there, {model.fingerprint} here")
         note_environment(state, environment(model))
         failure.pop_all()
     service = Service(
@@ -175,8 +175,8 @@ def behind_vllm(settings: RunSettings, endpoint: str, versions: Path | None, sta
 
 def note_environment(state: ServerStore, now: dict[str, str | int]) -> None:
     """Record an environment that differs from the last start: the last digits of replies may depend on it."""
-    start = state.latest_event("start")
-    latest = _described(state.manifest["environment"]) if start is None else start.detail
+    starts = state.events(1, "start")
+    latest = starts[0].detail if starts else _described(state.store.manifest["environment"])
     if _described(now) != latest:
         state.add_event("start", 0, _described(now))
 

@@ -88,10 +88,10 @@ def answer_together(calibrator: Calibrator, batch: Sequence[Request]) -> list[Re
     """The records of a batch, whose passes are shared."""
     if batch[0].kind == "unrated":
         return [_unrated(calibrator, request) for request in batch]
-    given = [request.asked for request in batch if isinstance(request.asked, GivenAnswer)]
+    answers = [request.asked for request in batch if isinstance(request.asked, GivenAnswer)]
     questions = [request.asked for request in batch if isinstance(request.asked, Question)]
     written = [None if request.written is None else request.written.text for request in batch]
-    return calibrator.score_all(given) if given else calibrator.answer_all(questions, written)
+    return calibrator.score_all(answers) if answers else calibrator.answer_all(questions, written)
 
 
 def _unrated(calibrator: Calibrator, request: Request) -> Record:

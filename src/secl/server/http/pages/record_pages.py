@@ -166,15 +166,15 @@ def _evidence(evidence: Evidence) -> Iterator[Values]:
     if (p_true := evidence.p_true) is not None:
         alone = [(text, (p,)) for text, p in zip(p_true.candidates, p_true.probabilities, strict=True)]
         yield {"title": "P(True), asked of each alone", "heads": ["P(True)"], "rows": alone}
-    if (asked := evidence.candidates) is None:
+    if (compared := evidence.candidates) is None:
         return
-    if asked.letters:
-        heads = [f"order {number}" for number in range(1, len(asked.letters) + 1)]
-        letters = [tuple(math.exp(each.log_p[k]) for each in asked.letters) for k in range(len(asked.candidates))]
+    if compared.letters:
+        heads = [f"order {number}" for number in range(1, len(compared.letters) + 1)]
+        letters = [tuple(math.exp(each.log_p[k]) for each in compared.letters) for k in range(len(compared.candidates))]
         title = "Probability of the letter, options in other orders"
-        yield {"title": title, "heads": heads, "rows": list(zip(asked.candidates, letters, strict=True))}
-    if any(each is not None for each in asked.likelihoods):
-        likely = [(None,) * 3 if each is None else (each.given, each.alone, each.pmi) for each in asked.likelihoods]
+        yield {"title": title, "heads": heads, "rows": list(zip(compared.candidates, letters, strict=True))}
+    if any(each is not None for each in compared.likelihoods):
+        likely = [(None,) * 3 if each is None else (each.given, each.alone, each.pmi) for each in compared.likelihoods]
         heads = ["with the question", "without it", "PMI"]
-        rows = list(zip(asked.candidates, likely, strict=True))
+        rows = list(zip(compared.candidates, likely, strict=True))
         yield {"title": "Log-likelihood as a text, in nats", "heads": heads, "rows": rows}

@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from secl.runs.runner import build_calibrator
@@ -77,6 +78,26 @@ def share_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeServ
     """The same for services that all tests of a file look at."""
     with scripted_services(tmp_path_factory.mktemp("shared")) as make:
         yield make
+
+
+@pytest.fixture
+def service(make_service: MakeService) -> Service:
+    """A service that has answered nothing yet."""
+    return make_service()
+
+
+@pytest.fixture
+def address(service: Service) -> Iterator[str]:
+    """Of the service behind HTTP."""
+    with opened(create_app(service)) as address:
+        yield address
+
+
+@pytest.fixture
+def client(address: str) -> Iterator[httpx.Client]:
+    """A client of the service."""
+    with httpx.Client(base_url=address, timeout=60) as client:
+        yield client
 
 
 @pytest.fixture

@@ -26,17 +26,6 @@ from tests.server.waiting import Slow, until
 OPTIONS = {"question": "Capital of France?", "options": ["Rome", "Paris", "Bern"]}
 
 
-@pytest.fixture
-def service(make_service: MakeService) -> Service:
-    return make_service()
-
-
-@pytest.fixture
-def client(service: Service) -> Iterator[httpx.Client]:
-    with opened(create_app(service)) as address, httpx.Client(base_url=address, timeout=60) as client:
-        yield client
-
-
 @pytest.fixture(scope="module")
 def refusing(share_service: MakeService) -> Iterator[httpx.Client]:
     """A client of a server that answers nothing of what the tests ask."""

@@ -21,17 +21,11 @@ from secl.server.http.api_keys import Keys
 from secl.server.http.app import create_app
 from secl.server.online.service import Service
 from secl.server.settings import HttpSettings
-from tests.server.conftest import MakeService
 from tests.server.doors import opened
 
 ASKED = {"question": "Why?"}
 READS = ("/v1/models", "/v1/state", "/metrics", "/v1/records/rec_00000000")
 ORDERS: tuple[tuple[str, Any], ...] = (("pause", {"reason": "x"}), ("resume", None), ("rollback", {"version": 0}))
-
-
-@pytest.fixture
-def service(make_service: MakeService) -> Service:
-    return make_service()
 
 
 @pytest.fixture
@@ -157,14 +151,6 @@ def test_ten_megabytes_are_refused_and_the_client_hears_why(address: str, servic
         reply = httpx.post(f"{address}/v1/ask", content=content, headers={"content-type": "application/json"})
         assert (reply.status_code, reply.json()["error"]["code"]) == (413, "too_large")
     assert service.position == 0
-
-
-def test_a_client_that_asks_for_leave_is_told_before_it_sends(address: str) -> None:
-    at = urlsplit(address)
-    with socket.create_connection((at.hostname, at.port), timeout=5) as connection:
-        head = "POST /v1/ask HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999\r\nExpect: 100-continue\r\n\r\n"
-        connection.sendall(head.encode())
-        assert connection.recv(100).startswith(b"HTTP/1.1 413")
 
 
 def test_a_body_that_does_not_come_is_not_waited_for(address: str) -> None:

@@ -23,17 +23,6 @@ CITIES = {"secl": {"options": ["Rome", "Paris", "Bern"]}}
 
 
 @pytest.fixture
-def service(make_service: MakeService) -> Service:
-    return make_service()
-
-
-@pytest.fixture
-def address(service: Service) -> Iterator[str]:
-    with opened(create_app(service)) as address:
-        yield address
-
-
-@pytest.fixture
 def client(address: str) -> Iterator[openai.OpenAI]:
     with openai.OpenAI(base_url=f"{address}/v1", api_key="none", max_retries=0) as client:
         yield client

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from concurrent.futures import Future
 from typing import Any
 
@@ -15,28 +14,15 @@ from secl.cli.server_pages import explanation_page, history_page
 from secl.question import GivenAnswer, Question
 from secl.server.explain import explain
 from secl.server.history import history
-from secl.server.http.app import create_app
 from secl.server.http.pages.view import view
 from secl.server.online.service import Service
 from secl.server.recompute import verify
 from secl.testing import ScriptedModel, toy_stream
 from tests.server.conftest import MakeService
-from tests.server.doors import opened
 from tests.server.waiting import settled
 
 ASKED = [{"role": "user", "content": "What is the capital of Peru?"}]
 CHOICE = {"messages": [{"role": "user", "content": "Capital of France?"}], "options": ["Rome", "Paris", "Bern"]}
-
-
-@pytest.fixture
-def service(make_service: MakeService) -> Service:
-    return make_service()
-
-
-@pytest.fixture
-def client(service: Service) -> Iterator[httpx.Client]:
-    with opened(create_app(service)) as address, httpx.Client(base_url=address, timeout=60) as client:
-        yield client
 
 
 def refused(client: httpx.Client, body: dict[str, Any], status: int = 400) -> dict[str, Any]:

@@ -60,11 +60,8 @@ def service(make_service: MakeService, model: Pondering) -> Service:
 
 
 @pytest.fixture
-def client(service: Service) -> Iterator[openai.OpenAI]:
-    with (
-        opened(create_app(service)) as address,
-        openai.OpenAI(base_url=f"{address}/v1", api_key="none", max_retries=0) as client,
-    ):
+def client(address: str) -> Iterator[openai.OpenAI]:
+    with openai.OpenAI(base_url=f"{address}/v1", api_key="none", max_retries=0) as client:
         yield client
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from secl.reports.console import bins_table, candidates_table, p_true_table
 from secl.reports.formatting import UNDEFINED, counted, terminal_lines
 from secl.reports.table import listing
-from secl.server.entries import Values, answer_text, record_id
+from secl.server.entries import Values, answer_text, moment, record_id
 from secl.server.explain import Explanation, outcome_in_words, weights_in_words
 from secl.server.recompute import Match, Verification
 
@@ -24,21 +23,12 @@ MAX_FINDINGS = 50
 """Most findings that are printed."""
 
 
-def moment(seconds: float | None) -> str:
-    """A time in seconds since 1970 as people read it, in UTC.
-
-    >>> moment(0.0)
-    '1970-01-01 00:00:00Z'
-    """
-    return UNDEFINED if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
-
-
 def history_page(past: Values) -> list[RenderableType]:
     """A summary and three tables: bursts, versions, events; of what `secl.server.history.history` returns."""
     learning = "on" if past["learns"] else "off, for this method learns nothing"
     if past["paused"] is not None:
         learning = f"paused: {terminal_lines(past['paused'])}"
-    period = "" if past["began"] is None else f" from {moment(past['began'])} to {moment(past['ended'])}"
+    period = "" if past["began"] is None else f" from {_time(past['began'])} to {_time(past['ended'])}"
     parts: list[RenderableType] = [
         f"{past['model']}: {counted(past['answers'], 'answer')}{period}",
         f"adapter version {past['version']}; learning is {learning}",
@@ -52,7 +42,7 @@ def history_page(past: Values) -> list[RenderableType]:
     parts.append(f"lessons: {_outcomes(past['lessons'])}; {labelled} labelled by people")
     bursts = [
         (
-            moment(burst["began"]),
+            _time(burst["began"]),
             f"{burst['first']} to {burst['last']}",
             _number(burst["statistic"], ".2f") if burst["alarm"] else "no alarm",
             _outcomes(burst["lessons"]),
@@ -64,7 +54,7 @@ def history_page(past: Values) -> list[RenderableType]:
     versions = [
         (
             f"{'*' if version['current'] else ' '} {version['number']}",
-            moment(version["began"]) if version["number"] else "untouched model",
+            "untouched model" if version["number"] == 0 else _time(version["began"]),
             UNDEFINED if version["position"] is None else str(version["position"]),
             str(version["answers"]),
             _number(version["shift"], "+.3f"),
@@ -74,7 +64,7 @@ def history_page(past: Values) -> list[RenderableType]:
     ]
     events = [
         (
-            moment(event["time"]),
+            _time(event["time"]),
             event["kind"],
             UNDEFINED if event["position"] is None else str(event["position"]),
             str(event["version"]),
@@ -104,6 +94,10 @@ def _section(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]])
     return ["", Text(f"{title}{earlier}", style="bold"), listing(headings, rows[-SHOWN:])]
 
 
+def _time(seconds: float | None) -> str:
+    return UNDEFINED if seconds is None else f"{moment(seconds)}Z"
+
+
 def _number(value: float | None, form: str) -> str:
     return UNDEFINED if value is None else format(value, form)
 
@@ -116,7 +110,7 @@ def explanation_page(explanation: Explanation) -> list[RenderableType]:
     question, reply, posterior, p_true = record.question, record.reply, record.posterior, record.evidence.p_true
     alone = "alone" if served.batch == 1 else f"in a pass of {served.batch}"
     did = "rated" if record.given else "answered"
-    title = f"{record_id(record.position)}, {did} {moment(served.time)} {alone} by adapter version {reply.version}"
+    title = f"{record_id(record.position)}, {did} {_time(served.time)} {alone} by adapter version {reply.version}"
     conversation: RenderableType = f"texts were not kept (keep-text {explanation.keep_text}); question: {question.text}"
     if explanation.keep_text == "full":
         turns = [*((turn.role, turn.text) for turn in question.history), ("user", question.text)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator
@@ -94,6 +95,15 @@ def record_id(position: int) -> str:
     'rec_00000007'
     """
     return f"rec_{position:08d}"
+
+
+def moment(seconds: float) -> str:
+    """A time in seconds since 1970 as people read it, in UTC.
+
+    >>> moment(0)
+    '1970-01-01 00:00:00'
+    """
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def promised_name() -> str:

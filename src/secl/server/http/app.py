@@ -59,13 +59,8 @@ def create_app(
     described = [Depends(BEARER)]
     app.include_router(answers_router(service, settings), dependencies=described)
     app.include_router(state_router(service, metrics), dependencies=described)
-    app.include_router(page_router(service, has_role))
+    app.include_router(page_router(service))
     return app
-
-
-def has_role(request: Request) -> bool:
-    """Whether the caller has any role."""
-    return request.scope.get("secl_role") is not None
 
 
 async def _on_secl_error(_request: Request, error: SeclError) -> Response:

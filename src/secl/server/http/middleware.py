@@ -201,28 +201,24 @@ class BodyLimit:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["method"] not in SAFE_METHODS:
-            receive = replay(await self._read(Headers(scope=scope), receive), receive)
+            receive = replay(await self._read(receive), receive)
         await self.app(scope, receive, send)
 
-    async def _read(self, headers: Headers, receive: Receive) -> bytes:
+    async def _read(self, receive: Receive) -> bytes:
         """The whole body of a request.
 
         Raises:
             RequestError: 413 if it is too large, 408 if it is too slow.
         """
         limit = self.settings.max_body_bytes
-        too_large = RequestError(
-            413, f"the request has more than {limit} bytes, which is all that is read.", "too_large"
-        )
-        if "expect" in headers and _content_length(headers) > limit:
-            raise too_large  # the client waits for permission to send it
         try:
             async with asyncio.timeout(self.settings.timeout):
                 body = await read_at_most(limit, receive)
         except TimeoutError:
             raise RequestError(408, "the request took too long to arrive.", "timeout") from None
         if body is None:
-            raise too_large
+            message = f"the request has more than {limit} bytes, which is all that is read."
+            raise RequestError(413, message, "too_large")
         return body
 
 
@@ -256,8 +252,3 @@ def replay(body: bytes, receive: Receive) -> Receive:
         return await receive()
 
     return source
-
-
-def _content_length(headers: Headers) -> int:
-    text = headers.get("content-length", "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else 0

@@ -32,19 +32,14 @@ HEADERS = {**POLICY, "Vary": "Authorization"}
 """Headers of a page; what every reply has comes from the middleware."""
 
 
-def page_router(service: Service, may_see: Callable[[Request], bool] = lambda _: True) -> APIRouter:
-    """Routes of the pages, and of the files beside them, `/static/{name}`.
-
-    Args:
-        service: that the pages show.
-        may_see: whether a caller may see what the server does; others get a page that asks for a key.
-    """
+def page_router(service: Service) -> APIRouter:
+    """Routes of the pages, which ask callers without a role for a key, and of the files beside them, `/static/{name}`."""
     router = APIRouter(include_in_schema=False)
     folder = service.state.folder
     files = {path.name: path for path in ASSETS.iterdir() if path.suffix[1:] in FILES}
 
     def answer(request: Request, page: Callable[[], tuple[str, int]], root: str = "") -> HTMLResponse:
-        if not may_see(request):
+        if request.scope.get("secl_role") is None:
             return HTMLResponse(fill("index.html", "", root=root, locked=True), headers=HEADERS)
         text, status = page()
         return HTMLResponse(text, status, headers=HEADERS)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from time import time
@@ -11,7 +10,7 @@ from time import time
 import jinja2
 
 from secl.reports.formatting import html_templates
-from secl.server.entries import Values, record_id
+from secl.server.entries import Values, moment, record_id
 from secl.server.http.pages.charts import FEW, reliability_chart, timeline
 
 ASSETS = Path(__file__).parent / "assets"
@@ -56,15 +55,6 @@ def fill(template: str, here: str, *, root: str = "", locked: bool = False, **va
         values: for the template.
     """
     return _templates().get_template(template).render(here=here, root=root, locked=locked, **values)
-
-
-def moment(seconds: float) -> str:
-    """A time as people read it, in UTC.
-
-    >>> moment(0)
-    '1970-01-01 00:00:00'
-    """
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def _mean(values: Sequence[float]) -> float | None:

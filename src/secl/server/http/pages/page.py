@@ -33,7 +33,7 @@ HEADERS = {**POLICY, "Vary": "Authorization"}
 
 
 def page_router(service: Service) -> APIRouter:
-    """Routes of the pages, which ask callers without a role for a key, and of the files beside them, `/static/{name}`."""
+    """Routes of the pages, which ask for a key where the caller has no role, and of `/static/{name}`."""
     router = APIRouter(include_in_schema=False)
     folder = service.state.folder
     files = {path.name: path for path in ASSETS.iterdir() if path.suffix[1:] in FILES}

@@ -21,57 +21,33 @@ TALK = [
 
 
 def with_langchain(url: str, model: str) -> dict[str, Any]:
-    """What `ChatOpenAI` returns: whole, as a stream, asynchronously, drawn twice by a seed, and refused."""
-    from langchain_core.exceptions import ContextOverflowError
-    from langchain_core.messages import convert_to_messages
+    """What `ChatOpenAI` returns: whole, as a stream, and asynchronously."""
     from langchain_openai import ChatOpenAI
 
     chat = ChatOpenAI(model=model, base_url=url, api_key="none", temperature=0, max_tokens=20, max_retries=0)
     whole = chat.invoke(TALK)
-    chunks = list(chat.stream(TALK, stream_usage=True))
-    drawn = ChatOpenAI(
-        model=model, base_url=url, api_key="none", temperature=1, seed=3, n=3, max_tokens=8, max_retries=0
-    )
-    several = [[each.text for each in drawn.generate([convert_to_messages(TALK)]).generations[0]] for _ in range(2)]
-    stopped = chat.invoke(TALK, stop=[whole.content[5:8]])
-    probable = chat.bind(logprobs=True, top_logprobs=2).invoke(TALK)
-    try:
-        chat.invoke(TALK, max_tokens=40_000)
-        refused = ""
-    except ContextOverflowError as problem:
-        refused = str(problem)
     return {
         "whole": whole.content,
-        "finish": whole.response_metadata["finish_reason"],
-        "usage": dict(whole.usage_metadata),
-        "stream": "".join(chunk.content for chunk in chunks),
-        "pieces": len([chunk for chunk in chunks if chunk.content]),
-        "stream_usage": dict(next(chunk.usage_metadata for chunk in chunks if chunk.usage_metadata)),
+        "tokens": dict(whole.usage_metadata)["total_tokens"],
+        "stream": "".join(chunk.content for chunk in chat.stream(TALK, stream_usage=True)),
         "async": asyncio.run(chat.ainvoke(TALK)).content,
-        "several": several,
-        "stopped": stopped.content,
-        "logprobs": "".join(token["token"] for token in probable.response_metadata["logprobs"]["content"]),
-        "refused": refused,
     }
 
 
 def with_litellm(url: str, model: str) -> dict[str, Any]:
-    """What `litellm.completion` returns: whole, as a stream, and asynchronously."""
+    """What `litellm.completion` returns: whole with its confidence, as a stream, and asynchronously."""
     import litellm
 
     messages = [{"role": role, "content": text} for role, text in TALK]
-    asked: dict[str, Any] = {"model": f"openai/{model}", "api_base": url, "api_key": "none", "max_tokens": 20}
-    whole = litellm.completion(messages=messages, temperature=0, user="me", **asked)
-    chunks = list(litellm.completion(messages=messages, stream=True, **asked))
-    again = asyncio.run(litellm.acompletion(messages=messages, **asked))
+    request: dict[str, Any] = {"model": f"openai/{model}", "api_base": url, "api_key": "none", "max_tokens": 20}
+    whole = litellm.completion(messages=messages, temperature=0, user="me", **request)
+    chunks = list(litellm.completion(messages=messages, stream=True, **request))
     return {
         "whole": whole.choices[0].message.content,
-        "finish": whole.choices[0].finish_reason,
-        "usage": whole.usage.model_dump(include={"prompt_tokens", "completion_tokens", "total_tokens"}),
-        "secl": whole.model_extra.get("secl") if whole.model_extra else None,
+        "tokens": whole.usage.total_tokens,
+        "confidence": whole.model_extra["secl"]["confidence"],
         "stream": "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices),
-        "pieces": len([chunk for chunk in chunks if chunk.choices and chunk.choices[0].delta.content]),
-        "async": again.choices[0].message.content,
+        "async": asyncio.run(litellm.acompletion(messages=messages, **request)).choices[0].message.content,
     }
 
 

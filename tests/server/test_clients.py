@@ -124,22 +124,9 @@ def test_langchain_and_litellm_work_unchanged(address: str, plain: Plain) -> Non
         env={key: value for key, value in os.environ.items() if key != "PYTHONPATH"},
     )
     assert ran.returncode == 0, ran.stderr
-    got = json.loads(ran.stdout)
-    print(json.dumps(got, indent=1))  # noqa: T201  (what -s shows)
-    expected = plain.chat(MESSAGES)
-    tokens = {"prompt": plain.length(MESSAGES), "completion": TOKENS, "total": plain.length(MESSAGES) + TOKENS}
+    replies = json.loads(ran.stdout)
+    print(json.dumps(replies, indent=1))  # noqa: T201  (what -s shows)
     for client in ("langchain", "litellm"):
-        assert got[client]["whole"] == got[client]["stream"] == got[client]["async"] == expected
-        assert got[client]["pieces"] > TOKENS // 2
-        assert got[client]["finish"] == "length"
-    chain = got["langchain"]
-    usage = {"input_tokens": tokens["prompt"], "output_tokens": TOKENS, "total_tokens": tokens["total"]}
-    assert usage.items() <= chain["usage"].items()
-    assert usage.items() <= chain["stream_usage"].items()
-    drawn = [plain.chat(MESSAGES, tokens=8, seed=3 + i, do_sample=True, temperature=1.0, top_k=0) for i in range(3)]
-    assert chain["several"] == [drawn, drawn]
-    assert expected.startswith(chain["stopped"])
-    assert chain["logprobs"] == expected
-    assert "more than" in chain["refused"]
-    assert got["litellm"]["usage"] == {f"{kind}_tokens": count for kind, count in tokens.items()}
-    assert 0 < got["litellm"]["secl"]["confidence"] < 1
+        assert {replies[client][way] for way in ("whole", "stream", "async")} == {plain.chat(MESSAGES)}
+        assert replies[client]["tokens"] == plain.length(MESSAGES) + TOKENS
+    assert 0 < replies["litellm"]["confidence"] < 1

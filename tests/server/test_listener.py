@@ -33,30 +33,21 @@ def test_a_passed_socket_is_the_same_one_and_no_child_gets_it(passed: pytest.Mon
     assert not {"LISTEN_PID", "LISTEN_FDS"} & set(os.environ)
 
 
-KINDS = [
-    (socket.AF_INET, socket.SOCK_DGRAM),
-    (socket.AF_UNIX, socket.SOCK_STREAM),
-    (socket.AF_INET, socket.SOCK_STREAM),  # one that does not listen, as systemd passes with Accept=yes
-]
-
-
-def test_what_is_no_socket_is_refused(passed: pytest.MonkeyPatch) -> None:
-    with open(os.devnull, "rb") as nothing:
-        passed.setattr(process, "FIRST_PASSED", nothing.fileno())
-        with pytest.raises(ParameterError, match="no listening TCP socket"):
-            listening(None, None)
-        assert nothing.read() == b""
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_what_is_no_listening_tcp_socket_is_refused_and_left_as_it_was(
-    passed: pytest.MonkeyPatch, kind: tuple[int, int]
-) -> None:
-    with socket.socket(*kind) as other:
+def test_what_is_no_listening_tcp_socket_is_refused_and_left_as_it_was(passed: pytest.MonkeyPatch) -> None:
+    others = (
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM),
+        socket.socket(socket.AF_UNIX, socket.SOCK_STREAM),
+        socket.socket(socket.AF_INET, socket.SOCK_STREAM),  # it does not listen, as systemd passes with Accept=yes
+        open(os.devnull, "rb"),
+    )
+    for other in others:
+        passed.setenv("LISTEN_PID", str(os.getpid()))
+        passed.setenv("LISTEN_FDS", "1")
         passed.setattr(process, "FIRST_PASSED", other.fileno())
-        with pytest.raises(ParameterError, match="no listening TCP socket"):
-            listening(None, None)
-        assert other.fileno() > 0
+        with other:
+            with pytest.raises(ParameterError, match="no listening TCP socket"):
+                listening(None, None)
+            os.fstat(other.fileno())  # still open
 
 
 def test_a_socket_for_another_process_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:

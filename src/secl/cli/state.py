@@ -81,11 +81,8 @@ def verify(
     check_whole("number of answers of --last", count, 0)
     with ServerStore(state) as store:
         records, unread = recompute.choose(store, count, None if record is None else store.position_of(record))
-        model, changes = None, list[str]()
-        if records and store.keep_text == "full":
-            model = recompute.load_recorded_model(store)
-            changes = recompute.environment_changes(store, model)
-        outcome = recompute.verify(store, records, model, changes, unread)
+        model = recompute.load_recorded_model(store) if records and store.keep_text == "full" else None
+        outcome = recompute.verify(store, records, model, unread)
     _print(outcome.to_json() if as_json else verification_page(outcome))
     return CONTRADICTS if outcome.findings else UNKNOWN if "unknown" in outcome.matches else 0
 

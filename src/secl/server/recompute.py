@@ -250,7 +250,6 @@ def verify(
     state: ServerStore,
     chosen: Sequence[Served] = (),
     model: Model | None = None,
-    environment: Sequence[str] = (),
     unread: Sequence[Finding] = (),
 ) -> Verification:
     """Examine a state folder, and compute chosen replies again.
@@ -259,15 +258,15 @@ def verify(
         state: to be verified.
         chosen, unread: as of `choose`.
         model: the server's; None where texts were not kept.
-        environment: how machine and libraries differ from the server's.
     """
     with state.moment():
         examination, first = examine(state), state.first
     tolerance = rounding(state.store.manifest["environment"].get("dtype"))
+    changes = [] if model is None else environment_changes(state, model)
     rederived = tuple(
         Rederived(served.record.position, served.record.reply.version, "unknown", None, NOT_KEPT)
         if model is None or state.keep_text != "full"
-        else rederive(state, model, served, tolerance, exact=not environment)
+        else rederive(state, model, served, tolerance, exact=not changes)
         for served in chosen
     )
     wrong = [Finding("confidence", each.position, each.detail) for each in rederived if each.match == "differs"]
@@ -276,7 +275,7 @@ def verify(
         examined=examination.count,
         rederived=rederived,
         tolerance=tolerance,
-        environment=tuple(environment),
+        environment=tuple(changes),
         findings=(*examination.findings, *unread, *wrong),
         first=first,
         largest={**examination.largest, "confidence": max(agreeing, default=0.0)},

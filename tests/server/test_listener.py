@@ -38,7 +38,7 @@ def test_what_is_no_listening_tcp_socket_is_refused_and_left_as_it_was(passed: p
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM),
         socket.socket(socket.AF_UNIX, socket.SOCK_STREAM),
         socket.socket(socket.AF_INET, socket.SOCK_STREAM),  # it does not listen, as systemd passes with Accept=yes
-        open(os.devnull, "rb"),
+        open(os.devnull, "rb"),  # noqa: SIM115
     )
     for other in others:
         passed.setenv("LISTEN_PID", str(os.getpid()))

@@ -110,7 +110,7 @@ def _lesson(record: Record, bin_gate: int | None, paused: str | None) -> str:
     """What learning did with a question, and why; `paused` is why learning was paused then."""
     update, signal = record.update, record.signal
     if update is not None and signal is not None:
-        rule = "" if bin_gate is None else f", more than {bin_gate} apart"
+        rule = "" if bin_gate is None else f", more than {counted(bin_gate, 'bin')} apart"
         return (
             f"it made version {update.version}: stated confidence {update.before:.3f} (bin {bin_index(update.before)}) "
             f"against the signal {signal:.3f} (bin {bin_index(signal)}){rule}; target {update.target:.3f}, "

@@ -31,8 +31,6 @@ class Answer:
     Attributes:
         record: the reply with everything known about it so far.
         stored: whether the record is on disk; if not, its position will be used again.
-        batch: how many questions were answered in the same pass.
-        seconds: from the request to the reply.
         remark: what one must know to read its confidence, in one sentence; None if there is nothing to say.
         verdict: on the confidences of the latest answers, this one among them if it is stored.
         written: how a free answer was written; None for any other.
@@ -40,8 +38,6 @@ class Answer:
 
     record: Record
     stored: bool
-    batch: int
-    seconds: float
     remark: str | None = None
     verdict: Verdict | None = None
     written: Written | None = None
@@ -52,14 +48,12 @@ class Request:
     """A question in the queue, or an answer to rate.
 
     Attributes:
-        time: when it was asked (`time.perf_counter`).
         written: what the model has written in answer to a question; None if it is still to answer.
         rate: whether the confidence of what was written is wanted.
         name: under which a stream promises the record; None where nobody was promised anything.
     """
 
     asked: Question | GivenAnswer
-    time: float
     future: Future[Answer]
     written: Written | None = None
     rate: bool = True

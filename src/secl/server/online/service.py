@@ -105,7 +105,7 @@ class Service:
             ClosingError: the service is about to stop.
         """
         self._check_open()
-        return self._queue.put(Request(asked=asked, time=time.perf_counter(), future=Future()))
+        return self._queue.put(Request(asked=asked, future=Future()))
 
     def write(
         self, question: Question, writing: Writing, on_piece: OnPiece, names: Sequence[str] = (), *, rate: bool = True
@@ -222,14 +222,12 @@ class Service:
                 self._count(record)
             self.unreadable += sum(record.reply.answer is None and not record.given for record in records)
             self.learner.enqueue([record for record in records if record.outcome == "waiting"])
-        now, verdict = time.perf_counter(), self.trust.verdict
+        verdict = self.trust.verdict
         for record, request in zip(records, batch, strict=True):
             expected = record.given or "candidates" in self.calibrator.plan.weighed(record.decision.in_burst)
             answer = Answer(
                 record=record,
                 stored=stored,
-                batch=len(records),
-                seconds=now - request.time,
                 remark=remark_on(record, expected=expected),
                 verdict=verdict,
                 written=request.written,

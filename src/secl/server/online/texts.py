@@ -58,7 +58,6 @@ class TextWriters:
             if self._active >= self._most:
                 raise BusyError(f"{self._active} texts are being written already; ask again in a moment.")
             self._active += 1
-        began = time.perf_counter()
         future: Future[tuple[Answer, ...]] = Future()
 
         def work() -> None:
@@ -68,7 +67,7 @@ class TextWriters:
                 texts = None if future.cancelled() else self._written(question, writing, on_piece, future)
                 if texts is not None:
                     requests = [
-                        Request(asked=question, time=began, future=Future(), written=text, rate=rate, name=name)
+                        Request(asked=question, future=Future(), written=text, rate=rate, name=name)
                         for text, name in zip_longest(texts, names)
                     ]
                     _settle(future.set_result, self._answered(requests))

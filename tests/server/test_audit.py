@@ -4,25 +4,18 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from secl.evidence import EvidenceKind
-from secl.model import ModelAnswer
-from secl.question import Question
 from secl.server.explain import explain
 from secl.server.history import bursts, history, version_now, versions
-from secl.server.recompute import Verification, rederive, verify
-from secl.server.settings import Limits
 from secl.server.store import ServerStore
-from secl.testing import ScriptedModel, toy_stream
+from secl.testing import toy_stream
 from tests.server.conftest import MakeService
 from tests.server.folders import spoiled
-from tests.server.waiting import ask_all, close, examined, settled
+from tests.server.waiting import ask_all, close
 
 
 @pytest.fixture(scope="module")
@@ -109,115 +102,3 @@ def test_a_question_of_a_burst_without_a_lesson_is_told_why(make_service: MakeSe
     ask_all(service, questions[3:4])
     assert "Lesson: idle, because learning was paused: maintenance." in explain(service.state, 2).why
     assert "made version" in " ".join(explain(service.state, 3).why)
-
-
-SPOILS = {
-    "UPDATE decisions SET entropy = -1 WHERE position = 20": ("integrity", "its entropy is"),
-    "UPDATE decisions SET alarm = 1, in_burst = 1, remaining = 9 WHERE position = 30": ("gate", "stored is alarm"),
-    "DELETE FROM decisions WHERE position = 20": ("integrity", "jump from 19 to 21"),
-    "DELETE FROM decisions WHERE position = 39": ("integrity", "in the table records, but not in decisions"),
-    "UPDATE records SET body = json_set(body, '$.position', 99) WHERE position = 39": (
-        "integrity",
-        "jump from 38 to 99",
-    ),
-    "DELETE FROM served WHERE position = 20": ("integrity", "in the table records, but not in served"),
-    "DELETE FROM records WHERE position = 20": ("integrity", "jump from 19 to 21"),
-    "DELETE FROM records WHERE position = 39": ("integrity", "but not in records"),
-    "DELETE FROM updates WHERE version = 5": ("integrity", "an update of it is missing"),
-    "UPDATE updates SET version = 50 WHERE version = 5": ("integrity", "not above the 50"),
-    "DELETE FROM versions WHERE version = 10": ("integrity", "version 10, which answered, is not kept"),
-    "UPDATE records SET version = 3 WHERE position = 1": ("integrity", "made by no earlier question"),
-    "UPDATE records SET outcome = 'trained' WHERE position = 20": ("integrity", "its outcome is idle"),
-    "UPDATE records SET body = '{}' WHERE position = 20": ("integrity", "cannot be read"),
-    "UPDATE records SET body = json_set(body, '$.position', 2) WHERE position = 20": ("integrity", "jump"),
-}
-
-
-def test_whatever_is_changed_in_the_tables_is_found(folder: Path, tmp_path: Path) -> None:
-    for number, (statement, (check, words)) in enumerate(SPOILS.items()):
-        with ServerStore(spoiled(folder, tmp_path / str(number), statement)) as state:
-            _, findings = examined(state)
-        assert any(finding.check == check and words in finding.detail for finding in findings), (statement, findings)
-
-
-class Rounding(ScriptedModel):
-    """A model whose passes over several questions round differently, as real ones do."""
-
-    def __init__(self, by: float, wording: bool = False) -> None:
-        super().__init__()
-        self.by, self.wording = by, wording
-        self.batch = 1
-
-    def prefetch(
-        self,
-        questions: Sequence[Question],
-        evidence: Sequence[Collection[EvidenceKind]],  # noqa: ARG002
-        *,
-        weights_fixed: bool,  # noqa: ARG002
-        written: Sequence[str | None] = (),  # noqa: ARG002
-    ) -> None:
-        self.batch = len(questions)
-
-    def answer(
-        self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | None = None
-    ) -> ModelAnswer:
-        answered = super().answer(question, evidence=evidence, written=written)
-        if self.batch == 1:
-            return answered
-        bins = list(answered.reply.bins)
-        bins[0], bins[8] = bins[0] + self.by, bins[8] - self.by
-        text = "D" if self.wording else answered.reply.text
-        return replace(answered, reply=replace(answered.reply, bins=tuple(bins), text=text, answer=text))
-
-
-def batched(make_service: MakeService, model: ScriptedModel) -> ServerStore:
-    """The state of a server that answered one question alone and twelve in passes."""
-    service = make_service(model=model, start=False, limits=Limits(batch=4))
-    futures = [service.submit(question) for question in toy_stream(13)]
-    service.start()
-    for future in futures:
-        future.result(10)
-    settled(service)
-    return service.state
-
-
-def outcome(state: ServerStore, model: ScriptedModel) -> Verification:
-    return verify(state, state.latest(100), model)
-
-
-def test_answers_come_out_the_same_to_the_last_digit(make_service: MakeService) -> None:
-    state = batched(make_service, ScriptedModel())
-    assert outcome(state, ScriptedModel()).matches == {"same": 13}
-
-
-def test_answers_of_a_pass_come_out_within_the_tolerance(make_service: MakeService) -> None:
-    state = batched(make_service, Rounding(0.004))
-    verification = outcome(state, Rounding(0.004))
-    assert verification.matches == {"same": 1, "rounding": 12}
-    assert verification.tolerance == 0.05
-    assert max(each.difference or 0 for each in verification.rederived) == pytest.approx(0.004)
-
-
-@pytest.mark.parametrize("model", [Rounding(0.2), Rounding(0.0, wording=True)])
-def test_a_pass_that_rounds_far_is_asked_again_as_a_pass(make_service: MakeService, model: Rounding) -> None:
-    state = batched(make_service, model)
-    assert outcome(state, model).matches == {"same": 13}
-
-
-def test_a_changed_confidence_and_changed_weights_are_found(make_service: MakeService, tmp_path: Path) -> None:
-    service = make_service()
-    ask_all(service, toy_stream(20))
-    folder = close(service)
-    with ServerStore(folder) as state:
-        served = state.served(15)
-        before = replace(served.record.reply, bins=(*served.record.reply.bins[:9], 0.5))
-        forged = replace(served, record=replace(served.record, reply=before))
-        assert rederive(state, ScriptedModel(), served, 0.05).match == "same"
-        assert rederive(state, ScriptedModel(), forged, 0.05).match == "differs"
-    swap = "UPDATE versions SET weights = (SELECT weights FROM versions WHERE version = 2) WHERE version = 10"
-    with ServerStore(spoiled(folder, tmp_path / "swapped", swap)) as state:
-        assert rederive(state, ScriptedModel(), state.served(15), 0.05).match == "differs"
-    with ServerStore(spoiled(folder, tmp_path, "DELETE FROM versions WHERE version = 10")) as state:
-        lost = rederive(state, ScriptedModel(), state.served(15), 0.05)
-    assert lost.match == "differs"
-    assert "does not keep adapter version 10" in lost.detail

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,11 +15,9 @@ from secl.records import Reply
 from secl.server.explain import explain
 from secl.server.online.service import Service
 from secl.server.redaction import Keep
-from secl.server.store import ServerStore
 from secl.testing import ScriptedModel, toy_stream
 from tests.server.conftest import MakeService
 from tests.server.doors import client_of
-from tests.server.folders import spoiled
 from tests.server.waiting import ask_all, close, examined
 
 
@@ -75,31 +72,6 @@ def test_candidates_are_stored_without_their_texts_but_equal_ones_stay_equal(mak
     assert stored.evidence.candidates is not None
     assert stored.evidence.candidates.candidates == stored.posterior.candidates
     assert examined(service.state) == (1, [])
-
-
-SPOILS = {
-    "UPDATE records SET body = json_set(body, '$.posterior.questions', 3) WHERE position = 9": "posterior",
-    "UPDATE records SET body = json_set(body, '$.posterior', NULL) WHERE position = 9": "posterior",
-    "UPDATE records SET body = json_set(body, '$.posterior.probabilities[0]', 0.5) WHERE position = 9": "posterior",
-    "UPDATE records SET body = json_set(body, '$.evidence.candidates.likelihoods[0].given', -3.5) WHERE position = 9": (
-        "posterior"
-    ),
-    "UPDATE served SET reported = 0.5 WHERE position = 9": "integrity",
-    "DELETE FROM served WHERE position = 9": "integrity",
-    "INSERT INTO served (position, time, batch, domain, outcome) VALUES (99, 0, 1, '', 'idle')": "integrity",
-}
-
-
-def test_whatever_is_changed_in_evidence_or_posterior_is_found(make_service: MakeService, tmp_path: Path) -> None:
-    service = make_service(method="posterior")
-    ask_all(service, toy_stream(20))
-    assert examined(service.state) == (20, [])
-    folder = close(service)
-    for number, (statement, check) in enumerate(SPOILS.items()):
-        with ServerStore(spoiled(folder, tmp_path / str(number), statement)) as state:
-            findings = examined(state)[1]
-        assert check in {finding.check for finding in findings}, statement
-        assert findings[0].position in (9, 99)
 
 
 OPTIONS = {"question": "Capital of France?", "options": ["Rome", "Paris", "Bern", "Oslo"]}

@@ -6,7 +6,7 @@ import contextlib
 import math
 import threading
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from itertools import zip_longest
@@ -100,26 +100,20 @@ class TextWriters:
     ) -> tuple[Written, ...] | None:
         """The texts; None if nobody wants them any more."""
         pieces: list[Piece] = []
-        with contextlib.closing(self._pieces(question, writing)) as written:
-            for piece in written:
-                if future.cancelled():
-                    return None
-                pieces.append(piece)
-                on_piece(piece)
-        return Written.of(pieces)
-
-    def _pieces(self, question: Question, writing: Writing) -> Generator[Piece]:
         with self._turn():
-            pieces = self.model.write(question, writing)
+            coming = self.model.write(question, writing)
         while True:
             with self._turn() as seconds:
                 until = time.monotonic() + seconds
-                for piece in pieces:
-                    yield piece
+                for piece in coming:
+                    if future.cancelled():
+                        return None
+                    pieces.append(piece)
+                    on_piece(piece)
                     if time.monotonic() >= until:
                         break
                 else:
-                    return
+                    return Written.of(pieces)
 
     def _turn(self) -> AbstractContextManager[float]:
         if self.model.writes_apart:

@@ -1,10 +1,10 @@
-"""What a verification finds, and what it lets pass: a changed cell, and what another processor rounds."""
+"""Answers that are computed again: the same, within rounding, different, or open."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,103 +12,23 @@ import pytest
 from secl.evidence import EvidenceKind
 from secl.model import ModelAnswer
 from secl.question import Question
-from secl.server.closeness import ARITHMETIC, furthest
 from secl.server.online.factory import open_service, serving_settings
-from secl.server.recompute import Computed, environment_changes, load_recorded_model, rederive, verify
+from secl.server.recompute import (
+    Computed,
+    Verification,
+    environment_changes,
+    load_recorded_model,
+    rederive,
+    verify,
+)
+from secl.server.settings import Limits
 from secl.server.store import ServerStore
-from secl.server.verify import examine
 from secl.testing import ScriptedModel, toy_stream
 from secl.writing import Writing
 from tests.server.conftest import MakeService
 from tests.server.folders import spoiled
 from tests.server.test_posterior import Mixed, mixed_stream
-from tests.server.waiting import ask_all, close
-
-
-@dataclass(frozen=True)
-class Pair:
-    number: float
-    texts: tuple[str, ...]
-
-
-def test_values_of_one_shape_are_as_far_apart_as_their_farthest_numbers() -> None:
-    assert furthest(Pair(0.5, ("a",)), Pair(0.25, ("a",))) == 0.25
-    assert furthest([1000.0, None, True], [1001.0, None, True]) == pytest.approx(1 / 1001)
-    assert furthest(math.nan, math.nan) == 0.0
-    for now, then in [(1, 2), (True, 1), ("a", "b"), (None, 0.0), ([1.0], [1.0, 2.0]), ({"a": 1}, {"b": 1})]:
-        assert furthest(now, then) == math.inf
-    assert furthest(math.inf, 1.0) == furthest(math.nan, 1.0) == math.inf
-
-
-@pytest.fixture(scope="module")
-def learned(share_service: MakeService) -> Path:
-    """The folder of a server that has learned, and heard of an answer."""
-    service = share_service()
-    ask_all(service, toy_stream(21))
-    service.state.add_feedback(3, False, 1.0)
-    service.ask(toy_stream(22)[21], 20)
-    return close(service)
-
-
-@pytest.fixture(scope="module")
-def weighed(share_service: MakeService) -> Path:
-    """The folder of a server that reports posteriors."""
-    service = share_service("weighed", model=Mixed(), method="posterior")
-    ask_all(service, mixed_stream(15))
-    return close(service)
-
-
-def cell(column: str, table: str, position: int) -> str:
-    return f"UPDATE {table} SET {column} = {column} + {{}} WHERE position = {position}"
-
-
-def inside(path: str, position: int) -> str:
-    """A number inside the JSON of a record."""
-    changed = f"json_set(body, '$.{path}', json_extract(body, '$.{path}') + {{}})"
-    return f"UPDATE records SET body = {changed} WHERE position = {position}"
-
-
-LEARNED = [
-    cell("confidence", "records", 12),
-    cell("frozen_confidence", "records", 12),
-    cell("signal", "records", 4),
-    cell("entropy", "decisions", 12),
-    cell("statistic", "decisions", 20),
-    cell("reported", "served", 12),
-    cell("confidence", "labels", 3),
-    cell("reported", "labels", 3),
-    inside("reply.bins[8]", 12),
-    inside("frozen.bins[8]", 12),
-    inside("reply.entropy", 12),
-    inside("labelled.confidence", 21),
-    inside("labelled.low", 21),
-    inside("signal", 4),
-]
-
-
-def test_a_cell_that_was_changed_by_a_thousandth_is_found(learned: Path, tmp_path: Path) -> None:
-    for number, statement in enumerate(LEARNED):
-        with ServerStore(spoiled(learned, tmp_path / str(number), statement.format(1e-3))) as state:
-            assert examine(state).findings, statement
-
-
-@pytest.mark.parametrize(("by", "found"), [(1e-12, False), (1e-6, True)])
-def test_posteriors_and_labels_may_be_rounded_as_another_processor_does(
-    weighed: Path, learned: Path, tmp_path: Path, by: float, found: bool
-) -> None:
-    # What is reported is copied beside the record, and stays equal; so a candidate that is not reported is changed.
-    for folder, statement, check in (
-        (weighed, inside("posterior.probabilities[2]", 12), "posterior"),
-        (learned, inside("labelled.low", 21), "labels"),
-        (learned, cell("statistic", "decisions", 20), "gate"),
-    ):
-        with ServerStore(spoiled(folder, tmp_path / check, statement.format(by))) as state:
-            found_now = examine(state)
-        assert any(finding.check == check for finding in found_now.findings) == found
-        if not found:
-            assert found_now.findings == []
-            assert 0 < found_now.largest[check] < ARITHMETIC
-
+from tests.server.waiting import ask_all, close, settled
 
 WAYS = [
     Writing(max_tokens=40, or_fewer=True),
@@ -192,3 +112,86 @@ def test_a_short_answer_that_is_worded_otherwise_elsewhere_is_rated_as_it_is_sto
     model.answer_weights = "frozen"  # so that it can rate what was written
     assert rederive(service.state, model, served, 1e-4, exact=True).match == "differs"
     assert rederive(service.state, model, served, 1e-4, exact=False).match == "same"
+
+
+class Rounding(ScriptedModel):
+    """A model whose passes over several questions round differently, as real ones do."""
+
+    def __init__(self, by: float, wording: bool = False) -> None:
+        super().__init__()
+        self.by, self.wording = by, wording
+        self.batch = 1
+
+    def prefetch(
+        self,
+        questions: Sequence[Question],
+        evidence: Sequence[Collection[EvidenceKind]],  # noqa: ARG002
+        *,
+        weights_fixed: bool,  # noqa: ARG002
+        written: Sequence[str | None] = (),  # noqa: ARG002
+    ) -> None:
+        self.batch = len(questions)
+
+    def answer(
+        self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | None = None
+    ) -> ModelAnswer:
+        answered = super().answer(question, evidence=evidence, written=written)
+        if self.batch == 1:
+            return answered
+        bins = list(answered.reply.bins)
+        bins[0], bins[8] = bins[0] + self.by, bins[8] - self.by
+        text = "D" if self.wording else answered.reply.text
+        return replace(answered, reply=replace(answered.reply, bins=tuple(bins), text=text, answer=text))
+
+
+def batched(make_service: MakeService, model: ScriptedModel) -> ServerStore:
+    """The state of a server that answered one question alone and twelve in passes."""
+    service = make_service(model=model, start=False, limits=Limits(batch=4))
+    futures = [service.submit(question) for question in toy_stream(13)]
+    service.start()
+    for future in futures:
+        future.result(10)
+    settled(service)
+    return service.state
+
+
+def outcome(state: ServerStore, model: ScriptedModel) -> Verification:
+    return verify(state, state.latest(100), model)
+
+
+def test_answers_come_out_the_same_to_the_last_digit(make_service: MakeService) -> None:
+    state = batched(make_service, ScriptedModel())
+    assert outcome(state, ScriptedModel()).matches == {"same": 13}
+
+
+def test_answers_of_a_pass_come_out_within_the_tolerance(make_service: MakeService) -> None:
+    state = batched(make_service, Rounding(0.004))
+    verification = outcome(state, Rounding(0.004))
+    assert verification.matches == {"same": 1, "rounding": 12}
+    assert verification.tolerance == 0.05
+    assert max(each.difference or 0 for each in verification.rederived) == pytest.approx(0.004)
+
+
+@pytest.mark.parametrize("model", [Rounding(0.2), Rounding(0.0, wording=True)])
+def test_a_pass_that_rounds_far_is_asked_again_as_a_pass(make_service: MakeService, model: Rounding) -> None:
+    state = batched(make_service, model)
+    assert outcome(state, model).matches == {"same": 13}
+
+
+def test_a_changed_confidence_and_changed_weights_are_found(make_service: MakeService, tmp_path: Path) -> None:
+    service = make_service()
+    ask_all(service, toy_stream(20))
+    folder = close(service)
+    with ServerStore(folder) as state:
+        served = state.served(15)
+        before = replace(served.record.reply, bins=(*served.record.reply.bins[:9], 0.5))
+        forged = replace(served, record=replace(served.record, reply=before))
+        assert rederive(state, ScriptedModel(), served, 0.05).match == "same"
+        assert rederive(state, ScriptedModel(), forged, 0.05).match == "differs"
+    swap = "UPDATE versions SET weights = (SELECT weights FROM versions WHERE version = 2) WHERE version = 10"
+    with ServerStore(spoiled(folder, tmp_path / "swapped", swap)) as state:
+        assert rederive(state, ScriptedModel(), state.served(15), 0.05).match == "differs"
+    with ServerStore(spoiled(folder, tmp_path, "DELETE FROM versions WHERE version = 10")) as state:
+        lost = rederive(state, ScriptedModel(), state.served(15), 0.05)
+    assert lost.match == "differs"
+    assert "does not keep adapter version 10" in lost.detail

@@ -185,9 +185,9 @@ class ServerStore:
                 (record.signal, record.outcome, json.dumps(body), record.position),
             )
             if update is not None:
-                database.insert_update(self.store.db, record.position, update)
+                database.insert_update(self.db, record.position, update)
             if snapshot is not None:
-                database.insert_snapshot(self.store.db, record.position, snapshot)
+                database.insert_snapshot(self.db, record.position, snapshot)
 
     def add_event(self, kind: EventKind, version: int, detail: str, *, snapshot: bytes | None = None) -> None:
         """Write an event, and the learner's state where the event changed it."""
@@ -198,7 +198,7 @@ class ServerStore:
                 (time.time(), kind, latest if latest >= 0 else None, version, detail),
             )
             if snapshot is not None:
-                database.insert_snapshot(self.store.db, max(0, latest), snapshot)
+                database.insert_snapshot(self.db, max(0, latest), snapshot)
 
     def add_feedback(
         self, position: int, correct: bool | None, chance: float | None = None, *, drawn: bool = False

@@ -118,6 +118,11 @@ class LocalModel(Shown):
         return {**self.backend.environment, **self.asker.backend.environment}
 
     @property
+    def described(self) -> str:
+        """Where its settings come from, what is adapted, and which path passes take, for people."""
+        return self.backend.described
+
+    @property
     def adapter_config(self) -> dict[str, Any]:
         """Configuration of the adapter in PEFT's terms, as JSON values."""
         return plain_config(self.adapter.config.to_dict())

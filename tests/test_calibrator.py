@@ -110,13 +110,6 @@ def test_lessons_in_any_order_each_move_the_answer_that_the_model_has_just_given
     assert [calibrator.learn(record).outcome for record in (first, second)] == ["trained"] * 2
 
 
-def test_an_update_of_a_question_changes_no_field_of_its_own_reply() -> None:
-    learned = run(count=1, gate=Always())[0]
-    watched = run(count=1, gate=Never())[0]
-    assert (learned.outcome, watched.outcome) == ("trained", "idle")
-    assert (learned.reply, learned.frozen, learned.correct) == (watched.reply, watched.frozen, watched.correct)
-
-
 @pytest.mark.parametrize("width", [0, 1, 2])
 def test_the_bin_gate_stops_lessons_whose_bins_differ_by_at_most_its_width(width: int) -> None:
     records = run(gate=Always(), bin_gate=width)
@@ -143,11 +136,6 @@ def test_the_target_is_the_clipped_step_of_the_equation(alpha: float, delta: flo
         stated = record.reply.confidence
         step = max(-delta, min(record.signal - stated, delta))
         assert record.update.target == pytest.approx(stated + alpha * step, abs=1e-15)
-
-
-def test_the_mse_loss_aims_at_the_signal_itself() -> None:
-    targets = [(record.update, record.signal) for record in run(gate=Always(), loss="mse")]
-    assert all(update is not None and update.target == signal for update, signal in targets)
 
 
 def test_updates_add_up_over_the_stream_by_default() -> None:

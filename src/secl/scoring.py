@@ -165,19 +165,19 @@ class Scoring:
         for first in range(len(done) - len(done) % WINDOW, len(answers), WINDOW):
             yield from self._score_window(answers[first : first + WINDOW], max(0, len(done) - first))
 
-    def score_all(self, given: Sequence[GivenAnswer]) -> list[Record]:
+    def score_all(self, answers: Sequence[GivenAnswer]) -> list[Record]:
         """Rate answers that share passes."""
-        return list(self._score_window(given))
+        return list(self._score_window(answers))
 
-    def _score_window(self, given: Sequence[GivenAnswer], skip: int = 0) -> Iterator[Record]:
+    def _score_window(self, answers: Sequence[GivenAnswer], skip: int = 0) -> Iterator[Record]:
         """Rate answers that share passes; the first `skip` of them have their records already."""
-        ratings = self.model.rate_given(given, self.rated_evidence)
-        for each, rating in list(zip(given, ratings, strict=True))[skip:]:
+        ratings = self.model.rate_given(answers, self.rated_evidence)
+        for each, rating in list(zip(answers, ratings, strict=True))[skip:]:
             yield self._record(each, rating)  # one by one: labels may come in between
 
-    def _record(self, given: GivenAnswer, rating: Rating) -> Record:
-        question, reply = given.question, rating.reply
-        correct = grade(question, reply.answer) if given.correct is None else given.correct
+    def _record(self, rated: GivenAnswer, rating: Rating) -> Record:
+        question, reply = rated.question, rating.reply
+        correct = grade(question, reply.answer) if rated.correct is None else rated.correct
         record = self._weigh_given(
             Record(
                 position=self.state.position,

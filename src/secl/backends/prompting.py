@@ -116,13 +116,13 @@ class Prompting:
         """Ids after which the letter comes that tells how two answers relate."""
         return self._before(entailment_prompt(question, premise, hypothesis), " A")
 
-    def check_length(self, question: Question, limit: int, given: str | None = None) -> None:
+    def check_length(self, question: Question, limit: int, answer: str | None = None) -> None:
         """Check that there is a letter for each option, and that question and answer can be read to their end.
 
         Args:
             question: to be asked.
             limit: most tokens that the model reads.
-            given: an answer from elsewhere; None for one that the model writes.
+            answer: from elsewhere; None for one that the model writes.
 
         Raises:
             QuestionError: there is not, or they cannot.
@@ -133,12 +133,12 @@ class Prompting:
                 f"{question.mention} has {len(question.options)} options, but this model has single tokens for "
                 f"{letters} letters only."
             )
-        if question.free and given is not None:
-            needed = len(self.confidence(question, as_written(given, question.form))) + MARGIN
+        if question.free and answer is not None:
+            needed = len(self.confidence(question, as_written(answer, question.form))) + MARGIN
         else:
             prompts = [self.answer(question)]
             if not question.options:
-                written = "" if given is None else as_written(given, question.form)
+                written = "" if answer is None else as_written(answer, question.form)
                 prompts += [self.confidence(question, written), self.answer_list(question)]
             longest = max(map(len, prompts))
             needed = longest + max(MAX_ANSWER_TOKENS[question.form], MAX_LIST_TOKENS[question.form]) + MARGIN

@@ -74,15 +74,15 @@ class Asking:
         self.gather(findings, evidence)
         return findings
 
-    def rate(self, given: GivenAnswer, evidence: Kinds) -> Findings:
+    def rate(self, rated: GivenAnswer, evidence: Kinds) -> Findings:
         """Rate an answer from elsewhere; of its rivals, P(True) is asked only where that is wanted."""
-        question, findings = given.question, Findings(given.question)
+        question, findings = rated.question, Findings(rated.question)
         if question.options:
-            self._choose(findings, given.answer, evidence)
+            self._choose(findings, rated.answer, evidence)
         else:
-            self._state(findings, as_written(given.answer, question.form), ())
+            self._state(findings, as_written(rated.answer, question.form), ())
             answer = findings.reply.answer
-            rivals = [] if answer is None else distinct(answer, given.rivals, question.form, count=len(given.rivals))
+            rivals = [] if answer is None else distinct(answer, rated.rivals, question.form, count=len(rated.rivals))
             findings.rivals = rivals
             findings.distractors = Distractors(rivals, f"given:{len(rivals)}") if rivals else None
             self.gather(findings, evidence)
@@ -131,15 +131,15 @@ class Asking:
                 drawn.append(_read_sample(completion, question))
         return compare(question, answer, drawn, rivals=rivals)
 
-    def _choose(self, findings: Findings, given: str | None, evidence: Kinds) -> None:
-        """The likeliest letter, or the given one, with its confidence; what else is wanted is asked meanwhile."""
+    def _choose(self, findings: Findings, named: str | None, evidence: Kinds) -> None:
+        """The likeliest letter, or a named one, with its confidence; what else is wanted is asked meanwhile."""
         question = findings.question
         findings.requested |= evidence & COMPARING
         prompt = order_prompt(question, range(len(question.options)))
         pending, probe = self._ask(prompt), self._probe(question, question.options, evidence, "options")
         answered = findings.take("answering", pending)
         letters = read_choice(answered.tokens, question.letters)
-        letter = given or letters.best
+        letter = named or letters.best
         stated = findings.take("answering", self._ask(digit_prompt(prompt, letter or answered.text)))
         findings.reply = _reply(
             letter or answered.text.strip(),

@@ -145,10 +145,10 @@ def _weights_of(model: Any, stored: Mapping[str, Any]) -> dict[str, Any]:
     names = get_tensor_name_map(kind, model.config.num_hidden_layers)
     weights = {}
     for name, _ in sorted(model.named_parameters()):  # what is shared comes once
-        found = stored.get(names.get_name(name, (".weight", ".bias")))
-        if found is None:
+        tensor = stored.get(names.get_name(name, (".weight", ".bias")))
+        if tensor is None:
             raise ValueError(f"the weights of {name} are not in the file.")
-        weights[name] = found
+        weights[name] = tensor
     return weights
 
 

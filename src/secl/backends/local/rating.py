@@ -31,7 +31,7 @@ class _Case:
     """A given answer on its way through a pass.
 
     Attributes:
-        given: the answer.
+        rated: the answer.
         candidates: what P(True) is asked about: the answer first, and its rivals where they are wanted.
         source: where its rivals come from.
         comparison: of the candidates; None where none is wanted or there is nothing to compare.
@@ -39,7 +39,7 @@ class _Case:
         bundle: all that is read.
     """
 
-    given: GivenAnswer
+    rated: GivenAnswer
     candidates: Sequence[str]
     source: str
     comparison: Comparison | None
@@ -50,20 +50,20 @@ class _Case:
     evidence: Evidence = field(init=False)
 
 
-def rate(asker: Asker, given: Sequence[GivenAnswer], evidence: Kinds) -> list[Rating]:
+def rate(asker: Asker, answers: Sequence[GivenAnswer], evidence: Kinds) -> list[Rating]:
     """Rate answers; see `secl.model.Model.rate_given`. What it costs is in the ratings and not on the asker's meter."""
     asker = replace(asker, meter=Meter())
-    cases = _prepare(asker, given, evidence)
+    cases = _prepare(asker, answers, evidence)
     for case, reading in zip(cases, asker.backend.read([case.bundle for case in cases]), strict=True):
         case.reading = reading
     asker.backend.together([partial(_read, asker, case) for case in cases])
     return [_rating(asker.meter, case) for case in cases]  # after all of them: a reading costs what was read of it
 
 
-def _prepare(asker: Asker, given: Sequence[GivenAnswer], evidence: Kinds) -> list[_Case]:
+def _prepare(asker: Asker, answers: Sequence[GivenAnswer], evidence: Kinds) -> list[_Case]:
     opened = {
         i: (each.question, answer, _rivals(each, answer))
-        for i, each in enumerate(given)
+        for i, each in enumerate(answers)
         if not each.question.options and (answer := read_answer(each.answer, each.question.form)) is not None
     }
     lists = {
@@ -78,27 +78,27 @@ def _prepare(asker: Asker, given: Sequence[GivenAnswer], evidence: Kinds) -> lis
         _choice(asker, each, evidence)
         if each.question.options
         else _open(asker, each, evidence, opened[i][1] if i in opened else None, lists.get(i), compared.get(i))
-        for i, each in enumerate(given)
+        for i, each in enumerate(answers)
     ]
 
 
-def _rivals(given: GivenAnswer, answer: str) -> list[str]:
+def _rivals(rated: GivenAnswer, answer: str) -> list[str]:
     """The given rivals that say something else than the answer and each other."""
-    return distinct(answer, given.rivals, given.question.form, count=len(given.rivals))
+    return distinct(answer, rated.rivals, rated.question.form, count=len(rated.rivals))
 
 
-def _choice(asker: Asker, given: GivenAnswer, evidence: Kinds) -> _Case:
+def _choice(asker: Asker, rated: GivenAnswer, evidence: Kinds) -> _Case:
     """An option: the pass that answers reads every letter, so that the given one needs no other."""
-    question = given.question
-    others = [question.option(letter) for letter in question.letters if letter != given.answer]
+    question = rated.question
+    others = [question.option(letter) for letter in question.letters if letter != rated.answer]
     comparison = among_options(asker, question) if "candidates" in evidence else None
     answered, rivals = asker.prompting.choices(question), Distractors(others, "options")
-    return _case(asker, given, question.option(given.answer), rivals, comparison, answered, evidence)
+    return _case(asker, rated, question.option(rated.answer), rivals, comparison, answered, evidence)
 
 
 def _open(
     asker: Asker,
-    given: GivenAnswer,
+    rated: GivenAnswer,
     evidence: Kinds,
     answer: str | None,
     listing: Draft | None,
@@ -106,19 +106,19 @@ def _open(
 ) -> _Case:
     rivals = NOTHING
     if answer is not None and listing is not None:
-        rivals = asker.distractors(given.question, answer, listing)
+        rivals = asker.distractors(rated.question, answer, listing)
         asker.meter.spend("scoring", listing.tokens)
-    elif answer is not None and (named := _rivals(given, answer)):
+    elif answer is not None and (named := _rivals(rated, answer)):
         rivals = Distractors(named, f"given:{len(named)}")
     if comparison is not None:
         asker.meter.spend("sampling", comparison.sampling)
-    written = asker.prompting.written(given.question, as_written(given.answer, given.question.form))
-    return _case(asker, given, answer, rivals, comparison, written, evidence)
+    written = asker.prompting.written(rated.question, as_written(rated.answer, rated.question.form))
+    return _case(asker, rated, answer, rivals, comparison, written, evidence)
 
 
 def _case(
     asker: Asker,
-    given: GivenAnswer,
+    rated: GivenAnswer,
     answer: str | None,
     rivals: Distractors,
     comparison: Comparison | None,
@@ -126,14 +126,14 @@ def _case(
     evidence: Kinds,
 ) -> _Case:
     candidates = () if answer is None else (answer, *(rivals.answers if "p_true" in evidence else ()))
-    bundle = replace(beside(answered, comparison), verdicts=asker.prompting.verdicts(given.question, candidates))
+    bundle = replace(beside(answered, comparison), verdicts=asker.prompting.verdicts(rated.question, candidates))
     source = rivals.source if len(candidates) > 1 else NOTHING.source
-    return _Case(given, candidates, source, comparison, asker.meter.take(), bundle)
+    return _Case(rated, candidates, source, comparison, asker.meter.take(), bundle)
 
 
 def _read(asker: Asker, case: _Case) -> None:
     """Read off what a case's bundle says."""
-    question, answer, reading, readout = case.given.question, case.given.answer, case.reading, asker.readout
+    question, answer, reading, readout = case.rated.question, case.rated.answer, case.reading, asker.readout
     if question.options:
         case.reply = readout.choice(question, reading, 0, answer)
     else:

@@ -46,11 +46,11 @@ class Readout:
         self.token_ids = token_ids
         self.kind = p_true
 
-    def choice(self, question: Question, reading: Reading, version: int, given: str | None = None) -> Reply:
-        """The reply to a multiple-choice question (see `Prompting.choices`): the likeliest letter, or a given one."""
+    def choice(self, question: Question, reading: Reading, version: int, named: str | None = None) -> Reply:
+        """The reply to a multiple-choice question (see `Prompting.choices`): the likeliest letter, or a named one."""
         letter, *digits = reading.bundle.positions
         (logits,) = reading.logits([letter], self.token_ids.letters[: len(question.options)])
-        chosen = logits.index(max(logits)) if given is None else question.letters.index(given)
+        chosen = logits.index(max(logits)) if named is None else question.letters.index(named)
         scores = reading.score([letter, digits[chosen]], [self.token_ids.letters[chosen]], self.token_ids.digits)
         reply = _reply(question.letters[chosen], question.letters[chosen], scores, version)
         # The chosen letter is known to the constant that all logits share, so the vocabulary is not read again.

@@ -178,8 +178,8 @@ class SharedNetwork:
     ) -> dict[str, M]:
         """A mask for each kind of layer; kinds that see the same share one."""
         seen = {kind: seen_in(kind, self.config, visible, depths) for kind in dict.fromkeys(self.kinds)}
-        made = {id(each): make(each) for each in seen.values()}
-        return {kind: made[id(each)] for kind, each in seen.items()}
+        masks = {id(each): make(each) for each in seen.values()}
+        return {kind: masks[id(each)] for kind, each in seen.items()}
 
     def _dense(self, seen: NDArray[np.bool_]) -> Tensor:
         """A mask (1, 1, N, T) to be added to scores."""

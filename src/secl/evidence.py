@@ -64,18 +64,20 @@ class Likelihood:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """A further answer that the frozen model drew, at temperature 1 from the nucleus of 0.95.
+    """A further answer of the frozen model, drawn at temperature 1 from the nucleus of 0.95, or computed.
 
     Attributes:
         text: the answer; None if it could not be read.
         candidate: number of the candidate that says the same; None for something else, or nothing.
         log_p: natural logarithm of the probability that the model begins with it, over the whole vocabulary; None where
-            the model's server does not tell.
+            the model's server does not tell, and of what a program computes.
+        program: whether it is what the model's own short program computes, which it wrote without reasoning before.
     """
 
     text: str | None
     candidate: int | None
     log_p: float | None
+    program: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -58,7 +58,7 @@ Order = Literal["forward", "reversed", "shuffled"]
 Formula = Literal["log", "exp"]
 Engine = Literal["local", "vllm", "openai"]
 Restart = Literal["sums", "all"]
-ViewName = Literal["letters", "likelihood", "samples", "p_true"]
+ViewName = Literal["letters", "likelihood", "samples", "text", "p_true"]
 SignalName = Literal["norm_p_true", "p_true", "self_consistency"]
 AnswerName = Literal["own", "best"]
 GateName = Literal["entropy-shift", "page-hinkley", "always", "never"]
@@ -236,7 +236,7 @@ class PromptSettings(Settings):
     )
 
 
-ENDPOINT_VIEWS: tuple[ViewName, ...] = ("letters", "samples", "p_true")
+ENDPOINT_VIEWS: tuple[ViewName, ...] = ("letters", "samples", "text", "p_true")
 """What a server with OpenAI's API can tell of candidates: it gives no likelihoods of texts."""
 
 
@@ -244,7 +244,7 @@ class PosteriorSettings(Settings):
     """What becomes one probability of each candidate (`secl.posterior`)."""
 
     views: Annotated[tuple[ViewName, ...], BeforeValidator(_split)] = Field(
-        ("letters", "likelihood", "samples"),
+        ("letters", "likelihood", "samples", "text"),
         min_length=1,
         description="Posterior: views to combine, of letters, likelihood, samples and p_true.",
     )

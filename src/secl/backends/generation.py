@@ -58,6 +58,7 @@ class Draft:
         form: of the answer, or of the answers in a list.
         limit: most tokens that it may have.
         lines: a list is finished with this many lines; None for an answer, which is finished when it is complete.
+        stop: it is finished with this text as well, unless that is "".
         written: token ids written so far.
         seed: of its random choices; None writes greedily.
         tokens: of prompt and text that have gone through the network.
@@ -70,6 +71,7 @@ class Draft:
     form: Form
     limit: int
     lines: int | None = None
+    stop: str = ""
     written: list[int] = field(default_factory=list)
     seed: int | None = None
     tokens: float = 0.0
@@ -121,6 +123,8 @@ class TextRules:
         if len(draft.written) >= draft.limit or (draft.written and draft.written[-1] in self.end_ids):
             return True
         text = self.text(draft)
+        if draft.stop and draft.stop in text:
+            return True
         return is_complete(text, draft.form) if draft.lines is None else text.count("\n") >= draft.lines
 
 

@@ -8,11 +8,13 @@ that one of them is right.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from secl.evidence import Sample
+from secl.grading import write_number
 from secl.grading.same import group
 from secl.prompts.distractors import DISTRACTORS, distinct, near_numbers
+from secl.prompts.programs import result_of
 from secl.question import Form, Question
 
 ORDERS = 1
@@ -26,6 +28,9 @@ FURTHER = 2
 
 LISTED = 3
 """Most other answers, the most frequent ones, that the model chooses among."""
+
+PROGRAM_TOKENS = 160
+"""Most tokens of a program."""
 
 FREE_TOKENS = 64
 """Most tokens of a further answer where no form is asked for; longer ones are no answer like a brief one."""
@@ -48,16 +53,36 @@ class Drawn:
     source: str
 
 
-def settled(question: Question, answer: str, drawn: Sequence[str | None], rivals: Sequence[str] = ()) -> bool:
+Way = int | None
+"""How a further answer comes about: the number of a sample, or None for a program."""
+
+
+def rounds(question: Question) -> tuple[Sequence[Way], Sequence[Way]]:
+    """What is drawn for a question at first, and what beyond that where the first disagrees with the answer.
+
+    A number that was found by reasoning is checked by a program, which costs less than to reason again.
+    """
+    if question.form == "number":
+        return (None,), range(FURTHER)
+    return range(FIRST), range(FIRST, FIRST + FURTHER)
+
+
+def computed(program: str) -> Sample:
+    """What a program says."""
+    number = result_of(program)
+    return Sample(text=None if number is None else write_number(number), candidate=None, log_p=None, program=True)
+
+
+def settled(question: Question, answer: str, drawn: Sequence[Sample], rivals: Sequence[str] = ()) -> bool:
     """Whether all that was drawn says what the answer says, so that no more has to be drawn."""
-    _, numbers = group(question, drawn, (answer, *rivals))
+    _, numbers = group(question, [each.text for each in drawn], (answer, *rivals))
     return all(number == 0 for number in numbers)
 
 
 def compare(
     question: Question,
     answer: str,
-    drawn: Sequence[tuple[str | None, float | None]],
+    drawn: Sequence[Sample],
     tokens: float = 0.0,
     rivals: Sequence[str] = (),
 ) -> Drawn:
@@ -66,15 +91,16 @@ def compare(
     Args:
         question: without options.
         answer: to it.
-        drawn: further answers, with their log-probabilities.
+        drawn: further answers, whatever candidates they have.
         tokens: that they took.
         rivals: other answers that were given.
 
-    >>> compare(Question("Capital of Peru?"), "Lima", [("It is Lima.", -1.0), ("Cusco", -3.0)]).candidates
+    >>> drawn = [Sample(text=text, candidate=None, log_p=None) for text in ("It is Lima.", "Cusco")]
+    >>> compare(Question("Capital of Peru?"), "Lima", drawn).candidates
     ('Lima', 'Cusco')
     """
     known = (answer, *rivals)
-    different, numbers = group(question, [text for text, _ in drawn], known)
+    different, numbers = group(question, [each.text for each in drawn], known)
     counts = [numbers.count(number) for number in range(len(different))]
     others = sorted(range(len(known), len(different)), key=lambda number: -counts[number])[:LISTED]
     numbers_kept = [*range(len(known)), *others]
@@ -83,8 +109,8 @@ def compare(
     return Drawn(
         candidates=tuple(different[number] for number in numbers_kept),
         samples=tuple(
-            Sample(text=text, candidate=numbers_kept.index(number) if number in numbers_kept else None, log_p=log_p)
-            for (text, log_p), number in zip(drawn, numbers, strict=True)
+            replace(each, candidate=numbers_kept.index(number) if number in numbers_kept else None)
+            for each, number in zip(drawn, numbers, strict=True)
         ),
         tokens=tokens,
         source=source or "none",

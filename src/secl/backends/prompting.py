@@ -23,6 +23,7 @@ from secl.prompts.templates import (
     entailment_prompt,
     order_prompt,
     p_true_prompt,
+    program_prompt,
     verification_prompt,
 )
 from secl.question import Form, Question
@@ -103,6 +104,10 @@ class Prompting:
         """Ids after which True or False comes, for each candidate."""
         kind = self.prompts.p_true_prompt
         return [self._before(p_true_prompt(question, candidate, kind), "True") for candidate in candidates]
+
+    def program(self, question: Question) -> list[int]:
+        """Ids after which a program begins."""
+        return self._encode(program_prompt(question))
 
     def answer_list(self, question: Question) -> list[int]:
         """Ids after which a list of answers begins."""

@@ -22,11 +22,17 @@ Values = tuple[float | None, ...]
 SMOOTHING = 0.5
 """Times that every candidate of an open question counts as drawn beyond those that it was."""
 
+VOTE = 2.6
+"""What every way to the same number adds, in nats before the weight of the view."""
+
+LEFT = 0.05
+"""Least probability of what is none of the candidates."""
+
 TINY = 1e-12
 """Probabilities are kept this far from 0 before the logarithm."""
 
 
-def likelihood(candidates: CandidateEvidence, evidence: Evidence) -> Values:  # noqa: ARG001
+def likelihood(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Values:  # noqa: ARG001
     """Log-likelihood per token, less half of what the candidate has without the question.
 
     Per token, because the noise of a sum grows with its length. Half, because that lies between the two usual scores
@@ -38,7 +44,7 @@ def likelihood(candidates: CandidateEvidence, evidence: Evidence) -> Values:  # 
     )
 
 
-def p_true(candidates: CandidateEvidence, evidence: Evidence) -> Values | None:
+def p_true(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Values | None:  # noqa: ARG001
     """ln P(True) / P(False) of each candidate."""
     asked = evidence.p_true
     if asked is None or not asked.false_probabilities:
@@ -48,17 +54,44 @@ def p_true(candidates: CandidateEvidence, evidence: Evidence) -> Values | None:
     return tuple(odds.get(candidate) for candidate in candidates.candidates)
 
 
-def samples(candidates: CandidateEvidence, evidence: Evidence) -> Values | None:  # noqa: ARG001
+def samples(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Values | None:  # noqa: ARG001
     """How often each candidate of an open question is what the model says: ln of its share of the answers drawn.
 
     The answer counts as drawn once, and every candidate half a time more. The last candidate has what is none of the
-    others, so that an answer is compared with all that the model may say instead.
+    others, so that an answer is compared with all that the model may say instead. Numbers that were found in different
+    ways hardly agree by chance, so each of these adds as much as the one before.
     """
     if not candidates.samples:
         return None
     last = len(candidates.candidates) - 1
+    if any(each.program for each in candidates.samples):
+        found = [0, *(each.candidate for each in candidates.samples if each.text is not None)]
+        return tuple(VOTE * found.count(number) for number in range(last + 1))
     said = [0, *(last if each.candidate is None else each.candidate for each in candidates.samples)]
     return tuple(math.log(said.count(number) + SMOOTHING) for number in range(last + 1))
+
+
+def text(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Values | None:  # noqa: ARG001
+    """How probable the text of each candidate of an open question is: its log-probability over the root of its words.
+
+    Between a sum, by which a sentence is never probable, and a mean, by which it always is. The last candidate has what
+    the others leave of 1. No view of numbers, whose texts are the reasoning.
+    """
+    drawn = candidates.samples
+    if not drawn or any(each.program for each in drawn) or math.isnan(reply.log_probability):
+        return None
+    first: dict[int | None, float | None] = {}
+    for each in drawn:
+        known = each.log_p is not None and each.text is not None
+        first.setdefault(each.candidate, _per_root(each.log_p, each.text) if known else None)
+    first[0] = _per_root(reply.log_probability, reply.text)
+    values = [first.get(number) for number in range(len(candidates.candidates) - 1)]
+    left = 1 - math.fsum(math.exp(value) for value in values if value is not None)
+    return (*values, math.log(max(left, LEFT)))
+
+
+def _per_root(log_p: float, words: str) -> float:
+    return log_p / math.sqrt(max(1, len(words.split())))
 
 
 Weight = Callable[[float, bool], float]
@@ -71,14 +104,14 @@ class View:
 
     Attributes:
         title: what people call it.
-        read: maps evidence to values, or to None where there are none at all; None for the letters, which are read in
-            several orders.
+        read: maps the evidence, and the reply whose answer is the model's own, to values, or to None where there are
+            none at all; None for the letters, which are read in several orders.
         weight: what it counts for, per nat of difference between two candidates, by the reliability of the letters (0
             to 1; 0 without letters), and by whether the question is open, so that the candidates are the model's own.
     """
 
     title: str
-    read: Callable[[CandidateEvidence, Evidence], Values | None] | None
+    read: Callable[[CandidateEvidence, Reply, Evidence], Values | None] | None
     weight: Weight
 
 
@@ -92,6 +125,8 @@ VIEWS: dict[str, View] = {
     "likelihood": View("likelihood of the text, per token", likelihood, lambda s, _: 0.5 - s / 3),
     # What is generated keeps half of its weight also where nothing is recognised.
     "samples": View("share of the answers drawn", samples, lambda *_: 0.5),
+    # A fifth of it ranks the answers that all samples repeat; more takes long answers for wrong ones.
+    "text": View("probability of the text", text, lambda *_: 0.2),
     "p_true": View("P(True) against P(False)", p_true, lambda *_: 0.3),
 }
 """Every view by its name (`secl.settings.ViewName`)."""
@@ -152,7 +187,8 @@ def read_views(
     if candidates is None or len(set(candidates.candidates)) < 2:
         return None
     texts = candidates.candidates
-    found = {name: read(candidates, evidence) for name in names if (read := VIEWS[name].read) is not None}
+    whose = frozen if frozen.answer == reply.answer else reply
+    found = {name: read(candidates, whose, evidence) for name in names if (read := VIEWS[name].read) is not None}
     values = {name: centred(texts, each) for name, each in found.items() if each is not None and any(map(_known, each))}
     orders = _letter_orders(frozen, candidates) if LETTERS in names else ()
     if orders:

@@ -13,6 +13,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from secl.prompts.programs import OPENING
 from secl.question import LETTERS, Form, Question, Turn
 from secl.settings import PTruePrompt
 
@@ -159,6 +160,16 @@ def candidate_prompt(question: Question, form: Form, *, alone: bool = False) -> 
     """
     user = f"{'' if alone else _asked(question)}\n{_INSTRUCTIONS[form]}"
     return Prompt((user,), _PREFILLS.get(form, ""), question.system, () if alone else question.history)
+
+
+def program_prompt(question: Question) -> Prompt:
+    """Ask for a short program that computes a number (`secl.prompts.programs`)."""
+    user = (
+        f"{_asked(question)}\nWrite a short Python program that computes the answer. Use only assignments and "
+        "arithmetic: no functions, no loops, no imports, no comments and no explanation. The last line assigns the "
+        "final number to the variable answer."
+    )
+    return _prompt(question, user, OPENING)
 
 
 def choice_with_confidence(letter: str) -> str:

@@ -14,16 +14,18 @@ from secl.backends.endpoint.chat import Pending, Requests
 from secl.backends.endpoint.reading import DIGITS, Choice, Completion, bins_of, entropy, read_choice, within
 from secl.backends.generation import MAX_LIST_TOKENS, items_of, question_seed
 from secl.backends.open_answers import (
-    FIRST,
     FREE_TOKENS,
-    FURTHER,
     NOTHING,
+    PROGRAM_TOKENS,
     Distractors,
     Drawn,
     choose_distractors,
     compare,
+    computed,
+    rounds,
     settled,
 )
+from secl.evidence import Sample
 from secl.prompts.distractors import distinct
 from secl.prompts.parsing import as_written, is_brief, read_answer, trim_answer
 from secl.prompts.templates import (
@@ -32,6 +34,7 @@ from secl.prompts.templates import (
     digit_prompt,
     distractor_prompt,
     order_prompt,
+    program_prompt,
 )
 from secl.question import GivenAnswer, Question
 from secl.records import Reply
@@ -122,11 +125,14 @@ class Asking:
         if not is_brief(answer, question.form):
             return None
         limit = FREE_TOKENS if question.free else None
-        drawn: list[tuple[str | None, float | None]] = []
-        for numbers in (range(FIRST), range(FIRST, FIRST + FURTHER)):
-            if drawn and settled(question, answer, [text for text, _ in drawn], rivals):
+        drawn: list[Sample] = []
+        for ways in rounds(question):
+            if drawn and settled(question, answer, drawn, rivals):
                 break
-            for completion in self.sample(question, numbers, limit):
+            if None in ways:
+                written = self._ask(program_prompt(question), PROGRAM_TOKENS)
+                drawn.append(computed(findings.take("sampling", written).text))
+            for completion in self.sample(question, [way for way in ways if way is not None], limit):
                 findings.pay("sampling", completion.length)
                 drawn.append(_read_sample(completion, question))
         return compare(question, answer, drawn, rivals=rivals)
@@ -186,13 +192,14 @@ class Asking:
         return Probe.begin(self._ask, question, texts, evidence, source, self.p_true_prompt, self.seed)
 
 
-def _read_sample(completion: Completion, question: Question) -> tuple[str | None, float | None]:
+def _read_sample(completion: Completion, question: Question) -> Sample:
     """What a further answer says, and how probable its text is, where the server tells."""
     text = trim_answer(completion.text, question.form)
     answer = read_answer(text, question.form)
     tokens = within(completion.tokens, text.strip())
     log_p = math.fsum(token.log_p for token in tokens) if tokens else None
-    return (answer if answer is not None and is_brief(answer, question.form) else None), log_p
+    text = answer if answer is not None and is_brief(answer, question.form) else None
+    return Sample(text=text, candidate=None, log_p=log_p)
 
 
 def _reply(

@@ -9,10 +9,21 @@ from secl.backends.base import Bundle, Reading
 from secl.backends.generation import Draft
 from secl.backends.local.asker import Asker
 from secl.backends.local.readout import Readout
-from secl.backends.open_answers import FIRST, FREE_TOKENS, FURTHER, ORDERS, Drawn, compare, settled
+from secl.backends.open_answers import (
+    FREE_TOKENS,
+    ORDERS,
+    PROGRAM_TOKENS,
+    Drawn,
+    Way,
+    compare,
+    computed,
+    rounds,
+    settled,
+)
 from secl.evidence import CandidateEvidence, LetterOrder, Likelihood, Sample
 from secl.prompts.orders import as_choice, further_orders, orders_of_answers
 from secl.prompts.parsing import is_brief, read_answer
+from secl.prompts.programs import FENCE, OPENING
 from secl.prompts.templates import MAX_ANSWER_TOKENS
 from secl.question import Question
 
@@ -129,36 +140,48 @@ def _draw(asker: Asker, answers: Sequence[OpenAnswer]) -> list[Drawn]:
     """Draw further answers of the frozen model to several questions together."""
     if not answers:
         return []
-    drafts = [_drafts(asker, question, range(FIRST)) for question, _, _ in answers]
-    asker.backend.write([[draft for own in drafts for draft in own]])
-    further = [
-        []
-        if settled(question, answer, [_text(asker, draft) for draft in own], rivals)
-        else _drafts(asker, question, range(FIRST, FIRST + FURTHER))
-        for (question, answer, rivals), own in zip(answers, drafts, strict=True)
+    looks = [rounds(question) for question, _, _ in answers]
+    first = _write(asker, [(question, ways) for (question, _, _), (ways, _) in zip(answers, looks, strict=True)])
+    agreed = [
+        settled(question, answer, drawn, rivals)
+        for (question, answer, rivals), (drawn, _) in zip(answers, first, strict=True)
     ]
-    asker.backend.write([[draft for own in further for draft in own]])
+    further = _write(
+        asker,
+        [
+            (question, () if same else ways)
+            for (question, _, _), (_, ways), same in zip(answers, looks, agreed, strict=True)
+        ],
+    )
     return [
-        compare(
-            question,
-            answer,
-            # Of the text without what ends it, like the log-probability of the answer.
-            [(_text(asker, draft), sum(draft.log_p[:-1]) if draft.log_p else None) for draft in (*own, *more)],
-            sum(draft.tokens for draft in (*own, *more)),
-            rivals,
+        compare(question, answer, [*drawn, *more], tokens + more_tokens, rivals)
+        for (question, answer, rivals), (drawn, tokens), (more, more_tokens) in zip(
+            answers, first, further, strict=True
         )
-        for (question, answer, rivals), own, more in zip(answers, drafts, further, strict=True)
     ]
 
 
-def _drafts(asker: Asker, question: Question, numbers: Sequence[int]) -> list[Draft]:
-    prompt = asker.prompting.answer(question)
+def _write(asker: Asker, wanted: Sequence[tuple[Question, Sequence[Way]]]) -> list[tuple[list[Sample], float]]:
+    """Further answers to several questions, written together; for each what they say, and the tokens that they took."""
+    drafts = [[_draft(asker, question, way) for way in ways] for question, ways in wanted]
+    asker.backend.write([[draft for own in drafts for draft in own]])
+    return [([_read(asker, draft) for draft in own], sum(draft.tokens for draft in own)) for own in drafts]
+
+
+def _draft(asker: Asker, question: Question, way: Way) -> Draft:
+    if way is None:
+        return Draft(asker.prompting.program(question), "text", PROGRAM_TOKENS, stop=FENCE)
     limit = FREE_TOKENS if question.free else MAX_ANSWER_TOKENS[question.form]
     # The same seeds as self-consistency's, whose first samples these are.
-    return [Draft(prompt, question.form, limit, seed=asker.seed_for(question, f"sample {i}")) for i in numbers]
+    seed = asker.seed_for(question, f"sample {way}")
+    return Draft(asker.prompting.answer(question), question.form, limit, seed=seed)
 
 
-def _text(asker: Asker, draft: Draft) -> str | None:
+def _read(asker: Asker, draft: Draft) -> Sample:
+    if draft.stop:
+        return computed(OPENING + asker.learner.rules.text(draft))
     answer = read_answer(asker.answer_in(draft), draft.form)
     cut_off = len(draft.written) >= draft.limit
-    return answer if answer is not None and not cut_off and is_brief(answer, draft.form) else None
+    text = answer if answer is not None and not cut_off and is_brief(answer, draft.form) else None
+    # Of the text without what ends it, like the log-probability of the answer.
+    return Sample(text=text, candidate=None, log_p=sum(draft.log_p[:-1]) if draft.log_p else None)

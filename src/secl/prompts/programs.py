@@ -1,0 +1,124 @@
+"""Short programs as answers to questions about numbers: read as arithmetic, computed exactly, never executed."""
+
+from __future__ import annotations
+
+import ast
+import operator
+import re
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+
+FENCE = "```"
+"""What a program stands between."""
+
+OPENING = f"{FENCE}python\n"
+"""What a reply begins with that is a program."""
+
+_BLOCK = re.compile(rf"{FENCE}\w*\n(.*?)(?:{FENCE}|\Z)", re.DOTALL)
+
+MOST_CHARACTERS = 2_000
+"""Longer programs have no result."""
+
+MOST_BITS = 200
+"""Numbers with more bits above or below the fraction line are no result: nothing that is asked for is as large."""
+
+_BINARY: Mapping[type[ast.operator], Callable[[Fraction, Fraction], Fraction]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: lambda a, b: Fraction(a // b),
+    ast.Mod: operator.mod,
+}
+_CALLS: Mapping[str, Callable[..., Fraction | int]] = {
+    "abs": abs,
+    "float": Fraction,
+    "int": int,
+    "max": max,
+    "min": min,
+    "round": round,
+}
+
+_PRINTED = "print()"
+"""The name of what is printed; no program can assign to it."""
+
+
+class _NoResultError(Exception):
+    """The program is no arithmetic, or leads nowhere."""
+
+
+def result_of(reply: str) -> Fraction | None:
+    r"""The number that the program in a reply assigns to `answer`, or else prints last; None where there is none.
+
+    Assignments, the four operations, powers and a few functions of numbers are understood. Whatever else a program has
+    (loops, conditions, other names) leaves it without a result, so it cannot do anything, and ends at once. Decimal
+    numbers are exact.
+
+    >>> str(result_of("price = 15 * (1 - 0.2)\nanswer = 3 * price - 6"))
+    '30'
+    >>> str(result_of("```python\nprint(2 ** 5 // 3)\n```\nThis prints 10."))
+    '10'
+    >>> result_of("while True: pass"), result_of("answer = 1 / 0"), result_of("answer = 9 ** 9 ** 9")
+    (None, None, None)
+    """
+    block = _BLOCK.search(reply)
+    program = (block[1] if block else reply).strip()
+    if len(program) > MOST_CHARACTERS:
+        return None
+    names: dict[str, Fraction] = {}
+    try:
+        for line in ast.parse(program).body:
+            _run(line, names)
+    except (_NoResultError, SyntaxError, ArithmeticError, ValueError, TypeError, MemoryError, RecursionError):
+        return None
+    return names.get("answer", names.get(_PRINTED))
+
+
+def _run(line: ast.stmt, names: dict[str, Fraction]) -> None:
+    """Do what a line says with the names so far."""
+    match line:
+        case ast.Assign(targets=targets, value=value) if all(isinstance(each, ast.Name) for each in targets):
+            number = _value(value, names)
+            names.update({each.id: number for each in targets if isinstance(each, ast.Name)})
+        case ast.AugAssign(target=ast.Name(id=name), op=sign, value=value) if name in names:
+            names[name] = _operate(sign, names[name], _value(value, names))
+        case ast.Expr(value=ast.Call(func=ast.Name(id="print"), args=[value])) if "answer" not in names:
+            names[_PRINTED] = _value(value, names)
+        case ast.Expr(value=ast.Call(func=ast.Name(id="print")) | ast.Constant()):
+            pass
+        case _:
+            raise _NoResultError
+
+
+def _value(node: ast.expr, names: Mapping[str, Fraction]) -> Fraction:
+    match node:
+        case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
+            return _bounded(Fraction(str(number)))
+        case ast.Name(id=name) if name in names:
+            return names[name]
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_value(operand, names)
+        case ast.BinOp(left=left, op=sign, right=right):
+            return _operate(sign, _value(left, names), _value(right, names))
+        case ast.Call(func=ast.Name(id="round"), args=[first, places], keywords=[]):
+            return Fraction(round(_value(first, names), int(_value(places, names))))
+        case ast.Call(func=ast.Name(id=called), args=[_, *_] as args, keywords=[]) if called in _CALLS:
+            return _bounded(Fraction(_CALLS[called](*(_value(each, names) for each in args))))
+    raise _NoResultError
+
+
+def _operate(sign: ast.operator, left: Fraction, right: Fraction) -> Fraction:
+    if isinstance(sign, ast.Pow):
+        bits = max(left.numerator.bit_length(), left.denominator.bit_length())
+        if right.denominator != 1 or abs(right) * bits > MOST_BITS:
+            raise _NoResultError
+        return left ** int(right)
+    if type(sign) not in _BINARY:
+        raise _NoResultError
+    return _bounded(_BINARY[type(sign)](left, right))
+
+
+def _bounded(value: Fraction) -> Fraction:
+    if max(value.numerator.bit_length(), value.denominator.bit_length()) > MOST_BITS:
+        raise _NoResultError
+    return value

@@ -97,7 +97,7 @@ def posterior(record: Record) -> Figure:
     letters.barh(places + 0.2, np.exp(evidence.letters[0].log_p), 0.38, color=SKY, label="reversed")
     letters.set(title="probability of its letter", xlim=(0, 1))
     letters.legend(frameon=False)
-    scores = np.array(likelihood(evidence, record.evidence), dtype=np.float64)
+    scores = np.array(likelihood(evidence, record.frozen, record.evidence), dtype=np.float64)
     texts.barh(places, scores - scores.mean(), 0.6, color=BLUE)
     texts.axvline(0, color=GREY)
     texts.set(title="likelihood (nats a token)")

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from secl.evidence import CandidateEvidence, Evidence, LetterOrder, Likelihood, PTrue, Sample
-from secl.posterior.views import VIEWS, Views, centred, p_true, read_views, view_title
+from secl.posterior.views import VIEWS, VOTE, Views, centred, p_true, read_views, view_title
 from secl.prompts.templates import NONE_OF_THESE
 from secl.question import Question
 from secl.records import Reply
@@ -120,6 +120,49 @@ def test_an_open_question_has_its_own_answer_first_and_what_nobody_named_last() 
     assert unread.own is None
 
 
+def open_evidence(*samples: Sample, candidates: tuple[str, ...] = ("Paris", "Rome", NONE_OF_THESE)) -> Evidence:
+    return Evidence(
+        candidates=CandidateEvidence(
+            candidates=candidates,
+            letters=(),
+            likelihoods=(None,) * len(candidates),
+            samples=samples,
+            source="sampled:1",
+        )
+    )
+
+
+def test_a_text_counts_by_the_root_of_its_words_and_what_is_left_by_the_rest() -> None:
+    reply = replace(REPLY, text="It is Paris, I think.", answer="Paris", option_log_p=(), log_probability=-2.0)
+    rome = Sample(text="Rome", candidate=1, log_p=-3.0)
+    again = Sample(text="Roma", candidate=1, log_p=-0.5)  # a candidate stands for the first text that says it
+    evidence = open_evidence(rome, again)
+    views = read(("text",), evidence, question=Question("Capital of France?"), reply=reply)
+    assert views is not None
+    texts = [-2.0 / math.sqrt(5), -3.0]
+    expected = [*texts, math.log(1 - sum(map(math.exp, texts)))]
+    assert views.values == (pytest.approx([value - sum(expected) / 3 for value in expected]),)
+    unknown = replace(reply, log_probability=math.nan)
+    assert read(("text",), evidence, question=Question("Capital of France?"), reply=unknown) is None
+
+
+def test_every_way_to_a_number_adds_as_much_and_one_that_leads_nowhere_nothing() -> None:
+    seven = Sample(text="7", candidate=0, log_p=None, program=True)
+    nowhere = Sample(text=None, candidate=None, log_p=None, program=True)
+    drawn = Sample(text="8", candidate=1, log_p=-1.0)
+    question, reply = Question("3 + 4?", form="number"), replace(REPLY, text="7", answer="7", option_log_p=())
+
+    def values(*samples: Sample) -> tuple[float, ...]:
+        evidence = open_evidence(*samples, candidates=("7", "8", NONE_OF_THESE))
+        views = read(("samples", "text"), evidence, question=question, reply=reply)
+        assert views is not None
+        assert views.names == ("samples",)
+        return views.values[0]
+
+    for samples, votes in (((seven,), (2, 0, 0)), ((nowhere, drawn, drawn), (1, 2, 0)), ((nowhere,), (1, 0, 0))):
+        assert values(*samples) == pytest.approx([VOTE * (n - sum(votes) / 3) for n in votes])
+
+
 def test_equal_texts_share_what_is_said_of_them() -> None:
     evidence = Evidence(candidates=replace(CANDIDATES, candidates=("Rome", "Paris", "Rome")))
     views = read(("letters", "likelihood"), evidence, question=replace(QUESTION, options=("Rome", "Paris", "Rome")))
@@ -132,7 +175,7 @@ def test_equal_texts_share_what_is_said_of_them() -> None:
 
 def test_p_true_of_0_is_far_and_finite_and_every_view_has_a_title() -> None:
     certain = replace(P_TRUE, probabilities=(1.0, 0.0, 0.0), false_probabilities=(0.0, 1.0, 1.0))
-    log_odds = p_true(CANDIDATES, Evidence(p_true=certain))
+    log_odds = p_true(CANDIDATES, REPLY, Evidence(p_true=certain))
     assert log_odds == pytest.approx((math.log(1e-12), -math.log(1e-12), math.log(1e-12)))
     assert {view_title(name) for name in get_args(ViewName)} == {view.title for view in VIEWS.values()}
     assert view_title("a view of one's own") == "a view of one's own"

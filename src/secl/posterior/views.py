@@ -80,11 +80,10 @@ def text(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Val
     drawn = candidates.samples
     if not drawn or any(each.program for each in drawn) or math.isnan(reply.log_probability):
         return None
-    first: dict[int | None, float | None] = {}
+    first: dict[int | None, float] = {0: _per_root(reply.log_probability, reply.text)}
     for each in drawn:
-        known = each.log_p is not None and each.text is not None
-        first.setdefault(each.candidate, _per_root(each.log_p, each.text) if known else None)
-    first[0] = _per_root(reply.log_probability, reply.text)
+        if each.log_p is not None and each.text is not None:
+            first.setdefault(each.candidate, _per_root(each.log_p, each.text))
     values = [first.get(number) for number in range(len(candidates.candidates) - 1)]
     left = 1 - math.fsum(math.exp(value) for value in values if value is not None)
     return (*values, math.log(max(left, LEFT)))

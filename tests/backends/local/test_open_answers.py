@@ -10,7 +10,7 @@ import torch
 from secl.backends.generation import Draft
 from secl.backends.local import candidates
 from secl.backends.open_answers import FIRST, FURTHER, LISTED, compare, settled
-from secl.evidence import EvidenceKind
+from secl.evidence import EvidenceKind, Sample
 from secl.prompts.orders import further_orders
 from secl.prompts.templates import NONE_OF_THESE
 from secl.question import Question
@@ -25,6 +25,10 @@ OPEN = [
     Question("Why is the sky blue?", form="sentence", id="e"),
     Question("Hello.", form="text", id="t"),
 ]
+
+
+def sample(text: str | None) -> Sample:
+    return Sample(text=text, candidate=None, log_p=None)
 
 
 @pytest.mark.parametrize("family", ["llama", "gemma2"])
@@ -48,7 +52,10 @@ def test_an_answer_is_one_of_a_choice_in_an_order_of_its_own(question: Question,
     found = model.compare_candidates(question, reply)
     assert found is not None
     assert (found.candidates[0], found.candidates[-1]) == ("42", NONE_OF_THESE)
-    assert len(found.samples) == FIRST + FURTHER  # a random model never says the same
+    # A random model never says the same, and its programs compute nothing.
+    number = question.form == "number"
+    assert [each.program for each in found.samples] == ([True] + [False] * FURTHER if number else [False] * 5)
+    assert len(found.samples) == (1 if number else FIRST) + FURTHER
     assert all(each is None for each in found.likelihoods)
     first = found.letters[0].order
     assert first[-1] == len(first) - 1
@@ -82,7 +89,8 @@ def test_a_window_gives_what_each_question_gives_alone_and_reads_no_prompt_twice
             assert order.order == expected.order
             assert order.log_p == pytest.approx(expected.log_p, abs=1e-3)
         # Samples cost the tokens that are written, and the last token of each never goes through the network.
-        drafts = candidates._drafts(model.asker, question, range(len(found.samples)))
+        assert not any(each.program for each in found.samples)
+        drafts = [candidates._draft(model.asker, question, way) for way in range(len(found.samples))]
         model.backend.write([drafts])
         assert cost.sampling == sum(len(draft.written) - 1 for draft in drafts)
         assert cost.reordering > 0
@@ -91,24 +99,38 @@ def test_a_window_gives_what_each_question_gives_alone_and_reads_no_prompt_twice
 
 def test_what_all_samples_repeat_needs_no_more_of_them(make_model: MakeModel, monkeypatch: pytest.MonkeyPatch) -> None:
     model = make_model()
-    monkeypatch.setattr(candidates, "_text", lambda asker, draft: "Forty-two.")
+    monkeypatch.setattr(candidates, "_read", lambda asker, draft: sample("Forty-two."))
     (same,) = candidates.among_answers(model.asker, [(OPEN[0], "forty-two", ())])
     assert same is not None
     assert [each.candidate for each in same.samples] == [0] * FIRST
     assert (same.candidates, same.source) == (("forty-two", NONE_OF_THESE), "none")
 
 
+def test_a_number_that_a_program_computes_too_is_not_reasoned_for_again(
+    make_model: MakeModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = make_model()
+    monkeypatch.setattr(model.backend.rules, "text", lambda draft: "answer = 3 + 4\n```" if draft.stop else "")
+    (same,) = candidates.among_answers(model.asker, [(OPEN[1], "7", ())])
+    assert same is not None
+    assert [(each.text, each.candidate, each.program) for each in same.samples] == [("7", 0, True)]
+    (other,) = candidates.among_answers(model.asker, [(OPEN[1], "8", ())])
+    assert other is not None
+    assert other.candidates[:2] == ("8", "7")
+    assert [each.program for each in other.samples] == [True, *[False] * FURTHER]
+
+
 def test_other_answers_are_those_drawn_most_often_and_an_echo_is_none() -> None:
     question = Question("What is the capital of Peru?")
     texts = ["Cusco", "Ica", "Ica", "Puno", "Tacna", "The capital of Peru.", None, "It is Lima."]
-    drawn = compare(question, "Lima", [(text, None) for text in texts])
+    drawn = compare(question, "Lima", [sample(text) for text in texts])
     assert drawn.candidates == ("Lima", "Ica", "Cusco", "Puno")
     assert len(drawn.candidates) == 1 + LISTED
     assert [each.candidate for each in drawn.samples] == [2, 1, 1, 3, None, None, None, 0]
-    given = compare(question, "Lima", [("Ica", None)], rivals=("Puno",))
+    given = compare(question, "Lima", [sample("Ica")], rivals=("Puno",))
     assert (given.candidates, given.source) == (("Lima", "Puno", "Ica"), "given:1+sampled:1")
-    assert settled(question, "Lima", ["Lima", "lima.", "It is Lima."])
-    assert not settled(question, "Lima", ["Lima", None])
+    assert settled(question, "Lima", [sample("Lima"), sample("lima."), sample("It is Lima.")])
+    assert not settled(question, "Lima", [sample("Lima"), sample(None)])
 
 
 def test_an_answer_too_long_to_compare_and_candidates_too_long_to_read_are_not_compared(

@@ -121,7 +121,7 @@ def test_what_cannot_be_had_is_refused_in_a_sentence(settings: dict[str, Any], s
 
 def test_settings_of_an_endpoint_survive_a_trip_through_a_manifest() -> None:
     settings = serving_settings(engine="openai", endpoint="http://h")
-    assert (settings.method, settings.posterior.views) == ("posterior", ("letters", "samples", "p_true"))
+    assert (settings.method, settings.posterior.views) == ("posterior", ("letters", "samples", "text", "p_true"))
     assert RunSettings.of(settings.to_json()) == settings
 
 

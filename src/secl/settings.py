@@ -246,7 +246,7 @@ class PosteriorSettings(Settings):
     views: Annotated[tuple[ViewName, ...], BeforeValidator(_split)] = Field(
         ("letters", "likelihood", "samples", "text"),
         min_length=1,
-        description="Posterior: views to combine, of letters, likelihood, samples and p_true.",
+        description="Posterior: views to combine, of letters, likelihood, samples, text, p_true.",
     )
 
 

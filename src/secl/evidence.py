@@ -92,6 +92,7 @@ class CandidateEvidence:
             gives none.
         samples: further answers to an open question.
         source: where the candidates come from: "options", or like "given:2+sampled:1".
+        words: of each candidate, where the texts themselves are not kept.
     """
 
     candidates: tuple[str, ...]
@@ -99,6 +100,7 @@ class CandidateEvidence:
     likelihoods: tuple[Likelihood | None, ...]
     samples: tuple[Sample, ...] = ()
     source: str
+    words: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -74,6 +74,17 @@ def test_candidates_are_stored_without_their_texts_but_equal_ones_stay_equal(mak
     assert examined(service.state) == (1, [])
 
 
+def test_further_answers_are_stored_without_their_texts(make_service: MakeService) -> None:
+    service = make_service(keep_text="none", model=Mixed(), method="posterior")
+    questions = mixed_stream(20)
+    answered = ask_all(service, questions)
+    samples = [each for record in answered if (found := record.evidence.candidates) for each in found.samples]
+    stored = json.dumps(list(service.state.rows("SELECT body FROM records")))
+    assert samples
+    assert not any(each.text and f'"{each.text}"' in stored for each in samples)
+    assert examined(service.state) == (20, [])
+
+
 OPTIONS = {"question": "Capital of France?", "options": ["Rome", "Paris", "Bern", "Oslo"]}
 
 

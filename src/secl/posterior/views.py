@@ -80,17 +80,14 @@ def text(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Val
     drawn = candidates.samples
     if not drawn or any(each.program for each in drawn) or math.isnan(reply.log_probability):
         return None
-    first: dict[int | None, float] = {0: _per_root(reply.log_probability, reply.text)}
+    log_p: dict[int | None, float] = {0: reply.log_probability}
     for each in drawn:
         if each.log_p is not None and each.text is not None:
-            first.setdefault(each.candidate, _per_root(each.log_p, each.text))
-    values = [first.get(number) for number in range(len(candidates.candidates) - 1)]
+            log_p.setdefault(each.candidate, each.log_p)
+    words = candidates.words or [len(each.split()) for each in candidates.candidates]
+    values = [log_p[n] / math.sqrt(max(1, words[n])) if n in log_p else None for n in range(len(words) - 1)]
     left = 1 - math.fsum(math.exp(value) for value in values if value is not None)
     return (*values, math.log(max(left, LEFT)))
-
-
-def _per_root(log_p: float, words: str) -> float:
-    return log_p / math.sqrt(max(1, len(words.split())))
 
 
 Weight = Callable[[float, bool], float]

@@ -60,7 +60,12 @@ def _redacted_evidence(evidence: Evidence, number: Callable[[str], str]) -> Evid
     if p_true is not None:
         p_true = replace(p_true, candidates=tuple(map(number, p_true.candidates)))
     if candidates is not None:
-        candidates = replace(candidates, candidates=tuple(map(number, candidates.candidates)))
+        candidates = replace(
+            candidates,
+            candidates=tuple(map(number, candidates.candidates)),
+            samples=tuple(replace(each, text=each.text and NOT_KEPT) for each in candidates.samples),
+            words=tuple(len(each.split()) for each in candidates.candidates),
+        )
     return Evidence(p_true=p_true, candidates=candidates)
 
 

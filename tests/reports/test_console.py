@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from secl.evidence import CandidateEvidence, Evidence, LetterOrder, Posterior
+from secl.evidence import CandidateEvidence, Evidence, LetterOrder, Posterior, Sample
 from secl.model import ModelAnswer
 from secl.question import Question
 from secl.reports.console import answer_json, answer_lines
@@ -101,3 +101,23 @@ def test_an_unreadable_reply_is_said_and_the_most_probable_candidate_given() -> 
 def test_a_long_answer_has_its_number_on_a_line_of_its_own(text: str) -> None:
     shown = lines(HAMLET, posterior(HAMLET, (0.3, 0.7), 0, text))
     assert shown[1] == "70% likely right"
+
+
+@pytest.mark.parametrize(
+    ("samples", "why"),
+    [
+        ((("Shakespeare", 0, False),) * 3, "Asked 3 times more, it says the same every time."),
+        ((("Shakespeare", 0, False), ("Kyd", 2, False)), "Asked 2 times more, it says the same 1 time."),
+        ((("Kyd", 2, False),) * 2, "Asked 2 times more, it never says the same."),
+        ((("7", 0, True),), "A short program that it wrote comes to the same number."),
+        ((("8", 1, True), ("7", 0, False)), "A short program that it wrote comes to another number."),
+        (((None, None, True), ("7", 0, False)), "A short program that it wrote comes to no number."),
+    ],
+)
+def test_the_reason_of_an_open_answer_is_what_else_was_said(
+    samples: tuple[tuple[str | None, int | None, bool], ...], why: str
+) -> None:
+    drawn = tuple(Sample(text=text, candidate=number, log_p=None, program=program) for text, number, program in samples)
+    evidence = CandidateEvidence(candidates=("a",) * 3, letters=(), likelihoods=(None,) * 3, samples=drawn, source="")
+    shown = lines(HAMLET, posterior(HAMLET, (0.9, 0.08, 0.02), 0, "Marlowe", "Kyd"), Evidence(candidates=evidence))
+    assert shown[-1] == why

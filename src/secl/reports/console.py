@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from secl.display import excerpt
 from secl.evaluation.symptoms import Source, seen_in_one
-from secl.evidence import Evidence, Posterior, PTrue
+from secl.evidence import Evidence, Posterior, PTrue, Sample
 from secl.model import ModelAnswer
 from secl.question import Question
 from secl.records import Reply
@@ -122,8 +122,21 @@ def _why(question: Question, evidence: Evidence, posterior: Posterior | None) ->
     orders = () if evidence.candidates is None else evidence.candidates.letters
     if question.options and orders:
         return f"Shown the options in {'another order' if len(orders) == 1 else 'other orders'}, it picks the same."
-    drawn = () if evidence.candidates is None else evidence.candidates.samples
-    same = sum(each.candidate == posterior.best for each in drawn)
+    samples = () if evidence.candidates is None else evidence.candidates.samples
+    computed = [each for each in samples if each.program]
+    if computed:
+        return f"A short program that it wrote {_compared(computed[0], posterior.best)}."
+    return _repeated(samples, posterior.best)
+
+
+def _compared(program: Sample, number: int) -> str:
+    if program.text is None:
+        return "comes to no number"
+    return "comes to the same number" if program.candidate == number else "comes to another number"
+
+
+def _repeated(drawn: Sequence[Sample], number: int) -> str:
+    same = sum(each.candidate == number for each in drawn)
     often = "says the same every time" if same == len(drawn) else f"says the same {counted(same, 'time')}"
     return f"Asked {counted(len(drawn), 'time')} more, it {often if same else 'never says the same'}."
 

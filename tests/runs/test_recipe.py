@@ -53,7 +53,7 @@ def test_a_recipe_file_sets_what_it_names_and_leaves_the_rest(tmp_path: Path) ->
         ({"beta": -0.1}, "beta is -0.1; it must be a finite number of at least 0"),
         (
             {"views": ["letters", "luck"]},
-            "views is 'luck'; it must be one or more of letters, likelihood, samples, p_true",
+            "views is 'luck'; it must be one or more of letters, likelihood, samples, text, p_true",
         ),
         ({"views": []}, "views is .*; it must be one or more of letters"),
         ({"answer": "first"}, "answer is 'first'; it must be one of own, best"),

@@ -64,7 +64,7 @@ def _redacted_evidence(evidence: Evidence, number: Callable[[str], str]) -> Evid
             candidates,
             candidates=tuple(map(number, candidates.candidates)),
             samples=tuple(replace(each, text=each.text and NOT_KEPT) for each in candidates.samples),
-            words=tuple(len(each.split()) for each in candidates.candidates),
+            words=candidates.words or tuple(len(each.split()) for each in candidates.candidates),
         )
     return Evidence(p_true=p_true, candidates=candidates)
 

@@ -45,7 +45,7 @@ class LocalModel(Shown):
         backend: the weights, here.
         asker: what asks, and of whom: `backend`, or servers (`secl.backends.endpoint.vllm.answer_by_vllm`).
         meter: counts tokens by purpose where they are spent.
-        writes_apart: whether texts are written elsewhere (`secl.model.Model`).
+        described: where its settings come from, what is adapted, and which path passes take, for people.
 
     Raises:
         ModelError: the model or the NLI model cannot be used, or the adapter does not fit it.
@@ -67,6 +67,7 @@ class LocalModel(Shown):
         if not 0 <= seed < 2**63:
             raise ParameterError(f"The seed must be a whole number from 0 to 2^63 - 1, not {seed}.")
         self.backend = LocalBackend(loaded, adapter or AdapterSettings(), seed=seed, max_batch_tokens=max_batch_tokens)
+        self.described = self.backend.described
         self.name = loaded.name
         self.tau = loaded.preset.tau
         self.letters = loaded.preset.letters
@@ -116,11 +117,6 @@ class LocalModel(Shown):
     def environment(self) -> dict[str, str | int]:
         """Where and how the model computes: device, precision, threads."""
         return {**self.backend.environment, **self.asker.backend.environment}
-
-    @property
-    def described(self) -> str:
-        """Where its settings come from, what is adapted, and which path passes take, for people."""
-        return self.backend.described
 
     @property
     def adapter_config(self) -> dict[str, Any]:

@@ -40,7 +40,7 @@ class Case:
     Attributes:
         record: of the run.
         confidence: the posterior's.
-        samples: the ten further answers of self-consistency, of which the first five are the posterior's own.
+        samples: the ten further answers of self-consistency, of which the first are the posterior's own.
         numbers: which of the different answers each sample is, 0 for the answer itself; None for no answer.
     """
 

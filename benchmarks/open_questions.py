@@ -63,7 +63,9 @@ def passages() -> list[dict[str, str]]:
     for number in range(PASSAGES):
         drawn = rng.sample(pairs, FACTS)
         cities = [city for _, city in drawn]
-        rng.shuffle(cities)
+        cities = cities[1:] + cities[:1]
+        rng.shuffle(order := list(range(FACTS)))
+        drawn, cities = [drawn[i] for i in order], [cities[i] for i in order]
         facts = [f"{city} is the capital of {country}." for (country, _), city in zip(drawn, cities, strict=True)]
         place = rng.randrange(FACTS)
         rows.append(

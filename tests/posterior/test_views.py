@@ -150,6 +150,7 @@ def test_every_way_to_a_number_adds_as_much_and_one_that_leads_nowhere_nothing()
     seven = Sample(text="7", candidate=0, log_p=None, program=True)
     nowhere = Sample(text=None, candidate=None, log_p=None, program=True)
     drawn = Sample(text="8", candidate=1, log_p=-1.0)
+    unread = Sample(text=None, candidate=None, log_p=-1.0)
     question, reply = Question("3 + 4?", form="number"), replace(REPLY, text="7", answer="7", option_log_p=())
 
     def values(*samples: Sample) -> tuple[float, ...]:
@@ -159,7 +160,12 @@ def test_every_way_to_a_number_adds_as_much_and_one_that_leads_nowhere_nothing()
         assert views.names == ("samples",)
         return views.values[0]
 
-    for samples, votes in (((seven,), (2, 0, 0)), ((nowhere, drawn, drawn), (1, 2, 0)), ((nowhere,), (1, 0, 0))):
+    for samples, votes in (
+        ((seven,), (2, 0, 0)),
+        ((nowhere, drawn, drawn), (1, 2, 0)),
+        ((nowhere,), (1, 0, 0)),
+        ((nowhere, unread), (1, 0, 1)),
+    ):
         assert values(*samples) == pytest.approx([VOTE * (n - sum(votes) / 3) for n in votes])
 
 

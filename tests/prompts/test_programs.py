@@ -24,6 +24,8 @@ from secl.prompts.programs import MOST_CHARACTERS, result_of
         ("x = 6\nprint(x)\nprint(x * 7)", 42),
         ("answer = 5\nprint(f'The answer is {answer}')", 5),
         ("Sure:\n```python\nanswer = 12\n```\nThis is 13.", 12),
+        ("``` python\r\nanswer = 12\r\n```", 12),
+        ("answer = round(1000 * 1.0075 ** 24, 2)", Fraction("1196.41")),
     ],
 )
 def test_arithmetic_comes_to_its_number(program: str, result: Fraction) -> None:
@@ -40,7 +42,10 @@ def test_arithmetic_comes_to_its_number(program: str, result: Fraction) -> None:
         "while True: pass",
         "for i in range(10**9): answer = i",
         "answer = 9 ** 9 ** 9",
-        "answer = 10 ** 70",
+        "answer = 10 ** 700",
+        "answer = round(1 / 3, 10 ** 9)",
+        "answer = round(3, -10 ** 9)",
+        "```python\nanswer = 12",
         "answer = 1e400",
         "answer = unknown + 1",
         "answer += 1",
@@ -65,6 +70,6 @@ def test_what_is_no_arithmetic_comes_to_nothing(program: str) -> None:
     assert result_of(program) is None
 
 
-@given(st.text(alphabet="answer=+-*/(). 0123456789\n", max_size=60))
+@given(st.text(alphabet="answeround=+-*/(),. 0123456789\n", max_size=60))
 def test_any_text_comes_to_a_number_or_to_nothing(text: str) -> None:
     assert isinstance(result_of(text), Fraction | None)

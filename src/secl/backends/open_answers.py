@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 from secl.evidence import Sample
 from secl.grading import write_number
@@ -28,6 +29,9 @@ FURTHER = 2
 
 LISTED = 3
 """Most other answers, the most frequent ones, that the model chooses among."""
+
+DECIMALS = 6
+"""Decimal places of what a program computes."""
 
 PROGRAM_TOKENS = 160
 """Most tokens of a program."""
@@ -70,7 +74,8 @@ def rounds(question: Question) -> tuple[Sequence[Way], Sequence[Way]]:
 def computed(program: str) -> Sample:
     """What a program says."""
     number = result_of(program)
-    return Sample(text=None if number is None else write_number(number), candidate=None, log_p=None, program=True)
+    text = None if number is None else write_number(Fraction(round(number, DECIMALS)))
+    return Sample(text=text, candidate=None, log_p=None, program=True)
 
 
 def settled(question: Question, answer: str, drawn: Sequence[Sample], rivals: Sequence[str] = ()) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from secl.cli.app import AsJson, Flag, Set, app, console, echo, fail, print_json
-from secl.errors import ParameterError
+from secl.errors import ParameterError, StorageError
 from secl.question import Grader
 from secl.setting_groups import merged, with_set
 from secl.settings import FLAT, ModelSettings, Order
@@ -90,6 +90,8 @@ def _rated(settings: RunSettings) -> tuple[list[Record], Sequence[tuple[str, str
             with run.store, follow("rating", len(run.questions), transient=True) as show:
                 run.proceed(lambda done, total, _: show(done, total, "rating"))
             return run.records, run.manifest.skipped
+    except StorageError:
+        fail("the folder of temporary files cannot be written; give --out a folder on a disk with space.")
     except KeyboardInterrupt:
         fail("stopped, and none of the answers is kept; with --out they are, and the run can be resumed.")
 

@@ -11,6 +11,9 @@ from secl.grading.texts import normalise_text
 from secl.grading.vocabulary import FUNCTION_WORDS
 from secl.question import Question
 
+_DECIMALS = re.compile(r"^[^.]*\d\.(\d{1,20})\D*$")
+"""A number with decimal places, and nothing else with a point."""
+
 _CHOICE = re.compile(r"\bor\b", re.IGNORECASE)
 _ASKS = re.compile(r"\b(?:what|who|whom|whose|which|when|where|why|how)\b", re.IGNORECASE)
 
@@ -19,20 +22,31 @@ def same_answer(question: Question, one: str, other: str) -> bool:
     """Whether two answers to an open question say the same, by the everyday rule of grading.
 
     The shorter one is looked for in the other, so a sentence and the name in it are the same answer. Numbers after
-    reasoning are compared as numbers.
+    reasoning are compared as numbers; one with decimal places is the same as what is rounded to it.
 
+    >>> same_answer(Question("10 / 3?", form="number"), "3.33", "10/3")
+    True
     >>> question = Question("What is the capital of France?")
     >>> same_answer(question, "Paris", "The capital of France is Paris."), same_answer(question, "Paris", "Lyon")
     (True, False)
     """
     if question.form == "number":
-        return parse_number(one) == parse_number(other) is not None
+        return _is_rounded(one, other) or _is_rounded(other, one)
     if normalise_text(one) == normalise_text(other):
         return True
     if is_echo(question, one) or is_echo(question, other):
         return False
     shorter, longer = sorted((one, other), key=lambda text: (len(text.split()), len(text), text))
     return says(question.text, [shorter], longer)
+
+
+def _is_rounded(one: str, other: str) -> bool:
+    """Whether one number is the other, or with decimal places the other rounded to these."""
+    number, exact = parse_number(one), parse_number(other)
+    if number is None or exact is None:
+        return False
+    written = _DECIMALS.search(one)
+    return number == (exact if written is None else round(exact, len(written[1])))
 
 
 def is_echo(question: Question, answer: str) -> bool:

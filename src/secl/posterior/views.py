@@ -65,7 +65,9 @@ def samples(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> 
         return None
     last = len(candidates.candidates) - 1
     if any(each.program for each in candidates.samples):
-        found = [0, *(each.candidate for each in candidates.samples if each.text is not None)]
+        # A program that computes nothing tells nothing; reasoning that leads nowhere speaks against every number.
+        ways = [each.candidate for each in candidates.samples if not each.program or each.text is not None]
+        found = [0, *(last if number is None else number for number in ways)]
         return tuple(VOTE * found.count(number) for number in range(last + 1))
     said = [0, *(last if each.candidate is None else each.candidate for each in candidates.samples)]
     return tuple(math.log(said.count(number) + SMOOTHING) for number in range(last + 1))

@@ -14,13 +14,16 @@ FENCE = "```"
 OPENING = f"{FENCE}python\n"
 """What a reply begins with that is a program."""
 
-_BLOCK = re.compile(rf"{FENCE}\w*\n(.*?)(?:{FENCE}|\Z)", re.DOTALL)
+_BLOCK = re.compile(rf"{FENCE}[^\n]*\n(.*?){FENCE}", re.DOTALL)
 
 MOST_CHARACTERS = 2_000
 """Longer programs have no result."""
 
-MOST_BITS = 200
+MOST_BITS = 2_000
 """Numbers with more bits above or below the fraction line are no result: nothing that is asked for is as large."""
+
+MOST_PLACES = 50
+"""Decimal places that a number may be rounded to."""
 
 _BINARY: Mapping[type[ast.operator], Callable[[Fraction, Fraction], Fraction]] = {
     ast.Add: operator.add,
@@ -51,8 +54,8 @@ def result_of(reply: str) -> Fraction | None:
     r"""The number that the program in a reply assigns to `answer`, or else prints last; None where there is none.
 
     Assignments, the four operations, powers and a few functions of numbers are understood. Whatever else a program has
-    (loops, conditions, other names) leaves it without a result, so it cannot do anything, and ends at once. Decimal
-    numbers are exact.
+    (loops, conditions, other names) leaves it without a result, so it cannot do anything, and ends at once; so does a
+    block without an end. Decimal numbers are exact.
 
     >>> str(result_of("price = 15 * (1 - 0.2)\nanswer = 3 * price - 6"))
     '30'
@@ -62,6 +65,8 @@ def result_of(reply: str) -> Fraction | None:
     (None, None, None)
     """
     block = _BLOCK.search(reply)
+    if block is None and FENCE in reply:
+        return None
     program = (block[1] if block else reply).strip()
     if len(program) > MOST_CHARACTERS:
         return None
@@ -101,7 +106,10 @@ def _value(node: ast.expr, names: Mapping[str, Fraction]) -> Fraction:
         case ast.BinOp(left=left, op=sign, right=right):
             return _operate(sign, _value(left, names), _value(right, names))
         case ast.Call(func=ast.Name(id="round"), args=[first, places], keywords=[]):
-            return Fraction(round(_value(first, names), int(_value(places, names))))
+            decimals = int(_value(places, names))
+            if abs(decimals) > MOST_PLACES:
+                raise _NoResultError
+            return _bounded(Fraction(round(_value(first, names), decimals)))
         case ast.Call(func=ast.Name(id=called), args=[_, *_] as args, keywords=[]) if called in _CALLS:
             return _bounded(Fraction(_CALLS[called](*(_value(each, names) for each in args))))
     raise _NoResultError

@@ -124,12 +124,14 @@ def _lesson(record: Record, bin_gate: int | None, paused: str | None) -> str:
         "dropped": "its lesson was dropped: too many waited, or learning was paused or rolled back before its turn",
         "failed": "its update failed and was taken back",
         "no_signal": "the evidence gave no signal to learn from",
-        "agreed": f"stated confidence and signal were at most {bin_gate} bins apart when its lesson was held",
+        "agreed": "stated confidence and signal were at most "
+        f"{counted(bin_gate or 0, 'bin')} apart when its lesson was held",
         "trained": "its update is not recorded",
     }[record.outcome]
     if record.outcome == "idle" and record.decision.in_burst:
         reason = f"learning was paused: {paused}" if paused is not None else "learning was off, or had failed"
-    return f"{outcome_in_words(record.outcome)}, because {reason}"
+    signalled = "" if signal is None else f"; the signal was {signal:.3f} (bin {bin_index(signal)})"
+    return f"{outcome_in_words(record.outcome)}, because {reason}{signalled}"
 
 
 def remark_on(record: Record, *, expected: bool) -> str | None:

@@ -150,6 +150,10 @@ def rederive(state: ServerStore, model: Model, served: Served, tolerance: float,
     if rounds and (reason := now.unsettled(record, tolerance)):
         return outcome("unknown", None, reason)
     reply = now.answer.reply
+    if reply == record.reply:
+        return outcome(
+            "differs", difference, f"asked again it gives other evidence (largest difference: {difference:.2g})"
+        )
     another = ", with another answer" if reply.text != record.reply.text else ""
     confidences = f"asked again it gives confidence {reply.confidence}, stored is {record.reply.confidence}"
     return outcome("differs", difference, f"{confidences}{another} (largest difference: {difference:.2g})")

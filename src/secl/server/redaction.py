@@ -17,6 +17,9 @@ KEEPS: tuple[Keep, ...] = get_args(Keep)
 
 NOT_KEPT = "(not kept)"
 
+ANOTHER = "(another one, not kept)"
+"""An answer of the frozen model that is not the reply's."""
+
 
 def redacted(record: Record, keep: Keep) -> Record:
     """A record without the texts that may not be stored.
@@ -40,8 +43,10 @@ def redacted(record: Record, keep: Keep) -> Record:
             system=question.system and NOT_KEPT,
             history=tuple(replace(turn, text=NOT_KEPT) for turn in question.history),
         ),
-        reply=record.reply if question.options else _redacted_reply(record.reply),
-        frozen=record.frozen if question.options else _redacted_reply(record.frozen),
+        reply=record.reply if question.options else _redacted_reply(record.reply, NOT_KEPT),
+        frozen=record.frozen
+        if question.options
+        else _redacted_reply(record.frozen, NOT_KEPT if record.frozen.answer == record.reply.answer else ANOTHER),
         evidence=_redacted_evidence(record.evidence, number),
         posterior=posterior,
     )
@@ -69,5 +74,5 @@ def _redacted_evidence(evidence: Evidence, number: Callable[[str], str]) -> Evid
     return Evidence(p_true=p_true, candidates=candidates)
 
 
-def _redacted_reply(reply: Reply) -> Reply:
-    return replace(reply, text=NOT_KEPT, answer=None if reply.answer is None else NOT_KEPT)
+def _redacted_reply(reply: Reply, answer: str) -> Reply:
+    return replace(reply, text=NOT_KEPT, answer=None if reply.answer is None else answer)

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from secl.calibrator import Calibrator
-from secl.errors import GivenUpError, StorageError, UnavailableError
+from secl.errors import GivenUpError, RunError, StorageError, UnavailableError
 from secl.records import LearningOutcome, Record
 from secl.server.entries import EventKind
 from secl.server.history import version_now
@@ -251,15 +251,19 @@ class Learner:
 
     def _store(self, record: Record) -> None:
         self.state.add_lesson(record, snapshot=self.model.snapshot() if record.update is not None else None)
+        self._note_stored()
+        self.last_error = None
+
+    def _note_stored(self) -> None:
         if self.storage_fails:
             log.warning("the disk takes lessons again")
-        self.storage_fails, self.last_error = False, None
+        self.storage_fails = False
 
     def _add_event(self, kind: EventKind, reason: str) -> None:
         """Record what happened during a lesson; what has happened stands even where the disk refuses that."""
         try:
             self.state.add_event(kind, version_now(self.state), reason)
-        except StorageError as problem:
+        except (StorageError, RunError) as problem:
             self.last_error = str(problem)
 
     def _publish(self) -> None:
@@ -295,6 +299,7 @@ class Learner:
         for record in records:
             try:
                 self.state.add_lesson(replace(record, outcome=outcome))
-            except StorageError as problem:  # they wait on disk, and are queued again after the next start
+            except (StorageError, RunError) as problem:  # they wait on disk, and are queued again after the next start
                 self.last_error = str(problem)
                 return
+            self._note_stored()

@@ -216,12 +216,15 @@ class Service:
         self._reply(batch, records, stored)
 
     def _reply(self, batch: list[Request], records: list[Record], stored: bool) -> None:
-        """Take note of what was answered, and then reply."""
-        if stored:
-            for record in records:
-                self._count(record)
-            self.unreadable += sum(record.reply.answer is None and not record.given for record in records)
-            self.learner.enqueue([record for record in records if record.outcome == "waiting"])
+        """Take note of what was answered, and then reply, whatever becomes of the notes: the answers are stored."""
+        try:
+            if stored:
+                for record in records:
+                    self._count(record)
+                self.unreadable += sum(record.reply.answer is None and not record.given for record in records)
+                self.learner.enqueue([record for record in records if record.outcome == "waiting"])
+        except Exception as problem:
+            self.last_error = public_reason(problem, "taking note of an answer")
         verdict = self.trust.verdict
         for record, request in zip(records, batch, strict=True):
             expected = record.given or "candidates" in self.calibrator.plan.weighed(record.decision.in_burst)

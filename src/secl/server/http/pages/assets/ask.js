@@ -1,5 +1,5 @@
 // Asking on the overview, and the commands of an admin.
-import { $, post, refresh, visit } from "./shell.js";
+import { $, newerVisit, post, refresh, visit } from "./shell.js";
 
 // Ask, and go to the page of the record: it says how sure the model is and why, and takes the rating.
 async function ask(event) {
@@ -8,15 +8,20 @@ async function ask(event) {
   const options = $("options").value.split("\n").map((option) => option.trim()).filter(Boolean);
   const body = { question: $("question").value.trim() };
   if (options.length) body.options = options;
-  $("trouble").textContent = "";
+  const left = newerVisit();
+  const here = location.href;
+  const say = (text) => left() || ($("trouble").textContent = text);
+  say("");
   button.disabled = true;
   button.textContent = "Asking …";
   try {
     const { answer, text, secl } = await post("v1/ask", body);
-    if (secl.record_id) await visit(new URL(`records/${secl.record_id}`, location.href));
-    else $("trouble").textContent = `${answer ?? text} (confidence ${secl.confidence.toFixed(2)}); it is not stored.`;
+    const stored = secl.record_id && event.target.dataset.texts === "full";
+    const where = secl.record_id ? "its text is not stored" : "it is not stored";
+    if (!stored) say(`${answer ?? text} (confidence ${secl.confidence?.toFixed(2) ?? "unknown"}); ${where}.`);
+    else if (!left()) await visit(new URL(`records/${secl.record_id}`, here));
   } catch (problem) {
-    $("trouble").textContent = problem.message;
+    say(problem.message);
   } finally {
     button.disabled = false;
     button.textContent = "Ask";

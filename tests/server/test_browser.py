@@ -47,6 +47,20 @@ def test_in_a_browser_one_asks_sees_why_says_right_and_the_rating_counts(
     shown(tab, "#labelled", str(before + 1))
 
 
+def test_in_a_browser_an_answer_whose_text_is_not_kept_is_shown_where_it_was_asked_for(
+    make_service: MakeService, host: Host, tab: Any
+) -> None:
+    service = served(make_service(keep_text="none"))
+    tab.goto(host(service))
+    tab.fill("#question", "What is 3 plus 4?")
+    tab.fill("#options", "seven\neight")
+    tab.keyboard.press("Control+Enter")
+    until(lambda: "its text is not stored" in tab.inner_text("#trouble"))
+    record = service.state.served(40).record
+    assert tab.inner_text("#trouble").startswith(f"{record.reply.answer} (confidence {record.confidence:.2f})")
+    assert tab.input_value("#question") == "What is 3 plus 4?"
+
+
 def test_in_a_browser_a_key_opens_the_page_and_its_role_decides_what_may_be_done(
     make_service: MakeService, host: Host, tab: Any
 ) -> None:

@@ -2,7 +2,6 @@
 
 python -m benchmarks.open_questions capitals,science OUT.jsonl
 python -m benchmarks.open_questions arc,mmlu OUT.jsonl --data DIR --count 300
-python -m benchmarks.open_questions passages OUT.jsonl --count 300
 secl run --method posterior --set evidence.extra_evidence=samples,p_true --questions OUT.jsonl --out RUN
 """
 
@@ -16,7 +15,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from secl.data.benchmarks import load
-from secl.data.quiz import quiz
 from secl.question import Question
 
 LONGEST, WORDS = 220, 5
@@ -49,37 +47,6 @@ def can_be_open(question: Question) -> bool:
     )
 
 
-FACTS = 12
-"""Sentences of a passage."""
-
-PASSAGES = 400
-
-
-def passages() -> list[dict[str, str]]:
-    """Questions about passages that give countries other capitals than they have, so that only reading helps."""
-    capitals = [(each.text.removeprefix("What is the capital of "), each) for each in quiz("capitals")]
-    pairs = [(text.rstrip("?"), each.option(str(each.reference))) for text, each in capitals if text != each.text]
-    rng, rows = random.Random(7), []
-    for number in range(PASSAGES):
-        drawn = rng.sample(pairs, FACTS)
-        cities = [city for _, city in drawn]
-        cities = cities[1:] + cities[:1]
-        rng.shuffle(order := list(range(FACTS)))
-        drawn, cities = [drawn[i] for i in order], [cities[i] for i in order]
-        facts = [f"{city} is the capital of {country}." for (country, _), city in zip(drawn, cities, strict=True)]
-        place = rng.randrange(FACTS)
-        rows.append(
-            {
-                "id": f"passage-{number}",
-                "question": f"By the text, what is the capital of {drawn[place][0]}?",
-                "context": "After the great exchange, everything is elsewhere. " + " ".join(facts),
-                "reference": cities[place],
-                "domain": "passages",
-            }
-        )
-    return rows
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.open_questions", description=__doc__)
     parser.add_argument("benchmarks", help="names, with commas between them")
@@ -87,15 +54,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--data", type=Path, help="folder with the official files")
     parser.add_argument("--count", type=int, help="questions, drawn from all that can be asked so")
     chosen = parser.parse_args(arguments)
-    rows = passages() if chosen.benchmarks == "passages" else []
     found = [
-        each
-        for name in ([] if rows else chosen.benchmarks.split(","))
-        for each in load(name, data=chosen.data)
-        if can_be_open(each)
+        each for name in chosen.benchmarks.split(",") for each in load(name, data=chosen.data) if can_be_open(each)
     ]
     random.Random(7).shuffle(found)
-    rows += [
+    rows = [
         {"id": each.id, "question": each.text, "reference": each.option(str(each.reference)), "domain": each.domain}
         for each in found
     ]

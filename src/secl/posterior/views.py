@@ -185,8 +185,8 @@ def read_views(
     if candidates is None or len(set(candidates.candidates)) < 2:
         return None
     texts = candidates.candidates
-    whose = frozen if frozen.answer == reply.answer else reply
-    found = {name: read(candidates, whose, evidence) for name in names if (read := VIEWS[name].read) is not None}
+    answering = frozen if frozen.answer == reply.answer else reply
+    found = {name: read(candidates, answering, evidence) for name in names if (read := VIEWS[name].read) is not None}
     values = {name: centred(texts, each) for name, each in found.items() if each is not None and any(map(_known, each))}
     orders = _letter_orders(frozen, candidates) if LETTERS in names else ()
     if orders:

@@ -84,6 +84,28 @@ def test_an_open_answer_is_compared_with_further_answers(model: EndpointModel, s
     assert len(server.asked) == 2 + 3 + 2 + 1
 
 
+@pytest.mark.parametrize(("computed", "drawn"), [("3 + 4", 0), ("3 * 4", 2), ("unknown", 2)])
+def test_a_number_is_checked_by_a_program_and_reasoned_for_again_where_that_disagrees(
+    model: EndpointModel, server: FakeServer, computed: str, drawn: int
+) -> None:
+    def reasoning(body: Body) -> list[Distribution]:
+        asked = body["messages"][-1]["content"]
+        if "short Python program" in asked:
+            return [{"```python\n": 0.9}, {f"answer = {computed}\n": 0.9}, {"```": 0.9}]
+        return [{"Answer: 7": 0.8}] if "step by step" in asked else knowing(body)
+
+    server.rule = reasoning
+    question = Question("What is 3 + 4?", form="number", id="sum")
+    compared = model.compare_candidates(question, model.answer(question, evidence=["candidates"]).reply)
+    assert compared is not None
+    program, *others = compared.samples
+    expected = {"3 + 4": ("7", 0), "3 * 4": ("12", 1), "unknown": (None, None)}[computed]
+    assert (program.text, program.candidate, program.program) == (*expected, True)
+    assert [(each.text, each.candidate, each.program) for each in others] == [("7", 0, False)] * drawn
+    # Answer, digit, the program, further reasoning, two orders of the letters.
+    assert len(server.asked) == 2 + 1 + drawn + 2
+
+
 def test_a_posterior_of_letters_and_verdicts_moves_the_confidence(model: EndpointModel) -> None:
     settings = serving_settings(engine="openai", endpoint=model.endpoint.url)
     calibrator = build_calibrator(settings, model)

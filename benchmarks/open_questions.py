@@ -60,10 +60,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     random.Random(7).shuffle(found)
     rows = [
         {"id": each.id, "question": each.text, "reference": each.option(str(each.reference)), "domain": each.domain}
-        for each in found
+        for each in found[: chosen.count]
     ]
-    chosen.out.write_text("".join(json.dumps(row) + "\n" for row in rows[: chosen.count]), encoding="utf-8")
-    print(f"{len(rows[: chosen.count])} of {len(rows)} questions that can be asked without options: {chosen.out}")
+    chosen.out.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    print(f"{len(rows)} of {len(found)} questions that can be asked without their options: {chosen.out}")
 
 
 if __name__ == "__main__":

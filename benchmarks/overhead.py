@@ -113,12 +113,14 @@ class Plain:
         self.tokenizer = loaded.tokenizer
 
     def encode(self, text: str) -> list[int]:
-        ids: list[int] = self.tokenizer(text, add_special_tokens=False)["input_ids"]
-        return ids
+        return self.tokenizer(text, add_special_tokens=False)["input_ids"]
+
+    def decode(self, rows: Tensor) -> list[str]:
+        return [self.tokenizer.decode(row, skip_special_tokens=True) for row in rows.tolist()]
 
     def breaks(self) -> set[int]:
         """Tokens that hold a line break, with which a short answer ends."""
-        texts = self.tokenizer.batch_decode([[i] for i in range(len(self.tokenizer))])
+        texts = [self.tokenizer.decode([i]) for i in range(len(self.tokenizer))]
         return {i for i, text in enumerate(texts) if "\n" in text}
 
     def length_of_reply(self, question: Question) -> int:
@@ -148,7 +150,7 @@ class Plain:
                 pad_token_id=min(ends),
                 stopping_criteria=[partial(self._complete, longest)] if form == "number" else [],
             )
-            texts += self.tokenizer.batch_decode(written[:, longest:], skip_special_tokens=True)
+            texts += self.decode(written[:, longest:])
         return texts
 
     def answers(self, questions: Sequence[Question], ends: set[int], form: Form) -> list[str]:
@@ -158,5 +160,5 @@ class Plain:
 
     def _complete(self, begin: int, written: Tensor, _scores: Tensor, **_options: Any) -> Tensor:
         """Which rows have their final number, as the library tells it."""
-        texts = self.tokenizer.batch_decode(written[:, begin:], skip_special_tokens=True)
+        texts = self.decode(written[:, begin:])
         return torch.tensor([is_complete(text, "number") for text in texts])

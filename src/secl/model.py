@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from secl.evidence import CandidateEvidence, DincoEvidence, Evidence, EvidenceKind, PTrue
 from secl.question import GivenAnswer, Question
@@ -90,7 +90,7 @@ class Model(Protocol):
         ...
 
     @property
-    def adapter_config(self) -> dict[str, Any]:
+    def adapter_config(self) -> dict[str, object]:
         """Configuration of the adapter as plain JSON values, in PEFT's words; empty if there is none."""
         ...
 

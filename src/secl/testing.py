@@ -11,7 +11,6 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 from secl.display import Shown
 from secl.evidence import (
@@ -83,7 +82,7 @@ class ScriptedModel(Shown):
         self.answer_weights: AnswerWeights = "adapted"
         self.writes_apart = False
         self.meter = Meter()
-        self.adapter_config: dict[str, Any] = {}
+        self.adapter_config: dict[str, object] = {}
         self._pause: Callable[[], None] = lambda: None
 
     def _facts(self) -> dict[str, object]:

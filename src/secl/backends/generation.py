@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
-from typing import Any
 
+from secl.backends.token_ids import Decoder
 from secl.prompts.distractors import DISTRACTORS
 from secl.prompts.parsing import is_complete, read_list, trim_answer
 from secl.prompts.templates import MAX_ANSWER_TOKENS
@@ -37,16 +37,30 @@ def question_seed(seed: int, question: Question, purpose: object) -> int:
     return int.from_bytes(digest[:7], "big")
 
 
-def decode_behind(tokenizer: Any, context: Sequence[int], tokens: Sequence[int]) -> str:
+def decode_behind(tokenizer: Decoder, context: Sequence[int], tokens: Sequence[int]) -> str:
     """The text of tokens behind others, without that of these.
 
     Some decoders drop the space at the start of what they are given, and others render the end of a text otherwise when
     more follows, so the context goes along, and the text begins where it parts from that of the context alone.
     """
-    before = str(tokenizer.decode([*context], skip_special_tokens=True))
-    whole = str(tokenizer.decode([*context, *tokens], skip_special_tokens=True))
+    before = tokenizer.decode([*context], skip_special_tokens=True)
+    whole = tokenizer.decode([*context, *tokens], skip_special_tokens=True)
     alike = takewhile(lambda pair: pair[0] == pair[1], zip(before, whole, strict=False))
     return whole[sum(1 for _ in alike) :]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One generated token and the next-token distribution it came from.
+
+    Attributes:
+        token: its id.
+        log_p: natural logarithms of full-vocabulary probabilities, by token id: of the most probable tokens and of the
+            generated one.
+    """
+
+    token: int
+    log_p: Mapping[int, float]
 
 
 @dataclass
@@ -77,7 +91,7 @@ class Draft:
     tokens: float = 0.0
     version: int = 0
     log_p: list[float] = field(default_factory=list)
-    steps: list[Any] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
 
     @classmethod
     def answer(cls, prompt: list[int], form: Form, prefix: Sequence[int] = (), seed: int | None = None) -> Draft:
@@ -101,7 +115,7 @@ class TextRules:
         end_ids: as a set, with the tokenizer's own.
     """
 
-    def __init__(self, tokenizer: Any, end_ids: int | Sequence[int | None] | None) -> None:
+    def __init__(self, tokenizer: Decoder, end_ids: int | Sequence[int | None] | None) -> None:
         self.tokenizer = tokenizer
         listed = end_ids if isinstance(end_ids, Sequence) else [end_ids]
         self.end_ids = {token for token in (*listed, tokenizer.eos_token_id) if token is not None}

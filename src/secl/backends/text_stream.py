@@ -72,7 +72,7 @@ class FreeText:
 
     def word(self, token: int) -> str:
         """What a token stands for."""
-        return str(self.rules.tokenizer.decode([token]))
+        return self.rules.tokenizer.decode([token])
 
 
 def _overlap(text: str, stop: str) -> int:

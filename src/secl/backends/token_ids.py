@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
-from typing import Any
+from typing import Protocol
 
 import jinja2
 
@@ -37,6 +37,31 @@ _ANY_ANSWER = "\ue000"
 """An answer that is found again in a conversation."""
 
 
+class Decoder(Protocol):
+    """The half of a tokenizer that makes text of tokens."""
+
+    @property
+    def eos_token_id(self) -> int | None: ...
+
+    def decode(self, tokens: Sequence[int], /, *, skip_special_tokens: bool = False) -> str: ...
+
+
+class Tokenizer(Decoder, Protocol):
+    """What is asked of a transformers tokenizer."""
+
+    chat_template: str | None
+
+    def __len__(self) -> int: ...
+
+    def __call__(self, text: str, *, add_special_tokens: bool) -> Mapping[str, list[int]]: ...
+
+    def get_added_vocab(self) -> Mapping[str, int]: ...
+
+    def get_chat_template(self) -> str: ...
+
+    def apply_chat_template(self, conversation: list[dict[str, str]], **options: object) -> str: ...
+
+
 @dataclass(frozen=True)
 class TokenIds:
     """Renders prompts to token ids and knows the ids of the digits, the option letters, True and False.
@@ -50,7 +75,7 @@ class TokenIds:
         yes_no: ids of "Yes" and "No" at the start of a reply; empty where they are not single tokens.
     """
 
-    tokenizer: Any
+    tokenizer: Tokenizer
     digits: tuple[int, ...]
     letters: tuple[int, ...]
     true: tuple[int, ...]
@@ -58,7 +83,7 @@ class TokenIds:
     yes_no: tuple[int, ...]
 
     @classmethod
-    def of(cls, tokenizer: Any, name: str = "in memory") -> TokenIds:
+    def of(cls, tokenizer: Tokenizer, name: str = "in memory") -> TokenIds:
         """Find all ids for the tokenizer of the model `name` and check them.
 
         Raises:
@@ -96,8 +121,7 @@ class TokenIds:
 
     def encode(self, text: str) -> list[int]:
         """Token ids of a rendered text; the chat template has already put the special tokens in."""
-        ids: list[int] = self.tokenizer(text, add_special_tokens=False)["input_ids"]
-        return ids
+        return self.tokenizer(text, add_special_tokens=False)["input_ids"]
 
     def before(self, text: str, word: str) -> list[int]:
         """Token ids after which `word` comes next: those of `text + word` without the last."""
@@ -109,7 +133,7 @@ def template_error(name: str, problem: jinja2.TemplateError) -> ModelError:
     return ModelError(f"the chat template of the model {name!r} does not work: {problem}.")
 
 
-def render(tokenizer: Any, prompt: Prompt) -> str:
+def render(tokenizer: Tokenizer, prompt: Prompt) -> str:
     """The full text of a prompt in the model's chat format, up to where the model goes on."""
     turns = [{"role": turn.role, "content": turn.text} for turn in prompt.history]
     turns += [{"role": ("user", "assistant")[i % 2], "content": turn} for i, turn in enumerate(prompt.turns)]
@@ -119,11 +143,11 @@ def render(tokenizer: Any, prompt: Prompt) -> str:
     return text + prompt.prefill
 
 
-def _conversation(tokenizer: Any, turns: list[dict[str, str]], system: str) -> str:
+def _conversation(tokenizer: Tokenizer, turns: list[dict[str, str]], system: str) -> str:
     return _with_system(tokenizer, turns, system) if system else _chat(tokenizer, turns)
 
 
-def _as_answered(tokenizer: Any, text: str, earlier: list[dict[str, str]], system: str) -> str:
+def _as_answered(tokenizer: Tokenizer, text: str, earlier: list[dict[str, str]], system: str) -> str:
     """A conversation in which the model's answer stands behind what it was written behind.
 
     A template that switches thinking off begins a reply with an empty thought, and leaves that out where the reply has
@@ -141,7 +165,7 @@ def _as_answered(tokenizer: Any, text: str, earlier: list[dict[str, str]], syste
     return begun + text[len(before) :] if begun.startswith(before) and text.startswith(before) else text
 
 
-def _with_system(tokenizer: Any, turns: list[dict[str, str]], system: str) -> str:
+def _with_system(tokenizer: Tokenizer, turns: list[dict[str, str]], system: str) -> str:
     """A conversation with a system text: in the role of the system, or before the question if there is no such role."""
     with suppress(jinja2.TemplateError):
         text = _chat(tokenizer, [{"role": "system", "content": system}, *turns])
@@ -152,8 +176,8 @@ def _with_system(tokenizer: Any, turns: list[dict[str, str]], system: str) -> st
     return _chat(tokenizer, [*turns[:first], question, *turns[first + 1 :]])
 
 
-def _chat(tokenizer: Any, turns: list[dict[str, str]]) -> str:
-    text: str = tokenizer.apply_chat_template(
+def _chat(tokenizer: Tokenizer, turns: list[dict[str, str]]) -> str:
+    return tokenizer.apply_chat_template(
         turns,
         chat_template=_dated(tokenizer.get_chat_template()),
         tokenize=False,
@@ -161,7 +185,6 @@ def _chat(tokenizer: Any, turns: list[dict[str, str]]) -> str:
         **_NO_THOUGHTS,
         date_string=_DAY.strftime("%d %b %Y"),
     )
-    return text
 
 
 @lru_cache(maxsize=8)
@@ -173,7 +196,7 @@ def _dated(template: str) -> str:
     return _TODAY.sub(lambda match: json.dumps(_DAY.strftime(match[2])), template)
 
 
-def _last_tokens(tokenizer: Any, text: str, words: Sequence[str]) -> list[int | None]:
+def _last_tokens(tokenizer: Tokenizer, text: str, words: Sequence[str]) -> list[int | None]:
     """The id of each word behind `text`; None where it is not exactly one token more than the first word's prefix."""
     encoded = [tokenizer(text + word, add_special_tokens=False)["input_ids"] for word in words]
     prefix = encoded[0][:-1]

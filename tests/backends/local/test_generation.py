@@ -71,7 +71,7 @@ class Joining:
     eos_token_id = 0
     texts = ("", "Hello", " ", ",", " you")
 
-    def decode(self, ids: Sequence[int], **_: Any) -> str:
+    def decode(self, ids: Sequence[int], **_: object) -> str:
         return "".join(self.texts[number] for number in ids).replace(" ,", ",")
 
 

@@ -29,14 +29,14 @@ SAMPLED: dict[str, Any] = {"do_sample": True, "temperature": 0.8, "top_p": 0.9, 
 
 def generated(model: LocalModel, question: Question, *, seed: int = 0, tokens: int = 30, **how: Any) -> str:
     """What plain `generate` writes."""
-    tokenizer = model.backend.rules.tokenizer
-    prompt = tokenizer(render(tokenizer, answer_prompt(question)), return_tensors="pt", add_special_tokens=False)
-    prompt.pop("token_type_ids", None)
+    prompt = torch.tensor([model.prompting.answer(question)])
     torch.manual_seed(seed)
     how = {"do_sample": False} | how
     ends = sorted(model.backend.rules.end_ids)
-    (ids,) = model.backend.model.generate(**prompt, max_new_tokens=tokens, eos_token_id=ends, **how)
-    return str(tokenizer.decode(ids[prompt["input_ids"].shape[1] :], skip_special_tokens=True))
+    (ids,) = model.backend.model.generate(
+        prompt, attention_mask=torch.ones_like(prompt), max_new_tokens=tokens, eos_token_id=ends, **how
+    )
+    return model.backend.token_ids.tokenizer.decode(ids[prompt.shape[1] :].tolist(), skip_special_tokens=True)
 
 
 def written(model: LocalModel, question: Question, **how: Any) -> tuple[Written, ...]:
@@ -103,8 +103,8 @@ def test_pieces_make_up_the_text_and_stop_before_a_stop_text(make_model: MakeMod
     text = "".join(piece.text for piece in pieces)
     assert text == whole.text[: whole.text.index(stop)]
     assert [piece.finish for piece in pieces] == [None] * (len(pieces) - 1) + ["stop"]
-    prompt = model.backend.rules.tokenizer(
-        render(model.backend.rules.tokenizer, answer_prompt(ASKED)), add_special_tokens=False
+    prompt = model.backend.token_ids.tokenizer(
+        render(model.backend.token_ids.tokenizer, answer_prompt(ASKED)), add_special_tokens=False
     )
     assert pieces[-1].prompt_tokens == len(prompt["input_ids"])
     assert pieces[-1].completion_tokens == len(pieces)
@@ -113,10 +113,10 @@ def test_pieces_make_up_the_text_and_stop_before_a_stop_text(make_model: MakeMod
 def test_log_probabilities_are_those_of_the_logits(make_model: MakeModel) -> None:
     model = make_model()
     (text,) = written(model, ASKED, max_tokens=5, top_logprobs=3, temperature=1.5, seed=1)
-    tokenizer = model.backend.rules.tokenizer
-    ids = tokenizer(render(tokenizer, answer_prompt(ASKED)), return_tensors="pt", add_special_tokens=False)["input_ids"]
+    tokenizer = model.backend.token_ids.tokenizer
+    ids = model.prompting.answer(ASKED)
     with torch.no_grad():
-        logits = model.backend.model(ids).logits[0, -1].log_softmax(-1)
+        logits = model.backend.model(torch.tensor([ids])).logits[0, -1].log_softmax(-1)
     first = text.tokens[0]
     best = logits.topk(3)
     assert [word for word, _ in first.top] == [tokenizer.decode([i]) for i in best.indices]
@@ -170,7 +170,7 @@ def test_tokens_of_prompt_and_answer_are_counted(
 ) -> None:
     model = make_model(learning_rate=0.5, answer_weights=weights)
     model.learn(questions[-1], model.answer(questions[-1]).reply, 0.05)
-    tokenizer = model.backend.rules.tokenizer
+    tokenizer = model.backend.token_ids.tokenizer
     for question in questions:
         answer = model.answer(question)
         prompt = tokenizer(render(tokenizer, answer_prompt(question)), add_special_tokens=False)["input_ids"]

@@ -97,7 +97,7 @@ def test_an_answer_is_read_behind_what_it_was_written_behind(template: str, syst
         # The tokens at the border may be cut in another way; what is read is the whole answer all the same.
         assert bundle.positions[0][1] >= len(answer) - 1
         assert len(bundle.positions) > 5
-        text = model.backend.rules.tokenizer.decode(sequence)
+        text = model.backend.token_ids.tokenizer.decode(sequence)
         assert text.index("Romulus.") < text.index("Numa Pompilius") < text.index("How confident")
 
 
@@ -114,7 +114,7 @@ def test_a_thought_that_the_template_opens_is_closed(brief: None) -> None:
 def test_a_model_that_opens_a_thought_by_itself_is_given_an_empty_one(brief: None) -> None:
     tokenizer = thinking_tokenizer()
     model = with_habit(tokenizer, {"assistant\n": "<think>\nOkay", "</think>\n\n": "Yes, it is."})
-    text = render(model.backend.rules.tokenizer, answer_prompt(ASKED))
+    text = render(model.backend.token_ids.tokenizer, answer_prompt(ASKED))
     assert text.endswith("<|start|>assistant\n<think>\n\n</think>\n\n")
     reply = model.answer(Question("Is water wet?", form="sentence")).reply
     assert reply.answer is not None

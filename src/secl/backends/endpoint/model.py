@@ -7,7 +7,7 @@ import random
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NoReturn, TypeVar
+from typing import NoReturn, TypeVar
 
 from secl.backends.endpoint.candidates import Findings
 from secl.backends.endpoint.chat import Abilities, Requests, find_out, only_model
@@ -102,7 +102,7 @@ class EndpointModel(Shown):
         return {"engine": "openai", "log_probabilities": self.abilities.top}
 
     @property
-    def adapter_config(self) -> dict[str, Any]:
+    def adapter_config(self) -> dict[str, object]:
         """None: there is no adapter."""
         return {}
 

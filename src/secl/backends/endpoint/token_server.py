@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from secl.backends.endpoint.client import Endpoint
+from secl.backends.generation import Step
 from secl.errors import ModelError, NotLoadedError, UnavailableError
 
 TOKEN = "token_id:"
@@ -24,20 +25,6 @@ LATE, WAIT = 2, 0.5
 
 # A server adds the defaults of its model's generation_config.json to what a request leaves out.
 _PLAIN = {"top_p": 1.0, "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0, "presence_penalty": 0.0}
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One generated token and the next-token distribution it came from.
-
-    Attributes:
-        token: its id.
-        log_p: natural logarithms of full-vocabulary probabilities, by token id: of the most probable tokens and of the
-            generated one.
-    """
-
-    token: int
-    log_p: Mapping[int, float]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ import uuid
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from secl.errors import ParameterError, StorageError
 
@@ -40,7 +39,7 @@ class Versions:
         ParameterError: a name that would not fit into a web address or a path.
     """
 
-    def __init__(self, folder: Path, config: Mapping[str, Any], name: str = "secl", *, most: int = KEPT) -> None:
+    def __init__(self, folder: Path, config: Mapping[str, object], name: str = "secl", *, most: int = KEPT) -> None:
         if not NAME.fullmatch(name):
             raise ParameterError(f"the name {name!r} of published versions is not made of letters, digits, _ and dots.")
         self.folder = folder.absolute()

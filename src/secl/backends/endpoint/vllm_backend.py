@@ -8,10 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from secl.backends.base import Bundle, EvidenceTokens, Position, Scores, TokenSequence, Training
-from secl.backends.endpoint.token_server import CompletionRequest, Step, TokenServer
+from secl.backends.endpoint.token_server import CompletionRequest, TokenServer
 from secl.backends.endpoint.versions import Versions
 from secl.backends.entropy import entropy_of
-from secl.backends.generation import TOP_P, Draft
+from secl.backends.generation import TOP_P, Draft, Step
 from secl.backends.local.backend import LocalBackend
 from secl.backends.text_stream import FreeText
 from secl.backends.token_ids import distinct_tokens

@@ -9,7 +9,7 @@ import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 from peft import LoraConfig, get_peft_model
@@ -23,6 +23,9 @@ from secl.backends.local.model_parts import decoder_of, layers_of
 from secl.backends.local.placement import weights_at_hand
 from secl.backends.local.quantisation import keep_gradients
 from secl.errors import ModelError, ParameterError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 ALPHA = 16
 """LoRA scaling."""
@@ -81,7 +84,7 @@ class Adapter:
 
     def __init__(
         self,
-        model: Any,
+        model: PreTrainedModel,
         layers: Sequence[int],
         modules: Sequence[str],
         *,
@@ -242,7 +245,7 @@ class Adapter:
                 raise ModelError("the adapter snapshot belongs to a model with other adapted layers or another rank.")
 
 
-def _elsewhere(model: Any, modules: Sequence[str]) -> str | None:
+def _elsewhere(model: PreTrainedModel, modules: Sequence[str]) -> str | None:
     """A pattern for all that is not in the text model of a multimodal one, where modules of these names are, too."""
     text = decoder_of(model)
     prefix = next(name for name, module in model.named_modules() if module is text)
@@ -251,7 +254,7 @@ def _elsewhere(model: Any, modules: Sequence[str]) -> str | None:
     return rf"(?!{inside.pattern}).*" if others else None
 
 
-def _adapted(model: Any, layers: Sequence[int], modules: Sequence[str]) -> list[nn.Module]:
+def _adapted(model: PreTrainedModel, layers: Sequence[int], modules: Sequence[str]) -> list[nn.Module]:
     """The linear modules that LoRA goes onto."""
     chosen = [layer for number, layer in enumerate(layers_of(model)) if number in layers]
     return [module for layer in chosen for name, module in layer.named_modules() if name.endswith(tuple(modules))]
@@ -268,7 +271,7 @@ def _peft_name(name: str) -> str:
     return name.replace(".default.", ".")
 
 
-def plain_config(config: dict[str, Any]) -> dict[str, Any]:
+def plain_config(config: Mapping[str, object]) -> dict[str, object]:
     """A PEFT configuration (`LoraConfig.to_dict()`) as JSON values: sets become sorted lists."""
-    values: dict[str, Any] = json.loads(json.dumps(config, default=sorted))
+    values: dict[str, object] = json.loads(json.dumps(config, default=sorted))
     return values

@@ -11,17 +11,22 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from rich.console import Console
 from rich.filesize import decimal
 from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedConfig, PreTrainedModel
 
 from secl.backends.local.guard import as_model_error, quiet
 from secl.errors import ModelError, StorageError
 from secl.machine import cache_folder
+
+if TYPE_CHECKING:
+    from gguf import ReaderTensor
 
 SAMPLE_BLOCKS, BLOCK = 64, 65536
 
@@ -95,7 +100,7 @@ def _new_folder(path: Path, parent: Path) -> Path:
         ) from problem
 
 
-def _read(path: Path) -> tuple[dict[str, Any], Any]:
+def _read(path: Path) -> tuple[dict[str, ReaderTensor], PreTrainedConfig]:
     """Tensors of a GGUF file by name, not yet in memory, and its configuration."""
     from gguf import GGUFReader  # only a conversion needs it
 
@@ -116,7 +121,7 @@ def _progress(path: Path, folder: Path, size: int) -> Iterator[Advance]:
 
 
 def _write_in_rows(
-    folder: Path, stored: Mapping[str, Any], config: Any, precision: torch.dtype, advance: Advance
+    folder: Path, stored: Mapping[str, ReaderTensor], config: PreTrainedConfig, precision: torch.dtype, advance: Advance
 ) -> None:
     """Write configuration and weights as `save_pretrained` would, with a few rows in memory at a time."""
     from gguf import dequantize
@@ -137,7 +142,7 @@ def _write_in_rows(
                 advance(file.write(values.view(torch.uint8).numpy().tobytes()))
 
 
-def _weights_of(model: Any, stored: Mapping[str, Any]) -> dict[str, Any]:
+def _weights_of(model: PreTrainedModel, stored: Mapping[str, ReaderTensor]) -> dict[str, ReaderTensor]:
     """The stored tensors under the names that the model has for them, in the order of these."""
     from gguf import MODEL_ARCH_NAMES, get_tensor_name_map
 
@@ -152,7 +157,7 @@ def _weights_of(model: Any, stored: Mapping[str, Any]) -> dict[str, Any]:
     return weights
 
 
-def _in_order(name: str, rows: Any, config: Any) -> Any:
+def _in_order(name: str, rows: NDArray[np.generic], config: PreTrainedConfig) -> NDArray[np.generic]:
     """The rows of a weight as transformers orders them.
 
     GGUF has those of Llama's queries and keys in pairs that its rotary embedding turns together; transformers has the
@@ -166,7 +171,7 @@ def _in_order(name: str, rows: Any, config: Any) -> Any:
 
 def _header(shapes: Mapping[str, tuple[int, ...]], precision: torch.dtype) -> bytes:
     """What a safetensors file begins with: its length, then names, shapes and places as JSON."""
-    entries: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+    entries: dict[str, object] = {"__metadata__": {"format": "pt"}}
     end = 0
     for name, shape in shapes.items():
         begin, end = end, end + math.prod(shape) * precision.itemsize

@@ -6,11 +6,16 @@ import hashlib
 import importlib.util
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 import transformers
-from transformers import AutoModelForCausalLM, AutoModelForImageTextToText, AutoTokenizer
+from transformers import (
+    AutoModelForCausalLM,
+    AutoModelForImageTextToText,
+    AutoTokenizer,
+    PreTrainedConfig,
+    PreTrainedModel,
+)
 
 from secl.backends.local.conversion import convert_gguf, sampled_digest
 from secl.backends.local.guard import as_model_error, quiet
@@ -19,6 +24,8 @@ from secl.backends.local.placement import AUTO, check_map, choose_device, read_m
 from secl.backends.local.presets import PRESETS, Preset, preset_of, rule_for
 from secl.backends.local.quantisation import check_quantisable, quantisation
 from secl.backends.local.thinking import answering_at_once
+from secl.backends.local.writer import Remembered
+from secl.backends.token_ids import Tokenizer
 from secl.errors import ModelError, ParameterError
 from secl.settings import Device, Dtype, Quantize
 
@@ -39,11 +46,11 @@ class Loaded:
     """
 
     name: str
-    model: Any
-    tokenizer: Any
+    model: PreTrainedModel
+    tokenizer: Tokenizer
     preset: Preset
     fingerprint: str
-    written: dict[bytes, Any] = field(default_factory=dict)
+    written: Remembered = field(default_factory=dict)
 
 
 class ModelCache:
@@ -137,7 +144,7 @@ def load(
     return wrap(name, model, tokenizer, fingerprint=fingerprint)
 
 
-def wrap(name: str, model: Any, tokenizer: Any, *, fingerprint: str = "in memory") -> Loaded:
+def wrap(name: str, model: PreTrainedModel, tokenizer: Tokenizer, *, fingerprint: str = "in memory") -> Loaded:
     """A model that is in memory already (a tiny random one in a test, say) as a `Loaded`.
 
     Raises:
@@ -151,17 +158,22 @@ def wrap(name: str, model: Any, tokenizer: Any, *, fingerprint: str = "in memory
     return Loaded(name, model, at_once, preset, fingerprint)
 
 
-def text_class(name: str, config: Any) -> Any:
+def text_class(name: str, config: PreTrainedConfig) -> type[AutoModelForCausalLM | AutoModelForImageTextToText]:
     """What transformers loads a model with, so that it continues texts: of a multimodal one the whole, too.
 
     Raises:
         ModelError: it does not write texts.
     """
+    kind: type[AutoModelForCausalLM | AutoModelForImageTextToText]
     if type(config) in transformers.MODEL_FOR_CAUSAL_LM_MAPPING:
-        return AutoModelForCausalLM
-    if type(config) in transformers.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING:
-        return AutoModelForImageTextToText
-    raise ModelError(f"the model {name!r} is a {config.model_type}, which does not continue texts; name a chat model.")
+        kind = AutoModelForCausalLM
+    elif type(config) in transformers.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING:
+        kind = AutoModelForImageTextToText
+    else:
+        raise ModelError(
+            f"the model {name!r} is a {config.model_type}, which does not continue texts; name a chat model."
+        )
+    return kind
 
 
 def locate(name: str) -> Path | str:
@@ -221,7 +233,7 @@ def choose_dtype(dtype: str, device: torch.device) -> torch.dtype:
     return torch.bfloat16 if native else torch.float32
 
 
-def fingerprint_of(name: str, source: Path | str, config: Any, tokenizer: Any) -> str:
+def fingerprint_of(name: str, source: Path | str, config: PreTrainedConfig, tokenizer: Tokenizer) -> str:
     """sha256 over configuration, chat template, tokenizer and samples of the weights; of a hub id its commit."""
     digest = hashlib.sha256(config.to_json_string(use_diff=True).encode())
     digest.update(str(getattr(tokenizer, "chat_template", None)).encode())

@@ -119,7 +119,7 @@ class LocalModel(Shown):
         return {**self.backend.environment, **self.asker.backend.environment}
 
     @property
-    def adapter_config(self) -> dict[str, Any]:
+    def adapter_config(self) -> dict[str, object]:
         """Configuration of the adapter in PEFT's terms, as JSON values."""
         return plain_config(self.adapter.config.to_dict())
 

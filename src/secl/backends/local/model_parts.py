@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 from accelerate.utils import align_module_device
@@ -11,15 +11,18 @@ from torch import Tensor, nn
 
 from secl.errors import ModelError
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig, PreTrainedModel
+
 FINAL_NORMS = ("norm", "final_layernorm", "final_layer_norm", "ln_f", "norm_f")
 
 
-def text_config(config: Any) -> Any:
+def text_config(config: PreTrainedConfig) -> PreTrainedConfig:
     """The part of a configuration that is about the text model."""
     return config.get_text_config(decoder=True)
 
 
-def decoder_of(model: Any) -> Any:
+def decoder_of(model: PreTrainedModel) -> PreTrainedModel:
     """The text model without its head; the model itself where transformers does not know its parts."""
     decoder = model.get_decoder()
     return getattr(model, "model", model) if decoder is model else decoder  # Llama 4 has another name for it
@@ -38,12 +41,12 @@ class LinearHead:
         scale: what the logits are multiplied by before that (Granite, Cohere).
     """
 
-    module: nn.Module
+    module: nn.Linear
     softcap: float | None
     scale: float = 1.0
 
     @classmethod
-    def of(cls, model: Any) -> LinearHead:
+    def of(cls, model: PreTrainedModel) -> LinearHead:
         """The head of a transformers causal language model.
 
         Raises:
@@ -58,7 +61,7 @@ class LinearHead:
 
     def rows(self, hidden: Tensor, ids: Tensor) -> Tensor:
         """Logits (N, R) of the vocabulary rows `ids` (R,) in float32, on the device of the hidden states (N, d)."""
-        module: Any = self.module
+        module = self.module
         with align_module_device(module):  # its weights may lie on the disk
             ids = ids.to(module.weight.device)
             logits = hidden.to(ids.device).float() @ module.weight[ids].float().T
@@ -107,7 +110,7 @@ class Layout:
     norm: nn.Module
 
     @classmethod
-    def find(cls, model: Any) -> Layout:
+    def find(cls, model: PreTrainedModel) -> Layout:
         """Inspect a transformers causal language model.
 
         Raises:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
-from transformers import AutoModelForSequenceClassification, AutoTokenizer
+from transformers import AutoModelForSequenceClassification, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from secl.backends.local.guard import as_model_error, quiet
 from secl.backends.local.loading import fingerprint_of
@@ -35,8 +34,8 @@ class NliModel:
     def __init__(self, name: str, device: torch.device) -> None:
         self.name = name
         with as_model_error(name), quiet():
-            self.tokenizer: Any = AutoTokenizer.from_pretrained(name)
-            self.model: Any = AutoModelForSequenceClassification.from_pretrained(name, dtype=torch.float32)
+            self.tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(name)
+            self.model: PreTrainedModel = AutoModelForSequenceClassification.from_pretrained(name, dtype=torch.float32)
         source = Path(name) if Path(name).is_dir() else name
         self.fingerprint = fingerprint_of(name, source, self.model.config, self.tokenizer)
         self.model = self.model.to(device).eval()

@@ -13,7 +13,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 from accelerate.utils import align_module_device
@@ -22,6 +22,9 @@ from torch import nn
 from secl.backends.local.model_parts import layers_of
 from secl.errors import ModelError, ParameterError
 from secl.settings import check_device
+
+if TYPE_CHECKING:
+    from transformers import AutoModelForCausalLM, AutoModelForImageTextToText, PreTrainedConfig, PreTrainedModel
 
 AUTO = "auto"
 
@@ -66,7 +69,11 @@ def read_map(source: str) -> str | dict[str, int | str]:
     return devices
 
 
-def check_map(devices: Mapping[str, int | str], kind: Any, config: Any) -> None:
+def check_map(
+    devices: Mapping[str, int | str],
+    kind: type[AutoModelForCausalLM | AutoModelForImageTextToText],
+    config: PreTrainedConfig,
+) -> None:
     """Check that a model has the modules that a device map names.
 
     Args:
@@ -100,7 +107,7 @@ def weights_at_hand(modules: Iterable[nn.Module]) -> Iterator[None]:
         yield
 
 
-def described_devices(model: Any) -> str:
+def described_devices(model: PreTrainedModel) -> str:
     """What the layers of a model compute on: "cpu", "NVIDIA H100", or "20 x NVIDIA A100, 12 x Tesla T4"."""
     names = [_device_name(compute_device(layer)) for layer in layers_of(model)]
     parts = [(name, len(list(group))) for name, group in itertools.groupby(names)]
@@ -111,7 +118,7 @@ def _device_name(device: torch.device) -> str:
     return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
 
-def twin(model: Any) -> Any:
+def twin(model: PreTrainedModel) -> PreTrainedModel:
     """Modules of their own over the same weights, wherever those lie."""
     shared = [*model.parameters(), *model.buffers()]
     for module in model.modules():

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from transformers import Cache, DynamicCache
+from transformers import Cache, DynamicCache, PreTrainedConfig, PreTrainedModel
 
 from secl.backends.base import Bundle, TokenSequence
 from secl.backends.generation import Draft
@@ -33,7 +32,7 @@ class Prefill:
         network: the same, whose passes can grow.
     """
 
-    def __init__(self, model: Any, network: SharedNetwork) -> None:
+    def __init__(self, model: PreTrainedModel, network: SharedNetwork) -> None:
         self.model = model
         self.network = network
         self._begun: dict[tuple[int, ...], Begun] = {}
@@ -126,7 +125,7 @@ class Prefill:
         self._begun = {}
 
 
-def _padded(begun: Sequence[Begun], config: Any) -> tuple[DynamicCache, Tensor]:
+def _padded(begun: Sequence[Begun], config: PreTrainedConfig) -> tuple[DynamicCache, Tensor]:
     """Keys and values of prompts as those of a batch that is padded on the left.
 
     Returns:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from torch import nn
 
 from secl.backends.local.model_parts import decoder_of, text_config
 from secl.errors import ModelError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig, PreTrainedModel
 
 
 class Shape(NamedTuple):
@@ -23,7 +26,7 @@ class Shape(NamedTuple):
     positions: int
 
     @classmethod
-    def of(cls, config: Any) -> Shape:
+    def of(cls, config: PreTrainedConfig) -> Shape:
         """The shape that a configuration describes; 0 for what it does not say."""
         text = text_config(config)
         sizes = (
@@ -124,7 +127,7 @@ PRESETS: dict[str, Preset] = {
 _BY_INSPECTION = (QUERY_VALUE, FUSED, ("query_key_value",), ("c_attn",), ("Wqkv",), ("query", "value"))
 
 
-def preset_of(config: Any) -> Preset | None:
+def preset_of(config: PreTrainedConfig) -> Preset | None:
     """The preset whose shape a model configuration has, wherever the model was loaded from."""
     shape = Shape.of(config)
     return next((preset for preset in PRESETS.values() if preset.shape == shape), None)
@@ -135,7 +138,7 @@ def name_of(preset: Preset) -> str:
     return next((f"preset {name}" for name, known in PRESETS.items() if known is preset), preset.note)
 
 
-def rule_for(model: Any) -> Preset:
+def rule_for(model: PreTrainedModel) -> Preset:
     """Settings for a model that no preset knows: the last layers, its query and value modules, tau 1.
 
     Raises:

@@ -9,10 +9,9 @@ from __future__ import annotations
 import importlib.util
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import torch
-from transformers import BitsAndBytesConfig
+from transformers import BitsAndBytesConfig, PreTrainedConfig, PreTrainedModel
 
 from secl.errors import ParameterError
 from secl.settings import Quantize
@@ -41,7 +40,9 @@ def check_quantisable(quantize: Quantize, home: torch.device, source: Path | str
         raise ParameterError(f"{LIBRARY} does not compute on mps; leave --quantize out, or take --device cpu.")
 
 
-def quantisation(quantize: Quantize | None, precision: torch.dtype, config: Any) -> dict[str, Any]:
+def quantisation(
+    quantize: Quantize | None, precision: torch.dtype, config: PreTrainedConfig
+) -> dict[str, BitsAndBytesConfig]:
     """What tells transformers how to quantise the linear layers of a model while it loads; empty for no quantisation.
 
     Args:
@@ -67,7 +68,7 @@ def quantisation(quantize: Quantize | None, precision: torch.dtype, config: Any)
     return {"quantization_config": nf4}
 
 
-def keep_gradients(model: Any) -> None:
+def keep_gradients(model: PreTrainedModel) -> None:
     """Let gradients flow through quantised layers, also of a model in evaluation mode.
 
     In that mode bitsandbytes takes kernels for processors that have no gradients, and repacks the weights for them;
@@ -78,7 +79,7 @@ def keep_gradients(model: Any) -> None:
             module.training = True
 
 
-def described_weights(model: Any) -> str | None:
+def described_weights(model: PreTrainedModel) -> str | None:
     """How the weights of a model are quantised, and by what; None where they are not."""
     quantizer = getattr(model, "hf_quantizer", None)
     if quantizer is None:

@@ -8,11 +8,17 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import Cache, DynamicCache, TemperatureLogitsWarper, TopPLogitsWarper
+from transformers import (
+    Cache,
+    DynamicCache,
+    LogitsProcessor,
+    PreTrainedModel,
+    TemperatureLogitsWarper,
+    TopPLogitsWarper,
+)
 
 from secl.backends.generation import TextRules
 from secl.backends.local.placement import compute_device
@@ -22,7 +28,7 @@ from secl.writing import Piece, Token, Writing
 
 
 def write_texts(
-    model: Any, rules: TextRules, prompt: Sequence[int], writing: Writing, prefill: Prefill | None = None
+    model: PreTrainedModel, rules: TextRules, prompt: Sequence[int], writing: Writing, prefill: Prefill | None = None
 ) -> Iterator[Piece]:
     """Write texts behind a prompt, one token of each in turn.
 
@@ -44,7 +50,7 @@ def write_texts(
 
 
 @torch.no_grad()
-def _begun(model: Any, prompt: Sequence[int]) -> tuple[Cache, Tensor]:
+def _begun(model: PreTrainedModel, prompt: Sequence[int]) -> tuple[Cache, Tensor]:
     """Keys and values of a prompt, and the logits of the next token."""
     cache = DynamicCache(config=model.config)
     return cache, _forward(model, torch.tensor([list(prompt)], device=compute_device(model)), cache, len(prompt))
@@ -55,12 +61,12 @@ class _Text(FreeText):
 
     def __init__(
         self,
-        model: Any,
+        model: PreTrainedModel,
         rules: TextRules,
         prompt: Sequence[int],
         writing: Writing,
         number: int,
-        cache: Any,
+        cache: Cache,
         logits: Tensor,
     ) -> None:
         super().__init__(rules, prompt, writing, number)
@@ -70,7 +76,7 @@ class _Text(FreeText):
         self._cache, self._logits = cache, logits
         self._generator = torch.Generator(self._device).manual_seed(writing.seed + number)
         self._latest = 0
-        self._warpers: list[Any] = []
+        self._warpers: list[LogitsProcessor] = []
         if writing.temperature not in (0, 1):
             self._warpers.append(TemperatureLogitsWarper(float(writing.temperature)))
         if writing.top_p < 1:
@@ -103,7 +109,7 @@ class _Text(FreeText):
         return Token(self.word(token), min(0.0, float(log_p[token])), top)
 
 
-def _forward(model: Any, tokens: Tensor, cache: Any, length: int) -> Tensor:
+def _forward(model: PreTrainedModel, tokens: Tensor, cache: Cache, length: int) -> Tensor:
     """Logits (1, vocabulary) in float32 of the token behind `tokens`, which end a text of `length` tokens."""
     out = model(
         input_ids=tokens,

@@ -10,17 +10,20 @@ from __future__ import annotations
 
 import copy
 import json
-from typing import Any
+from typing import TYPE_CHECKING
 
 import jinja2
 
 from secl.backends.generation import Draft, TextRules
 from secl.backends.local.writer import Writer
-from secl.backends.token_ids import render, template_error
+from secl.backends.token_ids import Tokenizer, render, template_error
 from secl.errors import ModelError
 from secl.prompts.templates import answer_prompt
 from secl.prompts.thoughts import THOUGHTS, Thought
 from secl.question import Question
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 ASKED = Question("Is water wet?", form="text")
 """What a model is asked, as in a chat, to see how it begins."""
@@ -29,7 +32,7 @@ FIRST_TOKENS = 8
 """Enough for the longest mark of a thought, also where a tokenizer cuts it into pieces."""
 
 
-def answering_at_once(name: str, model: Any, tokenizer: Any) -> Any:
+def answering_at_once(name: str, model: PreTrainedModel, tokenizer: Tokenizer) -> Tokenizer:
     """A tokenizer whose chat template has the model answer without a thought.
 
     Args:
@@ -85,7 +88,7 @@ def _beginning(template: str, reply: str, known: list[Thought]) -> str:
     return ""
 
 
-def _given(tokenizer: Any, text: str) -> Any:
+def _given(tokenizer: Tokenizer, text: str) -> Tokenizer:
     """The tokenizer with a template that lets every reply begin with `text`."""
     extended = copy.copy(tokenizer)
     addition = "{% if add_generation_prompt %}{{ " + json.dumps(text) + " }}{% endif %}"
@@ -93,10 +96,10 @@ def _given(tokenizer: Any, text: str) -> Any:
     return extended
 
 
-def _thinks(model: Any, tokenizer: Any, known: list[Thought]) -> Thought | None:
+def _thinks(model: PreTrainedModel, tokenizer: Tokenizer, known: list[Thought]) -> Thought | None:
     """The thought that a reply of the model begins with."""
     prompt = tokenizer(render(tokenizer, answer_prompt(ASKED)), add_special_tokens=False)["input_ids"]
     draft = Draft(prompt, ASKED.form, FIRST_TOKENS)
     Writer(model, TextRules(tokenizer, model.generation_config.eos_token_id)).write([draft])
-    reply = str(tokenizer.decode(draft.written, skip_special_tokens=False)).lstrip()
+    reply = tokenizer.decode(draft.written).lstrip()
     return next((each for each in known if reply.startswith(each.opening)), None)

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -14,11 +14,18 @@ from torch import Tensor
 from secl.backends.generation import TOP_P, Draft, TextRules
 from secl.backends.local.fast.batch import Batch, fast_single_row
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
 FIRST_LOOK = 1024
 """Most probable tokens that are looked at first; sorting a whole vocabulary for every token takes longer."""
 
 REMEMBERED = 1024
 """Batches whose texts are remembered, the first ones: streams are asked from the start again."""
+
+
+Remembered = dict[bytes, list[tuple[list[int], float]]]
+"""Tokens that each draft of a batch was given, and what it spent, by digest of the batch."""
 
 
 class Writer:
@@ -36,15 +43,15 @@ class Writer:
 
     def __init__(
         self,
-        model: Any,
+        model: PreTrainedModel,
         rules: TextRules,
-        remembered: dict[bytes, Any] | None = None,
+        remembered: Remembered | None = None,
         max_tokens: int | None = None,
     ) -> None:
         self.model = model
         self.rules = rules
         self.max_tokens = max_tokens
-        self.remembered: dict[bytes, list[tuple[list[int], float]]] = {} if remembered is None else remembered
+        self.remembered: Remembered = {} if remembered is None else remembered
         self.alone = True
 
     @torch.no_grad()

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import DynamicCache
+from transformers import DynamicCache, PreTrainedModel
 
 from secl.backends.local.placement import compute_device
 
@@ -24,7 +24,7 @@ class Batch:
         logits: (rows, vocabulary) of the next token.
     """
 
-    def __init__(self, model: Any, cache: Any, mask: Tensor) -> None:
+    def __init__(self, model: PreTrainedModel, cache: DynamicCache, mask: Tensor) -> None:
         self.model = model
         self.cache = cache
         self.mask = mask
@@ -32,7 +32,7 @@ class Batch:
         self.logits: Tensor
 
     @classmethod
-    def of(cls, model: Any, rows: list[list[int]]) -> Batch:
+    def of(cls, model: PreTrainedModel, rows: list[list[int]]) -> Batch:
         """Send rows through the network."""
         copies = len(rows)
         if copies > 1 and all(row == rows[0] for row in rows):

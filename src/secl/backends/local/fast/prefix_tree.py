@@ -13,12 +13,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from secl.errors import ModelError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig
 
 Nodes = NDArray[np.int64]
 """Numbers of nodes of a prefix tree, which are the rows of its hidden states."""
@@ -87,7 +90,7 @@ SIZES = {"sliding_attention": "sliding_window", "chunked_attention": "attention_
 """Kinds of layers that do not see everything, by transformers' names, and the setting that says how much they see."""
 
 
-def layer_kinds(config: Any) -> list[str]:
+def layer_kinds(config: PreTrainedConfig) -> list[str]:
     """The kind of each layer: one of `SIZES`, or "full_attention".
 
     Raises:
@@ -102,7 +105,9 @@ def layer_kinds(config: Any) -> list[str]:
     return list(kinds)
 
 
-def seen_in(kind: str, config: Any, visible: NDArray[np.bool_], depths: NDArray[np.int64]) -> NDArray[np.bool_]:
+def seen_in(
+    kind: str, config: PreTrainedConfig, visible: NDArray[np.bool_], depths: NDArray[np.int64]
+) -> NDArray[np.bool_]:
     """What tokens see in a layer.
 
     Args:
@@ -122,7 +127,7 @@ def seen_in(kind: str, config: Any, visible: NDArray[np.bool_], depths: NDArray[
 
 
 @contextmanager
-def short_windows(config: Any, size: int) -> Iterator[None]:
+def short_windows(config: PreTrainedConfig, size: int) -> Iterator[None]:
     """Within the block layers that do not see everything see `size` tokens, so that a short text shows what they do."""
     usual = {name: getattr(config, name) for name in SIZES.values() if getattr(config, name, None)}
     for name in usual:

@@ -11,15 +11,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 
 from secl.errors import ModelError
 
 PER_TOKEN = ("position_ids", "position_embeddings", "cache_position")
 """Layer arguments with one entry per token (last or last-but-one dimension); everything else must not hold tensors."""
+
+Arguments = dict[str, object]
+"""What a layer is given beside hidden states, by name."""
 
 BLOCK_MASKS = "block_masks"
 """The layer argument that `secl.backends.local.fast.tree_attention` reads."""
@@ -57,9 +60,9 @@ class Captured:
     """
 
     hidden: Tensor | None
-    arguments: list[dict[str, Any]]
+    arguments: list[Arguments]
 
-    def cut(self, rows: Tensor) -> tuple[Tensor, list[dict[str, Any]]]:
+    def cut(self, rows: Tensor) -> tuple[Tensor, list[Arguments]]:
         """Hidden states and arguments for the tokens `rows` alone."""
         if self.hidden is None:
             raise ModelError("its layers did not run in the forward pass.")
@@ -74,9 +77,9 @@ class Captured:
         return Captured(torch.cat([hidden, after.hidden], dim=1), both)
 
 
-def _restrict(arguments: dict[str, Any], rows: Tensor) -> dict[str, Any]:
+def _restrict(arguments: Arguments, rows: Tensor) -> Arguments:
     """The arguments of a layer for the tokens `rows` alone."""
-    restricted: dict[str, Any] = {}
+    restricted: Arguments = {}
     for name, value in arguments.items():
         if name == "attention_mask" and isinstance(value, Tensor) and BLOCK_MASKS not in arguments:
             restricted[name] = value[:, :, rows.to(value.device)][..., rows.to(value.device)]
@@ -96,7 +99,7 @@ def _rows_of(part: Tensor, rows: Tensor) -> Tensor:
     return part[rows] if part.ndim == 1 else part[:, rows]
 
 
-def _join(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+def _join(before: Arguments, after: Arguments) -> Arguments:
     """The arguments of a layer for the tokens of two passes, one behind the other."""
     joined = dict(after)
     for name in PER_TOKEN:
@@ -105,7 +108,7 @@ def _join(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
     return joined
 
 
-def _each(change: Callable[..., Tensor], *values: Any) -> Any:
+def _each(change: Callable[..., Tensor], *values: object) -> object:
     """Change a tensor (T,), (B, T) or (B, T, d), or each tensor of a tuple; with several, those in the same place."""
     if isinstance(values[0], tuple):
         return tuple(_each(change, *parts) for parts in zip(*values, strict=True))
@@ -123,7 +126,7 @@ class LastLayerSlicer:
         self._rows: Tensor | None = None
         self._length = 0
         modules = dict(layer.named_modules())
-        self._hooks: list[Any] = []
+        self._hooks: list[RemovableHandle] = []
         for name in PER_ROW:
             if name in modules:
                 self._hooks.append(modules[name].register_forward_pre_hook(self._take_rows))
@@ -143,13 +146,13 @@ class LastLayerSlicer:
         finally:
             self._rows = None
 
-    def _take_rows(self, _module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    def _take_rows(self, _module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...] | None:
         if self._rows is None:
             return None
         self._length = args[0].shape[1]
         return (args[0][:, self._rows.to(args[0].device)], *args[1:])
 
-    def _put_back(self, _module: nn.Module, _args: tuple[Any, ...], out: Any) -> Any:
+    def _put_back(self, _module: nn.Module, _args: tuple[Tensor, ...], out: object) -> object:
         if self._rows is None:
             return None
         if isinstance(out, tuple):  # a mixture of experts also says which of them it took

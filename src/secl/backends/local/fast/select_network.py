@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -22,6 +22,9 @@ from secl.backends.local.fast.shared_network import SharedNetwork, SharedPass
 from secl.backends.local.model_parts import AsLogits, LinearHead, decoder_of
 from secl.backends.local.placement import compute_device
 from secl.errors import ModelError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig, PreTrainedModel
 
 TOLERANCE = 0.05
 """Largest difference of logits that rounding explains, in their standard deviations."""
@@ -39,7 +42,7 @@ class PlainNetwork:
         head: reads the hidden states, or logits where a model computes them in a way of its own.
     """
 
-    def __init__(self, model: Any, adapter: Adapter, head: LinearHead | AsLogits) -> None:
+    def __init__(self, model: PreTrainedModel, adapter: Adapter, head: LinearHead | AsLogits) -> None:
         self.model = model
         self.device = compute_device(model)
         self.adapter = adapter
@@ -110,11 +113,11 @@ class Trial:
 
     branches: list[list[int]]
     logits: Tensor
-    config: Any
+    config: PreTrainedConfig
 
     @classmethod
     @torch.no_grad()
-    def of(cls, model: Any, sample: Sequence[int]) -> Trial:
+    def of(cls, model: PreTrainedModel, sample: Sequence[int]) -> Trial:
         """Let a model read a sample of tokens."""
         half = list(sample[: min(len(sample), TRIED_TOKENS) // 2])
         branches = [list(sample[: 2 * len(half)]), half * 2]
@@ -146,7 +149,7 @@ def check_usable(name: str, trial: Trial) -> None:
         raise ModelError(f"the model {name!r} is not a causal language model: its logits depend on later tokens.")
 
 
-def connect(model: Any, adapter: Adapter, first: int, trial: Trial) -> Network:
+def connect(model: PreTrainedModel, adapter: Adapter, first: int, trial: Trial) -> Network:
     """The fast path if it reproduces what the model computed in its trial, else the plain path with a warning.
 
     Args:
@@ -168,7 +171,7 @@ def connect(model: Any, adapter: Adapter, first: int, trial: Trial) -> Network:
         return plain if _disagreement(plain, trial) < TOLERANCE else PlainNetwork(model, adapter, AsLogits())
 
 
-def _fast_network(model: Any, adapter: Adapter, first: int, trial: Trial) -> SharedNetwork | str:
+def _fast_network(model: PreTrainedModel, adapter: Adapter, first: int, trial: Trial) -> SharedNetwork | str:
     """The fast path through a model, or why it cannot be taken.
 
     It rests on how transformers builds its layers, which differs from family to family and changes from release to

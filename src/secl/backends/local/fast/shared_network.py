@@ -14,17 +14,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from transformers import Cache, DynamicCache
+from transformers import Cache, DynamicCache, PreTrainedConfig, PreTrainedModel
 
 from secl.backends.local.adapter import Adapter
 from secl.backends.local.fast.prefix_tree import Nodes, Trie, layer_kinds, seen_in
-from secl.backends.local.fast.replay import BLOCK_MASKS, Captured, LastLayerSlicer, Replay
+from secl.backends.local.fast.replay import BLOCK_MASKS, Arguments, Captured, LastLayerSlicer, Replay
 from secl.backends.local.fast.tree_attention import BlockMask, tree_attention
 from secl.backends.local.model_parts import Layout, LinearHead
 from secl.backends.local.placement import compute_device
@@ -47,9 +47,9 @@ class SharedNetwork:
         ModelError: the parts of the model are not where they are expected.
     """
 
-    def __init__(self, model: Any, adapter: Adapter, first: int, *, sparse: bool | None = None) -> None:
+    def __init__(self, model: PreTrainedModel, adapter: Adapter, first: int, *, sparse: bool | None = None) -> None:
         self.layout = Layout.find(model)
-        self.config: Any = self.layout.decoder.config
+        self.config: PreTrainedConfig = self.layout.decoder.config
         if getattr(self.config, "attn_temperature_tuning", False):
             raise ModelError("its layers without rotation count positions along the row, and a tree has branches.")
         self.head = LinearHead.of(model)
@@ -71,7 +71,7 @@ class SharedNetwork:
             hook.remove()
         self.last_layer.close()
 
-    def _keep(self, _layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def _keep(self, _layer: nn.Module, args: tuple[Tensor, ...], kwargs: Arguments) -> None:
         """Before each top layer: keep its arguments, and the hidden states that enter the first one."""
         if self._capture is None:
             return  # a replay, or a text that is being written
@@ -151,7 +151,7 @@ class SharedNetwork:
     def _attention(self) -> AbstractContextManager[None]:
         return tree_attention(self.config) if self.sparse else nullcontext()
 
-    def _masked(self, trie: Trie, visible: NDArray[np.bool_]) -> dict[str, Any]:
+    def _masked(self, trie: Trie, visible: NDArray[np.bool_]) -> Arguments:
         """The arguments that tell attention which tokens see which."""
         if self.sparse:
             # A mask of four dimensions is passed on as it is; transformers would make a causal one in place of None.
@@ -188,7 +188,7 @@ class SharedNetwork:
         # The smallest number and not -inf, with which a row of nothing but hidden tokens would become nan.
         return mask.masked_fill_(hidden_from, torch.finfo(self.dtype).min)[None, None]
 
-    def replay(self, hidden: Tensor, arguments: list[dict[str, Any]], rows: Tensor) -> Tensor:
+    def replay(self, hidden: Tensor, arguments: list[Arguments], rows: Tensor) -> Tensor:
         """Top layers and final norm of the adapted model on trunk states (1, T, d), at the N tokens `rows`: (N, d)."""
         with self.adapter.on(), self._attention():
             for layer, kwargs in zip(self.top, arguments, strict=True):

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
-from transformers import AttentionInterface
+from torch import Tensor
+from transformers import AttentionInterface, PreTrainedConfig
 
 NAME = "secl_tree"
 """What transformers knows this attention by."""
@@ -122,8 +122,12 @@ def attend(
     return out[None]
 
 
+class _Layer(Protocol):
+    layer_idx: int
+
+
 def _interface(
-    module: nn.Module,
+    module: _Layer,
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -133,18 +137,17 @@ def _interface(
     block_masks: Sequence[BlockMask],
     softcap: float | None = None,
     s_aux: Tensor | None = None,
-    **_unused: Any,
+    **_unused: object,
 ) -> tuple[Tensor, None]:
     """How transformers calls an attention; `block_masks`, one of each layer, say what a token may see."""
-    layer: Any = module
-    return attend(query, key, value, block_masks[layer.layer_idx], scaling, softcap, s_aux), None
+    return attend(query, key, value, block_masks[module.layer_idx], scaling, softcap, s_aux), None
 
 
 AttentionInterface.register(NAME, _interface)
 
 
 @contextmanager
-def tree_attention(config: Any) -> Iterator[None]:
+def tree_attention(config: PreTrainedConfig) -> Iterator[None]:
     """Within the block a model with this configuration attends as `block_masks`, an argument of its decoder, says."""
     # transformers looks the name up at every call of a layer, so it can change between passes.
     usual = config._attn_implementation

@@ -53,7 +53,7 @@ class SettingGroups(Settings):
 
     @model_validator(mode="before")
     @classmethod
-    def _defaults_of_endpoint(cls, values: Any) -> Any:
+    def _defaults_of_endpoint(cls, values: object) -> object:
         """Where no weights can be changed and no likelihood can be read, other settings are the default."""
         if not isinstance(values, Mapping) or not asks_endpoint(values.get("model")):
             return values
@@ -72,7 +72,7 @@ class SettingGroups(Settings):
     def given(self) -> dict[str, Any]:
         """Those that were named when this was made, by the names of their flags."""
         groups = self.model_dump(exclude_unset=True)
-        named: dict[str, Any] = {}
+        named: dict[str, object] = {}
         for name, (group, *key) in FLAT_NAMES.items():
             if group in groups and (not key or key[0] in groups[group]):
                 named[name] = groups[group][key[0]] if key else groups[group]
@@ -119,7 +119,7 @@ def has_flag(name: str) -> bool:
     return UNFLAGGED not in (_group(group[0]) if group else SettingGroups).model_fields[key].metadata
 
 
-def with_set(flags: Settings | None, pairs: Sequence[str] | None) -> dict[str, Any]:
+def with_set(flags: Settings | None, pairs: Sequence[str] | None) -> dict[str, object]:
     """The settings that flags name, by group, with those of `--set` over them, checked like flags.
 
     Args:
@@ -151,7 +151,7 @@ def with_set(flags: Settings | None, pairs: Sequence[str] | None) -> dict[str, A
     return kind.model_validate(groups).model_dump(exclude_unset=True)
 
 
-def nested(values: Mapping[str, Any]) -> dict[str, Any]:
+def nested(values: Mapping[str, object]) -> dict[str, Any]:
     """Settings by group, from tables, from flat names, or from both; a flat name wins over its table.
 
     Raises:
@@ -161,7 +161,7 @@ def nested(values: Mapping[str, Any]) -> dict[str, Any]:
     {'gate': {'name': 'always'}, 'evidence': {'tau': 0.7}, 'seed': 3}
     """
     groups: dict[str, Any] = {}
-    flat: dict[str, Any] = {}
+    flat: dict[str, object] = {}
     for key, value in values.items():
         if key in SettingGroups.model_fields and isinstance(value, Mapping):
             groups[key] = dict(value)
@@ -178,7 +178,7 @@ def nested(values: Mapping[str, Any]) -> dict[str, Any]:
     return groups
 
 
-def merged(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+def merged(values: Mapping[str, object], changes: Mapping[str, object]) -> dict[str, Any]:
     """Settings by group (`nested`) with others that win over them.
 
     >>> merged({"gate": "always", "tau": 1.0}, {"tau": 0.7})

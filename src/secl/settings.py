@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from cyclopts import Parameter
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
@@ -64,14 +64,14 @@ AnswerName = Literal["own", "best"]
 GateName = Literal["entropy-shift", "page-hinkley", "always", "never"]
 
 
-def _split(value: Any) -> Any:
+def _split(value: object) -> object:
     """Names in a list, each of which may hold several with commas between."""
     if isinstance(value, list | tuple) and all(isinstance(names, str) for names in value):
         return tuple(name.strip() for names in value for name in names.split(",") if name.strip())
     return value
 
 
-def _pairs(value: Any) -> Any:
+def _pairs(value: object) -> object:
     """Pairs "key=name", from a list of them or from a table."""
     return tuple(f"{key}={name}" for key, name in value.items()) if isinstance(value, Mapping) else _split(value)
 
@@ -114,9 +114,9 @@ class ModelSettings(Settings):
 
     @model_validator(mode="before")
     @classmethod
-    def _name_of_endpoint(cls, values: Any) -> Any:
+    def _name_of_endpoint(cls, values: object) -> object:
         """The default model is ours; what an endpoint has by default is its own."""
-        return {"name": "", **values} if asks_endpoint(values) else values
+        return {"name": "", **values} if isinstance(values, Mapping) and asks_endpoint(values) else values
 
     @model_validator(mode="after")
     def _check_engine(self) -> Self:
@@ -139,7 +139,7 @@ class ModelSettings(Settings):
         return self.engine or ("vllm" if self.endpoint else "local")
 
 
-def asks_endpoint(values: Any) -> bool:
+def asks_endpoint(values: object) -> bool:
     """Whether settings of a model, not yet checked, name a server with OpenAI's API."""
     return (values.get("engine") if isinstance(values, Mapping) else getattr(values, "engine", None)) == "openai"
 
@@ -203,7 +203,7 @@ class GateSettings(Settings):
         None, description="page-hinkley: what begins anew at an alarm, sums or mean too."
     )
 
-    def overrides(self) -> dict[str, Any]:
+    def overrides(self) -> dict[str, object]:
         """The parameters that differ from the gate's own values."""
         return self.model_dump(exclude={"name"}, exclude_none=True)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from types import NoneType
-from typing import Any, Literal, Self, get_args, get_origin
+from typing import Literal, Self, get_args, get_origin
 
 from cyclopts import Parameter
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ModelWrapValidatorHandler, ValidationError, model_validator
@@ -28,7 +28,7 @@ class Settings(BaseModel):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _explain(cls, values: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+    def _explain(cls, values: object, handler: ModelWrapValidatorHandler[Self]) -> Self:
         try:
             return handler(values)
         except ValidationError as problem:
@@ -86,7 +86,7 @@ def allowed(field: FieldInfo) -> str:
     return f"{words}, or {OFF}" if any(isinstance(part, BeforeValidator) for part in field.metadata) else words
 
 
-def _range(constraints: Iterable[Any]) -> list[str]:
+def _range(constraints: Iterable[object]) -> list[str]:
     """The bounds of a number in words."""
     bounds = {
         name: getattr(constraint, name)

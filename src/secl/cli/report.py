@@ -163,7 +163,7 @@ def command(settings: RunSettings, mode: Mode = "ask") -> str:
 
     parts, changed = ["secl", "run"], {"model": settings.model.name, **settings.changed()}
     if mode == "score":
-        parts = ["secl", "score", changed.pop("questions")]
+        parts = ["secl", "score", str(changed.pop("questions"))]
         del changed["method"]
     for name, value in changed.items():
         option = f"--{name.replace('_', '-')}"

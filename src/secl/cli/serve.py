@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Group, Parameter
 from pydantic import Field
@@ -140,7 +140,7 @@ def ending_in_order() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def read_settings(recipe: Path | None, flags: Mapping[str, Any]) -> RunSettings:
+def read_settings(recipe: Path | None, flags: Mapping[str, object]) -> RunSettings:
     """The settings of a recipe, and those of the flags and of --set over them.
 
     Raises:

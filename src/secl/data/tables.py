@@ -17,6 +17,7 @@ from datetime import date, time
 from decimal import Decimal
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from secl.data.columns import is_known
@@ -240,7 +241,7 @@ def _dataset_folder(path: Path) -> Table:
     return Table(_items(dataset, str(path), "row"), tuple(dataset.column_names), str(path))
 
 
-def _package(name: str, path: Path, extra: str) -> Any:
+def _package(name: str, path: Path, extra: str) -> ModuleType:
     """A package that reads a format, from one of our extras."""
     try:
         return import_module(name)
@@ -252,7 +253,7 @@ def _first_line(problem: Exception) -> str:
     return (str(problem).strip().splitlines() or [type(problem).__name__])[0].rstrip(".")
 
 
-def _present(values: Mapping[Any, object]) -> dict[str, object]:
+def _present(values: Mapping[object, object]) -> dict[str, object]:
     """The values of a row that are there, as plain JSON values under text names."""
     plain = {str(name): _plain(value) for name, value in values.items()}
     return {name: value for name, value in plain.items() if value is not None}

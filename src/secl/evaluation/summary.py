@@ -158,7 +158,7 @@ def summarise(
     return evaluate(records, estimators, intervals=intervals).summary
 
 
-def summary_json(plain: Mapping[str, Any]) -> str:
+def summary_json(plain: Mapping[str, object]) -> str:
     """JSON values as strict text (no NaN), two spaces deep, ending in a newline.
 
     Raises:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
 
 from secl.evaluation.acceptance import Advice, Answers, CostAdvice
 from secl.grading import reported_correct
@@ -178,7 +177,7 @@ def domain_table(parts: Mapping[str, Advice]) -> Table:
     return plain_table(("domain", "labels", *headings), rows, (note,), texts=1)
 
 
-def advice_json(answers: Answers, advice: Advice) -> dict[str, Any]:
+def advice_json(answers: Answers, advice: Advice) -> dict[str, object]:
     """An advice as JSON values; undefined numbers are None."""
     plain = asdict(advice)
     for key in ("threshold", "nearest_threshold"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from secl.records import Record
 from secl.reports.formatting import amount, percent
@@ -56,7 +55,7 @@ def provenance_table(run: RunReport) -> Table:
     return Table([Column("", text=True, wraps=True), Column("of this run", text=True, wraps=True)], {"": rows})
 
 
-def settings_of(run: RunReport) -> dict[str, Any]:
+def settings_of(run: RunReport) -> dict[str, object]:
     """Every setting of a run by the name of its flag."""
     return SettingGroups.model_validate(run.manifest.get("settings", {})).flat()
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Mapping
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -91,7 +92,7 @@ def insert_record(db: sqlite3.Connection, record: Record, seconds: float) -> Non
         insert_update(db, record.position, update)
 
 
-def insert_update(db: sqlite3.Connection, position: int, update: dict[str, Any]) -> None:
+def insert_update(db: sqlite3.Connection, position: int, update: Mapping[str, object]) -> None:
     """Write the update of a record."""
     db.execute(
         "INSERT INTO updates VALUES (:version, :position, :before, :target, :after, :losses)",
@@ -139,13 +140,12 @@ def read_record(row: tuple[Any, ...]) -> Record:
     )
 
 
-def _values(body: str) -> dict[str, Any]:
+def _values(body: str) -> dict[str, object]:
     """The JSON object of a row, by a parser that is three times as fast as Python's."""
     try:
-        values: dict[str, Any] = from_json(body)
+        return dict(from_json(body))
     except ValueError:  # half a character, which only Python's parser reads
-        values = json.loads(body)
-    return values
+        return dict(json.loads(body))
 
 
 def connect(path: Path, writable: bool) -> sqlite3.Connection:

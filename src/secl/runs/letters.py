@@ -11,7 +11,6 @@ import os
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 from secl.evaluation.view_check import check_views
 from secl.machine import cache_folder
@@ -57,7 +56,7 @@ def _file() -> Path:
     return cache_folder() / "letters.json"
 
 
-def _read() -> dict[str, Any]:
+def _read() -> dict[str, object]:
     try:
         known = json.loads(_file().read_text(encoding="utf-8"))
     except (OSError, ValueError):

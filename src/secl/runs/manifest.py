@@ -102,7 +102,7 @@ class Manifest(BaseModel):
             key = ".".join(map(str, error["loc"]))
             raise RunError(f"{store.folder} is damaged or no run: its manifest has no usable {key}.") from problem
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Plain JSON values, for `Store.create`."""
         return self.model_dump(mode="json", by_alias=True)
 

@@ -18,8 +18,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Event, current_thread, main_thread
-from types import FrameType
-from typing import Any
+from types import FrameType, ModuleType
 from urllib.parse import urlsplit
 
 from secl.errors import ParameterError, RunError, SeclError, check_whole
@@ -49,7 +48,7 @@ LOCAL_ENVIRONMENT = {
 """Environment of a Ray cluster that is started here; variables that the user has set win."""
 
 
-def run_remotely(name: str, settings: dict[str, Any], threads: int) -> dict[str, bytes]:
+def run_remotely(name: str, settings: dict[str, object], threads: int) -> dict[str, bytes]:
     """Ray task: do a run (name, settings as plain JSON) from its first question to its summary; return its files."""
     os.environ["OMP_NUM_THREADS"] = str(threads)  # read when PyTorch is first imported, by this worker's first run
     with tempfile.TemporaryDirectory() as parent:
@@ -94,7 +93,7 @@ def run_on_ray(
         raise type(failures[0])(f"{failures[0]}{others}") from failures[0]
 
 
-def _run_tasks(ray: Any, waiting: Sequence[Job], here: int | None, on_progress: OnProgress) -> list[SeclError]:
+def _run_tasks(ray: ModuleType, waiting: Sequence[Job], here: int | None, on_progress: OnProgress) -> list[SeclError]:
     """Do the runs, as many at a time as Ray has room for, and return why some of them failed.
 
     Args:
@@ -147,7 +146,7 @@ def _interrupts() -> Iterator[Event]:
         signal.signal(signal.SIGINT, before)
 
 
-def _collect(ray: Any, result: Any, job: Job, on_progress: OnProgress) -> list[SeclError]:
+def _collect(ray: ModuleType, result: object, job: Job, on_progress: OnProgress) -> list[SeclError]:
     """Write the files of a run whose task has ended, or return why there are none."""
     try:
         files = ray.get(result)
@@ -164,9 +163,9 @@ def _collect(ray: Any, result: Any, job: Job, on_progress: OnProgress) -> list[S
 
 
 @contextmanager
-def _connected(address: str | None, workers: int) -> Iterator[Any]:
+def _connected(address: str | None, workers: int) -> Iterator[ModuleType]:
     """Ray, connected to the cluster at the address or to one on this machine; what is started here ends here."""
-    options: dict[str, Any] = {"address": address}
+    options: dict[str, object] = {"address": address}
     if address is None:
         options = {"address": "local", "num_cpus": workers, "include_dashboard": False}
         os.environ.update({**LOCAL_ENVIRONMENT, **os.environ})

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from secl.calibrator import Calibrator
 from secl.data.streams import fingerprint
@@ -138,7 +137,7 @@ class Run:
             with storage_errors(self.store.folder, RESUME):
                 write_folder(self.store.folder / ADAPTER, self.store, self.model.version)
 
-    def finish(self) -> dict[str, Any]:
+    def finish(self) -> dict[str, object]:
         """Keep the last adapter, and write and return the summary."""
         self.keep()
         remember(self.manifest.model, self.records)
@@ -273,7 +272,7 @@ def estimators_of(manifest: Manifest) -> dict[str, Estimator]:
     return {name: each for name, each in estimators.items() if name in names and (learns or not each.learned)}
 
 
-def write_summary(store: Store, summary: Summary, verdict: Verdict) -> dict[str, Any]:
+def write_summary(store: Store, summary: Summary, verdict: Verdict) -> dict[str, object]:
     """Write the summary of the records so far, and the verdict on their confidences, into the run folder.
 
     Returns:

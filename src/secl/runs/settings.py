@@ -60,7 +60,7 @@ class RunSettings(SettingGroups):
         """The settings by group as plain JSON values; `of` reads them."""
         return self.model_dump(mode="json")
 
-    def changed(self) -> dict[str, Any]:
+    def changed(self) -> dict[str, object]:
         """The settings that differ from the method's defaults, by the names of their flags."""
         usual = {**DEFAULTS, **defaults_of(self.named_method, self.gate.name)}
         return {name: value for name, value in self.flat().items() if value != usual[name]}
@@ -79,7 +79,7 @@ class RunSettings(SettingGroups):
 
     @model_validator(mode="before")
     @classmethod
-    def _defaults_of_method(cls, values: Any) -> Any:
+    def _defaults_of_method(cls, values: object) -> object:
         """What a method prefers where nothing else is said."""
         if not isinstance(values, Mapping) or not isinstance(name := values.get("method", "secl"), str):
             return values
@@ -218,7 +218,7 @@ def as_compared(name: str, value: object) -> str:
     return "default" if value is None and name != "bin_gate" else shown(name, value) or "none"
 
 
-def with_absolute_paths(values: Mapping[str, object]) -> dict[str, Any]:
+def with_absolute_paths(values: Mapping[str, object]) -> dict[str, object]:
     """Settings by group with absolute paths, so that a run can be resumed from any working directory.
 
     A model is taken for a path where there is one of that name, unless it is a preset.

@@ -58,7 +58,7 @@ class Store(Shown):
             self._resources = resources.pop_all()
 
     @classmethod
-    def create(cls, folder: Path, manifest: dict[str, Any], tables: str = "") -> Self:
+    def create(cls, folder: Path, manifest: dict[str, object], tables: str = "") -> Self:
         """Make a new run folder with its manifest, and with further tables.
 
         Raises:

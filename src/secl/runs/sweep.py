@@ -23,7 +23,6 @@ import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from secl.errors import ParameterError, RunError, SeclError
 from secl.runs.folder import FILE, check_free, storage_errors
@@ -65,7 +64,7 @@ OnProgress = Callable[[Job, int, int], None]
 """Called with a job, the number of its answered questions, and the number of its questions."""
 
 
-def read_sweep(path: Path) -> list[dict[str, Any]]:
+def read_sweep(path: Path) -> list[dict[str, object]]:
     """The settings of every run in a sweep file by group; of several values for a setting, that of `[[runs]]` wins.
 
     Raises:
@@ -83,7 +82,7 @@ def read_sweep(path: Path) -> list[dict[str, Any]]:
 
 def combinations(
     common: Mapping[str, object], grid: Mapping[str, Sequence[object]], variants: Sequence[Mapping[str, object]]
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     """Every variant at every point of the grid by group, the last setting of the grid fastest.
 
     Raises:
@@ -106,7 +105,7 @@ def _check_tables(grid: object, variants: object) -> None:
         raise ParameterError(f"{RUNS} is {variants!r}; it must be tables of changes, each under its own [[{RUNS}]].")
 
 
-def plan(settings: Sequence[dict[str, Any]], out: Path) -> list[Job]:
+def plan(settings: Sequence[Mapping[str, object]], out: Path) -> list[Job]:
     """Validate the settings of a sweep's runs; equal settings are one run.
 
     Args:

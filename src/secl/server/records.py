@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -162,7 +162,7 @@ _POINTS = """
     WHERE {which} ORDER BY s.position"""
 
 
-def _point(row: tuple[Any, ...]) -> Values:
+def _point(row: Sequence[object]) -> Values:
     """A record as lists and charts show it, without its texts; None stands for what there is not."""
     point = dict(zip(_POINT, row, strict=True))
     return point | {name: None if point[name] is None else bool(point[name]) for name in _FLAGS}

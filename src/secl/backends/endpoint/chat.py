@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
 
 from secl.backends.endpoint.client import Endpoint
 from secl.backends.endpoint.reading import DIGITS, Completion, bins_of, read_choice, read_completion
@@ -50,7 +49,7 @@ class Abilities:
     limit: str
     digit_mass: float
 
-    def chat(self, prompt: Prompt, tokens: int | None = WORD_TOKENS) -> dict[str, Any]:
+    def chat(self, prompt: Prompt, tokens: int | None = WORD_TOKENS) -> dict[str, object]:
         """The body of a greedy request with log-probabilities; as many `tokens` as the server likes for None."""
         body = {
             "model": self.model,

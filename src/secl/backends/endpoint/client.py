@@ -33,7 +33,7 @@ BUSY = (HTTPStatus.TOO_MANY_REQUESTS, *(status for status in HTTPStatus if statu
 REFUSED = (HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNPROCESSABLE_ENTITY)
 LOCKED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 
-Body = Mapping[str, Any]
+Body = Mapping[str, object]
 
 
 class Endpoint:

@@ -100,13 +100,13 @@ class Texts:
         self._remember(question, [*pieces, last])
         yield last
 
-    def _request(self, question: Question, writing: Writing) -> dict[str, Any]:
+    def _request(self, question: Question, writing: Writing) -> dict[str, object]:
         """The body of a request, with all parameters as they are; a limit that nobody named is the server's."""
         body = self.abilities.chat(answer_prompt(question), None if writing.or_fewer else writing.max_tokens)
         body |= {"temperature": writing.temperature, "top_p": writing.top_p, "seed": writing.seed}
         return {**body, "stop": list(writing.stop)} if writing.stop else body
 
-    def _prompt_tokens(self, body: Mapping[str, Any]) -> int:
+    def _prompt_tokens(self, body: Mapping[str, object]) -> int:
         """How long a prompt is, of a server that does not say so at the end of a stream."""
         answer = self.endpoint.post(ROUTE, {**body, self.abilities.limit: 1})
         try:

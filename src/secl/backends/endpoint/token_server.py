@@ -51,7 +51,7 @@ class CompletionRequest:
     top_p: float = 1.0
     seed: int | None = None
 
-    def body(self) -> dict[str, Any]:
+    def body(self) -> dict[str, object]:
         """The fields of a completion request."""
         fields = {
             **_PLAIN,
@@ -177,7 +177,7 @@ class TokenServer:
         finally:
             chunks.close()
 
-    def _post(self, body: Mapping[str, Any]) -> Any:
+    def _post(self, body: Mapping[str, object]) -> Any:
         """The answer to a request; an adapter that is not there yet is waited for a moment."""
         for _ in range(LATE):
             with suppress(NotLoadedError):

@@ -25,7 +25,7 @@ from secl.writing import Writing
 ACCEPTED = "X-Secl-Accepted"
 """Header of a reply: true or false."""
 
-STREAMED: dict[int | str, dict[str, Any]] = {
+STREAMED: dict[int | str, dict[str, object]] = {
     200: {"content": {"text/event-stream": {}}, "description": "The reply, or the events of a stream."}
 }
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from contextlib import ExitStack
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from secl.errors import ParameterError, RunError
 from secl.model import Model
@@ -23,7 +21,7 @@ from secl.server.settings import Bounds, Limits
 from secl.server.store import ServerStore
 
 
-def serving_settings(**settings: Any) -> RunSettings:
+def serving_settings(**settings: object) -> RunSettings:
     """The settings of a server as a recipe: those of a run, but for its questions.
 
     Raises:
@@ -132,18 +130,7 @@ def begun(folder: Path, settings: RunSettings, keep_text: Keep, model: Model) ->
     Raises:
         RunError, StorageError: as of `ServerStore.create`.
     """
-    manifest = {
-        "settings": settings.to_json(),
-        "model": model.fingerprint,
-        "tau": model.tau,
-        "letters": model.letters,
-        "keep_text": keep_text,
-        "total": 0,
-        "environment": environment(model),
-        "adapter": model.adapter_config,
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
-    return ServerStore.create(folder, manifest)
+    return ServerStore.create(folder, {**Manifest.new(settings, model, ()).to_json(), "keep_text": keep_text})
 
 
 def behind_vllm(settings: RunSettings, endpoint: str, versions: Path | None, state: Path) -> tuple[Model, Model]:

@@ -206,8 +206,7 @@ class Learner:
     def _run(self) -> None:
         while True:
             with self._changed:
-                while not self._stopping and not self._waiting:
-                    self._changed.wait()
+                self._changed.wait_for(lambda: self._stopping or self._waiting)
                 if self._stopping:
                     return
             with self._model_free:
@@ -227,6 +226,7 @@ class Learner:
             reason = rejection_reason(learned)
             if reason is None:
                 self._store(learned)
+                self.last_error = None
         except (GivenUpError, UnavailableError, StorageError) as problem:  # the lesson is repeated
             if isinstance(problem, StorageError) and not self.storage_fails:
                 log.warning("lessons wait until the disk takes them again: %s", problem)
@@ -251,10 +251,6 @@ class Learner:
 
     def _store(self, record: Record) -> None:
         self.state.add_lesson(record, snapshot=self.model.snapshot() if record.update is not None else None)
-        self._note_stored()
-        self.last_error = None
-
-    def _note_stored(self) -> None:
         if self.storage_fails:
             log.warning("the disk takes lessons again")
         self.storage_fails = False
@@ -298,8 +294,7 @@ class Learner:
         """Store records whose lesson will not be held."""
         for record in records:
             try:
-                self.state.add_lesson(replace(record, outcome=outcome))
+                self._store(replace(record, outcome=outcome))
             except (StorageError, RunError) as problem:  # they wait on disk, and are queued again after the next start
                 self.last_error = str(problem)
                 return
-            self._note_stored()

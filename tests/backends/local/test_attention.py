@@ -11,6 +11,7 @@ from torch import Tensor
 
 from secl.backends.local.fast import tree_attention as blocks
 from secl.backends.local.fast.prefix_tree import Trie
+from secl.backends.local.fast.sight import Sight
 from secl.backends.local.fast.tree_attention import BlockMask, attend, tree_attention
 from tests.backends.local.conftest import MakeModel
 
@@ -42,10 +43,11 @@ def test_numbers_and_gradients_are_those_of_the_dense_computation(
     monkeypatch: pytest.MonkeyPatch, block: int, heads: int, groups: int, softcap: float | None
 ) -> None:
     monkeypatch.setattr(blocks, "BLOCK", block)
-    visible = Trie.of(SEQUENCES).visible()
+    sight = Sight.of(Trie.of(SEQUENCES))
+    visible = sight.pairs(slice(None))
     parts = material(heads, groups, len(visible))
-    ours = attend(*parts, BlockMask(visible), 0.3, softcap)
-    theirs = dense(*parts, torch.from_numpy(visible), softcap)
+    ours = attend(*parts, BlockMask(sight), 0.3, softcap)
+    theirs = dense(*parts, visible, softcap)
     torch.testing.assert_close(ours.double(), theirs, atol=1e-6, rtol=1e-5)
     weights = torch.randn(ours.shape, generator=torch.Generator().manual_seed(2))
     for one, other in zip(
@@ -57,12 +59,12 @@ def test_numbers_and_gradients_are_those_of_the_dense_computation(
 
 
 def test_a_bf16_body_loses_no_more_than_the_dense_kernel_does() -> None:
-    visible = Trie.of([list(range(90)), [*range(60), *range(200, 260)]]).visible()
-    mask = torch.from_numpy(visible)
-    query, key, value = (part.detach().bfloat16() for part in material(4, 4, len(visible)))
+    sight = Sight.of(Trie.of([list(range(90)), [*range(60), *range(200, 260)]]))
+    mask = sight.pairs(slice(None))
+    query, key, value = (part.detach().bfloat16() for part in material(4, 4, len(mask)))
     truth = dense(query, key, value, mask)
     kernel = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, scale=0.3).transpose(1, 2)
-    ours = attend(query, key, value, BlockMask(visible), 0.3)
+    ours = attend(query, key, value, BlockMask(sight), 0.3)
     assert (ours - truth).abs().mean() < 1.5 * (kernel - truth).abs().mean()
 
 

@@ -158,11 +158,12 @@ def test_a_model_whose_last_layer_cannot_be_narrowed_takes_the_plain_path() -> N
     assert isinstance(network, PlainNetwork)
 
 
+@pytest.mark.parametrize("sparse", [True, False], ids=["blocks", "dense"])
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("layers", [(2, 3), (0, 1)])
-def test_a_pass_that_grew_has_the_states_of_plain_passes(family: str, layers: tuple[int, ...]) -> None:
+def test_a_pass_that_grew_has_the_states_of_plain_passes(family: str, layers: tuple[int, ...], sparse: bool) -> None:
     model, adapter = shaken(family, layers)
-    network = SharedNetwork(model, adapter, min(layers))
+    network = SharedNetwork(model, adapter, min(layers), sparse=sparse)
     begun = network.run([[5, 6, 7], [5, 6, 30], [40, 41]], keep=True)
     # One goes on, one is left where it was, one parts from what was read, and one has nothing in common with it.
     sequences = [[5, 6, 7, 8, 9], [5, 6, 30], [40, 50, 51], [60, 61]]

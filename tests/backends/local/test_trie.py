@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from secl.backends.local.fast.prefix_tree import Trie
+from secl.backends.local.fast.sight import Sight
 
 SEQUENCES = st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=12), min_size=1, max_size=6)
 
@@ -19,11 +21,27 @@ def test_every_path_spells_its_sequence(sequences: list[list[int]]) -> None:
 @given(SEQUENCES)
 def test_a_node_sees_exactly_its_own_path(sequences: list[list[int]]) -> None:
     trie = Trie.of(sequences)
-    visible = trie.visible()
+    sight = Sight.of(trie)
+    pairs = sight.pairs(slice(None))
     for path in trie.paths:
         for length, node in enumerate(path, start=1):
-            assert visible[node].nonzero()[0].tolist() == sorted(path[:length].tolist())
-            assert trie.depths[node] == length - 1
+            assert pairs[node].nonzero()[:, 0].tolist() == sorted(path[:length].tolist())
+            assert sight.depths[node] == length - 1
+    assert sight.is_chain == all(pairs[node, : node + 1].all() for node in range(len(pairs)))
+
+
+@given(SEQUENCES, st.data())
+def test_what_some_nodes_see_together_is_what_each_sees_and_they_see_it_alone_too(
+    sequences: list[list[int]], data: st.DataObject
+) -> None:
+    trie = Trie.of(sequences)
+    sight = Sight.of(trie)
+    chosen = data.draw(st.lists(st.integers(0, len(trie.tokens) - 1), min_size=1, unique=True).map(sorted))
+    nodes, pairs = torch.tensor(chosen), sight.pairs(slice(None))
+    seen = sight.seen(nodes)
+    assert seen.tolist() == pairs[nodes].any(0).nonzero()[:, 0].tolist()
+    assert torch.equal(sight.at(seen).pairs(slice(None)), pairs[seen][:, seen])
+    assert torch.equal(sight.pairs(nodes, seen), pairs[nodes][:, seen])
 
 
 @given(SEQUENCES)

@@ -6,14 +6,14 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
 from secl.backends.local.adapter import Adapter
-from secl.backends.local.fast.prefix_tree import Trie, seen_in
+from secl.backends.local.fast.prefix_tree import Trie
 from secl.backends.local.fast.select_network import PlainNetwork, Trial, connect
 from secl.backends.local.fast.shared_network import SharedNetwork
+from secl.backends.local.fast.sight import Sight
 from tests.backends.local.architectures import ARCHITECTURES
 
 SEQUENCES = [[*range(5, 15)], [*range(5, 11), 20, 21, 22, 23, 24, 25], [5, 6, 30]]
@@ -50,9 +50,8 @@ def test_a_tree_deeper_than_the_windows_has_the_states_of_plain_passes(name: str
     network = SharedNetwork(model, adapter, 2, sparse=sparse)
     whole = network.run(SEQUENCES)
     results = [(whole, SEQUENCES), (network.run(SEQUENCES[:1]), SEQUENCES[:1])]  # a tree, and a single sequence
-    if sparse:
-        begun = network.run([SEQUENCES[1][:7]], keep=True)
-        results.append((begun.grow(begun.trie.paths, SEQUENCES[1:2]), SEQUENCES[1:2]))
+    begun = network.run([SEQUENCES[1][:7]], keep=True)
+    results.append((begun.grow(begun.trie.paths, SEQUENCES[1:2]), SEQUENCES[1:2]))
     exact = torch.tensor([0])
     for result, sequences in results:
         for sequence, path in zip(sequences, result.trie.paths, strict=True):
@@ -86,13 +85,14 @@ def test_a_fast_path_that_does_not_know_of_a_window_is_not_taken(monkeypatch: py
 
 
 def test_what_tokens_see_counts_positions_and_not_rows() -> None:
-    trie = Trie.of([[1, 2, 3, 4], [1, 5]])
+    sight = Sight.of(Trie.of([[1, 2, 3, 4], [1, 5]]))
     window, chunks = SimpleNamespace(sliding_window=2), SimpleNamespace(attention_chunk_size=2)
-    visible = trie.visible()
-    assert seen_in("full_attention", window, visible, trie.depths) is visible
-    assert seen_in("sliding_attention", SimpleNamespace(sliding_window=4), visible, trie.depths) is visible
-    near = seen_in("sliding_attention", window, visible, trie.depths)
-    assert [np.flatnonzero(row).tolist() for row in near] == [[0], [0, 1], [1, 2], [2, 3], [0, 4]]
-    alike = seen_in("chunked_attention", chunks, visible, trie.depths)
-    assert [np.flatnonzero(row).tolist() for row in alike] == [[0], [0, 1], [2], [2, 3], [0, 4]]
-    assert (seen_in("sliding_attention", window, visible[3:], trie.depths) == near[3:]).all()
+
+    def rows(kind: str, config: Any) -> list[list[int]]:
+        return [row.nonzero()[:, 0].tolist() for row in sight.in_layer(kind, config).pairs(slice(None))]
+
+    whole: Any = SimpleNamespace(sliding_window=4)
+    assert sight.in_layer("full_attention", whole) is sight
+    assert sight.in_layer("sliding_attention", whole) is sight
+    assert rows("sliding_attention", window) == [[0], [0, 1], [1, 2], [2, 3], [0, 4]]
+    assert rows("chunked_attention", chunks) == [[0], [0, 1], [2], [2, 3], [0, 4]]

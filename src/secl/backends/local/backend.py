@@ -172,7 +172,7 @@ class LocalBackend:
         network = self.network
         # Who bounds the tokens of a pass has no memory to keep keys and values in.
         self.prefill: Prefill | None = None
-        if isinstance(network, SharedNetwork) and network.sparse and max_batch_tokens is None:
+        if isinstance(network, SharedNetwork) and max_batch_tokens is None:
             self.prefill = Prefill(model, network)
         self.limit = int(getattr(config, "max_position_embeddings", None) or UNLIMITED)
         origin, path = name_of(preset), "fast" if isinstance(network, SharedNetwork) else "plain"

@@ -15,9 +15,11 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from accelerate.utils import align_module_device
-from torch import nn
+from numpy.typing import NDArray
+from torch import Tensor, nn
 
 from secl.backends.local.model_parts import layers_of
 from secl.errors import ModelError, ParameterError
@@ -96,6 +98,12 @@ def compute_device(module: nn.Module) -> torch.device:
     """Where a module computes, wherever its weights lie; of a whole model its home."""
     device = getattr(getattr(module, "_hf_hook", None), "execution_device", None)
     return next(module.parameters()).device if device is None else torch.device(device)
+
+
+def sent(numbers: NDArray[np.int64], device: torch.device) -> Tensor:
+    """Whole numbers as a tensor on a device, without waiting for what is computed there."""
+    here = torch.from_numpy(numbers)
+    return here.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else here.to(device)
 
 
 @contextmanager

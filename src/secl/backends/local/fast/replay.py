@@ -7,7 +7,7 @@ which nobody reads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -15,6 +15,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
+from transformers import Cache
 
 from secl.errors import ModelError
 
@@ -24,8 +25,9 @@ PER_TOKEN = ("position_ids", "position_embeddings", "cache_position")
 Arguments = dict[str, object]
 """What a layer is given beside hidden states, by name."""
 
-BLOCK_MASKS = "block_masks"
-"""The layer argument that `secl.backends.local.fast.tree_attention` reads."""
+MASK, BLOCK_MASKS = MASKS = ("attention_mask", "block_masks")
+"""The layer arguments that say which tokens see which: transformers' own, and the one that
+`secl.backends.local.fast.tree_attention` reads."""
 
 PER_ROW = ("self_attn.q_proj", "self_attn.o_proj", "mlp")
 """Modules of a decoder layer that work on each token alone and matter at the requested ones only, by their usual
@@ -62,35 +64,35 @@ class Captured:
     hidden: Tensor | None
     arguments: list[Arguments]
 
+    def keep(self, hidden: Tensor, arguments: Arguments) -> None:
+        """Note what enters the next layer.
+
+        Raises:
+            ModelError: it cannot be cut to some tokens.
+        """
+        if self.hidden is None:
+            self.hidden = hidden
+        # A replay computes keys and values of its own, so it gets no cache; and other tokens have other masks.
+        own = {name: value for name, value in arguments.items() if name not in MASKS and not isinstance(value, Cache)}
+        for name, value in own.items():
+            if isinstance(value, Tensor) and name not in PER_TOKEN:
+                # Passed on whole it would be wrong without a word, so the fast path is given up.
+                raise ModelError(f"its layers take a tensor {name!r} that cannot be cut to some tokens.")
+        self.arguments.append(own)
+
     def cut(self, rows: Tensor) -> tuple[Tensor, list[Arguments]]:
         """Hidden states and arguments for the tokens `rows` alone."""
         if self.hidden is None:
             raise ModelError("its layers did not run in the forward pass.")
-        return _rows_of(self.hidden, rows), [_restrict(each, rows) for each in self.arguments]
+        return _rows_of(self.hidden, rows), _change(partial(_rows_of, rows=rows), self.arguments)
 
     def joined(self, rows: Tensor, after: Captured) -> Captured:
-        """The tokens `rows`, and behind them all those of another pass, with its masks."""
+        """The tokens `rows`, and behind them all those of another pass."""
         hidden, arguments = self.cut(rows)
         if after.hidden is None:
             raise ModelError("its layers did not run in the forward pass.")
-        both = [_join(one, other) for one, other in zip(arguments, after.arguments, strict=True)]
+        both = _change(lambda *parts: torch.cat(parts, min(1, parts[0].ndim - 1)), arguments, after.arguments)
         return Captured(torch.cat([hidden, after.hidden], dim=1), both)
-
-
-def _restrict(arguments: Arguments, rows: Tensor) -> Arguments:
-    """The arguments of a layer for the tokens `rows` alone."""
-    restricted: Arguments = {}
-    for name, value in arguments.items():
-        if name == "attention_mask" and isinstance(value, Tensor) and BLOCK_MASKS not in arguments:
-            restricted[name] = value[:, :, rows.to(value.device)][..., rows.to(value.device)]
-        elif name in PER_TOKEN:
-            restricted[name] = _each(partial(_rows_of, rows=rows), value)
-        elif isinstance(value, Tensor) and name != "attention_mask":
-            # Passed on whole it would be wrong without a word, so the fast path is given up.
-            raise ModelError(f"its layers take a tensor {name!r} that cannot be cut to some tokens.")
-        else:
-            restricted[name] = value
-    return restricted
 
 
 def _rows_of(part: Tensor, rows: Tensor) -> Tensor:
@@ -99,20 +101,29 @@ def _rows_of(part: Tensor, rows: Tensor) -> Tensor:
     return part[rows] if part.ndim == 1 else part[:, rows]
 
 
-def _join(before: Arguments, after: Arguments) -> Arguments:
-    """The arguments of a layer for the tokens of two passes, one behind the other."""
-    joined = dict(after)
-    for name in PER_TOKEN:
-        if name in after:
-            joined[name] = _each(lambda *parts: torch.cat(parts, min(1, parts[0].ndim - 1)), before[name], after[name])
-    return joined
+def _change(change: Callable[..., Tensor], *passes: Sequence[Arguments]) -> list[Arguments]:
+    """The arguments of all layers, those with an entry for each token changed; of several passes the last one's rest.
 
+    What layers have in common, as most do their rotary embeddings, is changed once.
+    """
+    changed: dict[tuple[int, ...], object] = {}
 
-def _each(change: Callable[..., Tensor], *values: object) -> object:
-    """Change a tensor (T,), (B, T) or (B, T, d), or each tensor of a tuple; with several, those in the same place."""
-    if isinstance(values[0], tuple):
-        return tuple(_each(change, *parts) for parts in zip(*values, strict=True))
-    return change(*values) if isinstance(values[0], Tensor) else values[-1]
+    def each(*values: object) -> object:
+        """Change a tensor (T,), (B, T) or (B, T, d), or each tensor of a tuple."""
+        if isinstance(values[0], tuple):
+            return tuple(each(*parts) for parts in zip(*values, strict=True))
+        if not isinstance(values[0], Tensor):
+            return values[-1]
+        same = tuple(map(id, values))
+        if same not in changed:
+            changed[same] = change(*values)
+        return changed[same]
+
+    whole = []
+    for layers in zip(*passes, strict=True):
+        own = {name: each(*(layer[name] for layer in layers)) for name in PER_TOKEN if name in layers[-1]}
+        whole.append({**layers[-1], **own})
+    return whole
 
 
 class LastLayerSlicer:

@@ -16,9 +16,10 @@ import torch
 from torch import Tensor, nn
 
 from secl.backends.local.adapter import Adapter
-from secl.backends.local.fast.prefix_tree import Nodes, Trie, short_windows
+from secl.backends.local.fast.prefix_tree import Nodes, Trie
 from secl.backends.local.fast.replay import Replay
 from secl.backends.local.fast.shared_network import SharedNetwork, SharedPass
+from secl.backends.local.fast.sight import short_windows
 from secl.backends.local.model_parts import AsLogits, LinearHead, decoder_of
 from secl.backends.local.placement import compute_device
 from secl.errors import ModelError
@@ -197,7 +198,7 @@ def _fast_network(model: PreTrainedModel, adapter: Adapter, first: int, trial: T
 def _disagreement(network: Network, trial: Trial) -> float:
     """Mean difference between the model's logits and ours on the two branches, in standard deviations of the logits."""
     result: Pass
-    if isinstance(network, SharedNetwork) and network.sparse:
+    if isinstance(network, SharedNetwork):
         # What they have in common goes first, so that keeping keys and values is tried as well.
         begun = network.run([trial.branches[1][: len(trial.branches[1]) // 2]], keep=True)
         result = begun.grow(begun.trie.paths, trial.branches)

@@ -11,26 +11,23 @@ prompts keeps its keys and values, and grows: of the longer sequences only what 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from transformers import Cache, DynamicCache, PreTrainedConfig, PreTrainedModel
 
 from secl.backends.local.adapter import Adapter
-from secl.backends.local.fast.prefix_tree import Nodes, Trie, layer_kinds, seen_in
-from secl.backends.local.fast.replay import BLOCK_MASKS, Arguments, Captured, LastLayerSlicer, Replay
+from secl.backends.local.fast.prefix_tree import Nodes, Trie
+from secl.backends.local.fast.replay import BLOCK_MASKS, MASK, Arguments, Captured, LastLayerSlicer, Replay
+from secl.backends.local.fast.sight import WHOLE, Sight, layer_kinds
 from secl.backends.local.fast.tree_attention import BlockMask, tree_attention
 from secl.backends.local.model_parts import Layout, LinearHead
-from secl.backends.local.placement import compute_device
+from secl.backends.local.placement import compute_device, sent
 from secl.errors import ModelError
-
-M = TypeVar("M")
 
 
 class SharedNetwork:
@@ -40,8 +37,8 @@ class SharedNetwork:
         model: a transformers causal language model.
         adapter: on it.
         first: number of the first adapted layer.
-        sparse: whether attention leaves out pairs of tokens that do not see each other, and passes can grow, which
-            rests on that; unless given on a processor, because it does not pay on accelerators.
+        sparse: whether attention leaves out pairs of tokens that do not see each other; unless given on a processor,
+            because it does not pay on accelerators.
 
     Raises:
         ModelError: the parts of the model are not where they are expected.
@@ -77,12 +74,8 @@ class SharedNetwork:
             return  # a replay, or a text that is being written
         if len(args) != 1:
             raise ModelError("its layers take more than hidden states by position.")
-        if self._capture.hidden is None:
-            self._capture.hidden = args[0]
-        # Each layer has arguments of its own: masks and rotary embeddings may differ from layer to layer (Gemma). A
-        # replay computes keys and values of its own, so it gets no cache.
-        own = {name: None if isinstance(value, Cache) else value for name, value in kwargs.items()}
-        self._capture.arguments.append(own)
+        # Each layer has arguments of its own: rotary embeddings may differ from layer to layer (Gemma).
+        self._capture.keep(args[0], kwargs)
 
     @contextmanager
     def _capturing(self) -> Iterator[Captured]:
@@ -101,7 +94,7 @@ class SharedNetwork:
             keep: whether keys and values are kept, so that the pass can grow.
         """
         trie, cache = Trie.of(sequences), DynamicCache() if keep else None
-        return SharedPass(self, trie, *self.forward(trie, 0, cache), cache)
+        return self.read(trie, Sight.of(trie), cache)
 
     @torch.no_grad()
     def begin(self, tokens: Sequence[int]) -> tuple[SharedPass, Cache]:
@@ -123,70 +116,63 @@ class SharedNetwork:
         # Going on makes new tensors, so those that are kept stay what they are.
         cache = DynamicCache([(layer.keys, layer.values) for layer in cached.layers], config=self.config)
         states = out.last_hidden_state[0].to(self.device)
-        return SharedPass(self, trie, trie.visible(), states, captured, cached), cache
+        return SharedPass(self, trie, Sight.of(trie), states, captured, cached), cache
 
     @torch.no_grad()
-    def forward(self, trie: Trie, known: int, cache: Cache | None) -> tuple[NDArray[np.bool_], Tensor, Captured]:
+    def read(self, trie: Trie, sight: Sight, cache: Cache | None, known: int = 0) -> SharedPass:
         """Send the nodes of a tree through the network, but for the first `known`, whose keys and values are cached.
 
         Returns:
-            which nodes see which (T, T); and of the nodes that went through, final states (N, d) and what was captured.
+            a pass over the others, whose states and captured states are theirs alone.
         """
         # The tree is a batch of one row. Neighbours in the row may be on different branches: the mask keeps them
         # apart, and a token's position is its depth, so that rotary embeddings see the sequence and not the row.
-        tokens = torch.from_numpy(trie.tokens[known:])[None].to(self.device)
-        positions = torch.from_numpy(trie.depths[known:])[None].to(self.device)
-        visible = trie.visible()
+        tokens = sent(trie.tokens[known:], self.device)[None]
+        masks = self.masks(sight, known=known)
+        one = masks[0][MASK]
+        if any(each[MASK] is not one for each in masks):  # a model with layers of several kinds takes a mask for each
+            one = {kind: each[MASK] for kind, each in zip(self.kinds, masks, strict=True)}
         with self._capturing() as captured, self._attention():
             out = self.layout.decoder(
                 input_ids=tokens,
-                position_ids=positions,
+                position_ids=sent(trie.depths[known:], self.device)[None],
                 past_key_values=cache,
                 use_cache=False,
-                **self._masked(trie, visible[known:]),
+                **{**masks[0], MASK: one},
             )
         # The head is not applied here: of thousands of tokens only a few are ever read.
-        return visible, out.last_hidden_state[0].to(self.device), captured
+        return SharedPass(self, trie, sight, out.last_hidden_state[0].to(self.device), captured, cache, known)
 
     def _attention(self) -> AbstractContextManager[None]:
         return tree_attention(self.config) if self.sparse else nullcontext()
 
-    def _masked(self, trie: Trie, visible: NDArray[np.bool_]) -> Arguments:
-        """The arguments that tell attention which tokens see which."""
+    def masks(self, sight: Sight, queries: Tensor | None = None, *, known: int = 0) -> list[Arguments]:
+        """The arguments that tell the attention of each layer which tokens see which.
+
+        Args:
+            sight: of the tokens.
+            queries: those whose attention matters in the last layer; None for all.
+            known: how many of the tokens, the first ones, have keys and values alone.
+        """
+        seen = {kind: sight.in_layer(kind, self.config) for kind in dict.fromkeys(self.kinds)}
         if self.sparse:
+            blocks = {id(each): BlockMask(each, known=known) for each in seen.values()}
+            of_layers = [blocks[id(seen[kind])] for kind in self.kinds]
+            if queries is not None:
+                of_layers[-1] = BlockMask(seen[self.kinds[-1]], queries)
             # A mask of four dimensions is passed on as it is; transformers would make a causal one in place of None.
-            masks = self.block_masks(visible, trie.depths)
-            return {"attention_mask": torch.zeros(1, 1, 1, 1), BLOCK_MASKS: masks}
-        if trie.is_chain:
-            # A single sequence: the usual causal masks are right, and kernels are faster without an explicit one.
-            return {"attention_mask": None}
-        dense = self._masks(self._dense, visible, trie.depths)
-        one = dense[self.kinds[0]]
-        # A model with layers of several kinds takes a mask for each.
-        return {"attention_mask": one if all(each is one for each in dense.values()) else dense}
+            return [{MASK: torch.zeros(1, 1, 1, 1), BLOCK_MASKS: of_layers}] * len(self.kinds)
+        dense = {id(each): self._dense(each, known) for each in seen.values()}
+        return [{MASK: dense[id(seen[kind])]} for kind in self.kinds]
 
-    def block_masks(
-        self, visible: NDArray[np.bool_], depths: NDArray[np.int64], queries: Nodes | None = None
-    ) -> list[BlockMask]:
-        """The mask of each layer; in the last one only the tokens `queries` have queries."""
-        of_kind = self._masks(BlockMask, visible, depths)
-        masks = [of_kind[kind] for kind in self.kinds]
-        return masks if queries is None else [*masks[:-1], BlockMask(masks[-1].visible, queries)]
-
-    def _masks(
-        self, make: Callable[[NDArray[np.bool_]], M], visible: NDArray[np.bool_], depths: NDArray[np.int64]
-    ) -> dict[str, M]:
-        """A mask for each kind of layer; kinds that see the same share one."""
-        seen = {kind: seen_in(kind, self.config, visible, depths) for kind in dict.fromkeys(self.kinds)}
-        masks = {id(each): make(each) for each in seen.values()}
-        return {kind: masks[id(each)] for kind, each in seen.items()}
-
-    def _dense(self, seen: NDArray[np.bool_]) -> Tensor:
-        """A mask (1, 1, N, T) to be added to scores."""
-        hidden_from = torch.from_numpy(~seen).to(self.device)
-        mask = torch.zeros(hidden_from.shape, dtype=self.dtype, device=self.device)
+    def _dense(self, sight: Sight, known: int) -> Tensor | None:
+        """A mask (1, 1, N, T) to be added to scores; None for a single sequence, where kernels are faster without."""
+        if sight.is_chain and sight.kind == WHOLE and not known and self.config._attn_implementation == "sdpa":
+            return None
+        hidden = ~sight.to(self.device).pairs(slice(known, None))
+        mask = torch.zeros(hidden.shape, dtype=self.dtype, device=self.device)
         # The smallest number and not -inf, with which a row of nothing but hidden tokens would become nan.
-        return mask.masked_fill_(hidden_from, torch.finfo(self.dtype).min)[None, None]
+        return mask.masked_fill_(hidden, torch.finfo(self.dtype).min)[None, None]
 
     def replay(self, hidden: Tensor, arguments: list[Arguments], rows: Tensor) -> Tensor:
         """Top layers and final norm of the adapted model on trunk states (1, T, d), at the N tokens `rows`: (N, d)."""
@@ -208,7 +194,7 @@ class SharedPass:
     Attributes:
         network: that made it.
         trie: the T tokens.
-        visible: (T, T) which of them see which.
+        sight: which of them see which.
         states: final states of the frozen model (T, d).
         captured: trunk states, for replays.
         cache: keys and values of all layers; None if they were not kept.
@@ -217,7 +203,7 @@ class SharedPass:
 
     network: SharedNetwork
     trie: Trie
-    visible: NDArray[np.bool_]
+    sight: Sight
     states: Tensor
     captured: Captured
     cache: Cache | None = None
@@ -241,36 +227,32 @@ class SharedPass:
         order = np.full(len(trie.tokens), -1)
         for path, own in zip(paths, trie.paths, strict=False):
             order[own] = path
-        rows = torch.from_numpy(order[order >= 0]).to(self.states.device)
+        rows = sent(order[order >= 0], self.states.device)
         cache = DynamicCache([(layer.keys[:, :, rows], layer.values[:, :, rows]) for layer in self.cache.layers])
-        visible, states, captured = self.network.forward(trie, len(rows), cache)
-        return SharedPass(
-            self.network,
-            replace(trie, paths=trie.paths[len(begun) :]),
-            visible,
-            torch.cat([self.states[rows], states]),
-            self.captured.joined(rows, captured),
-            known=len(rows),
+        longer = self.network.read(trie, Sight.of(trie), cache, len(rows))
+        return replace(
+            longer,
+            trie=replace(trie, paths=trie.paths[len(begun) :]),
+            states=torch.cat([self.states[rows], longer.states]),
+            captured=self.captured.joined(rows, longer.captured),
+            cache=None,
         )
 
     def frozen(self, nodes: Nodes) -> Tensor:
         """Final hidden states (N, d) of the frozen model at `nodes`."""
-        return self.states[torch.from_numpy(nodes)]
+        return self.states[sent(nodes, self.states.device)]
 
     def adapted(self, nodes: Nodes) -> Replay:
         """A replay that computes the final hidden states (N, d) of the adapted model at `nodes`."""
         # A replay needs the requested nodes and all that they see, and no other part of the tree.
-        needed = np.flatnonzero(self.visible[nodes].any(axis=0))
+        needed = self.sight.seen(torch.from_numpy(nodes))
         # From here on rows count within `needed`. A node that is requested twice is computed once.
-        requested, order = np.unique(np.searchsorted(needed, nodes), return_inverse=True)
-        requested_rows, order_rows = torch.from_numpy(requested).to(self.states.device), torch.from_numpy(order)
-        rows = torch.from_numpy(needed).to(self.states.device)
-        hidden, arguments = self.captured.cut(rows)
-        if self.network.sparse:
-            # The last layer has queries at the requested rows alone, so it needs blocks for these alone.
-            visible = self.visible[np.ix_(needed, needed)]
-            masks = self.network.block_masks(visible, self.trie.depths[needed], requested)
-            for kwargs in arguments:
-                kwargs[BLOCK_MASKS] = masks
+        requested, order = np.unique(np.searchsorted(needed.numpy(), nodes), return_inverse=True)
+        # The last layer has queries at the requested rows alone, so it needs blocks for these alone.
+        masks = self.network.masks(self.sight.at(needed), torch.from_numpy(requested))[-len(self.captured.arguments) :]
+        device = self.states.device
+        hidden, arguments = self.captured.cut(sent(needed.numpy(), device))
+        given = [{**own, **mask} for own, mask in zip(arguments, masks, strict=True)]
+        rows, back = sent(requested, device), sent(order, device)
         cost = len(needed) * self.network.top_share
-        return Replay(cost, lambda: self.network.replay(hidden, arguments, requested_rows)[order_rows])
+        return Replay(cost, lambda: self.network.replay(hidden, given, rows)[back])

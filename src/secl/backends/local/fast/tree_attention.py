@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from transformers import AttentionInterface, PreTrainedConfig
+
+from secl.backends.local.fast.sight import Sight
 
 NAME = "secl_tree"
 """What transformers knows this attention by."""
@@ -44,31 +44,30 @@ class BlockMask:
     """Which tokens of a pass see which.
 
     Args:
-        visible: (T, T) row i is true at what token i sees.
-        queries: tokens whose attention matters, in ascending order; None for all. The output of the others is zero.
+        sight: of the T tokens.
+        queries: tokens whose attention matters, ascending; None for all. The output of the others is zero.
+        known: how many of the tokens, the first ones, have keys and values alone.
     """
 
-    def __init__(self, visible: NDArray[np.bool_], queries: NDArray[np.int64] | None = None) -> None:
-        self.visible = visible
-        self.size = len(visible)
+    def __init__(self, sight: Sight, queries: Tensor | None = None, *, known: int = 0) -> None:
         self.blocks: list[Block] = []
-        rows = np.arange(self.size) if queries is None else queries
-        for start in range(0, len(rows), BLOCK):
-            block = rows[start : start + BLOCK]
+        self.complete = queries is None
+        rows = torch.arange(known, len(sight.depths)) if queries is None else queries
+        for block in torch.split(rows, BLOCK):
             # Neighbours in the tree's order are mostly on one branch, so the union of what they see stays small.
-            keys = np.flatnonzero(visible[block].any(axis=0))
-            hidden = torch.from_numpy(~visible[np.ix_(block, keys)])
+            keys = sight.seen(block)
+            pairs = sight.pairs(block, keys)
+            near = pairs.any(0)
+            keys, hidden = keys[near], ~pairs[:, near]
             # Half of the smallest number, so that adding a score to it cannot overflow to -inf (and softmax to nan).
             bias = torch.zeros(hidden.shape).masked_fill_(hidden, torch.finfo(torch.float32).min / 2)
-            self.blocks.append(Block(_as_index(block), _as_index(keys), bias))
-        self.complete = queries is None
+            self.blocks.append(Block(_as_index(block - known), _as_index(keys), bias))
 
 
-def _as_index(numbers: NDArray[np.int64]) -> Tensor | slice:
+def _as_index(numbers: Tensor) -> Tensor | slice:
     """Ascending numbers as an index: a slice where they have no gap, which spares a copy."""
-    if len(numbers) and numbers[-1] - numbers[0] == len(numbers) - 1:
-        return slice(int(numbers[0]), int(numbers[-1]) + 1)
-    return torch.from_numpy(numbers)
+    first, last = int(numbers[0]), int(numbers[-1])
+    return slice(first, last + 1) if last - first == len(numbers) - 1 else numbers
 
 
 def attend(

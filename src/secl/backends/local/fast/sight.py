@@ -1,0 +1,130 @@
+"""Which tokens of a prefix tree see which: itself and its ancestors, and in some layers the near ones of them alone.
+
+A walk through the tree, depth first, enters a token before its descendants and leaves it behind them. So a token sees
+another one if it is entered during the other's stay: two numbers for each token say what a square of pairs would.
+
+Some layers see no further back than a window (Gemma 3). A window counts positions, which in a tree are depths: a token
+sees the nearest of its ancestors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from secl.backends.local.fast.prefix_tree import Trie
+from secl.errors import ModelError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig
+
+WHOLE = "full_attention"
+"""The kind of the layers that see everything, by transformers' name."""
+
+SIZES = {"sliding_attention": "sliding_window", "chunked_attention": "attention_chunk_size"}
+"""The kinds of the others, and the setting that says how much they see."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What tokens see in a layer.
+
+    Attributes:
+        enters: (T,) when the walk enters each token.
+        leaves: (T,) when it leaves it.
+        depths: (T,) position of each token in its sequences.
+        kind: `WHOLE`, or one of `SIZES`.
+        size: how much a layer of that kind sees.
+    """
+
+    enters: Tensor
+    leaves: Tensor
+    depths: Tensor
+    kind: str = WHOLE
+    size: int = 0
+
+    @classmethod
+    def of(cls, trie: Trie) -> Sight:
+        """Walk through a tree."""
+        parents = trie.parents.tolist()
+        sizes, enters = [1] * len(parents), [0] * len(parents)
+        # A parent comes before its children: backwards all of a token's descendants are counted when its parent's are.
+        for node in range(len(parents) - 1, -1, -1):
+            if parents[node] >= 0:
+                sizes[parents[node]] += sizes[node]
+        free = [*enters, 0]  # when the next child is entered; the last entry is that of the roots
+        for node, parent in enumerate(parents):
+            enters[node] = free[parent]
+            free[parent] += sizes[node]
+            free[node] = enters[node] + 1
+        began = torch.tensor(enters)
+        return cls(began, began + torch.tensor(sizes), torch.from_numpy(trie.depths))
+
+    @property
+    def is_chain(self) -> bool:
+        """Whether the tokens are a single sequence without branches."""
+        return bool((self.depths == torch.arange(len(self.depths))).all())
+
+    def in_layer(self, kind: str, config: PreTrainedConfig) -> Sight:
+        """The same in a layer of a kind; itself where nothing is too far away."""
+        size = getattr(config, SIZES[kind]) if kind in SIZES else len(self.depths)
+        # The first token of a sequence has depth 0, so the deepest is the one that may be too far from what it sees.
+        return self if int(self.depths.max()) < size else replace(self, kind=kind, size=size)
+
+    def at(self, nodes: Tensor) -> Sight:
+        """The same for some of the tokens."""
+        return replace(self, enters=self.enters[nodes], leaves=self.leaves[nodes], depths=self.depths[nodes])
+
+    def to(self, device: torch.device) -> Sight:
+        """The same with its numbers on a device."""
+        enters, leaves, depths = torch.stack([self.enters, self.leaves, self.depths]).to(device, non_blocking=True)
+        return replace(self, enters=enters, leaves=leaves, depths=depths)
+
+    def seen(self, nodes: Tensor) -> Tensor:
+        """Numbers of the tokens, ascending, that at least one of some others sees where nothing is too far away."""
+        entered = self.enters[nodes].sort().values
+        during = torch.searchsorted(entered, self.leaves) > torch.searchsorted(entered, self.enters)
+        return during.nonzero()[:, 0]
+
+    def pairs(self, queries: Tensor | slice, keys: Tensor | slice = slice(None)) -> Tensor:
+        """Whether each of N tokens sees each of K others: (N, K)."""
+        entered, depth = self.enters[queries][:, None], self.depths[queries][:, None]
+        pairs = (self.enters[keys] <= entered) & (entered < self.leaves[keys])
+        if self.kind == "sliding_attention":
+            pairs &= depth - self.depths[keys] < self.size
+        elif self.kind == "chunked_attention":
+            pairs &= depth // self.size == self.depths[keys] // self.size
+        return pairs
+
+
+def layer_kinds(config: PreTrainedConfig) -> list[str]:
+    """The kind of each layer: `WHOLE`, or one of `SIZES`.
+
+    Raises:
+        ModelError: a layer mixes tokens in another way than by attention.
+    """
+    # Where no layer is named all are alike, and see less if a size is there: so does transformers infer them.
+    usual = next((kind for kind, size in SIZES.items() if getattr(config, size, None)), WHOLE)
+    kinds = getattr(config, "layer_types", None) or [usual] * config.num_hidden_layers
+    others = sorted({*kinds} - {*SIZES, WHOLE})
+    if others:
+        raise ModelError(f"it has layers of the kind {others[0]}.")
+    return list(kinds)
+
+
+@contextmanager
+def short_windows(config: PreTrainedConfig, size: int) -> Iterator[None]:
+    """Within the block layers that do not see everything see `size` tokens, so that a short text shows what they do."""
+    usual = {name: getattr(config, name) for name in SIZES.values() if getattr(config, name, None)}
+    for name in usual:
+        setattr(config, name, size)
+    try:
+        yield
+    finally:
+        for name, value in usual.items():
+            setattr(config, name, value)

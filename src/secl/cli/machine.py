@@ -32,6 +32,8 @@ DEFAULTS = {
     "TORCHDYNAMO_DISABLE": "1",
     # On a GPU the same product rounds the same way each time, also where several streams compute.
     "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
+    # Passes have other lengths each time, which leaves holes in memory that is not given out by the page.
+    "PYTORCH_ALLOC_CONF": "expandable_segments:True",
     # On recent GPUs PyTorch asks cuDNN for attention first, which plans anew for every length of a text.
     "TORCH_CUDNN_SDPA_DEPRIORITIZED": "1",
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import logging
+import math
 import os
 import secrets
 import signal
@@ -51,6 +52,7 @@ LOCAL_ENVIRONMENT = {
 def run_remotely(name: str, settings: dict[str, object], threads: int) -> dict[str, bytes]:
     """Ray task: do a run (name, settings as plain JSON) from its first question to its summary; return its files."""
     os.environ["OMP_NUM_THREADS"] = str(threads)  # read when PyTorch is first imported, by this worker's first run
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # as on this machine, see secl.cli.machine
     with tempfile.TemporaryDirectory() as parent:
         job = Job(name, RunSettings.of(settings), Path(parent) / name)
         run_job(job)
@@ -104,10 +106,9 @@ def _run_tasks(ray: ModuleType, waiting: Sequence[Job], here: int | None, on_pro
     """
     threads = int(importlib.import_module("torch").get_num_threads())  # the last digits of records depend on them
     room = max(node["Resources"].get("CPU", 0) for node in ray.nodes() if node["Alive"])
-    gpus = ray.cluster_resources().get("GPU", 0) / (here or 1)
+    gpus = ray.cluster_resources().get("GPU", 0)
     cpus = 1 if here else max(1, min(threads, room))
-    gpu = min(1, int(10_000 * gpus) / 10_000)  # Ray counts in ten-thousandths
-    task = ray.remote(max_retries=RETRIES, num_cpus=cpus, num_gpus=gpu)(run_remotely)
+    task = ray.remote(max_retries=RETRIES, num_cpus=cpus, num_gpus=share_of_gpu(gpus, here or 1))(run_remotely)
     running = {task.remote(job.name, job.settings.to_json(), threads): job for job in waiting}
     failures: list[SeclError] = []
     with _interrupts() as interrupted:
@@ -123,6 +124,15 @@ def _run_tasks(ray: ModuleType, waiting: Sequence[Job], here: int | None, on_pro
                 with suppress(ConnectionError, ray.exceptions.RayError):
                     ray.cancel(result, force=True)
     return failures
+
+
+def share_of_gpu(gpus: float, workers: int) -> float:
+    """The part of a GPU that each of some workers has, so that all of them have room at once.
+
+    >>> share_of_gpu(2, 3), share_of_gpu(4, 3), share_of_gpu(0, 3)
+    (0.5, 1.0, 0.0)
+    """
+    return int(10_000 / math.ceil(workers / gpus)) / 10_000 if gpus else 0.0  # Ray counts in ten-thousandths
 
 
 @contextmanager

@@ -52,10 +52,11 @@ def test_frozen_and_adapted_states_are_those_of_plain_passes(family: str, layers
         assert not torch.allclose(adapted, frozen, atol=1e-3)
 
 
+@pytest.mark.parametrize("sparse", [True, False], ids=["blocks", "dense"])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_gradients_of_a_replay_are_those_of_a_full_pass(family: str) -> None:
+def test_gradients_of_a_replay_are_those_of_a_full_pass(family: str, sparse: bool) -> None:
     model, adapter = shaken(family, (2, 3))
-    network = SharedNetwork(model, adapter, 2)
+    network = SharedNetwork(model, adapter, 2, sparse=sparse)
     result = network.run(SEQUENCES)
     last = np.array([result.trie.paths[1][-1]])
     network.head.rows(result.adapted(last)(), torch.tensor([3, 4])).sum().backward()  # type: ignore[no-untyped-call]

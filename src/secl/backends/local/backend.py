@@ -13,14 +13,14 @@ from secl.backends.base import Bundle, EvidenceTokens, Position, Scores, TokenSe
 from secl.backends.generation import Draft, TextRules
 from secl.backends.local.adapter import Adapter, parse_layers
 from secl.backends.local.distillation import Distiller
-from secl.backends.local.fast.batching import BundlePass, passes
+from secl.backends.local.fast.batching import BundlePass, group_tokens, passes
 from secl.backends.local.fast.prefix_tree import Nodes
 from secl.backends.local.fast.select_network import Pass, Trial, check_usable, connect
 from secl.backends.local.fast.shared_network import SharedNetwork
-from secl.backends.local.guard import as_model_error
+from secl.backends.local.guard import as_model_error, enough_memory
 from secl.backends.local.loading import Loaded
 from secl.backends.local.model_parts import Head, layers_of, text_config
-from secl.backends.local.placement import compute_device, described_devices
+from secl.backends.local.placement import compute_device, described_devices, sent
 from secl.backends.local.prefill import Prefill
 from secl.backends.local.presets import name_of
 from secl.backends.local.quantisation import described_weights
@@ -30,6 +30,9 @@ from secl.backends.token_ids import SAMPLE, TokenIds, render
 from secl.prompts.templates import answer_prompt
 from secl.settings import AdapterSettings
 from secl.writing import Piece, Writing
+
+ROWS = 1024
+"""Most texts whose next token is looked up at once; a row has four bytes for each token of the vocabulary."""
 
 UNLIMITED = 1 << 30
 """Stands for no limit on the tokens of a question, where a configuration names none."""
@@ -43,8 +46,13 @@ class _Rows:
     special: Tensor
     device: torch.device
 
-    def full(self, states: Tensor) -> Tensor:
-        return self.head.logits(states, self.special).log_softmax(-1)
+    def log_p(self, states: Tensor) -> Iterator[Tensor]:
+        """Log-probabilities of the vocabulary behind hidden states (N, d), some rows at a time: (n, V)."""
+        for some in torch.split(states, ROWS):
+            yield self.head.logits(some, self.special).log_softmax(-1)
+
+    def ids(self, ids: Sequence[int]) -> Tensor:
+        return sent(np.array(ids, dtype=np.int64), self.device)
 
 
 @dataclass(frozen=True)
@@ -82,13 +90,15 @@ class LocalReading:
 
     @torch.no_grad()
     def logits(self, positions: Sequence[Position], ids: Sequence[int]) -> list[list[float]]:
-        wanted = torch.tensor(ids, device=self.rows.device)
-        values: list[list[float]] = self.rows.head.rows(self.hidden(positions), wanted).tolist()
+        values: list[list[float]] = self.rows.head.rows(self.hidden(positions), self.rows.ids(ids)).tolist()
         return values
 
     @torch.no_grad()
     def log_p(self, positions: Sequence[Position], ids: Sequence[int]) -> list[list[float]]:
-        values: list[list[float]] = self.rows.full(self.hidden(positions))[:, list(ids)].tolist()
+        wanted = self.rows.ids(ids)
+        values: list[list[float]] = torch.cat(
+            [log_p[:, wanted] for log_p in self.rows.log_p(self.hidden(positions))]
+        ).tolist()
         return values
 
     @torch.no_grad()
@@ -100,26 +110,31 @@ class LocalReading:
         nodes, places = np.unique(
             self.nodes([position for span in positions for position in span]), return_inverse=True
         )
-        log_p = self.rows.full(self.share.forward.frozen(nodes))
-        tokens = [token for span in self.bundle.spans for token in span.tokens[span.start :]]
-        device = self.rows.device
-        own = log_p[torch.from_numpy(places).to(device), torch.tensor(tokens, device=device)]
-        return [part.sum().item() for part in torch.split(own, [len(span) for span in positions])]
+        tokens = np.array([token for span in self.bundle.spans for token in span.tokens[span.start :]])
+        own, device = torch.empty(len(tokens), device=self.rows.device), self.rows.device
+        for number, log_p in enumerate(self.rows.log_p(self.share.forward.frozen(nodes))):
+            here = np.flatnonzero(places // ROWS == number)
+            own[sent(here, device)] = log_p[sent(places[here] % ROWS, device), sent(tokens[here], device)]
+        sums: list[float] = torch.stack([part.sum() for part in torch.split(own, [*map(len, positions)])]).tolist()
+        return sums
 
     @torch.no_grad()
     def score(self, positions: Sequence[Position], tokens: Sequence[int], ids: Sequence[int]) -> Scores:
-        log_p = self.rows.full(self.hidden(positions))
-        written = torch.tensor(tokens, dtype=torch.int64, device=self.rows.device)
-        return Scores(
-            log_p=tuple(log_p[-1, list(ids)].tolist()),
-            entropy=-(log_p.exp() * log_p).sum(-1).mean().item(),
-            log_probability=log_p[:-1].gather(-1, written[:, None]).sum().item(),
-        )
+        written, wanted = torch.split(self.rows.ids([*tokens, 0]), ROWS), self.rows.ids(ids)
+        own, entropies = [], []
+        for log_p, some in zip(self.rows.log_p(self.hidden(positions)), written, strict=True):
+            own.append(log_p.gather(-1, some[:, None])[:, 0])
+            entropies.append(-(log_p.exp() * log_p).sum(-1))
+            stated = log_p[-1, wanted]
+        summed = torch.stack([torch.cat(entropies).mean(), torch.cat(own)[:-1].sum()])
+        entropy, log_probability, *row = torch.cat([summed, stated]).tolist()  # all that is read comes over at once
+        return Scores(log_p=tuple(row), entropy=entropy, log_probability=log_probability)
 
     @torch.no_grad()
     def most_likely(self, positions: Sequence[Position]) -> list[int]:
-        """The most probable next token at each position."""
-        tokens: list[int] = self.rows.head.logits(self.hidden(positions), self.rows.special).argmax(-1).tolist()
+        """What the model would write next at each position."""
+        chosen = [self.rows.head.written(some).argmax(-1) for some in torch.split(self.hidden(positions), ROWS)]
+        tokens: list[int] = torch.cat(chosen).tolist()
         return tokens
 
 
@@ -130,8 +145,8 @@ class LocalBackend:
         loaded: from `secl.backends.local.loading.load`.
         settings: of the adapter and its training; what they leave open comes from the model's preset.
         seed: of the adapter's initial weights.
-        max_batch_tokens: most tokens in a pass that several questions share; None for `GROUP_TOKENS` where they are
-            read, and for no limit where texts are written.
+        max_batch_tokens: most tokens in a pass that several questions share; None for what suits the device where
+            they are read, and for no limit where texts are written.
 
     Attributes:
         device: its home (`secl.backends.local.placement`).
@@ -149,7 +164,7 @@ class LocalBackend:
         model, preset, config = loaded.model, loaded.preset, text_config(loaded.model.config)
         self.model = model
         self.device = compute_device(model)
-        self.max_batch_tokens = max_batch_tokens
+        self.group_tokens = max_batch_tokens or group_tokens(self.device)
         self.token_ids = TokenIds.of(loaded.tokenizer, loaded.name)
         which, modules = settings.layers or preset.layers, settings.modules or preset.modules
         layers = parse_layers(which, config.num_hidden_layers)
@@ -173,7 +188,7 @@ class LocalBackend:
         # Who bounds the tokens of a pass has no memory to keep keys and values in.
         self.prefill: Prefill | None = None
         if isinstance(network, SharedNetwork) and max_batch_tokens is None:
-            self.prefill = Prefill(model, network)
+            self.prefill = Prefill(model, network, self.group_tokens)
         self.limit = int(getattr(config, "max_position_embeddings", None) or UNLIMITED)
         origin, path = name_of(preset), "fast" if isinstance(network, SharedNetwork) else "plain"
         self.described = (
@@ -197,13 +212,14 @@ class LocalBackend:
     def read(self, bundles: Sequence[Bundle]) -> list[LocalReading]:
         begun = self.prefill.go_on(bundles) if self.prefill is not None else [None] * len(bundles)
         whole = [bundle.sequences for bundle, share in zip(bundles, begun, strict=True) if share is None]
-        others = iter(passes(self.network.run, whole, self.max_batch_tokens))
+        others = iter(passes(self.network.run, whole, self.group_tokens))
         shares = [next(others) if share is None else share for share in begun]
         return [
             LocalReading(bundle, share, self._rows, share.tokens) for bundle, share in zip(bundles, shares, strict=True)
         ]
 
     @torch.no_grad()
+    @enough_memory()
     def adapt(self, readings: Sequence[LocalReading], version: int) -> list[LocalReading]:  # noqa: ARG002
         """Replay the passes of some readings with the adapter's present weights: once each, whoever shares one."""
         groups: dict[int, list[int]] = {}
@@ -265,6 +281,7 @@ class LocalBackend:
         for job in jobs:
             job()
 
+    @enough_memory()
     def train(self, reading: LocalReading, position: Position, target: float) -> Training:
         node = reading.nodes([position])
         replay = reading.share.forward.adapted(node)

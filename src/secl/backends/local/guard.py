@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 
+import torch
 import transformers
 from huggingface_hub.errors import (
     GatedRepoError,
@@ -18,6 +20,9 @@ from safetensors import SafetensorError
 from secl.backends.local.presets import PRESETS
 from secl.data.hub import silent_retries
 from secl.errors import ModelError
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 _LOADING_ERRORS = (
     OSError,
@@ -44,6 +49,36 @@ def as_model_error(name: str) -> Iterator[None]:
         yield
     except _LOADING_ERRORS as problem:
         raise ModelError(f"the model {name!r} cannot be loaded: {_reason(name, problem)}") from problem
+
+
+@contextlib.contextmanager
+def enough_memory() -> Iterator[None]:
+    """Within the block one sentence stands for a device that has too little memory."""
+    try:
+        yield
+    except torch.OutOfMemoryError as problem:
+        raise ModelError(
+            "a question alone needs more memory than the device has; take a smaller model, --quantize, or shorter "
+            "questions."
+        ) from problem
+
+
+def in_halves(work: Callable[[Sequence[T]], list[R]], items: Sequence[T]) -> list[R]:
+    """Do a work on items together; on each half of them where the device has too little memory for all.
+
+    Raises:
+        ModelError: it has too little for one.
+    """
+    if len(items) < 2:
+        with enough_memory():
+            return work(items)
+    try:
+        return work(items)
+    except torch.OutOfMemoryError:
+        pass
+    torch.cuda.empty_cache()  # what the failed work held is free here, behind its handler
+    half = len(items) // 2
+    return in_halves(work, items[:half]) + in_halves(work, items[half:])
 
 
 def _reason(name: str, problem: BaseException) -> str:

@@ -71,9 +71,23 @@ class LinearHead:
 
     def logits(self, hidden: Tensor, exact: Tensor) -> Tensor:
         """Logits (N, V) of the full vocabulary in float32; the rows `exact` agree with `rows`."""
-        logits = self._finished(self.module(hidden).float()).to(hidden.device)
+        logits = self._finished(self._wide(hidden)).to(hidden.device)
         logits[:, exact] = self.rows(hidden, exact)
         return logits
+
+    def written(self, hidden: Tensor) -> Tensor:
+        """Logits (N, V) as the model itself rounds them when it writes."""
+        return self._finished(self.module(hidden).float()).to(hidden.device)
+
+    def _wide(self, hidden: Tensor) -> Tensor:
+        """Products with the whole vocabulary in float32: on a GPU those of 16 bits need not be rounded back."""
+        module = self.module
+        plain = type(module) is nn.Linear and module.bias is None and hidden.dtype in (torch.bfloat16, torch.float16)
+        if hidden.device.type != "cuda" or not plain or torch.is_grad_enabled():
+            return module(hidden).float()
+        with align_module_device(module):
+            weight = module.weight
+            return torch.mm(hidden.to(weight.device, weight.dtype), weight.T, out_dtype=torch.float32)
 
     def _finished(self, logits: Tensor) -> Tensor:
         if self.scale != 1:
@@ -89,6 +103,9 @@ class AsLogits:
         return hidden[:, ids].float()
 
     def logits(self, hidden: Tensor, exact: Tensor) -> Tensor:  # noqa: ARG002
+        return hidden.float()
+
+    def written(self, hidden: Tensor) -> Tensor:
         return hidden.float()
 
 

@@ -30,11 +30,13 @@ class Prefill:
     Args:
         model: a transformers causal language model.
         network: the same, whose passes can grow.
+        group_tokens: most distinct tokens in a pass of several prompts.
     """
 
-    def __init__(self, model: PreTrainedModel, network: SharedNetwork) -> None:
+    def __init__(self, model: PreTrainedModel, network: SharedNetwork, group_tokens: int) -> None:
         self.model = model
         self.network = network
+        self.group_tokens = group_tokens
         self._begun: dict[tuple[int, ...], Begun] = {}
         self._texts: dict[tuple[int, ...], Begun] = {}
 
@@ -49,7 +51,7 @@ class Prefill:
         self._texts[tuple(prompt)] = alone(forward, prompt)
         while len(self._texts) > 1 and sum(map(len, self._texts)) > KEPT_TOKENS:
             del self._texts[next(iter(self._texts))]
-        return cache, self._next(forward.states[-1:])
+        return cache, self.network.head.written(forward.states[-1:])
 
     def begin(self, drafts: Sequence[Draft]) -> Batch | None:
         """Read the prompts of answers that are to be written; those of an earlier window are let go.
@@ -84,7 +86,7 @@ class Prefill:
         """
         texts = [(*draft.prompt, *draft.written) for draft in drafts]
         turns = Counter(texts)
-        shares = passes(partial(self.network.run, keep=True), [[text] for text in turns])
+        shares = passes(partial(self.network.run, keep=True), [[text] for text in turns], self.group_tokens)
         place_of = dict(zip(turns, shares, strict=True))
         begun = [place_of[text] for text in texts]
         for draft, share, text in zip(drafts, begun, texts, strict=True):
@@ -95,19 +97,16 @@ class Prefill:
     def _behind(self, begun: Sequence[Begun]) -> Batch:
         """A batch with a row behind each of some prompts that went through the network."""
         batch = Batch(self.model, *_padded(begun, self.model.config))
-        batch.logits = self._next(torch.cat([share.forward.frozen(share.paths[0][-1:]) for share in begun]))
+        batch.logits = self.network.head.written(
+            torch.cat([share.forward.frozen(share.paths[0][-1:]) for share in begun])
+        )
         return batch
-
-    @torch.no_grad()
-    def _next(self, states: Tensor) -> Tensor:
-        """Logits as the model itself computes them, so that it chooses the tokens that it would choose without us."""
-        return self.network.head.logits(states, torch.tensor([], dtype=torch.int64, device=states.device))
 
     def go_on(self, bundles: Sequence[Bundle]) -> list[Begun | None]:
         """Read bundles behind the prompts that are kept; None for all others."""
         begun = [None if each.written is None else self._begun.get(tuple(each.written.prompt)) for each in bundles]
         known = [(share, bundle.sequences) for share, bundle in zip(begun, bundles, strict=True) if share is not None]
-        read = iter(grown([share for share, _ in known], [sequences for _, sequences in known]))
+        read = iter(grown([share for share, _ in known], [sequences for _, sequences in known], self.group_tokens))
         return [
             (None if bundle.begun is None else self._behind_text(bundle, bundle.begun)) if share is None else next(read)
             for share, bundle in zip(begun, bundles, strict=True)
@@ -117,7 +116,7 @@ class Prefill:
         """Read a bundle about a free text. A prompt that is not kept is read again in the same way, so the reading does
         not depend on whether it was."""
         begun = self._texts.pop(tuple(prompt), None) or alone(self.network.begin(prompt)[0], prompt)
-        (share,) = grown([begun], [bundle.sequences], paid=False)
+        (share,) = grown([begun], [bundle.sequences], self.group_tokens, paid=False)
         return share
 
     def release(self) -> None:

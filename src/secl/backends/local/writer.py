@@ -13,6 +13,7 @@ from torch import Tensor
 
 from secl.backends.generation import TOP_P, Draft, TextRules
 from secl.backends.local.fast.batch import Batch, fast_single_row
+from secl.backends.local.guard import in_halves
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -102,6 +103,19 @@ class Writer:
             draft.tokens += spent  # so that a record does not depend on what was asked before it
 
     def _write(self, drafts: Sequence[Draft], begun: Batch | None) -> None:
+        """Finish drafts together, or in halves, each from where it was, where there is too little memory for all."""
+        before = {id(draft): (list(draft.written), list(draft.log_p), draft.tokens) for draft in drafts}
+
+        def write(some: Sequence[Draft]) -> list[None]:
+            for draft in some:
+                written, log_p, draft.tokens = before[id(draft)]
+                draft.written, draft.log_p = list(written), list(log_p)
+            self._write_together(some, begun if len(some) == len(drafts) else None)
+            return []
+
+        in_halves(write, drafts)
+
+    def _write_together(self, drafts: Sequence[Draft], begun: Batch | None) -> None:
         active = [draft for draft in drafts if not self.rules.ended(draft)]
         if not active:
             return
@@ -184,7 +198,8 @@ def draw(logits: Tensor, chances: Sequence[float]) -> list[int]:
     # Inverse transform sampling: the first token whose cumulative probability exceeds the drawn one.
     drawn = torch.tensor(chances, device=cumulative.device, dtype=cumulative.dtype)[:, None] * cumulative[:, -1:]
     ranks = (cumulative <= drawn).sum(-1, keepdim=True).clamp(max=cumulative.shape[-1] - 1)
-    return [int(token) for token in order.gather(-1, ranks)[:, 0]]
+    tokens: list[int] = order.gather(-1, ranks)[:, 0].tolist()
+    return tokens
 
 
 def draw_many(p: Sequence[float], count: int, seed: int) -> list[int]:

@@ -54,7 +54,10 @@ class Batch:
     def step(self, keep: list[int], tokens: list[int]) -> None:
         """Go on with the rows `keep`, which may repeat, each one token longer."""
         if keep != list(range(len(self.mask))):
-            rows = torch.tensor(keep)  # on the CPU, because the cache of each layer is where the layer is
+            rows = torch.tensor(keep)
+            places = {layer.keys.device for layer in self.cache.layers}
+            if len(places) == 1:  # of a model that is spread, each layer's cache is where the layer is, and takes ours
+                rows = rows.to(*places)
             self.cache.batch_select_indices(rows)
             self.mask = self.mask[rows]
         self.mask = torch.cat([self.mask, self.mask.new_ones(len(keep), 1)], dim=1)

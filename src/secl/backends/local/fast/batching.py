@@ -14,13 +14,24 @@ from numpy.typing import NDArray
 from secl.backends.local.fast.prefix_tree import Nodes, Trie
 from secl.backends.local.fast.select_network import Pass
 from secl.backends.local.fast.shared_network import SharedPass
-from secl.errors import ModelError
+from secl.backends.local.guard import in_halves
 
 P = TypeVar("P", bound=Pass)
 P_co = TypeVar("P_co", bound=Pass, covariant=True)
 
-GROUP_TOKENS = 1000
-"""Distinct tokens in one pass by default: enough to keep a processor busy; attention grows with the square."""
+GROUP_TOKENS, ON_A_GPU = 1000, 2500
+"""Distinct tokens in one pass by default: enough to keep a processor busy, or a GPU; attention grows with the square."""
+
+BYTES_A_TOKEN = 1 << 20
+"""Free memory of a GPU for each of them: what a token of the largest models that fit takes in a pass."""
+
+
+def group_tokens(device: torch.device) -> int:
+    """Distinct tokens in one pass, for what is free on a device."""
+    if device.type != "cuda":
+        return GROUP_TOKENS
+    free, _ = torch.cuda.mem_get_info(device)
+    return max(GROUP_TOKENS, min(ON_A_GPU, free // BYTES_A_TOKEN))
 
 
 @dataclass(frozen=True)
@@ -50,44 +61,41 @@ class BundlePass(Generic[P_co]):
 def passes(
     run: Callable[[Sequence[Sequence[int]]], P],
     bundles: Sequence[Sequence[Sequence[int]]],
-    max_tokens: int | None = None,
+    max_tokens: int,
 ) -> list[BundlePass[P]]:
     """Run bundles of token sequences; neighbours share a pass.
 
     Args:
         run: makes a pass over some sequences.
         bundles: each goes through the network as a whole.
-        max_tokens: most distinct tokens in a pass of several bundles; `GROUP_TOKENS` for None.
+        max_tokens: most distinct tokens in a pass of several bundles.
 
     Raises:
-        ModelError: a bundle alone needs more memory than the device has; of several each half is tried.
+        ModelError: a bundle alone needs more memory than the device has.
     """
+
+    def run_together(own: Sequence[Sequence[Sequence[int]]]) -> list[BundlePass[P]]:
+        return _shares(run([sequence for bundle in own for sequence in bundle]), own, 0)
+
     shares: list[BundlePass[P]] = []
-    for group in groups([len(Trie.of(bundle).tokens) for bundle in bundles], max_tokens or GROUP_TOKENS):
-        own = [bundles[number] for number in group]
-        half = len(own) // 2
-        try:
-            shares += _shares(run([sequence for bundle in own for sequence in bundle]), own, 0)
-            continue
-        except torch.OutOfMemoryError as problem:
-            if not half:
-                raise ModelError(
-                    "a question alone needs more memory than the device has; take a smaller model, --quantize, or "
-                    "shorter questions."
-                ) from problem
-        torch.cuda.empty_cache()  # what the failed pass held is free here, behind its handler
-        shares += passes(run, own[:half], max_tokens) + passes(run, own[half:], max_tokens)
+    for group in groups([len(Trie.of(bundle).tokens) for bundle in bundles], max_tokens):
+        shares += in_halves(run_together, [bundles[number] for number in group])
     return shares
 
 
 def grown(
-    begun: Sequence[BundlePass[SharedPass]], bundles: Sequence[Sequence[Sequence[int]]], *, paid: bool = True
+    begun: Sequence[BundlePass[SharedPass]],
+    bundles: Sequence[Sequence[Sequence[int]]],
+    max_tokens: int,
+    *,
+    paid: bool = True,
 ) -> list[BundlePass[SharedPass]]:
     """Go on from passes that can grow; neighbours that begin in the same one share the next.
 
     Args:
         begun: for each bundle a sequence in a pass.
         bundles: of sequences that may begin like it.
+        max_tokens: most new tokens in a pass of several bundles.
         paid: whether somebody paid for what is known already.
     """
     known = [share.forward.trie.tokens[share.paths[0]].tolist() for share in begun]
@@ -95,15 +103,18 @@ def grown(
         len(Trie.of([sequence, *bundle]).tokens) - len(sequence)
         for sequence, bundle in zip(known, bundles, strict=True)
     ]
+
+    def grow_together(numbers: Sequence[int]) -> list[BundlePass[SharedPass]]:
+        own = [bundles[number] for number in numbers]
+        paths = [begun[number].paths[0] for number in numbers]
+        forward = begun[numbers[0]].forward.grow(paths, [sequence for bundle in own for sequence in bundle])
+        return _shares(forward, own, forward.known if paid else 0)
+
     shares: list[BundlePass[SharedPass]] = []
     for _, same in itertools.groupby(range(len(bundles)), lambda number: id(begun[number].forward)):
         numbers = list(same)
-        for places in groups([sizes[number] for number in numbers], GROUP_TOKENS):
-            group = [numbers[index] for index in places]
-            own = [bundles[number] for number in group]
-            paths = [begun[number].paths[0] for number in group]
-            forward = begun[group[0]].forward.grow(paths, [sequence for bundle in own for sequence in bundle])
-            shares += _shares(forward, own, forward.known if paid else 0)
+        for places in groups([sizes[number] for number in numbers], max_tokens):
+            shares += in_halves(grow_together, [numbers[index] for index in places])
     return shares
 
 

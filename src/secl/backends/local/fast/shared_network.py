@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from transformers import Cache, DynamicCache, PreTrainedConfig, PreTrainedModel
 
 from secl.backends.local.adapter import Adapter
@@ -28,6 +29,9 @@ from secl.backends.local.fast.tree_attention import BlockMask, tree_attention
 from secl.backends.local.model_parts import Layout, LinearHead
 from secl.backends.local.placement import compute_device, sent
 from secl.errors import ModelError
+
+EXACT_TOKENS = 1024
+"""Longest replay that learns the same bits each time on a GPU."""
 
 
 class SharedNetwork:
@@ -143,8 +147,13 @@ class SharedNetwork:
         # The head is not applied here: of thousands of tokens only a few are ever read.
         return SharedPass(self, trie, sight, out.last_hidden_state[0].to(self.device), captured, cache, known)
 
-    def _attention(self) -> AbstractContextManager[None]:
-        return tree_attention(self.config) if self.sparse else nullcontext()
+    def _attention(self, length: int = 0) -> AbstractContextManager[None]:
+        """How a pass attends; one of `length` tokens is learned from where gradients are enabled."""
+        if self.sparse:
+            return tree_attention(self.config)
+        # The backward passes of fused kernels add in any order; this one does not, and needs memory for all pairs.
+        exact = torch.is_grad_enabled() and 0 < length <= EXACT_TOKENS
+        return sdpa_kernel(SDPBackend.MATH) if exact else nullcontext()
 
     def masks(self, sight: Sight, queries: Tensor | None = None, *, known: int = 0) -> list[Arguments]:
         """The arguments that tell the attention of each layer which tokens see which.
@@ -176,7 +185,7 @@ class SharedNetwork:
 
     def replay(self, hidden: Tensor, arguments: list[Arguments], rows: Tensor) -> Tensor:
         """Top layers and final norm of the adapted model on trunk states (1, T, d), at the N tokens `rows`: (N, d)."""
-        with self.adapter.on(), self._attention():
+        with self.adapter.on(), self._attention(hidden.shape[1]):
             for layer, kwargs in zip(self.top, arguments, strict=True):
                 # Of the last layer only the requested rows are read, by nobody else: no later layer attends to them.
                 with self.last_layer.only(rows) if layer is self.top[-1] else nullcontext():

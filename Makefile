@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lint check test test-all test-older coverage docs format wheel test-wheel test-vllm test-llamacpp test-clients test-container bench clean
+.PHONY: help demo lint check test test-all test-older coverage docs format wheel test-wheel test-vllm test-llamacpp test-clients test-container test-gpu bench clean
 
 # The tests share nothing but what they make in folders of their own, so any number of processes may run them.
 # The functions of a file stay in one process, so that what it makes once is made once; long files come first.
@@ -94,6 +94,9 @@ test-llamacpp: $(VENV)/developer  ## check secl serve before a real llama.cpp se
 
 bench: $(VENV)/product  ## time the library against other ways of doing the same: about an hour, on a quiet machine
 	$(BIN)/python -m benchmarks $(BENCH)
+
+test-gpu: $(VENV)/product  ## check a GPU, and how fast it is: under eight minutes, without a network
+	$(BIN)/python -m benchmarks.gpu --out gpu.json
 
 clean:  ## remove the environment and everything built
 	rm -rf $(VENV) dist runs site .pytest_cache .coverage .mypy_cache .ruff_cache .import_linter_cache

@@ -82,12 +82,14 @@ class LinearHead:
     def _wide(self, hidden: Tensor) -> Tensor:
         """Products with the whole vocabulary in float32: on a GPU those of 16 bits need not be rounded back."""
         module = self.module
-        plain = type(module) is nn.Linear and module.bias is None and hidden.dtype in (torch.bfloat16, torch.float16)
+        plain = type(module) is nn.Linear and getattr(module, "bias", None) is None and hidden.dtype.itemsize == 2
         if hidden.device.type != "cuda" or not plain or torch.is_grad_enabled():
-            return module(hidden).float()
+            rounded: Tensor = module(hidden).float()
+            return rounded
         with align_module_device(module):
             weight = module.weight
-            return torch.mm(hidden.to(weight.device, weight.dtype), weight.T, out_dtype=torch.float32)
+            wide: Tensor = torch.mm(hidden.to(weight.device, weight.dtype), weight.T, out_dtype=torch.float32)
+            return wide
 
     def _finished(self, logits: Tensor) -> Tensor:
         if self.scale != 1:

@@ -20,7 +20,7 @@ P = TypeVar("P", bound=Pass)
 P_co = TypeVar("P_co", bound=Pass, covariant=True)
 
 GROUP_TOKENS, ON_A_GPU = 1000, 2500
-"""Distinct tokens in one pass by default: enough to keep a processor busy, or a GPU; attention grows with the square."""
+"""Distinct tokens in one pass by default: what keeps a processor busy, or a GPU; attention grows with the square."""
 
 BYTES_A_TOKEN = 1 << 20
 """Free memory of a GPU for each of them: what a token of the largest models that fit takes in a pass."""

@@ -1,0 +1,53 @@
+"""What is read off the network comes over at once: on a GPU every look at a number waits for all that is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from secl.backends.local import backend
+from secl.question import Question
+from tests.backends.local.conftest import MakeModel
+
+QUESTION = Question("What is the capital of France?", options=("Paris", "Rome", "Bern"), id="a")
+
+
+def test_a_reading_looks_once_at_the_device_whatever_is_asked_of_it(
+    make_model: MakeModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = make_model()
+    model.prefetch([QUESTION], [["candidates", "p_true"]], weights_fixed=True)
+    reading: Any = model.answer(QUESTION) and model._latest and model._latest.frozen.reading
+    looks: list[str] = []
+    for name in ("tolist", "item", "cpu", "numpy", "__bool__", "__int__", "__float__"):
+        usual = getattr(torch.Tensor, name)
+
+        def counted(tensor: Any, *given: Any, usual: Any = usual, name: str = name) -> Any:
+            looks.append(name)
+            return usual(tensor, *given)
+
+        monkeypatch.setattr(torch.Tensor, name, counted)
+
+    places, ids = reading.bundle.positions, model.backend.token_ids.digits
+    asked: list[Callable[[], Any]] = [
+        lambda: reading.logits(places, ids),
+        lambda: reading.log_p(places, ids),
+        lambda: reading.score(places[:2], [ids[0]], ids),
+        lambda: reading.most_likely(places),
+        reading.likelihoods,
+    ]
+    whole = []
+    for ask in asked:
+        looks.clear()
+        whole.append(ask())
+        assert looks == ["tolist"]
+    assert len(whole[-1]) > 1
+    monkeypatch.setattr(backend, "ROWS", 1)  # the same in parts
+    for ask, before in zip(asked[:2] + asked[4:], whole[:2] + whole[4:], strict=True):
+        torch.testing.assert_close(torch.tensor(ask()), torch.tensor(before), atol=1e-5, rtol=1e-5)
+    scores = asked[2]()
+    assert scores.entropy == pytest.approx(whole[2].entropy, abs=1e-5)
+    assert scores.log_probability == pytest.approx(whole[2].log_probability, abs=1e-5)

@@ -96,9 +96,8 @@ class LocalReading:
     @torch.no_grad()
     def log_p(self, positions: Sequence[Position], ids: Sequence[int]) -> list[list[float]]:
         wanted = self.rows.ids(ids)
-        values: list[list[float]] = torch.cat(
-            [log_p[:, wanted] for log_p in self.rows.log_p(self.hidden(positions))]
-        ).tolist()
+        found = [log_p[:, wanted] for log_p in self.rows.log_p(self.hidden(positions))]
+        values: list[list[float]] = torch.cat(found).tolist()
         return values
 
     @torch.no_grad()
@@ -169,12 +168,7 @@ class LocalBackend:
         which, modules = settings.layers or preset.layers, settings.modules or preset.modules
         layers = parse_layers(which, config.num_hidden_layers)
         self.adapter = Adapter(
-            model,
-            layers,
-            modules,
-            rank=settings.rank,
-            learning_rate=settings.learning_rate,
-            seed=seed,
+            model, layers, modules, rank=settings.rank, learning_rate=settings.learning_rate, seed=seed
         )
         self.distiller = Distiller(beta=settings.beta, over=settings.loss_over)
         sample = self.token_ids.encode(render(loaded.tokenizer, answer_prompt(SAMPLE)))

@@ -121,10 +121,10 @@ VIEWS: dict[str, View] = {
     # said itself; texts share what letters know of them.
     LETTERS: View("option letters, mean over orders", None, lambda s, is_open: (0.3 if is_open else 0.8) * s),
     "likelihood": View("likelihood of the text, per token", likelihood, lambda s, _: 0.5 - s / 3),
-    # What is generated keeps half of its weight also where nothing is recognised.
-    "samples": View("share of the answers drawn", samples, lambda *_: 0.5),
-    # A fifth of it ranks the answers that all samples repeat; more takes long answers for wrong ones.
-    "text": View("probability of the text", text, lambda *_: 0.2),
+    # What is generated keeps its weight also where nothing is recognised.
+    "samples": View("share of the answers drawn", samples, lambda *_: 0.4),
+    # It also ranks the answers that all samples repeat.
+    "text": View("probability of the text", text, lambda *_: 0.4),
     "p_true": View("P(True) against P(False)", p_true, lambda *_: 0.3),
 }
 """Every view by its name (`secl.settings.ViewName`)."""

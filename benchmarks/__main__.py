@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def described(setting: Setting) -> dict[str, Any]:
     """The machine, with the precision and the threads of this setting."""
-    dtype = str(choose_dtype(setting.dtype, torch.device("cpu"))).removeprefix("torch.")
+    dtype = str(choose_dtype(setting.dtype, torch.device(setting.device))).removeprefix("torch.")
     return machine(dtype=dtype, threads=torch.get_num_threads())
 
 
@@ -84,6 +84,7 @@ def _parser() -> argparse.ArgumentParser:
     usual = Setting()
     parser.add_argument("--model", default=usual.model, help="preset, hub id, folder or GGUF file")
     parser.add_argument("--dtype", default=usual.dtype, choices=("auto", "bf16", "fp16", "fp32"))
+    parser.add_argument("--device", default=usual.device, help="cpu, cuda, cuda:1, ...")
     parser.add_argument("--data", help="folder with the official benchmark files")
     parser.add_argument("--only", action="append", choices=tuple(PARTS), help="measure this part; may be repeated")
     parser.add_argument("--questions", type=int, default=usual.questions, help="of one timed round")

@@ -26,6 +26,7 @@ import torch
 import transformers
 from torch import Tensor
 
+from benchmarks.timing import seconds
 from secl.backends.local.fast.shared_network import SharedNetwork
 from secl.backends.local.loading import load, wrap
 from secl.backends.local.model import LocalModel
@@ -90,20 +91,9 @@ class Place:
         model = self.random(**({} if self.tiny else LARGE))  # type: ignore[arg-type]
         return LocalModel(wrap("large", model, self.tokenizer()), AdapterSettings(layers="last:2"))
 
-    def seconds(self, work: Callable[[], object], times: int = 3) -> float:
-        """The least seconds of some runs, with what the device still has to do."""
-        took = []
-        for _ in range(1 if self.tiny else times):
-            self.wait()
-            began = time.perf_counter()
-            work()
-            self.wait()
-            took.append(time.perf_counter() - began)
-        return min(took)
-
-    def wait(self) -> None:
-        if self.cuda:
-            torch.cuda.synchronize()
+    def least(self, work: Callable[[], object], times: int = 3) -> float:
+        """The least seconds of some runs."""
+        return min(seconds(work) for _ in range(1 if self.tiny else times))
 
 
 @dataclass(frozen=True)
@@ -117,7 +107,7 @@ class Row:
 def machine(place: Place) -> Row:
     side = 64 if place.tiny else 8192
     one = torch.randn(side, side, device=place.here, dtype=torch.bfloat16)
-    teraflops = 2 * side**3 / place.seconds(lambda: one @ one) / 1e12
+    teraflops = 2 * side**3 / place.least(lambda: one @ one) / 1e12
     name = torch.cuda.get_device_name() if place.cuda else "cpu"
     cudnn = torch.backends.cudnn.version()  # type: ignore[no-untyped-call]
     return Row(f"{name}, torch {torch.__version__}, cuDNN {cudnn}, {teraflops:.3g} TFLOP/s")
@@ -249,7 +239,7 @@ def passes(place: Place) -> Row:
     found = {}
     for size in (50, 100) if place.tiny else (250, 1000, 2500, 8000):
         sequences = [[(number * 7 + branch) % 200 for number in range(50)] for branch in range(size // 50)]
-        took = place.seconds(lambda sequences=sequences: network.run(sequences))  # type: ignore[misc]
+        took = place.least(lambda sequences=sequences: network.run(sequences))  # type: ignore[misc]
         found[size] = 2 * weights * len(network.run(sequences).trie.tokens) / took / 1e12
     return Row(", ".join(f"{size} tokens {speed:.3g} TFLOP/s" for size, speed in found.items()))
 
@@ -271,9 +261,9 @@ def waits(place: Place) -> Row:
 
 def questions(place: Place) -> Row:
     local, asked = place.large(), quiz("capitals", 4 if place.tiny else 64, 1)
-    answering = place.seconds(lambda: local.prefetch(asked, [()] * len(asked), weights_fixed=True))
+    answering = place.least(lambda: local.prefetch(asked, [()] * len(asked), weights_fixed=True))
     lesson, reply = asked[0], local.answer(asked[0]).reply
-    learning = place.seconds(lambda: local.learn(lesson, reply, 0.3))
+    learning = place.least(lambda: local.learn(lesson, reply, 0.3))
     return Row(f"{len(asked) / answering:.1f} questions a second, a lesson {1000 * learning:.0f} ms")
 
 

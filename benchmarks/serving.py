@@ -56,6 +56,7 @@ def serve(
 ) -> dict[str, float]:
     """One server, which some clients ask all questions."""
     command = [str(Path(sys.executable).with_name("secl")), "serve", "--model", setting.model, "--dtype", setting.dtype]
+    command += ["--device", setting.device]
     recipe = folder.with_suffix(".toml")
     recipe.write_text(f'gate = "{"always" if learns else "never"}"\nbin_gate = "off"\n', encoding="utf-8")
     command += ["--state", str(folder), "--port", "0", "--recipe", str(recipe), "--max-shift", "1"]

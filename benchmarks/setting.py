@@ -17,7 +17,7 @@ from secl.data.quiz import available
 from secl.data.streams import load_stream
 from secl.question import Form, Question
 from secl.runs.settings import RunSettings
-from secl.settings import Dtype
+from secl.settings import Device, Dtype
 
 OFFICIAL = ("mmlu", "arc", "truthfulqa")
 BUILT_IN = ("science", "capitals", "misconceptions")
@@ -32,6 +32,7 @@ class Setting:
     Attributes:
         model: as for `secl.backends.local.loading.load`.
         dtype: precision of its body.
+        device: that it runs on.
         data: folder with the benchmarks' official files; None for the built-in quiz.
         questions: of one timed round.
         rounds: that alternate.
@@ -41,6 +42,7 @@ class Setting:
 
     model: str = "smollm2"
     dtype: Dtype = "auto"
+    device: Device = "cpu"
     data: str | None = None
     questions: int = 32
     rounds: int = 3
@@ -51,7 +53,8 @@ class Setting:
     def key(self) -> str:
         """Names a set of results."""
         name = Path(self.model).name if Path(self.model).exists() else self.model
-        return name if self.dtype == "auto" else f"{name} in {self.dtype}"
+        name = name if self.dtype == "auto" else f"{name} in {self.dtype}"
+        return name if self.device == "cpu" else f"{name} on {self.device}"
 
     def domains(self, count: int) -> tuple[str, ...]:
         """The three multiple-choice domains with `count` questions together, or as many as the quiz has."""
@@ -61,8 +64,8 @@ class Setting:
         return tuple(f"{name}:{min(each, available(name))}" for name in BUILT_IN)
 
     def recipe(self, count: int, **settings: Any) -> RunSettings:
-        """The recipe of a run over the three domains. It stays on the CPU, where the method by hand is."""
-        place = {"model": self.model, "dtype": self.dtype, "device": "cpu", "data": self.data}
+        """The recipe of a run over the three domains, on the device where the method by hand is."""
+        place = {"model": self.model, "dtype": self.dtype, "device": self.device, "data": self.data}
         return RunSettings.of({**place, "benchmarks": self.domains(count), **settings})
 
     def choices(self, count: int) -> list[Question]:
@@ -85,7 +88,7 @@ class Setting:
 
     def loaded(self) -> Loaded:
         """The model as modules of its own over shared weights, with nothing remembered."""
-        return replace(_model_cache().load(self.model, dtype=self.dtype, device="cpu"), written={})
+        return replace(_model_cache().load(self.model, dtype=self.dtype, device=self.device), written={})
 
     def library(self, **settings: Any) -> LocalModel:
         """The model with an untouched adapter; `settings` as for `LocalModel`."""
@@ -93,7 +96,7 @@ class Setting:
 
     def by_hand(self) -> ByHand:
         """The method by hand on weights of its own, with the adapter that the library would give it."""
-        own = load(self.model, dtype=self.dtype, device="cpu")
+        own = load(self.model, dtype=self.dtype, device=self.device)
         layers = parse_layers(own.preset.layers, own.model.config.num_hidden_layers)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*is_gradient_checkpointing.*")  # asked for by PEFT

@@ -76,15 +76,15 @@ class ByHand:
         """Full-vocabulary logits (N, V) in float32 at the place where `next_word` would come."""
         rows = [self.encode(text + next_word)[:-1] for text in texts]
         longest = max(map(len, rows))
-        ids = torch.tensor([row + [0] * (longest - len(row)) for row in rows])
-        mask = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in rows])
+        ids = torch.tensor([row + [0] * (longest - len(row)) for row in rows], device=self.model.device)
+        mask = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in rows], device=ids.device)
         network = self.model.get_base_model().model
         hidden = network(input_ids=ids, attention_mask=mask, use_cache=False).last_hidden_state
         last = hidden[torch.arange(len(rows)), torch.tensor([len(row) - 1 for row in rows])].float()
         logits: Tensor = last @ self.head.T
         if self.cap is not None:
             logits = self.cap * torch.tanh(logits / self.cap)
-        return logits
+        return logits.cpu()
 
     def prompt(self, question: Row) -> str:
         options = "".join(f"{chr(65 + i)}. {option}\n" for i, option in enumerate(question["options"]))

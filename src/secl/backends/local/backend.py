@@ -265,7 +265,8 @@ class LocalBackend:
             self.prefill.release()
 
     def write_texts(self, prompt: TokenSequence, writing: Writing) -> Iterator[Piece]:
-        return write_texts(self.model, self.rules, prompt, writing, self.prefill)
+        with enough_memory():
+            yield from write_texts(self.model, self.rules, prompt, writing, self.prefill)
 
     def beams(self, draft: Draft, count: int) -> list[Draft]:
         """The most probable answers of the frozen model; see `Writer.beams`."""

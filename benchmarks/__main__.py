@@ -24,7 +24,8 @@ from benchmarks.setting import Say, Setting
 from benchmarks.timing import machine
 from benchmarks.writing import MEASURED, around_tables, keep, write_page
 from secl.backends.local.loading import choose_dtype
-from secl.errors import ParameterError
+from secl.backends.local.placement import choose_device
+from secl.errors import ModelError, ParameterError
 
 PARTS: dict[str, Callable[[Setting, Say], dict[str, Any]]] = {
     "by-hand": by_hand.measure,
@@ -45,7 +46,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     try:
         around_tables(options.page)  # a page that cannot be written is found before anything is measured
-    except ParameterError as problem:
+        choose_device(options.device)
+    except (ParameterError, ModelError) as problem:
         parser.error(str(problem))
     own = {field.name: getattr(options, field.name) for field in dataclasses.fields(Setting)}
     setting = Setting(**{**own, "data": os.path.abspath(options.data) if options.data else None})

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 import torch
 
+from secl.backends.local import texts
 from secl.backends.local.model import LocalModel
 from secl.backends.token_ids import render
 from secl.calibrator import Calibrator
-from secl.errors import TooLongError
+from secl.errors import ModelError, TooLongError
 from secl.prompts.templates import answer_prompt
 from secl.question import Question, Turn
 from secl.settings import LoopSettings
@@ -51,6 +52,24 @@ def test_texts_are_those_of_generate(family: str, make_model: MakeModel) -> None
     drawn = written(model, ASKED, temperature=0.8, top_p=0.9, seed=5, n=3)
     assert [each.text for each in drawn] == [generated(model, ASKED, seed=5 + i, **SAMPLED) for i in range(3)]
     assert len({each.text for each in drawn}) == 3
+
+
+def test_a_text_for_which_memory_ends_while_it_is_written_says_so_in_a_sentence(
+    make_model: MakeModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = make_model()
+    usual, steps = texts._forward, list[int]()
+
+    def forward(*given: Any) -> torch.Tensor:
+        steps.append(len(steps))
+        if len(steps) == 3:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        return usual(*given)
+
+    monkeypatch.setattr(texts, "_forward", forward)
+    with pytest.raises(ModelError, match="needs more memory than the device has"):
+        written(model, ASKED)
+    assert written(model, ASKED)[0].text == generated(model, ASKED)
 
 
 @pytest.mark.parametrize("family", ["llama", "phi3"])

@@ -252,14 +252,16 @@ def test_a_snapshot_is_published_when_it_is_restored(
     learner = make_learner()
     learner.learn(questions[0], learner.answer(questions[0]).reply, 0.9)
     one, expected = learner.snapshot(), learner.answer(questions[1])
-    model = make_remote(make_learner(), server)
+    learner.learn(questions[1], expected.reply, 0.1)
+    other = learner.snapshot()
+    model = make_remote(make_learner(), server, learns=False)
     model.restore(one)
     server.asked.clear()
     alike(model.answer(questions[1]).reply, expected.reply)
     name = backend_of(model).published
     assert name.startswith("secl-1-")
     assert set(server.models()) == {"base", name}
-    model.learn(questions[1], model.answer(questions[1]).reply, 0.1)
+    model.restore(other)
     assert backend_of(model).published != name
     model.restore(one)
     assert backend_of(model).published == name
@@ -267,8 +269,30 @@ def test_a_snapshot_is_published_when_it_is_restored(
     assert model.answer(questions[1]).reply == model.answer(questions[1]).frozen
 
 
+def test_servers_hear_of_a_version_when_several_questions_are_asked_under_it(
+    make_learner: MakeLearner, make_remote: MakeRemote, server: FakeVllm, questions: list[Question]
+) -> None:
+    model, local = make_remote(make_learner(), server), make_learner()
+    trial = list(server.loaded)
+    found, expected = run(model, questions), run(local, questions)
+    for one, other in zip(found, expected, strict=True):
+        alike(one.reply, other.reply)
+        assert one.ledger.adapting >= other.ledger.adapting, "the learner reads what the server has read, too"
+    assert found[-1].reply.version == 2
+    assert server.loaded == trial, "each version of the burst is gone before anybody else asks for it"
+    for each in (model, local):
+        each.prefetch(questions, [()] * 3, weights_fixed=True)
+    for question in questions:
+        alike(model.answer(question).reply, local.answer(question).reply)
+    assert server.loaded == [*trial, backend_of(model).published]
+
+
 def test_a_server_of_another_model_or_without_versions_is_refused_with_what_to_do(
-    make_learner: MakeLearner, make_remote: MakeRemote, tiny_server: Fakes, tmp_path: Path
+    make_learner: MakeLearner,
+    make_remote: MakeRemote,
+    tiny_server: Fakes,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     wrong, right = tiny_server(seed=1), tiny_server()
     with pytest.raises(ModelError, match=f"{wrong.url}/v1 does not serve the learner's model"):
@@ -276,6 +300,15 @@ def test_a_server_of_another_model_or_without_versions_is_refused_with_what_to_d
     with pytest.raises(ModelError, match="VLLM_LORA_RESOLVER_CACHE_DIR") as refused:
         answer_by_vllm(make_learner(), right.url, tmp_path / "versions")
     assert str(tmp_path / "versions") in str(refused.value)
+    deaf, rule = tiny_server(), right.rule
+    deaf.rule = lambda weights, prompt: rule(b"", prompt)
+    with pytest.raises(ModelError, match="does not answer with what is learned.*--lora-target-modules"):
+        make_remote(make_learner(), deaf)
+    monkeypatch.setattr(
+        right, "_prompt_log_p", lambda text: [None, *({str(each): {"logprob": 0.0}} for each in text[1:])]
+    )
+    with pytest.raises(ModelError, match="reads a text otherwise than the learner"):
+        make_remote(make_learner(), right)
     for settings in ({"top": 0}, {"workers": 0}, {"tolerance": 0.0}, {"tolerance": 2.0}, {"name": "a b"}):
         with pytest.raises(ParameterError):
             answer_by_vllm(make_learner(), right.url, tmp_path, **settings)
@@ -322,7 +355,7 @@ def test_both_models_of_a_service_ask_the_server_and_a_lesson_waits_for_it(
     settings = serving_settings(model=str(tiny_llama), gate="always", bin_gate="off", layers="last:2")
     service = open_service(tmp_path / "state", settings, endpoint=server.url, versions=server.adapters)
     models = service.model, service.learner.model
-    assert {backend_of(model).published for model in models if isinstance(model, LocalModel)} == set(server.loaded)
+    assert [backend_of(model).learns for model in models if isinstance(model, LocalModel)] == [False, True]
     train = service.learner.model.score_p_true
     back = threading.Event()
 

@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+from safetensors.numpy import load, save
+
+from secl.backends.base import Bundle, Span
 from secl.backends.endpoint.token_server import CompletionRequest, TokenServer
 from secl.backends.endpoint.versions import Versions
 from secl.backends.endpoint.vllm_backend import VllmBackend
 from secl.backends.local.model import LocalModel
 from secl.backends.token_ids import SAMPLE
 from secl.errors import ModelError, NotLoadedError, QuestionError, UnavailableError, check_finite, check_whole
+from secl.records import Reply
 
-WORKERS = 16
+WORKERS = 128
 """Requests that are under way together, unless said otherwise."""
+
+B = "lora_B"
+"""In the names of the matrices that are zero before anything is learned."""
+
+TRIALS = (0.02, 0.1, 0.5)
+"""Standard deviations of the random weights that an adapter is tried with, until its answer is another one."""
 
 
 def answer_by_vllm(
@@ -22,6 +34,7 @@ def answer_by_vllm(
     folder: Path,
     *,
     name: str = "secl",
+    learns: bool = True,
     key: str | None = None,
     top: int = 20,
     workers: int = WORKERS,
@@ -39,13 +52,17 @@ def answer_by_vllm(
         url: address of the server, or of a load balancer in front of several.
         folder: where versions are published: the servers' VLLM_LORA_RESOLVER_CACHE_DIR.
         name: what the versions' names begin with. Learners that share servers need different names.
+        learns: whether lessons are held with it. A burst makes a version for every question, so a single question
+            under a version that no server has loaded is then read by the learner, which needs it for the lesson; the
+            first window of several questions asks for the version. Without lessons servers give every answer.
         key: the servers' API key.
         top: most probable tokens to ask for where an entropy is wanted; at most the servers' --max-logprobs, and the
             more, the nearer (see `secl.backends.entropy`).
         workers: requests that are under way together.
         timeout: seconds that the server may be silent.
         tolerance: how far (total variation of the ten bins) the server's stated confidence for a sample question may
-            be from the learner's; one that is farther serves another model.
+            be from the learner's, with and without an adapter, and (nats a token) its log-probabilities of a text; one
+            that is farther serves another model, or another precision.
 
     Raises:
         ParameterError: an address or a number makes no sense.
@@ -60,9 +77,9 @@ def answer_by_vllm(
         server.refresh()
         # A server loads no adapter that was made for a model of another name.
         config = {**learner.adapter_config, "base_model_name_or_path": server.root}
-        backend = VllmBackend(learner.backend, server, Versions(folder, config, name), top=top, workers=workers)
-        backend.publish()
-        _check_model(learner, server, backend.versions.folder / backend.published, tolerance)
+        versions = Versions(folder, config, name)
+        backend = VllmBackend(learner.backend, server, versions, learns=learns, top=top, workers=workers)
+        _check_model(learner, backend, tolerance)
     except BaseException:
         server.endpoint.close()
         raise
@@ -70,32 +87,71 @@ def answer_by_vllm(
     return backend
 
 
-def _check_model(learner: LocalModel, server: TokenServer, version: Path, tolerance: float) -> None:
-    """Check that a server has the model that the learner has, and loads the adapter in a published folder.
+def _check_model(learner: LocalModel, backend: VllmBackend, tolerance: float) -> None:
+    """Check that a server has the learner's model, reads texts as it does, and answers with an adapter that it loads.
 
     Raises:
         ModelError: it does not.
     """
+    server, root = backend.server, backend.server.root
     frozen = learner.answer(SAMPLE).frozen
     sequence = learner.prompting.confidence(SAMPLE, frozen.text)
-    steps = [
-        server.complete("", [sequence], CompletionRequest(top=0, only=digit))[0][0].log_p[digit]
-        for digit in learner.backend.token_ids.digits
-    ]
-    p = [math.exp(log_p) for log_p in steps]
-    distance = sum(abs(a / sum(p) - b) for a, b in zip(p, frozen.bins, strict=True)) / 2
+    _check_bins(f"{server.url} does not serve the learner's model", learner, backend, frozen, tolerance)
+    (reading,) = learner.backend.read([Bundle(spans=[Span(sequence, 1)])])
+    (row,) = server.read([sequence])
+    distance = abs(sum(row) - reading.likelihoods()[0]) / len(row)
     if distance > tolerance:
         raise ModelError(
-            f"{server.url} does not serve the learner's model: on a sample question its stated confidence is "
-            f"{distance:.2f} away (total variation), more than {tolerance:g}."
+            f"{server.url} reads a text otherwise than the learner: its log-probabilities are {distance:.2f} nats a "
+            f"token away, more than {tolerance:g}."
         )
+    snapshot = learner.snapshot()
     try:
-        server.complete(version.name, [sequence], CompletionRequest())
+        adapted = _on_trial(learner, frozen, tolerance)
+        _check_bins(f"{server.url} does not answer with what is learned", learner, backend, adapted, tolerance)
     except (ModelError, QuestionError) as problem:
         if isinstance(problem, UnavailableError) and not isinstance(problem, NotLoadedError):
             raise
         raise ModelError(
-            f"{problem} Start all servers with the same model name ({server.root}), --enable-lora, a "
-            "--max-lora-rank that is large enough, VLLM_ALLOW_RUNTIME_LORA_UPDATING=True and "
-            f"VLLM_LORA_RESOLVER_CACHE_DIR={version.parent}."
+            f"{problem} Start all servers with the same model name ({root}), --enable-lora, a --max-lora-rank that is "
+            "large enough, --lora-target-modules that has all modules, VLLM_ALLOW_RUNTIME_LORA_UPDATING=True and "
+            f"VLLM_LORA_RESOLVER_CACHE_DIR={backend.versions.folder}."
         ) from problem
+    finally:
+        learner.restore(snapshot)
+        backend.publish()
+
+
+def _on_trial(learner: LocalModel, frozen: Reply, tolerance: float) -> Reply:
+    """What the learner answers with random weights in its adapter, large enough to see that they are used."""
+    tensors, draw = load(learner.weights()), np.random.default_rng(0)
+    noise = {name: draw.standard_normal(tensor.shape, np.float32) for name, tensor in tensors.items() if B in name}
+    for scale in TRIALS:
+        weights = tensors | {name: scale * values for name, values in noise.items()}
+        learner.load_version(save(weights), 1)
+        adapted = learner.answer(SAMPLE).reply
+        if _apart(adapted.bins, frozen.bins) > 2 * tolerance:
+            break
+    return adapted
+
+
+def _check_bins(problem: str, learner: LocalModel, backend: VllmBackend, reply: Reply, tolerance: float) -> None:
+    """Compare the stated confidence of a server with that of the learner's reply to the sample question."""
+    sequence = learner.prompting.confidence(SAMPLE, reply.text)
+    name = backend.published if reply.version else ""
+    steps = [
+        backend.server.complete(name, [sequence], CompletionRequest(top=0, only=digit))[0][0].log_p[digit]
+        for digit in learner.backend.token_ids.digits
+    ]
+    p = [math.exp(log_p) for log_p in steps]
+    distance = _apart([each / sum(p) for each in p], reply.bins)
+    if not distance <= tolerance:
+        raise ModelError(
+            f"{problem}: on a sample question its stated confidence is {distance:.2f} away (total variation), more "
+            f"than {tolerance:g}."
+        )
+
+
+def _apart(one: Sequence[float], other: Sequence[float]) -> float:
+    """Total variation of two distributions over the ten bins, in [0, 1]."""
+    return sum(abs(a - b) for a, b in zip(one, other, strict=True)) / 2

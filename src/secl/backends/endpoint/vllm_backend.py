@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from secl.backends.base import Bundle, EvidenceTokens, Position, Scores, TokenSequence, Training
+from secl.backends.endpoint.distributions import Distribution, Distributions
 from secl.backends.endpoint.token_server import CompletionRequest, TokenServer
 from secl.backends.endpoint.versions import Versions
-from secl.backends.entropy import entropy_of
 from secl.backends.generation import TOP_P, Draft, Step
-from secl.backends.local.backend import LocalBackend
+from secl.backends.local.backend import LocalBackend, LocalReading
 from secl.backends.text_stream import FreeText
 from secl.backends.token_ids import distinct_tokens
 from secl.errors import UnavailableError
@@ -21,27 +20,6 @@ from secl.writing import Piece, Token, Writing
 STOPS = ("\n", "Confidence:")
 """An answer can only be complete behind one of these (`secl.prompts.parsing.is_complete`), so it is written piece by
 piece up to the next one."""
-
-NEGLIGIBLE = math.log(1e-7)
-"""Where the last of the most probable tokens has less, nobody needs to know exactly how much the others have."""
-
-
-@dataclass(frozen=True, slots=True)
-class Distribution:
-    """What may come next at one position of a text.
-
-    Attributes:
-        log_p: natural logarithms of probabilities by token id, of some tokens.
-        entropy: over the whole vocabulary, in nats; see `secl.backends.entropy`.
-    """
-
-    log_p: Mapping[int, float]
-    entropy: float
-
-    @classmethod
-    def of(cls, step: Step, vocabulary: int) -> Distribution:
-        """What a server reports at one position, with the entropy that follows from it."""
-        return cls(step.log_p, entropy_of(step.log_p.values(), vocabulary))
 
 
 class VllmReading:
@@ -67,7 +45,7 @@ class VllmReading:
             draft = bundle.written
             self._written = (*draft.prompt, *draft.written)
             for count, step in enumerate(draft.steps):
-                self._known[self._written[: len(draft.prompt) + count]] = Distribution.of(step, backend.vocabulary)
+                self._known[self._written[: len(draft.prompt) + count]] = backend.distributions.at(step)
 
     @property
     def tokens(self) -> float:
@@ -119,7 +97,8 @@ class VllmReading:
             if prefix not in self._known or any(token not in self._known[prefix].log_p for token in wanted)
         }
         if lacking:
-            answers = self.backend.distributions(self.version, list(lacking), list(lacking.values()))
+            name = self.backend.name_of(self.version)
+            answers = self.backend.distributions.behind(name, list(lacking), list(lacking.values()))
             new = dict(zip(lacking, answers, strict=True))
             self._asked.update(new)
             self._known.update(new)
@@ -133,24 +112,22 @@ class VllmBackend:
         learner: trains on its own device; nothing else may use it.
         server: answers.
         versions: where it finds the adapted weights.
+        learns: whether lessons are held with it: it then reads a single question under a new version itself.
         top: most probable tokens to ask for where an entropy is wanted; at most the server's --max-logprobs.
         workers: requests that are under way together.
-
-    Attributes:
-        published: what the server calls the learner's version.
     """
 
     def __init__(
-        self, learner: LocalBackend, server: TokenServer, versions: Versions, *, top: int, workers: int
+        self, learner: LocalBackend, server: TokenServer, versions: Versions, *, learns: bool, top: int, workers: int
     ) -> None:
         self.learner = learner
         self.server = server
         self.versions = versions
-        self.published = ""
-        self.top = top
+        self.learns = learns
+        self._published = ""
+        self.distributions = Distributions(server, top, len(learner.token_ids.tokenizer))
         # A question that the server cannot read to its end is refused like one that the learner cannot read.
         self.limit = min(learner.limit, server.window or learner.limit)
-        self.vocabulary = len(learner.token_ids.tokenizer)
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="secl-vllm")
 
     @property
@@ -161,7 +138,17 @@ class VllmBackend:
     def read(self, bundles: Sequence[Bundle]) -> list[VllmReading]:
         return [VllmReading(self, bundle, 0) for bundle in bundles]
 
-    def adapt(self, readings: Sequence[VllmReading], version: int) -> list[VllmReading]:
+    def adapt(self, readings: Sequence[VllmReading], version: int) -> Sequence[VllmReading | LocalReading]:
+        """In a burst, which makes a version for every question, the learner reads its questions one by one itself.
+
+        A version that servers never hear of needs no folder, no loading, and no cached prompts of its own.
+        """
+        if self.learns and not self._published and len(readings) == 1:
+            bundle = readings[0].bundle
+            (frozen,) = self.learner.read([Bundle(bundle.answers, bundle.positions)])
+            (adapted,) = self.learner.adapt([frozen], version)
+            return [replace(adapted, tokens=frozen.tokens + adapted.tokens)]
+        self.published  # noqa: B018  # before requests in other threads need the name
         return [VllmReading(self, reading.bundle, version) for reading in readings]
 
     def together(self, jobs: Sequence[Callable[[], None]]) -> None:
@@ -197,8 +184,13 @@ class VllmBackend:
         if not all(text.ended for text in texts):
             raise UnavailableError("a vLLM server broke off in the middle of a text; ask again.")
 
-    def rewrite(self, drafts: Sequence[Draft], readings: Sequence[VllmReading], version: int) -> list[Draft | None]:  # noqa: ARG002
-        """Servers write the adapted answers from the start."""
+    def rewrite(
+        self, drafts: Sequence[Draft], readings: Sequence[VllmReading | LocalReading], version: int
+    ) -> list[Draft | None]:
+        """Servers write the adapted answers from the start; the learner goes on where its answer parts."""
+        local = [reading for reading in readings if isinstance(reading, LocalReading)]
+        if local:
+            return self.learner.rewrite(drafts, local, version)
         begun = [replace(Draft.answer(draft.prompt, draft.form), version=version) for draft in drafts]
         rewritten = list(self._pool.map(self._finish, begun))
         _share_prompts(rewritten)
@@ -216,7 +208,7 @@ class VllmBackend:
             request = CompletionRequest(
                 tokens=draft.limit - len(draft.written),
                 # An answer states its entropy; lists and samples do not.
-                top=0 if sampled or draft.lines is not None else self.top,
+                top=0 if sampled or draft.lines is not None else self.distributions.top,
                 stop=STOPS,
                 ends=tuple(sorted(rules.end_ids)),
                 temperature=1.0 if sampled else 0.0,
@@ -224,7 +216,7 @@ class VllmBackend:
                 # A server starts its random numbers anew with every request.
                 seed=None if draft.seed is None else draft.seed + pieces,
             )
-            (steps,) = self.server.complete(self._name_of(draft.version), [[*draft.prompt, *draft.written]], request)
+            (steps,) = self.server.complete(self.name_of(draft.version), [[*draft.prompt, *draft.written]], request)
             draft.written.extend(step.token for step in steps)
             draft.steps.extend(steps)
             if sampled:
@@ -234,48 +226,36 @@ class VllmBackend:
                 break
         return draft
 
-    def _name_of(self, version: int) -> str:
+    def name_of(self, version: int) -> str:
         """What servers call the learner's version; "" for version 0."""
-        return self.published if version else ""
+        return self._published if version else ""
 
-    def distributions(
-        self, version: int, prompts: Sequence[Sequence[int]], ids: Sequence[Sequence[int]]
-    ) -> list[Distribution]:
-        """What comes behind each prompt: the entropy, and the probabilities of at least `ids[i]` behind prompt i."""
-        model = self._name_of(version)
-        steps = [step for (step,) in self.server.complete(model, prompts, CompletionRequest(top=self.top))]
-        log_p = [dict(step.log_p) for step in steps]
-        smallest = [min(step.log_p.values()) for step in steps]
-        for token in dict.fromkeys(token for wanted in ids for token in wanted):
-            lacking = [row for row, wanted in enumerate(ids) if token in wanted and token not in log_p[row]]
-            for row in lacking:
-                log_p[row][token] = smallest[row]  # it has at most this
-            unsure = [row for row in lacking if smallest[row] > NEGLIGIBLE]
-            if unsure:
-                request = CompletionRequest(top=0, only=token)
-                answers = self.server.complete(model, [prompts[row] for row in unsure], request)
-                for row, (step,) in zip(unsure, answers, strict=True):
-                    log_p[row][token] = step.log_p[token]
-        return [
-            Distribution(values, Distribution.of(step, self.vocabulary).entropy)
-            for values, step in zip(log_p, steps, strict=True)
-        ]
-
-    def train(self, reading: VllmReading, position: Position, target: float) -> Training:
-        """Train on the very answer that a server gave, and publish the new version."""
-        sequence = reading.bundle.prefix(position)
-        (passed,) = self.learner.read([Bundle([sequence])])
-        training = self.learner.train(passed, (0, len(sequence)), target)
+    def train(self, reading: VllmReading | LocalReading, position: Position, target: float) -> Training:
+        """Train on the very answer that was given; servers load the new version when they are asked for it."""
+        if isinstance(reading, LocalReading):
+            training = self.learner.train(reading, position, target)
+        else:
+            sequence = reading.bundle.prefix(position)
+            (passed,) = self.learner.read([Bundle([sequence])])
+            training = self.learner.train(passed, (0, len(sequence)), target)
+            training = replace(training, tokens=passed.tokens + training.tokens)
         self.publish()
-        return Training(training.losses, training.after, passed.tokens + training.tokens)
+        return training
 
     def publish(self) -> None:
-        """Write the learner's version where the servers find it.
+        """Make the weights in the adapter the present version; they are written when servers are first asked for it."""
+        self._published = ""
+
+    @property
+    def published(self) -> str:
+        """What servers call the present version, which they find from now on.
 
         Raises:
             StorageError: the folder cannot be written.
         """
-        self.published = self.versions.publish(self.learner.adapter.version, self.learner.adapter.weights())
+        if not self._published:
+            self._published = self.versions.publish(self.learner.adapter.version, self.learner.adapter.weights())
+        return self._published
 
     def close(self) -> None:
         """End all connections, and the threads."""

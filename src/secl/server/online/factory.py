@@ -156,7 +156,7 @@ def behind_vllm(settings: RunSettings, endpoint: str, versions: Path | None, sta
     key = os.environ.get(KEY)
     model, twin = load_local(settings), load_local(settings)
     for each in (model, twin):
-        answer_by_vllm(each, endpoint, versions, name=name, key=key)
+        answer_by_vllm(each, endpoint, versions, name=name, learns=each is twin, key=key)
     return model, twin
 
 

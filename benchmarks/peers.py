@@ -1,0 +1,154 @@
+"""Confidences on open answers by this library and by lm-polygraph: what a second buys.
+
+    python -m benchmarks.open_questions capitals QUESTIONS.jsonl
+    python -m benchmarks.peers ENVIRONMENT QUESTIONS.jsonl [--model smollm2] [--count 60]
+
+ENVIRONMENT is the folder of a virtual environment with `torch` and `lm-polygraph`. Both sides load the same folder of
+weights and answer the same questions, each with its own prompts and one process at a time; each side's answers are
+graded by the same rule. Prints Markdown: seconds a question, AUROC and PRR of each score over that side's own answers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+import secl
+from secl.backends.local.conversion import convert_gguf
+from secl.backends.local.loading import choose_dtype, locate
+from secl.data.question_files import read_questions
+from secl.grading import grade
+from secl.metrics.discrimination import auroc
+from secl.metrics.selective import prr
+from secl.prompts.parsing import read_answer
+from secl.prompts.templates import MAX_ANSWER_TOKENS, answer_prompt
+from secl.question import Question
+from secl.records import Record
+from secl.signals import SelfConsistency
+
+PEER = Path(__file__).with_name("peer_polygraph.py")
+
+
+@dataclass(frozen=True)
+class Score:
+    """A confidence on the answers of one side.
+
+    Attributes:
+        name: what it is, and whose.
+        seconds: a question, with writing the answer.
+        confidences: the higher, the surer; None where there is none.
+        right: whether each answer is right.
+    """
+
+    name: str
+    seconds: float
+    confidences: Sequence[float | None]
+    right: Sequence[bool]
+
+    def row(self) -> str:
+        """As a row of Markdown."""
+        known = [
+            (c, r) for c, r in zip(self.confidences, self.right, strict=True) if c is not None and math.isfinite(c)
+        ]
+        confidences, right = [c for c, _ in known], [r for _, r in known]
+        cells = [f"{len(known)}", f"{sum(self.right) / len(self.right):.1%}", f"{self.seconds:.2f}"]
+        cells += [f"{measure(confidences, right):.3f}" for measure in (auroc, prr)]
+        return f"| {' | '.join([self.name, *cells])} |"
+
+
+def of_library(folder: str, questions: Sequence[Question]) -> Iterator[Score]:
+    """Scores of this library: of plain answers, of ten samples, and the posterior, in windows as a run asks them."""
+    for method, scores in (
+        ("stated", {"stated": _stated, "exp(ln P)": _probability}),
+        ("self_consistency", {"self-consistency, 10 samples": _consistency}),
+        ("posterior", {"posterior": _posterior}),
+    ):
+        calibrator = secl.Calibrator.load(folder, method=method, device="cpu")
+        list(calibrator.run(questions[:1]))
+        calibrator = secl.Calibrator(calibrator.model, method=method)
+        start = time.perf_counter()
+        records = list(calibrator.run(questions))
+        seconds = (time.perf_counter() - start) / len(questions)
+        right = [bool(record.correct) for record in records]
+        for name, score in scores.items():
+            yield Score(f"secl: {name}", seconds, [score(record) for record in records], right)
+
+
+def _stated(record: Record) -> float | None:
+    return record.reply.confidence
+
+
+def _probability(record: Record) -> float | None:
+    return math.exp(record.reply.log_probability)
+
+
+def _consistency(record: Record) -> float | None:
+    return SelfConsistency()(record.question, record.reply, record.evidence)
+
+
+def _posterior(record: Record) -> float | None:
+    return None if record.posterior is None else record.posterior.confidence
+
+
+def of_polygraph(environment: Path, folder: str, questions: Sequence[Question]) -> Iterator[Score]:
+    """Scores of lm-polygraph by its usual call, one question and one estimator at a time.
+
+    Raises:
+        SystemExit: it failed; the message ends with what it said.
+    """
+    rows = [{"prompt": answer_prompt(question).turns[0]} for question in questions]
+    with tempfile.TemporaryDirectory() as temporary:
+        file = Path(temporary) / "questions.json"
+        file.write_text(json.dumps(rows), encoding="utf-8")
+        command = [str(environment / "bin" / "python"), str(PEER), folder, str(file), str(MAX_ANSWER_TOKENS["short"])]
+        offline = {**os.environ, "HF_HUB_OFFLINE": "1"}
+        process = subprocess.run(command, check=False, capture_output=True, text=True, env=offline)
+    if process.returncode:
+        raise SystemExit(f"lm-polygraph failed: {' '.join(command)}\n{process.stderr[-3000:]}")
+    for line in process.stdout.splitlines():
+        if line.startswith("{"):
+            found = json.loads(line)
+            answers = [
+                read_answer(text, question.form) for text, question in zip(found["texts"], questions, strict=True)
+            ]
+            right = [bool(grade(question, answer)) for question, answer in zip(questions, answers, strict=True)]
+            confidences = [-uncertainty for uncertainty in found["uncertainties"]]
+            yield Score(f"lm-polygraph: {found['name']}", found["seconds"], confidences, right)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.peers", description=__doc__)
+    parser.add_argument("environment", type=Path, help="folder of a virtual environment with lm-polygraph")
+    parser.add_argument("questions", type=Path, help="open questions with references")
+    parser.add_argument("--model", default="smollm2")
+    parser.add_argument("--count", type=int, default=60, help="of the first questions")
+    chosen = parser.parse_args(arguments)
+    if not (chosen.environment / "bin" / "python").is_file():
+        parser.error(f"{chosen.environment} is no virtual environment; make one, and install torch and lm-polygraph.")
+    questions = read_questions(chosen.questions)[: chosen.count]
+    source = locate(chosen.model)
+    if isinstance(source, Path) and source.suffix == ".gguf":
+        source = convert_gguf(source, choose_dtype("auto", torch.device("cpu")))
+    print("| score | answers | right | seconds a question | AUROC | PRR |\n|---|---|---|---|---|---|")
+    for side in (of_library(str(source), questions), of_polygraph(chosen.environment, str(source), questions)):
+        for score in side:
+            print(score.row(), flush=True)
+    print(
+        f"\n{len(questions)} questions, {torch.get_num_threads()} threads, load {os.getloadavg()[0]:.1f}",
+        file=sys.stderr,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -4,13 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from secl.reports.figures.cost import Point, cost_figure
-from secl.reports.figures.drawing import write_picture
+import numpy as np
+
+from secl.metrics.graded import graded
+from secl.reports.figures.drawing import (
+    BLACK,
+    BLUE,
+    GREY,
+    VERMILLION,
+    WHITE,
+    Panel,
+    new_figure,
+    styled,
+    wrapped,
+    write_picture,
+)
 from secl.reports.figures.reliability import reliability_figure
 from secl_paper.compare import FinishedRun, Line, estimator_of
 from secl_paper.layout import Run, Table
-from secl_paper.scores import score_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SLOTS = 20
+"""Bars of a histogram."""
+
+RIGHT: dict[str, Any] = {"label": "right answers", "facecolor": BLUE, "edgecolor": BLUE}
+WRONG: dict[str, Any] = {"label": "wrong answers", "facecolor": WHITE, "edgecolor": VERMILLION, "hatch": "/////"}
 
 
 def write_figure(table: Table, lines: Sequence[Line], runs: Mapping[Run, FinishedRun], stem: Path) -> None:
@@ -23,7 +45,7 @@ def write_figure(table: Table, lines: Sequence[Line], runs: Mapping[Run, Finishe
         stem: path without suffix; its folder must exist.
     """
     if table.figure == "cost":
-        write_picture(cost_figure(_points(table, lines, runs), measure="ECE"), stem)
+        write_picture(cost_figure(lines), stem)
         return
     panels = []
     for row in table.rows:
@@ -33,11 +55,51 @@ def write_figure(table: Table, lines: Sequence[Line], runs: Mapping[Run, Finishe
     write_picture(draw(panels), stem)
 
 
-def _points(table: Table, lines: Sequence[Line], runs: Mapping[Run, FinishedRun]) -> list[Point]:
-    points = []
-    for row, line in zip(table.rows, lines, strict=True):
-        error, cost = line.ours.get("ece"), line.ours.get("cost")
-        if error is not None and cost is not None:
-            estimator = estimator_of(row, runs[row.runs[0]])
-            points.append(Point(line.name, estimator, error, line.ours.get("cost_measured"), cost))
-    return points
+@styled
+def cost_figure(lines: Sequence[Line]) -> Figure:
+    """ECE over cost as the paper counts it (its first figure): a named marker for each line that has both."""
+    figure = new_figure(7.0, 4.4)
+    axes = figure.add_subplot()
+    axes.set(xscale="log", xlabel="cost in forward passes per question (log scale)", ylabel="ECE")
+    axes.grid(color=GREY, alpha=0.25, linewidth=0.6)
+    axes.margins(0.15)
+    for line in lines:
+        cost, error = line.ours.get("cost"), line.ours.get("ece")
+        if cost is not None and error is not None:
+            axes.plot([cost], [error], "o", color=BLUE, markersize=7)
+            axes.annotate(line.name, (cost, error), (6, 6), textcoords="offset points", fontsize=9)
+    return figure
+
+
+@styled
+def score_figure(panels: Sequence[Panel]) -> Figure:
+    """How confidences are spread, a panel each to one scale: right answers upwards, wrong ones downwards and hatched.
+
+    Args:
+        panels: (title, confidences, grades) of each panel.
+
+    Raises:
+        ParameterError: numbers that `secl.metrics.graded.graded` refuses.
+    """
+    from matplotlib.patches import Patch
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    figure = new_figure(0.5 + 2.6 * len(panels), 2.85)
+    every = figure.subplots(1, len(panels), sharex=True, sharey=True, squeeze=False)[0]
+    most = 1
+    for axes, (title, confidence, correct) in zip(every, panels, strict=True):
+        confidences, grades = graded(confidence, correct)
+        for grade, sign, style in ((1, 1, RIGHT), (0, -1, WRONG)):
+            counts = np.histogram(confidences[grades == grade], SLOTS, (0, 1))[0]
+            full = np.flatnonzero(counts)
+            axes.bar((full + 0.05) / SLOTS, sign * counts[full], 0.9 / SLOTS, align="edge", **style)
+            most = max(most, int(counts.max()))
+        axes.axhline(0, color=BLACK, linewidth=0.8)
+        axes.set_xlabel("confidence")
+        right = int(grades.sum())
+        axes.set_title(f"{wrapped(title)}\n{right:,} right, {grades.size - right:,} wrong")
+    every[0].set(ylabel="answers", xlim=(0, 1), ylim=(-1.1 * most, 1.1 * most), xticks=np.arange(0, 1.01, 0.2))
+    every[0].yaxis.set_major_locator(MaxNLocator(5, integer=True, symmetric=True))
+    every[0].yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{abs(value):,.0f}"))
+    figure.legend(handles=[Patch(**RIGHT), Patch(**WRONG)], loc="outside lower center", ncols=2)
+    return figure

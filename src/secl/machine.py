@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def cache_folder() -> Path:
-    """SECL_CACHE, else the user's cache folder, for converted models and what letters are worth; it need not exist."""
+    """SECL_CACHE, else the user's cache folder, for converted models; it need not exist."""
     base = os.environ.get("SECL_CACHE") or os.path.join(os.environ.get("XDG_CACHE_HOME", "~/.cache"), "secl")
     return Path(base).expanduser()
 

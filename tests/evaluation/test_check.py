@@ -15,7 +15,7 @@ from rich.console import Console
 
 from secl.calibrator import Calibrator
 from secl.errors import ParameterError
-from secl.evaluation.check import MIN_GAIN, TAUS, Check, check, decide
+from secl.evaluation.check import MIN_GAIN, Check, check, decide
 from secl.evidence import CandidateEvidence, Evidence, LetterOrder, Likelihood, PTrue
 from secl.gates import Never
 from secl.metrics.bootstrap import Interval
@@ -29,7 +29,6 @@ from secl.reports.check_report import (
     notes,
     scores_table,
     signal_table,
-    sweep_table,
     use_and_why,
 )
 from secl.reports.table import Table, to_rich
@@ -94,17 +93,13 @@ def test_an_overconfident_model_with_a_calibrated_signal_should_adapt() -> None:
     assert (found.verdict, found.questions, found.labelled, found.rated) == ("adapt", 120, 120, 120)
     grades, stated = [bool(plain.correct) for plain in records], [plain.frozen.confidence for plain in records]
     p_true = [plain.evidence.p_true.probabilities for plain in records if plain.evidence.p_true]
-    signals = {row.tau: np.array([normalised_p_true(each, row.tau) for each in p_true]) for row in found.sweep}
-    assert found.signal == paired_differences(stated, grades, signals[0.5], grades)
-    for row in found.sweep:
-        assert row.brier == pytest.approx(np.mean((signals[row.tau] - grades) ** 2))
-    text = screen(sweep_table(found)) + screen(signal_table(found)) + screen(scores_table(found))
+    signals = np.array([normalised_p_true(each, 0.5) for each in p_true])
+    assert found.signal == paired_differences(stated, grades, signals, grades)
+    text = screen(signal_table(found)) + screen(scores_table(found))
     assert max(map(len, text.splitlines())) <= 80
     plain = json.loads(json.dumps(check_json(found), allow_nan=False))
     assert (plain["verdict"], plain["learning"]) == (found.verdict, learning_sentence(found))
     assert plain["signal"]["ece"]["interval"] == [found.signal["ece"].interval.low, found.signal["ece"].interval.high]
-    other = check(records, 0.7)
-    assert [row.tau for row in other.sweep] == sorted([*TAUS, 0.7])
     with pytest.raises(ParameterError, match="tau"):
         check(records, -1.0)
 
@@ -113,8 +108,6 @@ def test_an_honest_model_with_a_blind_signal_should_not_adapt() -> None:
     found = check(simulated(120, honest, 1))
     assert found.verdict == "do not adapt"
     assert learning_sentence(found).endswith(": it is worse for sure.")
-    another = check(simulated(60, overconfident, 2), 5.0)
-    assert "On these answers tau 0." in learning_sentence(another)
     assert any("may cost ranking" in note for note in notes(found))
 
 

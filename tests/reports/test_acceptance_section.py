@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pytest
 
-from secl.errors import ParameterError
 from secl.evaluation.acceptance import answers_of
 from secl.labels import label_of
 from secl.metrics.risk_control import risk_coverage
-from secl.reports.acceptance_report import risk_panels, risk_table
+from secl.reports.acceptance_report import risk_table
 from secl.reports.figures.drawing import write_picture
 from secl.reports.figures.risk_coverage import risk_coverage_figure
 from secl.reports.formatting import UNDEFINED
@@ -58,27 +55,13 @@ def test_labels_of_volunteers_in_a_folder_do_not_pass_for_references(tmp_path: P
     assert "nothing is promised" in risk_table(answers).notes[0]
 
 
-def test_domains_with_labels_have_a_panel_each() -> None:
-    records = answered([*CONFIDENCE, 0.7], [*CORRECT, True], ["easy"] * 60 + ["hard"] * 60 + ["rare"])
-    assert list(risk_panels(answers_of(records))) == ["all domains", "easy", "hard"]
-    assert list(risk_panels(answers_of(records[:60]))) == ["all answers"]
-    unlabelled = [replace(record, correct=None) for record in answered(CONFIDENCE, [None] * 120)]
-    assert list(risk_panels(answers_of(unlabelled))) == ["all answers"]
-
-
-def test_the_picture_has_a_panel_for_each_curve_and_one_scale(tmp_path: Path) -> None:
-    curves = {
-        "labelled $x$": risk_coverage([0.9, 0.8, 0.7, 0.6, 0.5, 0.4], [1, 1, 1, 0, 0, 0]),
-        "not": risk_coverage([0.9, 0.8], [NAN, NAN]),
-        "none": risk_coverage([], []),
-    }
-    figure = risk_coverage_figure(curves, (0.1,))
-    assert len(figure.axes) == 3
-    assert len({axes.get_ylim() for axes in figure.axes}) == 1
+def test_the_picture_has_the_labels_of_a_curve_and_what_its_confidences_expect(tmp_path: Path) -> None:
+    figure = risk_coverage_figure(risk_coverage([0.9, 0.8, 0.7, 0.6, 0.5, 0.4], [1, 1, 1, 0, 0, 0]), (0.1,))
     drawn = {line.get_label(): line for line in figure.axes[0].get_lines()}
     assert np.asarray(drawn["labelled answers"].get_ydata()).tolist() == [2 / 5, 3 / 6]
     svg = write_picture(figure, tmp_path / "risk")
     assert "exact 90% interval" in svg
     assert "6 answers, 6 labelled" in svg
-    with pytest.raises(ParameterError, match="at least one panel"):
-        risk_coverage_figure({})
+    for confidence in ([0.9, 0.8], []):
+        plain = risk_coverage_figure(risk_coverage(confidence, [NAN] * len(confidence)))
+        assert "labelled" not in write_picture(plain, tmp_path / "plain")

@@ -18,14 +18,11 @@ from matplotlib.colors import to_rgba
 from matplotlib.patches import Rectangle
 
 from secl.errors import ParameterError, StorageError
-from secl.evaluation.estimators import ESTIMATORS
-from secl.evaluation.summary import summarise
 from secl.metrics.calibration import reliability
 from secl.metrics.risk_control import risk_coverage
 from secl.metrics.shares import wilson
 from secl.records import Record
-from secl.reports.figures.cost import Point, cost_figure, cost_points
-from secl.reports.figures.drawing import POINTS, WHITE, write_picture
+from secl.reports.figures.drawing import POINTS, write_picture
 from secl.reports.figures.reliability import reliability_figure
 from secl.reports.figures.risk_coverage import risk_coverage_figure
 from secl.reports.figures.timeline import MARKS, running_mean, timeline_figure
@@ -104,7 +101,7 @@ def test_a_picture_of_a_long_stream_is_no_larger_than_a_page_can_show(make_strea
     peak = max(record.decision.statistic or 0.0 for record in records)
     assert np.nanmax(np.asarray(statistic.get_ydata(), dtype=float)) == peak
     curve = risk_coverage(np.linspace(0, 1, 5 * POINTS), np.arange(5 * POINTS) % 2)
-    lines = [line for axes in risk_coverage_figure({"all": curve}).axes for line in axes.lines]
+    lines = [line for axes in risk_coverage_figure(curve).axes for line in axes.lines]
     assert 0 < max(len(line.get_xdata()) for line in lines) <= POINTS  # type: ignore[arg-type]
 
 
@@ -144,35 +141,3 @@ def test_a_running_mean_looks_back_and_skips_what_is_undefined(values: list[floa
     for index, mean in enumerate(means):
         defined = [value for value in values[max(0, index - window + 1) : index + 1] if not math.isnan(value)]
         assert mean == pytest.approx(np.mean(defined) if defined else math.nan, abs=1e-12, nan_ok=True)
-
-
-def test_a_cost_picture_has_a_numbered_point_for_each_confidence_with_an_error(make_stream: MakeStream) -> None:
-    summary = summarise(make_stream(80), intervals=False)
-    points = cost_points(summary)
-    assert {point.estimator.name for point in points} == {*summary.estimators}
-    (p_true,) = (point for point in points if point.estimator.name == "p_true")
-    row = summary.estimators["p_true"]
-    assert (p_true.error, p_true.cost, p_true.paper) == (row.brier, row.cost_measured, row.cost_paper)
-    assert p_true.label == f"P(True), n={row.n}"
-    figure = cost_figure(points)
-    (axes,) = figure.axes
-    numbers = {int(number) for text in axes.texts for number in text.get_text().split(", ")}
-    assert numbers == {*range(1, len(points) + 1)}
-    named = {text.get_text() for text in figure.legends[0].get_texts()}
-    assert {f"{number}  {point.label}" for number, point in enumerate(points, 1)} <= named
-    marks = [line for line in axes.lines if line.get_marker() not in ("|", "None")]
-    hollow = [point.estimator.needs_labels for point in points]
-    assert [line.get_markerfacecolor() == WHITE for line in marks] == hollow
-    with pytest.raises(ParameterError, match="no confidence"):
-        cost_figure([])
-
-
-def test_markers_that_lie_together_have_their_numbers_in_one_place() -> None:
-    stated, p_true = ESTIMATORS["stated"], ESTIMATORS["p_true"]
-    points = [
-        Point("Stated", stated, 0.30, 1.0, 1.0),
-        Point("Stated, hard digit", stated, 0.10, 1.0, 1.0),
-        Point("P(True)", p_true, 0.301, 1.0, 6.0),
-    ]
-    (axes,) = cost_figure(points).axes
-    assert sorted(text.get_text() for text in axes.texts) == ["1, 3", "2"]

@@ -87,7 +87,7 @@ def _ask(settings: dict[str, object], folder: Path, hint: str) -> CheckRun:
 
 def _print(result: Check, *, full: bool) -> None:
     """What to use and why, whether learning would help, and the confidences in numbers; in full all it rests on."""
-    from secl.reports.check_report import learning_sentence, notes, scores_table, signal_table, sweep_table, use_and_why
+    from secl.reports.check_report import learning_sentence, notes, scores_table, signal_table, use_and_why
     from secl.reports.table import to_rich
 
     screen = console()
@@ -101,8 +101,8 @@ def _print(result: Check, *, full: bool) -> None:
     if not full:
         screen.print("All tables: the same with --full; --out FOLDER keeps the answers for it.", style="dim")
         return
-    for table in (sweep_table(result), signal_table(result)) if result.signal else ():
-        screen.print(to_rich(table))
+    if result.signal:
+        screen.print(to_rich(signal_table(result)))
         screen.print()
     for line in notes(result):
         screen.print(line)

@@ -73,7 +73,7 @@ def label_free_map(signal: Signal, kind: Kind) -> Estimator:
         return 1.0 if record.evidence.p_true is None else 6.0
 
     title = f"Label-free {MAPS[kind]}"
-    return Estimator(f"label_free_{kind}", title, "label_free", estimate, passes, answers="frozen", needs=signal.needs)
+    return Estimator(f"label_free_{kind}", title, estimate, passes, answers="frozen", needs=signal.needs)
 
 
 def _score_of_frozen(signal: Signal, record: Record) -> float:
@@ -93,7 +93,7 @@ def constant(stated: Estimator) -> Estimator:
         return replace(series, confidence=np.append(series.confidence[:1], np.clip(earlier, 0.0, 1.0)))
 
     title = "Constant, mean stated"
-    return replace(stated, name="constant", title=title, family="label_free", estimate=estimate, ranks=False)
+    return replace(stated, name="constant", title=title, estimate=estimate, ranks=False)
 
 
 def constant_with_labels(stated: Estimator) -> Estimator:

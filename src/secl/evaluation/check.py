@@ -29,10 +29,7 @@ from secl.evaluation.estimators import make_estimators
 from secl.evaluation.posterior import replayed
 from secl.evaluation.series import Series
 from secl.evaluation.summary import EstimatorSummary, evaluate
-from secl.evaluation.view_check import ViewChecks, check_views
 from secl.metrics.bootstrap import FEWEST_OF_A_KIND
-from secl.metrics.calibration import brier, ece
-from secl.metrics.discrimination import auroc
 from secl.metrics.paired_bootstrap import FEWEST, Difference, paired_differences
 from secl.posterior.rule import PosteriorRule
 from secl.records import Record
@@ -43,12 +40,6 @@ SHOWN = ("stated", "letter_probability", "norm_p_true", "posterior", "posterior_
 
 METHODS = ("stated", "posterior", "norm_p_true")
 """Methods that can be recommended, from the cheapest to the dearest."""
-
-TAUS = (
-    *(0.05, 0.063, 0.08, 0.1, 0.125, 0.16, 0.2, 0.25, 0.315, 0.4),
-    *(0.5, 0.63, 0.8, 1.0, 1.25, 1.6, 2.0, 2.5, 3.15, 4.0, 5.0),
-)
-"""The sweep of normalised P(True): ten steps to a factor of ten, on numbers that people type."""
 
 MIN_GAIN = 0.02
 """Smallest gain in ECE that is worth learning for."""
@@ -65,16 +56,6 @@ Basis = Literal["labels", "experience"]
 Verdict = Literal["adapt", "do not adapt", "cannot tell"]
 
 
-@dataclass(frozen=True, slots=True)
-class TauResult:
-    """Normalised P(True) at one tau, over all answers that have it and a grade; nan where undefined."""
-
-    tau: float
-    brier: float
-    ece: float
-    auroc: float
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
     """A method for a model and a stream, and whether it would learn anything there.
@@ -87,7 +68,8 @@ class Check:
         basis: what the recommendation stands on.
         method: its name for `--method`.
         flags: further flags, as typed.
-        views: what the views show.
+        reliability: of the letters at the end of the stream, from 0 to 1; None without letters in two orders.
+        compared: questions that showed it.
         rows: measures by estimator; nan without right answers.
         means: mean confidence by estimator, of all answers, also of those that cannot be graded.
         gain: {measure: difference} from the stated confidence (a) to the method's (b); empty without enough answers, or
@@ -97,7 +79,6 @@ class Check:
         tau: of normalised P(True).
         signal: the same from the stated confidence (a) to normalised P(True) (b); empty without enough answers.
         verdict: whether to learn, which follows from `signal`.
-        sweep: normalised P(True) at each tau, the one in use among them, in rising order.
     """
 
     questions: int
@@ -107,7 +88,8 @@ class Check:
     basis: Basis
     method: str
     flags: tuple[str, ...]
-    views: ViewChecks
+    reliability: float | None
+    compared: int
     rows: Mapping[str, EstimatorSummary]
     means: Mapping[str, float]
     gain: Mapping[str, Difference]
@@ -115,7 +97,6 @@ class Check:
     tau: float
     signal: Mapping[str, Difference]
     verdict: Verdict
-    sweep: tuple[TauResult, ...]
 
 
 def check(records: Sequence[Record], tau: float = 1.0, formula: Formula = "log", *, seed: int = 0) -> Check:
@@ -142,6 +123,9 @@ def check(records: Sequence[Record], tau: float = 1.0, formula: Formula = "log",
         best = _differences(series["posterior"], series["posterior_best"], seed, of_each_kind=0)
         flags = ("--answer best",) if best and best["accuracy"].rises else ()
     signal, (_, grades) = gains["norm_p_true"], series["norm_p_true"].graded()
+    posteriors = [
+        record.posterior for record in records if record.posterior and record.posterior.reliability is not None
+    ]
     return Check(
         questions=len(records),
         labelled=sum(record.frozen_correct is not None for record in records),
@@ -150,7 +134,8 @@ def check(records: Sequence[Record], tau: float = 1.0, formula: Formula = "log",
         basis=basis,
         method=method,
         flags=flags,
-        views=check_views(records),
+        reliability=posteriors[-1].reliability if posteriors else None,
+        compared=posteriors[-1].questions if posteriors else 0,
         rows=rows,
         means={name: fmean(series[name].confidence) for name in rows},
         gain=gains.get(method, {}) if basis == "labels" else {},
@@ -158,7 +143,6 @@ def check(records: Sequence[Record], tau: float = 1.0, formula: Formula = "log",
         tau=tau,
         signal=signal,
         verdict=decide(signal) if signal else "cannot tell",
-        sweep=tuple(_at_tau(each, formula, records) for each in sorted({*TAUS, tau})),
     )
 
 
@@ -175,11 +159,6 @@ def decide(signal: Mapping[str, Difference]) -> Verdict:
     if signal["brier"].rises or signal["ece"].interval.low > -MIN_GAIN:
         return "do not adapt"
     return "cannot tell"
-
-
-def _at_tau(tau: float, formula: Formula, records: Sequence[Record]) -> TauResult:
-    graded = make_estimators(tau, formula)["norm_p_true"].estimate(records).graded()
-    return TauResult(tau, brier(*graded), ece(*graded), auroc(*graded))
 
 
 def _with_posteriors(records: Sequence[Record]) -> Sequence[Record]:

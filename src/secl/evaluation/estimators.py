@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from secl.evaluation.baselines import MAPS, constant, constant_with_labels, label_free_map, with_labels
 from secl.evaluation.posterior import candidate_estimators, letter_probability
-from secl.evaluation.series import AnswerOf, Cost, Estimator, Family, Series
+from secl.evaluation.series import AnswerOf, Cost, Estimator, Series
 from secl.evaluation.symptoms import Source, main_source
 from secl.grading import correctness, reported_correct
 from secl.records import Record
@@ -48,7 +48,7 @@ def make_estimators(tau: float = 1.0, formula: Formula = "log") -> dict[str, Est
         *candidate_estimators(),
         _with_labels_of_people("stated", "Stated + labels"),
         _with_labels_of_people("posterior", "Posterior + labels"),
-        Estimator("secl", "SECL", "learned", _reported, _passes_of_learning, learned=True),
+        Estimator("secl", "SECL", _reported, _passes_of_learning, learned=True),
     )
     by_name = {estimator.name: estimator for estimator in direct}
     recalibrated = [with_labels(by_name[name], kind) for name in ("stated", "norm_p_true", "secl") for kind in MAPS]
@@ -70,7 +70,7 @@ def _of_frozen(name: str, title: str, confidence: Callable[[Record], float | Non
             records, confidence, lambda record: record.frozen_correct, lambda record: record.ledger.answering
         )
 
-    return Estimator(name, title, "reply", estimate, lambda _record: 1.0, answers="frozen")
+    return Estimator(name, title, estimate, lambda _record: 1.0, answers="frozen")
 
 
 def _of_evidence(
@@ -87,10 +87,7 @@ def _of_evidence(
     def estimate(records: Sequence[Record]) -> Series:
         return Series.rated(records, confidence, correct, lambda record: record.ledger.replies + tokens(record))
 
-    family: Family = "p_true" if signal.needs == "p_true" else "samples"
-    return Estimator(
-        name, title, family, estimate, lambda _record: passes, answers=answers, needs=signal.needs, signal=signal
-    )
+    return Estimator(name, title, estimate, lambda _record: passes, answers=answers, needs=signal.needs, signal=signal)
 
 
 def _with_labels_of_people(source: Source, title: str) -> Estimator:
@@ -102,9 +99,8 @@ def _with_labels_of_people(source: Source, title: str) -> Estimator:
             return Series()
         return Series.rated(records, lambda r: r.confidence, reported_correct, lambda r: r.ledger.total)
 
-    family: Family = "candidates" if source == "posterior" else "reply"
     name = f"{source}_with_labels"
-    return Estimator(name, title, family, estimate, _passes_of_learning, answers="reported", needs_labels=True)
+    return Estimator(name, title, estimate, _passes_of_learning, answers="reported", needs_labels=True)
 
 
 def _tokens_of_one_p_true(record: Record) -> float:

@@ -24,7 +24,6 @@ def candidate_estimators() -> tuple[Estimator, ...]:
         Estimator(
             "order_averaged",
             "Letters, mean over orders",
-            "candidates",
             lambda records: Series.rated(
                 records, order_averaged, lambda r: r.correct, lambda r: r.ledger.replies + r.ledger.reordering
             ),
@@ -81,7 +80,7 @@ def _combined(name: str, title: str, posteriors: Posteriors, tokens: Cost, *, be
         return None if confidence is None else Estimate(record.position, confidence, correct, tokens(record))
 
     answers: AnswerOf = "best" if best else "reply"
-    return Estimator(name, title, "candidates", estimate, _paper_passes, answers, needs="candidates")
+    return Estimator(name, title, estimate, _paper_passes, answers, needs="candidates")
 
 
 def _tokens_of_posterior(record: Record) -> float:

@@ -19,9 +19,6 @@ AnswerOf = Literal["reply", "frozen", "own", "best", "reported"]
 """Which answer a confidence is about: the reply's, the frozen model's, one that the estimator chooses itself, the
 posterior's most probable candidate, or what was answered in the end."""
 
-Family = Literal["reply", "p_true", "candidates", "samples", "learned", "label_free"]
-"""Estimators of one kind, which charts draw alike."""
-
 Cost = Callable[[Record], float]
 """Forward passes, or tokens, spent on one question."""
 
@@ -119,7 +116,6 @@ class Estimator:
     Attributes:
         name: short and unique, for files and flags.
         title: name for people; ends in a star if it is cross-validated.
-        family: its kind.
         estimate: maps all records of a run to the series.
         paper_passes: cost of one question in forward passes, as the paper counts.
         answers: the answer that the confidence is about.
@@ -132,7 +128,6 @@ class Estimator:
 
     name: str
     title: str
-    family: Family
     estimate: Callable[[Sequence[Record]], Series]
     paper_passes: Cost
     answers: AnswerOf = "reply"

@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 from secl.evaluation.acceptance import Advice, Answers, CostAdvice
 from secl.grading import reported_correct
-from secl.metrics.risk_control import RiskCoverage, Threshold, estimated, guaranteed, risk_bound
+from secl.metrics.risk_control import Threshold, estimated, guaranteed, risk_bound
 from secl.records import Record
 from secl.reports.formatting import UNDEFINED, amount, counted
 from secl.reports.table import Table, plain_table
@@ -196,9 +196,6 @@ RISKS = (0.05, 0.1, 0.2)
 CERTAINTY = 0.9
 """With which a report's thresholds are promised."""
 
-WORTH_DRAWING, MOST_PANELS = 20, 7
-"""Labels from which a domain has a panel of its own, and the most of them."""
-
 
 def accepted_sentence(records: Sequence[Record]) -> str | None:
     """How many answers were accepted, and how many of them are right; None where no threshold was set."""
@@ -214,14 +211,6 @@ def accepted_sentence(records: Sequence[Record]) -> str | None:
         grades = [right for record in group if (right := reported_correct(record)) is not None]
         text += f"; {share(sum(grades) / len(grades))} of {which} are right" if grades else ""
     return f"{text}."
-
-
-def risk_panels(answers: Answers) -> dict[str, RiskCoverage]:
-    """The curves that are worth a picture: of all answers, and of domains with labels, if any has some."""
-    domains = list(dict.fromkeys(answers.domains))
-    curves = {domain: answers.of(domain).curve for domain in domains} if len(domains) > 1 else {}
-    labelled = {domain: curve for domain, curve in curves.items() if curve.total >= WORTH_DRAWING}
-    return {"all domains" if curves else "all answers": answers.curve, **dict(list(labelled.items())[:MOST_PANELS])}
 
 
 def risk_table(answers: Answers) -> Table:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from secl.evaluation.check import MIN_GAIN, MIN_PER_CLASS, MIN_QUESTIONS, Check
 from secl.evaluation.json_values import json_value
-from secl.evaluation.view_check import ViewChecks
 from secl.reports.comparison_report import NOTE, TITLES, difference_table
 from secl.reports.formatting import number, percent, span
-from secl.reports.posterior_section import agreement_sentence, letters_sentence
+from secl.reports.posterior_section import letters_sentence
 from secl.reports.summary_table import score_cells
-from secl.reports.table import Cell, Column, Table, plain_table
+from secl.reports.table import Cell, Column, Table
 
 COMPARED = ("brier", "ece", "auroc", "mean_confidence")
 """Measures of the table of differences."""
@@ -47,7 +45,7 @@ def _by_labels(result: Check) -> str:
 
 
 def learning_sentence(result: Check) -> str:
-    """Whether to learn, the verdict and a colon first; then whether another tau looks better on the same answers."""
+    """Whether to learn, the verdict and a colon first."""
     if not result.labelled:
         return (
             f"cannot tell: none of the {result.questions} questions has a reference; add right answers to see whether "
@@ -68,18 +66,15 @@ def learning_sentence(result: Check) -> str:
     if result.verdict == "adapt":
         return f"{text}, {gain}."
     if result.verdict == "cannot tell":
-        text += f", {gain}, which {result.rated} questions cannot settle; more may."
-    else:
-        text += ": it is worse for sure." if brier.rises else f": a gain in ECE of {MIN_GAIN:g} or more is excluded."
-    best = min(result.sweep, key=lambda row: row.brier)
-    if best.brier < brier.a and best.tau != result.tau:
-        text += f" On these answers tau {best.tau:g} has the lowest Brier score, {best.brier:.3f}; --tau judges it."
-    return text
+        return f"{text}, {gain}, which {result.rated} questions cannot settle; more may."
+    return text + (
+        ": it is worse for sure." if brier.rises else f": a gain in ECE of {MIN_GAIN:g} or more is excluded."
+    )
 
 
 def notes(result: Check) -> list[str]:
     """What a reader must know beside the verdict, a sentence each."""
-    lines = [*views_lines(result.views)]
+    lines = [line] if (line := letters_sentence(result.reliability, result.compared)) else []
     if unlabelled := result.questions - result.labelled:
         lines.append(f"{unlabelled} of {result.questions} questions have no reference and do not count.")
     if unrated := result.labelled - result.rated:
@@ -98,12 +93,6 @@ def notes(result: Check) -> list[str]:
             "learned from it may be no more than how often answers are right."
         )
     return lines
-
-
-def views_lines(checks: ViewChecks) -> list[str]:
-    """What letters and texts show without right answers, a sentence each."""
-    letters = [] if math.isnan(checks.reliability) else [letters_sentence(checks.reliability, checks.compared)]
-    return [*letters, *agreement_sentence(checks.agreement, checks.chance)]
 
 
 def scores_table(result: Check, *, full: bool = True) -> Table:
@@ -132,19 +121,6 @@ def signal_table(result: Check) -> Table:
     """Stated confidence against normalised P(True), with intervals; fits 80 columns."""
     rows = {TITLES[name]: result.signal[name] for name in COMPARED}
     return difference_table(("Stated", "Signal"), {f"normalised P(True), tau {result.tau:g}": rows}, NOTE)
-
-
-def sweep_table(result: Check) -> Table:
-    """Normalised P(True) at every tau."""
-    rows = [
-        (
-            f"{row.tau:g}",
-            *(number(value, 3) for value in (row.brier, row.ece, row.auroc)),
-            "in use" if row.tau == result.tau else "",
-        )
-        for row in result.sweep
-    ]
-    return plain_table(("tau", "Brier", "ECE", "AUROC", ""), rows)
 
 
 def check_json(result: Check) -> dict[str, Any]:

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
-from secl.evaluation.view_check import agreement_of_views
 from secl.evidence import Posterior
 from secl.posterior.views import view_title
 from secl.records import Record
-from secl.reports.figures.drawing import spread
-from secl.reports.formatting import amount, counted, number, percent
-
-SAMPLE = 10_000
-"""Questions whose letters and texts are compared, at most: enough for a share, and a matter of seconds."""
+from secl.reports.formatting import counted, number
 
 RELIABLE = 0.7
 """Reliability from which letters are said to follow the options; between 0 and it, they do so in part."""
@@ -25,7 +19,7 @@ def posterior_notes(records: Sequence[Record]) -> list[str]:
     if not posteriors:
         return []
     notes = [_of_weights(most_common_form(posteriors))]
-    return [*notes, *_of_agreement(records), *_of_missing(records), _of_answers(records)]
+    return [*notes, *_of_missing(records), _of_answers(records)]
 
 
 def most_common_form(posteriors: Sequence[Posterior]) -> list[Posterior]:
@@ -51,23 +45,6 @@ def letters_sentence(reliability: float | None, questions: int) -> str:
     how = "follow" if reliability >= RELIABLE else "follow only in part"
     value = number(reliability, 2)
     return f"The letters {how} the options when these change places (reliability {value} of 1, {seen})."
-
-
-def agreement_sentence(agreement: float, chance: float, of: str = "the questions") -> list[str]:
-    """How often letters and texts agree; nothing where no question can tell."""
-    if math.isnan(agreement):
-        return []
-    return [
-        f"Letters and texts prefer the same candidate in {percent(agreement)} of {of}, where chance alone gives "
-        f"{percent(chance)}."
-    ]
-
-
-def _of_agreement(records: Sequence[Record]) -> list[str]:
-    if len(records) <= SAMPLE:
-        return agreement_sentence(*agreement_of_views(records))
-    part = [records[index] for index in spread(len(records), SAMPLE)]
-    return agreement_sentence(*agreement_of_views(part), f"{amount(SAMPLE)} questions from all over the stream")
 
 
 def _of_missing(records: Sequence[Record]) -> list[str]:

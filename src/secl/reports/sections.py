@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 from secl.evaluation.graders import GraderComparison
 from secl.reports import unlabelled
-from secl.reports.acceptance_report import RISKS, risk_panels, risk_table
+from secl.reports.acceptance_report import RISKS, risk_table
 from secl.reports.answers import AnswerRow, neediest
-from secl.reports.figures.cost import cost_figure, cost_points
 from secl.reports.figures.reliability import reliability_figure
 from secl.reports.figures.risk_coverage import risk_coverage_figure
 from secl.reports.figures.timeline import timeline_figure
@@ -136,7 +135,6 @@ def sections_of(run: RunReport) -> Iterator[Section]:
     yield _timeline(run)
     if run.graded:
         yield Section("Ranking and selective prediction", tables=[ranking_table(run.summary)], folded=True)
-        yield _cost(run)
     tables = [provenance_table(run), ledger_table(run.records)]
     yield Section("How the run was made", ["Repeat it with:"], tables, command=run.command, folded=True)
 
@@ -171,7 +169,7 @@ def _reliability(run: RunReport) -> Iterator[Section]:
 def _acceptance(run: RunReport) -> Section:
     picture = Picture(
         "risk",
-        lambda: risk_coverage_figure(risk_panels(run.acceptance), RISKS),
+        lambda: risk_coverage_figure(run.acceptance.curve, RISKS),
         "Share of wrong answers among the accepted ones, over the share of accepted answers",
         "Accepted from the most confident answer on. Dashed: the share of wrong ones that the confidences expect among "
         "them; solid: the share among those with a label. To the left of a place the confidence is higher.",
@@ -196,20 +194,3 @@ def _timeline(run: RunReport) -> Section:
     )
     title = "The gate over the stream" if run.watched else "Along the stream"
     return Section(title, pictures=[picture], folded=not run.watched)
-
-
-def _cost(run: RunReport) -> Section:
-    points = cost_points(run.summary)
-    caption = (
-        "Lower left is better. A marker stands at the measured cost: tokens through the network per token of plain "
-        "answering. The thin line leads to the cost as the paper counts it: 1 for an answer, 15 for a question that "
-        "trained, 6 for P(True) of an answer and its distractors, 10 for methods that sample, 1 more for each further "
-        "order of the options and 2 for the likelihood of each candidate. Hollow markers needed right answers. A name "
-        "with n was measured on fewer questions than the others."
-    )
-    description = "Cost in forward passes per question against Brier score"
-    return Section(
-        "Cost against Brier score",
-        pictures=[Picture("cost", lambda: cost_figure(points), description, caption)],
-        folded=True,
-    )

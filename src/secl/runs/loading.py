@@ -19,7 +19,6 @@ from secl.model import Model
 from secl.posterior.rule import PosteriorRule
 from secl.question import GivenAnswer, Question
 from secl.runs.given import answers_of
-from secl.runs.letters import remembered
 from secl.runs.manifest import Manifest, Mode
 from secl.runs.settings import RunSettings
 from secl.runs.store import Store
@@ -235,6 +234,5 @@ def load_for_asking(
         if snapshot is None:
             raise RunError(f"{run} has learned nothing, so it has no adapter to ask with; leave --adapter out.")
         model.restore(snapshot)
-    known = remembered(model.fingerprint)
-    rule = PosteriorRule(settings.posterior, model.letters if known is None else known)
+    rule = PosteriorRule(settings.posterior, model.letters)
     return model, NormalisedPTrue(settings.tau(model.tau), settings.evidence.formula), rule

@@ -28,7 +28,6 @@ from secl.records import Record
 from secl.runs.database import Version
 from secl.runs.export import write_folder
 from secl.runs.folder import RESUME, check_free, storage_errors
-from secl.runs.letters import remember
 from secl.runs.loading import Load, load_model, named, read_stream
 from secl.runs.manifest import Manifest, Mode, environment
 from secl.runs.settings import RunSettings, with_absolute_paths
@@ -140,7 +139,6 @@ class Run:
     def finish(self) -> dict[str, object]:
         """Keep the last adapter, and write and return the summary."""
         self.keep()
-        remember(self.manifest.model, self.records)
         summary = summarise(self.records, estimators_of(self.manifest))
         return write_summary(self.store, summary, assess(self.records))
 

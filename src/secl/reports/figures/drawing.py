@@ -1,4 +1,4 @@
-"""What all pictures share: colours, a style, a grid of panels, and how a figure becomes PNG and SVG.
+"""What all pictures share: colours, a style, and how a figure becomes PNG and SVG.
 
 Pictures are drawn without a screen and without global state; the same data give the same bytes.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import io
-import math
 import textwrap
 import warnings
 from collections.abc import Callable, Collection
@@ -21,7 +20,6 @@ from secl.errors import StorageError
 from secl.reports.formatting import xml_text
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 # The Okabe-Ito palette: colours that colour-blind readers can tell apart.
@@ -33,9 +31,6 @@ DOTS = 150
 
 POINTS = 1000
 """Most points of a line or a cloud: more than a page has room for, and a picture of many more takes megabytes."""
-
-ACROSS = 4
-"""Most panels beside each other."""
 
 STYLE: dict[Any, Any] = {
     "axes.spines.top": False,
@@ -73,20 +68,6 @@ def new_figure(width: float, height: float) -> Figure:
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure
-
-
-def grid(count: int, height: float, x: str, y: str) -> tuple[Figure, list[Axes]]:
-    """A figure of so many panels of one height in inches, four to a row, to one scale, with names of both axes."""
-    columns, rows = min(ACROSS, count), math.ceil(count / ACROSS)
-    figure = new_figure(4.6 if columns == 1 else 0.5 + 2.4 * columns, 0.5 + height * rows)
-    panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
-    for number, axes in enumerate(panels.flat):
-        axes.set_visible(number < count)
-        axes.set_ylabel("" if number % columns else y)
-        if number + columns >= count:
-            axes.set_xlabel(x)
-            axes.tick_params(labelbottom=True)
-    return figure, list(panels.flat[:count])
 
 
 def write_picture(figure: Figure, stem: str | Path, keep: Collection[str] | None = None) -> str:

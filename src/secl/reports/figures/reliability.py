@@ -13,7 +13,6 @@ from secl.errors import ParameterError
 from secl.metrics.calibration import brier, ece, reliability
 from secl.metrics.shares import wilson
 from secl.reports.figures.drawing import (
-    ACROSS,
     BLACK,
     BLUE,
     GREY,
@@ -30,6 +29,9 @@ from secl.reports.formatting import number
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+ACROSS = 4
+"""Most diagrams beside each other."""
 
 ENOUGH = 50
 """Answers in a bin from which its bar is opaque; the fewer there are, the paler it is."""

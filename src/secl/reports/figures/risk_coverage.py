@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from secl.errors import ParameterError
 from secl.metrics.risk_control import RiskCoverage, risk_bound
-from secl.reports.figures.drawing import BLUE, GREY, ORANGE, SKY, grid, spread, styled, wrapped
+from secl.reports.figures.drawing import BLUE, GREY, ORANGE, SKY, new_figure, spread, styled
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 LEVEL = 0.9
@@ -26,42 +24,17 @@ SHOWN = 0.05
 
 
 @styled
-def risk_coverage_figure(panels: Mapping[str, RiskCoverage], risks: Sequence[float] = ()) -> Figure:
-    """Risk over coverage, four panels to a row: what labels show with exact intervals, and what confidences expect.
+def risk_coverage_figure(curve: RiskCoverage, risks: Sequence[float] = ()) -> Figure:
+    """What labels show with exact intervals, and what confidences expect.
 
     Args:
-        panels: the curve of each panel by its title.
+        curve: of all answers.
         risks: drawn as horizontal lines.
-
-    Raises:
-        ParameterError: there is no panel.
     """
-    if not panels:
-        raise ParameterError("A figure of risk over coverage needs at least one panel.")
     from matplotlib.ticker import PercentFormatter
 
-    figure, every = grid(len(panels), 2.75, "accepted", "wrong of these")
-    for axes, (title, curve) in zip(every, panels.items(), strict=True):
-        _panel(axes, title, curve, risks)
-    height = min(1.0, 1.2 * max(0.1, *map(_height, panels.values())))
-    every[0].set(xlim=(0, 1), xticks=np.arange(0, 1.01, 0.25), ylim=(0, height))
-    every[0].xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-    every[0].yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-    lines = [line for axes in every for line in zip(*axes.get_legend_handles_labels(), strict=True)]
-    named = {label: handle for handle, label in lines}
-    columns = 1 if len(every) == 1 else 3
-    figure.legend(list(named.values()), list(named), loc="outside lower center", ncols=columns)
-    return figure
-
-
-def _height(curve: RiskCoverage) -> float:
-    """The largest share of wrong ones that is to be seen; 0 without any."""
-    wide = curve.coverage >= SHOWN
-    shares = np.concatenate([curve.expected[wide], curve.risk[wide & (curve.labels >= FEWEST)]])
-    return float(shares.max(initial=0.0))
-
-
-def _panel(axes: Axes, title: str, curve: RiskCoverage, risks: Sequence[float]) -> None:
+    figure = new_figure(6.0, 3.4)
+    axes = figure.add_subplot()
     for risk in risks:
         axes.axhline(risk, color=GREY, linewidth=0.6, linestyle=":")
     drawn = np.flatnonzero(curve.labels >= FEWEST)
@@ -75,5 +48,17 @@ def _panel(axes: Axes, title: str, curve: RiskCoverage, risks: Sequence[float]) 
     shown = spread(len(curve.coverage))
     coverage, expected = curve.coverage[shown], curve.expected[shown]
     axes.plot(coverage, expected, color=ORANGE, linewidth=1.6, linestyle="--", label="by the confidences")
-    count = f"{curve.answers:,} answers, {curve.total:,} labelled" if curve.total else f"{curve.answers:,} answers"
-    axes.set_title(f"{wrapped(title, 30)}\n{count}")
+    labelled = f", {curve.total:,} labelled" if curve.total else ""
+    axes.set_title(f"{curve.answers:,} answers{labelled}")
+    axes.set(xlabel="accepted", ylabel="wrong of these", xlim=(0, 1), ylim=(0, min(1.0, 1.2 * _highest(curve))))
+    axes.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+    axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+    figure.legend(loc="outside lower center", ncols=3)
+    return figure
+
+
+def _highest(curve: RiskCoverage) -> float:
+    """The largest share of wrong ones that is to be seen, a tenth at least."""
+    wide = curve.coverage >= SHOWN
+    shares = np.concatenate([curve.expected[wide], curve.risk[wide & (curve.labels >= FEWEST)]])
+    return float(shares.max(initial=0.1))

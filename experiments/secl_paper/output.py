@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table as RichTable
+from tabulate import tabulate
 
 from secl.errors import StorageError
-from secl.reports.formatting import RANGE, UNDEFINED
+from secl.reports.formatting import RANGE, UNDEFINED, one_line
 from secl.reports.table import Cell, Table, to_csv, to_rich
 from secl.reports.table import Column as Heading
 from secl_paper.compare import FilledTable, Line
 from secl_paper.layout import Column
-from secl_paper.markup import markdown_text, to_latex, to_markdown
 
 THREE = ("paper", "ours", "difference")
 """What stands under the heading of a number that the paper may have."""
+
+_MARKS = re.compile(r"([\\`*_\[\]<>#|])")
 
 
 def as_table(table: FilledTable, names: Sequence[str] | None = None) -> Table:
@@ -50,7 +52,38 @@ def screen_tables(table: FilledTable, width: int) -> Iterator[RichTable]:
 
 def markdown(table: FilledTable) -> str:
     """The table as Markdown with its title above and its notes below."""
-    return f"# {markdown_text(table.title)}\n\n{to_markdown(as_table(table))}"
+    parts = [f"# {markdown_text(table.title)}", _written(table, "github", markdown_text)]
+    return "\n\n".join([*parts, *map(markdown_text, table.notes)]) + "\n"
+
+
+def latex(table: FilledTable) -> str:
+    """The table in LaTeX (package booktabs), its title and its notes as comments."""
+    comments = [f"% {one_line(text)}\n" for text in (table.title, *table.notes)]
+    return "".join([*comments, _written(table, "latex_booktabs", one_line), "\n"])
+
+
+def _written(table: FilledTable, form: str, show: Callable[[str], str]) -> str:
+    """The columns and rows in a format of tabulate, intervals in brackets."""
+    plain = as_table(table)
+    return tabulate(
+        [
+            [show(f"{cell.text} ({cell.detail})" if cell.detail else cell.text) for cell in row]
+            for row in plain.sections[""]
+        ],
+        headers=[show(column.heading) for column in plain.columns],
+        tablefmt=form,
+        disable_numparse=True,
+        colalign=["left" if column.text else "right" for column in plain.columns],
+    )
+
+
+def markdown_text(text: str) -> str:
+    r"""Text as Markdown shows it, on one line.
+
+    >>> print(markdown_text("a|b <i> *c*\nd_e"))
+    a\|b \<i\> \*c\* d\_e
+    """
+    return _MARKS.sub(r"\\\1", one_line(text))
 
 
 def csv_text(table: FilledTable) -> str:
@@ -67,7 +100,7 @@ def csv_text(table: FilledTable) -> str:
 
 def write_table(table: FilledTable, folder: Path) -> None:
     """Write a table as KEY.md, KEY.csv and KEY.tex into a folder, which is made if need be."""
-    for suffix, text in ((".md", markdown(table)), (".csv", csv_text(table)), (".tex", to_latex(as_table(table)))):
+    for suffix, text in ((".md", markdown(table)), (".csv", csv_text(table)), (".tex", latex(table))):
         _write(folder / f"{table.key}{suffix}", text)
 
 

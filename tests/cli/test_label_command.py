@@ -48,9 +48,8 @@ def test_a_review_is_stored_and_goes_on_where_it_ended(say: Any, reviewed: Path)
     assert "2 labels: 1 right, 1 wrong." in ended.out
     assert "Confidence:" not in ended.out
     assert said(reviewed) == [True, False]
-    ended = say("n", reviewed, "--count", 1, "--show-confidence")
-    assert "1 of 1 " in ended.out
-    assert "Confidence: 0." in ended.out
+    ended = say("n q", reviewed)
+    assert "1 of 10 " in ended.out
     assert said(reviewed) == [True, False, False]
     with Store(reviewed) as store:
         labels = store.labels()
@@ -74,5 +73,4 @@ def test_what_cannot_be_labelled_is_refused(refused: Any, reviewed: Path, tmp_pa
     refused(("label", tmp_path / "nosuch"), "is not a run folder")
     refused(("label", reviewed, "--undo", 99), "no record 99", "12")
     refused(("label", reviewed, "--undo", 3), "nothing to take back")
-    refused(("label", reviewed, "--count", 0), "--count")
     refused(("label", reviewed, "--domain", "history"), "no question of the domain 'history'", "quiz/capitals")

@@ -51,15 +51,15 @@ def test_a_review_moves_the_confidences_of_the_whole_run_and_no_answers_own(tmp_
     run.proceed()
     run.store.close()
     with Store(tmp_path / "run", writable=True) as store:
-        waiting = queue(store, 1)
+        waiting = queue(store)
         assert len(waiting) == 40
-        assert waiting == queue(store, 1) != queue(store, 2)
+        assert waiting == queue(store) != sorted(waiting)
         for position in waiting[:8]:
             add_label(store, store.record(position), False)
         add_label(store, store.record(waiting[0]), True)  # the last word counts, both are kept
         add_label(store, store.record(waiting[1]), None)
         assert (len(store.label_log()), len(store.labels())) == (10, 7)
-        assert queue(store, 1) == [waiting[1], *waiting[8:]]
+        assert queue(store) == [waiting[1], *waiting[8:]]
         now = list(current_records(store))
         said = {label.position: bool(label.correct) for label in store.labels()}
         for record, other in zip(now, relabelled(run.records, store.label_log(), LabelRule()), strict=True):

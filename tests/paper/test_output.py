@@ -11,14 +11,10 @@ import pytest
 from rich.console import Console
 
 from secl.reports.formatting import UNDEFINED
-from secl.reports.table import Cell
-from secl.reports.table import Column as Heading
-from secl.reports.table import Table as Plain
 from secl_paper.compare import FilledTable, FinishedRun, Line, compare
 from secl_paper.figures import write_figure
 from secl_paper.layout import COLUMNS, Figure, Row, Run, Table
-from secl_paper.markup import to_latex
-from secl_paper.output import csv_text, markdown, screen_tables, write_index, write_table
+from secl_paper.output import csv_text, latex, markdown, screen_tables, write_index, write_table
 
 TABLE = FilledTable(
     "kl",
@@ -107,15 +103,10 @@ def test_a_figure_is_drawn_of_the_rows_of_its_table(kind: Figure, baseline: Fini
     assert "P(True)" in (tmp_path / "figure.svg").read_text()
 
 
-def test_latex_rows_have_as_many_cells_as_columns_and_nothing_unescaped() -> None:
-    columns = [Heading("Name", text=True), Heading("a_b"), Heading("%")]
-    rows = [[Cell("one & two", "T=1 {x}"), Cell("–"), Cell("$5 ~ ^ \\")]] * 2  # noqa: RUF001
-    text = to_latex(Plain(columns, {"50% & more_$": rows, "": rows}, ("A note_",)))
-    body = text[text.index("\\midrule") : text.index("\\bottomrule")].splitlines()[1:]
-    lines = [line for line in body if line and not line.startswith("\\multicolumn")]
-    assert len(lines) == 4
-    assert {len(re.findall(r"(?<!\\)&", line)) for line in lines} == {2}
-    assert all(line.endswith(" \\\\") for line in lines)
-    assert "\\emph{50\\% \\& more\\_\\$}" in text
-    plain = text.split("\n", 1)[1]
-    assert not re.search(r"(?<!\\)[%$#_]|(?<!\\)~|–", plain)  # noqa: RUF001
+def test_latex_has_a_row_for_each_line_with_nothing_unescaped() -> None:
+    text = latex(TABLE)
+    assert text.startswith("% Weight of a KL term\n% Two rows.\n\\begin{tabular}")
+    rows = [line for line in text.splitlines() if line.endswith(r"\\")]
+    assert len(rows) == 3
+    assert {len(re.findall(r"(?<!\\)&", row)) for row in rows} == {9}
+    assert r"50\% \& more\_" in rows[2]

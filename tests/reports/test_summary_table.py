@@ -28,7 +28,6 @@ from secl.reports.summary_table import (
     summary_table,
 )
 from secl.reports.table import to_rich
-from secl_paper.markup import to_markdown
 
 MakeRecord = Callable[..., Record]
 MakeStream = Callable[[int], list[Record]]
@@ -61,21 +60,13 @@ def shown(summary: Summary, width: int) -> str:
     return console.file.getvalue()
 
 
-def markdown(summary: Summary) -> str:
-    return to_markdown(summary_table(summary))
-
-
-def cells(line: str) -> list[str]:
-    return [cell.strip() for cell in line.strip("|").split("|")]
-
-
 def test_the_table_has_a_row_per_confidence_in_the_order_of_reports(make_stream: MakeStream) -> None:
     summary = summarise(make_stream(60))
-    rows = [cells(line) for line in markdown(summary).splitlines() if line.startswith("| ")]
-    assert tuple(rows[0]) == COLUMNS
-    names = [row[0].split(" (T=")[0].split(" (a=")[0].replace("\\", "") for row in rows[1:]]
+    table = summary_table(summary)
+    assert tuple(column.heading for column in table.columns) == COLUMNS
+    names = [row[0].text for row in table.sections[""]]
     assert names == [ESTIMATORS[name].title for name in ESTIMATORS if name in summary.estimators]
-    assert {len(row) for row in rows} == {len(COLUMNS)}
+    assert {len(row) for row in table.sections[""]} == {len(COLUMNS)}
 
 
 def test_cells_are_the_numbers_of_the_summary(make_stream: MakeStream) -> None:
@@ -83,12 +74,11 @@ def test_cells_are_the_numbers_of_the_summary(make_stream: MakeStream) -> None:
     row = summary.estimators["secl"]
     assert row.intervals is not None
     low, high = row.intervals["brier"].low, row.intervals["brier"].high
-    line = next(line for line in markdown(summary).splitlines() if line.startswith("| SECL  "))
-    brier, accuracy = f"{row.brier:.3f} ({low:.3f}{UNDEFINED}{high:.3f})", f"{100 * row.accuracy:.1f}%"
+    line = next(line for line in summary_table(summary).sections[""] if line[0].text == "SECL")
     assert row.ece > row.ece_floor_95
-    ece = f"{row.ece:.3f} (above {row.ece_floor_95:.3f})"
-    costs = [f"{row.cost_paper:.1f}", f"{row.cost_measured:.1f}"]
-    assert cells(line) == ["SECL", brier, ece, f"{row.auroc:.3f}", accuracy, "60", *costs]
+    numbers = [f"{row.brier:.3f}", f"{row.ece:.3f}", f"{row.auroc:.3f}", f"{100 * row.accuracy:.1f}%", "60"]
+    assert [cell.text for cell in line] == ["SECL", *numbers, f"{row.cost_paper:.1f}", f"{row.cost_measured:.1f}"]
+    assert [cell.detail for cell in line[1:3]] == [f"{low:.3f}{UNDEFINED}{high:.3f}", f"above {row.ece_floor_95:.3f}"]
 
 
 def test_the_second_table_has_the_measures_of_ranking_and_of_thresholds(make_stream: MakeStream) -> None:
@@ -117,14 +107,14 @@ def test_updates_that_were_taken_back_are_counted(make_record: MakeRecord) -> No
 
 def test_what_is_undefined_is_a_dash_and_the_reason_is_given(make_record: MakeRecord) -> None:
     summary = summarise([make_record(correct=None, frozen_correct=True)])
-    lines = markdown(summary).splitlines()
-    stated, secl = (cells(next(line for line in lines if line.startswith(f"| {name}"))) for name in ("Stated", "SECL"))
-    assert stated[3] == UNDEFINED  # AUROC of one class
-    assert secl[1:6] == [UNDEFINED] * 4 + ["0"]
+    table = summary_table(summary)
+    rows = {row[0].text: [cell.text for cell in row] for row in table.sections[""]}
+    assert rows["Stated (frozen)"][3] == UNDEFINED  # AUROC of one class
+    assert rows["SECL"][1:6] == [UNDEFINED] * 4 + ["0"]
     reasons = " ".join(footnotes(summary))
     assert "n = 0" in reasons
     assert "all answers are right or all are wrong" in reasons
-    assert all(note in lines for note in footnotes(summary))
+    assert set(footnotes(summary)) <= {*table.notes}
     both = [make_record(0, correct=True, digit=9), make_record(1, correct=False, digit=1)]
     assert footnotes(summarise(both, {"secl": ESTIMATORS["secl"]})) == []
 

@@ -25,10 +25,7 @@ def label(
     run: Annotated[Path, Parameter(help="A run, or the state folder of a server that is not running.")],
     /,
     *,
-    seed: int = 42,
-    count: Annotated[int | None, Parameter(help="How many answers to look at; as many as there are.")] = None,
     domain: Annotated[str | None, Parameter(help="Only answers to questions of this domain.")] = None,
-    show_confidence: Annotated[bool, Parameter(help="Show it with the answer; it sways people.", negative=())] = False,
     undo: Annotated[
         int | None, Parameter(help="Take back what was said of the answer at this position, and ask nothing.")
     ] = None,
@@ -36,24 +33,18 @@ def label(
     """Review answers, drawn at random: say which are right, and all confidences follow.
 
     What you say is stored at once: Ctrl-C loses nothing, and the next review goes on where this one ended.
-
-    Args:
-        seed: Of the order.
     """
-    from secl.errors import check_whole
     from secl.runs.labelling import add_label, current_records, queue
     from secl.runs.store import Store
 
-    if count is not None:
-        check_whole("number of answers of --count", count, 1)
     with Store(run, writable=True) as store:
         if undo is not None:
             add_label(store, store.record(undo), None)
             echo(f"what was said of the answer at position {undo} is taken back.")
             return
-        waiting, log = queue(store, seed, domain)[:count], store.label_log()
+        waiting, log = queue(store, domain), store.label_log()
         with suppress(KeyboardInterrupt):
-            _review(store, waiting, show_confidence)
+            _review(store, waiting)
         labels = store.labels()
         right = sum(bool(each.correct) for each in labels)
         echo(f"\n{counted(len(labels), 'label')}: {right} right, {len(labels) - right} wrong.")
@@ -66,7 +57,7 @@ def label(
             echo(f"Mean confidence {before:.3f} before, {after:.3f} now; see: secl report {run}")
 
 
-def _review(store: Store, waiting: Sequence[int], show_confidence: bool) -> None:
+def _review(store: Store, waiting: Sequence[int]) -> None:
     """Show one answer after the other and store what is said of it."""
     from secl.reports.formatting import terminal_text
     from secl.runs.labelling import add_label
@@ -79,7 +70,7 @@ def _review(store: Store, waiting: Sequence[int], show_confidence: bool) -> None
     while number < len(waiting):
         record = store.record(waiting[number])
         echo(f"\n{number + 1} of {len(waiting)}  ({terminal_text(record.question.domain)})")
-        for line in _shown(record, show_confidence):
+        for line in _shown(record):
             echo("\n".join(map(terminal_text, line.split("\n"))))
         word = _asked()
         if word == "q":
@@ -104,7 +95,8 @@ def _asked() -> str:
             return word[0]
 
 
-def _shown(record: Record, show_confidence: bool) -> list[str]:
+def _shown(record: Record) -> list[str]:
+    """The question and its answer without the confidence, which would sway people."""
     question, answer = record.question, record.answer
     earlier = [f"{turn.role}: {turn.text}" for turn in question.history]
     before = [f"system: {question.system}"] if question.system else []
@@ -113,8 +105,7 @@ def _shown(record: Record, show_confidence: bool) -> list[str]:
     lines = [*before, *earlier, *([question.context] if question.context else []), last]
     lines += [f"  {letter}. {question.option(letter)}" for letter in question.letters]
     shown = f"{answer}. {question.option(answer)}" if question.options and answer else answer
-    lines.append(f"Answer: {shown or '(could not be read) ' + record.reply.text}")
-    return [*lines, f"Confidence: {record.confidence:.2f}"] if show_confidence else lines
+    return [*lines, f"Answer: {shown or '(could not be read) ' + record.reply.text}"]
 
 
 def _mean_confidence(records: Iterable[Record]) -> float:

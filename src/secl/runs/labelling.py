@@ -12,6 +12,9 @@ from secl.labels.rule import relabelled
 from secl.records import Record
 from secl.runs.store import Store
 
+SEED = 42
+"""Of the order in which answers are reviewed."""
+
 
 def current_records(store: Store, log: Sequence[Label] | None = None) -> Iterator[Record]:
     """All records in order, with what people said of them and the confidences that follow from it.
@@ -34,7 +37,7 @@ def current_records(store: Store, log: Sequence[Label] | None = None) -> Iterato
         yield record.with_label(grades[record.position]) if record.position in grades else record
 
 
-def queue(store: Store, seed: int, domain: str | None = None) -> list[int]:
+def queue(store: Store, domain: str | None = None) -> list[int]:
     """Positions of the answers that nobody has labelled, in random order; an interrupted review goes on in it.
 
     Raises:
@@ -46,7 +49,7 @@ def queue(store: Store, seed: int, domain: str | None = None) -> list[int]:
         raise RunError(f"{store.folder} has no question of the domain {domain!r}; it has {', '.join(domains)}.")
     return [
         position
-        for position in review_queue(list(domain_of), seed)
+        for position in review_queue(list(domain_of), SEED)
         if position not in labelled and domain in (None, domain_of[position])
     ]
 

@@ -12,7 +12,7 @@ from secl.data.benchmarks import QuizBenchmark, find_benchmark
 from secl.runs.settings import MACHINE_SETTINGS, RunSettings, as_compared
 from secl.setting_groups import FLAT_NAMES
 from secl_paper.compare import FinishedRun
-from secl_paper.layout import Row, Run, Table
+from secl_paper.layout import Run, Table
 from secl_paper.paper import Counterpart, PaperTable, read_paper
 from secl_paper.runs import OPEN_FORM, benchmarks_of, settings_of
 from secl_paper.setup import STREAM, Setup
@@ -45,7 +45,6 @@ def differences(
         *_column(paper, setup, compared),
         *_questions(table, paper, setup, compared),
         *_settings(table, setup, compared, settings, runs),
-        *_kept(table, setup),
         *_judge(table, settings),
         *_precision(runs),
     ]
@@ -114,22 +113,6 @@ def _unlike(theirs: Mapping[str, object], ours: Mapping[str, object]) -> dict[st
         for name in ours
         if name not in left_out and ours[name] != theirs[name]
     }
-
-
-def _kept(table: Table, setup: Setup) -> list[str]:
-    """Given settings that some rows do not have, because they are about other values of them."""
-    sentences = []
-    for name, value in setup.given().items():
-        rows = [row.name for row in table.rows if name not in APART[:3] and _names_another(row, name, value)]
-        if rows:
-            sentences.append(f"{name} {as_compared(name, value)} not in {', '.join(rows)}")
-    return [f"Given, but set by the table itself: {'; '.join(sentences)}."] if sentences else []
-
-
-def _names_another(row: Row, name: str, value: object) -> bool:
-    own = row.tau if name == "tau" else row.formula if name == "formula" else None
-    values = [run.changes[name] for run in row.runs if name in run.changes]
-    return any(each != value for each in (*values, *([] if own is None else [own])))
 
 
 def _judge(table: Table, settings: Settings) -> list[str]:

@@ -28,20 +28,6 @@ def remarks(lines: Sequence[Line], columns: Mapping[str, Column], untrained: Map
         names = ", ".join(name for name, was_open in untrained.items() if was_open is opened)
         if names:
             notes.append(f"Nothing was trained in {names}, because {why}: this is the frozen model, up to rounding.")
-    for alike in _alike(lines, columns):
-        several = f"{', '.join(alike[:-1])} and {alike[-1]}"
-        notes.append(f"{several} print the same numbers: what sets them apart has no visible effect here.")
     if any(line.ours.get(name) is None for line in lines for name in columns):
         notes.append(f"{UNDEFINED} is undefined or does not apply (AUROC needs right and wrong answers).")
     return notes
-
-
-def _alike(lines: Sequence[Line], columns: Mapping[str, Column]) -> list[list[str]]:
-    """The names of rows that print the same in every column, where a number of them is defined."""
-    groups: dict[tuple[str, ...], list[str]] = {}
-    for line in lines:
-        values = [(line.ours.get(name), column) for name, column in columns.items()]
-        if any(value is not None for value, _ in values):
-            printed = tuple("" if value is None else format(value, column.form) for value, column in values)
-            groups.setdefault(printed, []).append(line.name)
-    return [names for names in groups.values() if len(names) > 1]

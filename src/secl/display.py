@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from html import escape
 
 EXCERPT = 200
@@ -23,20 +23,9 @@ class Shown:
         return f"{type(self).__name__}({', '.join(facts)})"
 
     def _repr_html_(self) -> str:
-        return html_table((), [(name, _plain(value)) for name, value in self._facts().items()])
-
-
-def html_table(headings: Sequence[str], rows: Iterable[Sequence[str]], note: str = "") -> str:
-    """A table in HTML; texts may hold anything.
-
-    >>> html_table(("a",), [("<b>",)])
-    '<table><thead><tr><th>a</th></tr></thead><tbody><tr><td>&lt;b&gt;</td></tr></tbody></table>'
-    """
-    head = "".join(f"<th>{escape(heading)}</th>" for heading in headings)
-    lines = ("".join(f"<td>{escape(cell)}</td>" for cell in row) for row in rows)
-    body = "".join(f"<tr>{line}</tr>" for line in lines)
-    top = f"<thead><tr>{head}</tr></thead>" if head else ""
-    return f"<table>{top}<tbody>{body}</tbody></table>" + (f"<p>{escape(note)}</p>" if note else "")
+        facts = self._facts().items()
+        rows = (f"<tr><td>{escape(name)}</td><td>{escape(_plain(value))}</td></tr>" for name, value in facts)
+        return f"<table><tbody>{''.join(rows)}</tbody></table>"
 
 
 def excerpt(text: str, longest: int = EXCERPT) -> str:

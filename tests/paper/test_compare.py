@@ -108,11 +108,3 @@ def test_remarks_name_the_rows_with_another_n_and_say_what_a_dash_is() -> None:
     lines = [Line(name, ours={"n": n, "ece": n / 1e4 + ord(name) / 1e3}) for name, n in counts]
     assert remarks(lines, {"ece": COLUMNS["ece"]}, {}) == ["n = 500 graded answers (c 1,499)."]
     assert remarks(lines, {"auroc": COLUMNS["auroc"]}, {})[1].startswith("\N{EN DASH} is undefined")
-
-
-def test_rows_that_print_the_same_numbers_are_said_to_show_no_effect() -> None:
-    lines = [Line(f"beta {beta}", ours={"n": 12, "ece": 0.40004 + beta / 1e3}) for beta in (0, 0.01, 0.1)]
-    notes = remarks([*lines, Line("other", ours={"n": 12, "ece": 0.2})], {"ece": COLUMNS["ece"]}, {})
-    assert notes[1:] == [
-        "beta 0, beta 0.01 and beta 0.1 print the same numbers: what sets them apart has no visible effect here."
-    ]

@@ -113,6 +113,7 @@ def make_report() -> Callable[..., RunReport]:
         name: str = "run",
         learned: bool = True,
         intervals: bool = False,
+        method: str = "secl",
         keys: tuple[str, ...] = ("stated", "p_true", "norm_p_true", "secl", "stated_platt"),
         **changes: Any,
     ) -> RunReport:
@@ -124,7 +125,7 @@ def make_report() -> Callable[..., RunReport]:
             "total": len(records),
             "seconds": 3.0,
             "manifest": {
-                "settings": {"model": {"name": "scripted"}, "stream": {"benchmarks": ["toy"]}},
+                "settings": {"model": {"name": "scripted"}, "stream": {"benchmarks": ["toy"]}, "method": method},
                 "model": "f" * 64,
                 "tau": 0.7,
                 "stream": "e" * 64,

@@ -25,7 +25,7 @@ from secl.records import Record
 from secl.reports.figures.drawing import POINTS, write_picture
 from secl.reports.figures.reliability import reliability_figure
 from secl.reports.figures.risk_coverage import risk_coverage_figure
-from secl.reports.figures.timeline import MARKS, running_mean, timeline_figure
+from secl.reports.figures.timeline import running_mean, timeline_figure
 
 pytestmark = pytest.mark.heavy
 
@@ -95,8 +95,6 @@ def test_a_picture_of_a_long_stream_is_no_larger_than_a_page_can_show(make_strea
     for axes in timeline_figure(records, window=100).axes:
         assert all(len(line.get_xdata()) <= POINTS for line in axes.lines)  # type: ignore[arg-type]
         assert all(len(cloud.get_offsets()) <= POINTS for cloud in axes.collections)  # type: ignore[arg-type]
-        marks = [patch for patch in axes.patches if "burst" in str(patch.get_label())]
-        assert len(marks) <= MARKS
     statistic = timeline_figure(records).axes[1].lines[0]
     peak = max(record.decision.statistic or 0.0 for record in records)
     assert np.nanmax(np.asarray(statistic.get_ydata(), dtype=float)) == peak

@@ -8,14 +8,12 @@ from typing import Any
 
 import pytest
 
-from secl.evaluation.estimators import ESTIMATORS
-from secl.evaluation.summary import evaluate
 from secl.evidence import CandidateEvidence, Evidence, LetterOrder, Posterior
 from secl.question import Question
 from secl.records import Record
 from secl.reports.posterior_section import posterior_notes
 from secl.reports.result import result_sentences
-from secl.reports.run_report import RunReport, best_alternative, panels
+from secl.reports.run_report import RunReport, panels
 from secl.reports.sections import sections_of
 from secl.reports.summary_table import domain_table
 
@@ -99,20 +97,19 @@ def test_questions_without_a_posterior_are_counted(answered: Any, make_record: A
 
 
 def test_the_result_is_about_the_posterior_and_both_kinds_of_answers(answered: Any, make_report: MakeReport) -> None:
-    own = make_report([answered(position) for position in range(30)], learned=False, keys=KEYS)
+    own = make_report([answered(position) for position in range(30)], method="posterior", keys=KEYS)
     row = own.summary.estimators["posterior"]
-    assert best_alternative(own.summary) == row
+    assert own.main == row
     sentences = " ".join(result_sentences(own))
     assert f"Brier score {row.brier:.3f}, of the model's stated confidence alone " in sentences
     assert "candidates are right in 100%, the model's own answers in 0% (--answer best gives them)" in sentences
     assert [title for title, _, _ in panels(own)[0]] == ["Stated (frozen)", "Posterior", "Posterior, best answers"]
     ((*_, accuracy),) = domain_table(own).sections["Posterior"]
     assert accuracy.detail == "best 100.0%"
-    best = make_report([answered(position, answers_best=True) for position in range(30)], learned=False, keys=KEYS)
-    assert best_alternative(best.summary) == best.summary.estimators["posterior_best"]
+    best = make_report([answered(position, answers_best=True) for position in range(30)], method="posterior", keys=KEYS)
+    assert best.main == best.summary.estimators["posterior_best"]
 
 
-def test_an_adapted_confidence_stays_what_a_run_that_learns_is_about(answered: Any) -> None:
-    records = [answered(position) for position in range(30)]
-    summary = evaluate(records, {name: ESTIMATORS[name] for name in (*KEYS, "secl")}, intervals=False).summary
-    assert best_alternative(summary) == summary.estimators["secl"]
+def test_an_adapted_confidence_stays_what_a_run_that_learns_is_about(answered: Any, make_report: MakeReport) -> None:
+    run = make_report([answered(position) for position in range(30)], keys=(*KEYS, "secl"))
+    assert run.main == run.summary.estimators["secl"]

@@ -23,7 +23,7 @@ from secl.reports import page as page_module
 from secl.reports.answers import answer_rows, neediest
 from secl.reports.folder import BESIDE_RUN, check_folder, write_report
 from secl.reports.question_table import wrong_table
-from secl.reports.run_report import RunReport, alternatives, best_alternative, panels
+from secl.reports.run_report import RunReport, panels
 from secl.reports.sections import print_sections, sections_of
 from secl.reports.unlabelled import headline
 
@@ -85,20 +85,17 @@ def test_a_graded_run_has_its_sections_in_order_and_what_few_people_need_is_fold
     assert [section.title for section in sections if section.folded] == [
         "Reliability of the other confidences",
         "Ranking and selective prediction",
-        "Cost against Brier score",
         "How the run was made",
     ]
     assert sections[1].sentences[0].startswith(("Yes", "No", "That is not proven"))
 
 
 def test_the_first_reliability_diagrams_are_those_that_matter(make_stream: MakeStream, make_report: MakeReport) -> None:
-    learned, frozen = make_report(make_stream(60)), make_report(make_stream(60), learned=False)
+    learned = make_report(make_stream(60))
+    frozen = make_report(make_stream(60), learned=False, method="norm_p_true")
     assert [title for title, _, _ in panels(learned)[0]] == ["Stated (frozen)", "SECL"]
     assert len(panels(learned)[1]) == len(learned.summary.estimators) - 2
-    row = best_alternative(frozen.summary)
-    assert row is not None
-    assert row.brier == min(each.brier for each in alternatives(frozen.summary))
-    assert [title for title, _, _ in panels(frozen)[0]] == ["Stated (frozen)", row.estimator.title]
+    assert [title for title, _, _ in panels(frozen)[0]] == ["Stated (frozen)", "Normalised P(True)"]
 
 
 def test_the_terminal_has_the_titles_and_tables_of_the_page(

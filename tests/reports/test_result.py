@@ -28,7 +28,7 @@ def report_of(records: Sequence[Record], total: int | None = None) -> RunReport:
         evaluation=evaluate(records),
         total=len(records) if total is None else total,
         seconds=1.0,
-        manifest={"skipped": [["line 3", "has no question"]]},
+        manifest={"settings": {}, "skipped": [["line 3", "has no question"]]},
         settings={},
         command="",
     )

@@ -109,7 +109,7 @@ def _side(store: Store, records: Sequence[Record], name: str | None) -> Side:
         name: name of the estimator; None for the foremost of the run's method that is there.
     """
     from secl.evaluation.compare import Side
-    from secl.evaluation.estimators import make_estimators
+    from secl.evaluation.estimators import foremost, make_estimators
     from secl.runs.manifest import Manifest
     from secl.runs.runner import estimators_of
 
@@ -119,8 +119,7 @@ def _side(store: Store, records: Sequence[Record], name: str | None) -> Side:
         raise RunError(f"{store.folder} has no questions answered yet; continue it with secl run --resume.")
     sides = {each: Side(records, manifest.total, estimator) for each, estimator in estimators.items()}
     if name is None:
-        foremost = [each for each in reversed(manifest.method.reports) if each in estimators_of(manifest)]
-        name = next((each for each in foremost if len(sides[each].series)), "stated")
+        name = foremost(manifest.method, [each for each in estimators_of(manifest) if len(sides[each].series)])
     elif name not in sides:
         raise ParameterError(f"there is no estimator {name!r}; the estimators are {', '.join(sides)}.")
     elif estimators[name].learned and not any(each.learned for each in estimators_of(manifest).values()):

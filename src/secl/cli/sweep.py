@@ -92,7 +92,7 @@ def comparison(jobs: Sequence[Job]) -> RichTable:
     Under the Brier score stands its 95% bootstrap interval, and under the ECE what chance alone gives in 95% of cases;
     what is undefined is shown as a dash.
     """
-    from secl.evaluation.estimators import ESTIMATORS
+    from secl.evaluation.estimators import ESTIMATORS, foremost
     from secl.metrics.bootstrap import Interval
     from secl.reports.formatting import number, percent, span
     from secl.reports.table import Cell, Column, Table, to_rich
@@ -101,7 +101,7 @@ def comparison(jobs: Sequence[Job]) -> RichTable:
     rows = []
     for job in jobs:
         summary = json.loads((job.folder / SUMMARY).read_text(encoding="utf-8"))["estimators"]
-        name = foremost(summary, job.settings.method)
+        name = foremost(job.settings.named_method, summary)
         measures = summary[name]
         interval = (measures.get("intervals") or {}).get("brier")
         floor, side = measures["ece_floor_95"], "within" if measures["ece_within_floor"] else "above"
@@ -119,17 +119,6 @@ def comparison(jobs: Sequence[Job]) -> RichTable:
         )
     texts = [Column("Folder", text=True), Column("Confidence", text=True)]
     return to_rich(Table([*texts, *map(Column, ("Brier", "ECE", "AUROC", "Accuracy", "n"))], {"": rows}))
-
-
-def foremost(summary: dict[str, object], method_name: str) -> str:
-    """The confidence that a method is for, among those that its run has; the stated one if it is for none.
-
-    >>> foremost({"stated": {}, "secl": {}}, "secl"), foremost({"stated": {}, "dinco": {}}, "baselines")
-    ('secl', 'stated')
-    """
-    from secl.methods import method
-
-    return next((name for name in reversed(method(method_name).reports) if name in summary), "stated")
 
 
 def print_whole(table: RichTable, screen: Console) -> None:

@@ -102,7 +102,7 @@ def _print(
     if threshold is not None and threshold.value:
         echo(f"Next: secl run ... --accept {threshold.value}, or secl serve ... --accept {threshold.value}")
     if domains and full:
-        echo("")
-        console().print(to_rich(domain_table(domains), "By domain"))
+        echo("\nBy domain")
+        console().print(to_rich(domain_table(domains)))
     elif domains:
         echo("By domain: the same with --full.")

@@ -83,8 +83,7 @@ class Advice:
         fewest: labels without an error that the promise takes at least.
         needed: labels that it takes in all, if further ones are like those that are there; None where no number would
             do, or none is needed.
-        nearest: the lowest risk that the labels can promise, with `nearest_threshold`, where they cannot promise this.
-        estimate: the threshold by the confidences alone; None where there is none.
+        nearest: the lowest risk that the labels can promise, where they cannot promise this.
     """
 
     risk: float
@@ -96,8 +95,6 @@ class Advice:
     fewest: int
     needed: int | None = None
     nearest: float | None = None
-    nearest_threshold: Threshold | None = None
-    estimate: Threshold | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,18 +190,16 @@ def advise(answers: Answers, risk: float, certainty: float = 0.9) -> Advice:
     curve, fewest = answers.curve, fewest_labels(0, risk, certainty)
     # A thumb or two say nothing about a share of wrong answers.
     basis: Basis = "confidences" if answers.basis == "volunteers" and curve.total < fewest else answers.basis
-    estimate = estimated(curve, risk)
-    needed = nearest = nearest_threshold = None
+    needed = nearest = None
     if answers.basis == "labels":
         threshold = guaranteed(curve, risk, certainty)
         if threshold is None:
             needed = labels_needed(curve, risk, certainty)
             nearest = nearest_risk(curve, certainty, above=risk)
-            nearest_threshold = None if nearest is None else guaranteed(curve, nearest, certainty)
     elif basis == "volunteers":
         threshold = estimated(curve, risk, from_labels=True)
     else:
-        threshold, needed = estimate, labels_needed(curve, risk, certainty)
+        threshold, needed = estimated(curve, risk), labels_needed(curve, risk, certainty)
     return Advice(
         risk=risk,
         certainty=certainty,
@@ -215,8 +210,6 @@ def advise(answers: Answers, risk: float, certainty: float = 0.9) -> Advice:
         fewest=fewest,
         needed=needed,
         nearest=nearest,
-        nearest_threshold=nearest_threshold,
-        estimate=estimate,
     )
 
 

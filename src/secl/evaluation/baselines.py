@@ -40,19 +40,10 @@ def with_labels(base: Estimator, kind: Kind) -> Estimator:
     return replace(base, name=f"{base.name}_{kind}", title=title, estimate=estimate, needs_labels=True)
 
 
-STEEP = 100.0
-"""Slope of Platt scaling from which a map is a step: it rises from 0.1 to 0.9 within a confidence of 0.044."""
-
-
 def _describe_fit(mapped: Recalibrated) -> str:
     """The mean fit and the range of the mapped confidences, as the paper's tables show them."""
     value = mapped.value
-    if isinstance(value, float):
-        fit = f"T={value:.3g}"
-    elif abs(value[0]) > STEEP:  # a threshold separates right from wrong answers, as it may where there are few
-        fit = f"a {'rising' if value[0] > 0 else 'falling'} step at {-value[1] / value[0]:.2f}"
-    else:
-        fit = f"a={value[0]:.3g}, b={value[1]:.3g}"
+    fit = f"T={value:.3g}" if isinstance(value, float) else f"a={value[0]:.3g}, b={value[1]:.3g}"
     return f"{fit}, range [{min(mapped.confidence):.2f}, {max(mapped.confidence):.2f}]"
 
 

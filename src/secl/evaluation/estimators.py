@@ -7,13 +7,14 @@ adapted model's answer, and so are the estimators that need any. A new one is on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 
 from secl.evaluation.baselines import MAPS, constant, constant_with_labels, label_free_map, with_labels
 from secl.evaluation.posterior import candidate_estimators, letter_probability
 from secl.evaluation.series import AnswerOf, Cost, Estimator, Series
 from secl.evaluation.symptoms import Source, main_source
 from secl.grading import correctness, reported_correct
+from secl.methods import Method
 from secl.records import Record
 from secl.settings import Formula
 from secl.signals import (
@@ -133,6 +134,16 @@ def _reported(records: Sequence[Record]) -> Series:
         return ledger.replies + (ledger.scoring if record.evidence.p_true is None else 0.0)
 
     return Series.rated(records, lambda record: record.reply.confidence, lambda record: record.correct, tokens)
+
+
+def foremost(method: Method, names: Container[str]) -> str:
+    """The estimator that a method is for, among those that a run has; the stated confidence if it is for none of them.
+
+    >>> from secl.methods import METHODS
+    >>> foremost(METHODS["secl"], ESTIMATORS), foremost(METHODS["baselines"], ESTIMATORS)
+    ('secl', 'stated')
+    """
+    return next((name for name in reversed(method.reports) if name in names), "stated")
 
 
 ESTIMATORS: dict[str, Estimator] = make_estimators()

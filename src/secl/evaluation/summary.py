@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from secl.display import Shown, html_table
+from secl.display import Shown
 from secl.evaluation.estimators import make_estimators
 from secl.evaluation.graders import GraderComparison, compare_graders
 from secl.evaluation.json_values import HIDDEN, json_value
@@ -92,23 +92,6 @@ class Summary(Shown):
         main = {name: row.brier for name in _MAIN if (row := self.estimators.get(name)) and not math.isnan(row.brier)}
         counts = {"questions": self.questions, "unlabelled": self.unlabelled, "trained": self.trained}
         return {**counts, **{f"{name}_brier": value for name, value in main.items()}}
-
-    def _repr_html_(self) -> str:
-        headings = ("confidence", "answers", "Brier", "ECE", "AUROC", "accuracy", "mean")
-        rows = [
-            (row.estimator.title, str(row.n), *(_three_digits(value) for value in _shown(row)))
-            for row in self.estimators.values()
-        ]
-        note = f"{self.questions} questions, {self.unlabelled} of them without a right answer; {self.trained} trained"
-        return html_table(headings, rows, note)
-
-
-def _shown(row: EstimatorSummary) -> tuple[float, ...]:
-    return (row.brier, row.ece, row.auroc, row.accuracy, row.mean_confidence)
-
-
-def _three_digits(value: float) -> str:
-    return "" if math.isnan(value) else f"{value:.3f}"
 
 
 @dataclass(frozen=True, slots=True)

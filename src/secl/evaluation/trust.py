@@ -142,7 +142,7 @@ def from_grades(graded: Sequence[tuple[float, bool]], *, chosen: bool = False, a
         reasons.append(Reason("few_labels", "doubt", text))
     if reasons:
         return Verdict(_level(reasons, proven=False), _by_weight(reasons), n, n, accuracy, mean)
-    area, interval = _separation(confidences, grades)
+    area, interval = separation(confidences, grades)
     text = (
         f"Tested on {_amount(n, 'graded answer')}: they separate right from wrong ({_area(area, interval)}), and say "
         f"{_percent(mean)} where {_percent(accuracy)} are right."
@@ -180,7 +180,7 @@ def _ranking_reasons(confidences: tuple[float, ...], grades: tuple[bool, ...], l
     """Whether right answers have higher confidences than wrong ones."""
     if len(grades) < FEWEST:
         return []
-    area, interval = _separation(confidences, grades)
+    area, interval = separation(confidences, grades)
     if math.isnan(area) or math.isnan(interval.low):
         kind = "right" if fmean(grades) > 0.5 else "wrong"
         text = f"Nearly all graded answers are {kind}, so whether the confidences tell right from wrong is unknown."
@@ -209,7 +209,7 @@ def _further(more: int, left: int | None) -> str:
 
 
 @lru_cache(maxsize=16)
-def _separation(confidences: tuple[float, ...], grades: tuple[bool, ...]) -> tuple[float, Interval]:
+def separation(confidences: tuple[float, ...], grades: tuple[bool, ...]) -> tuple[float, Interval]:
     """AUROC and its 95% bootstrap interval."""
     return auroc(confidences, grades), intervals(confidences, grades, resamples=RESAMPLES)["auroc"]
 

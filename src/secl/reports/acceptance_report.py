@@ -180,10 +180,9 @@ def domain_table(parts: Mapping[str, Advice]) -> Table:
 def advice_json(answers: Answers, advice: Advice) -> dict[str, object]:
     """An advice as JSON values; undefined numbers are None."""
     plain = asdict(advice)
-    for key in ("threshold", "nearest_threshold"):
-        threshold: Threshold | None = getattr(advice, key)
-        if threshold is not None and advice.basis == "labels":  # only what was tested in order has a bound
-            plain[key]["bound"] = float(risk_bound(threshold.wrong, threshold.labels, advice.certainty))
+    threshold = advice.threshold
+    if threshold is not None and advice.basis == "labels":  # only what was tested in order has a bound
+        plain["threshold"]["bound"] = float(risk_bound(threshold.wrong, threshold.labels, advice.certainty))
     return plain | {
         "guarantee": advice.basis == "labels" and advice.threshold is not None,
         "left_out": answers.left_out,

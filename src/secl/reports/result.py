@@ -10,14 +10,12 @@ from statistics import fmean
 
 from secl.display import excerpt
 from secl.evaluation.reason import FEWEST
-from secl.evaluation.trust import ENOUGH, RESAMPLES, Level, Verdict
-from secl.metrics.bootstrap import intervals
-from secl.metrics.discrimination import auroc
+from secl.evaluation.trust import ENOUGH, Level, Verdict, separation
 from secl.reports import unlabelled
 from secl.reports.acceptance_report import accepted_sentence
 from secl.reports.answers import AnswerRow, neediest
 from secl.reports.formatting import amount, counted, number
-from secl.reports.run_report import RunReport, reported
+from secl.reports.run_report import RunReport
 from secl.reports.table import Table, plain_table
 
 BANDS = 5
@@ -25,6 +23,9 @@ BANDS = 5
 
 LONGEST = 100
 """Characters of the question to look at first."""
+
+REPORTED = ("secl", "posterior", "posterior_best")
+"""Estimators of what a run reports as its confidences, where they are not the stated ones."""
 
 ANSWERS: dict[Level, str] = {
     "fine": "Yes, as far as these answers can tell, on the {source} confidence.",
@@ -85,12 +86,11 @@ def _level(run: RunReport, gap: float) -> str:
 
 
 def _ranking(confidences: Sequence[float], grades: Sequence[bool]) -> str:
-    area = auroc(confidences, grades)
+    area, span = separation(tuple(confidences), tuple(grades))
     if math.isnan(area):
         return f"Unknown: all graded answers are {'right' if grades[0] else 'wrong'}."
     if len(grades) < FEWEST:
         return f"Unknown: it takes {FEWEST} graded answers to see."
-    span = intervals(confidences, grades, resamples=RESAMPLES)["auroc"]
     if math.isnan(span.low):
         return f"Unknown: nearly all graded answers are {'right' if fmean(grades) > 0.5 else 'wrong'}."
     share = f"a right answer was the surer one in {100 * area:.0f}% of pairs, and a coin gives 50%."
@@ -101,10 +101,10 @@ def _ranking(confidences: Sequence[float], grades: Sequence[bool]) -> str:
 
 def _scores(run: RunReport) -> list[str]:
     """The Brier score beside that of the stated confidence alone, and what the most probable candidates would give."""
-    rows, main = run.summary.estimators, reported(run.summary)
+    rows, main = run.summary.estimators, run.main
     lines = []
     stated = rows.get("stated")
-    if main is not None and stated is not None and not math.isnan(main.brier):
+    if main is not None and main.estimator.name in REPORTED and stated is not None:
         lines.append(
             f"Brier score {number(main.brier, 3)}, of the model's stated confidence alone {number(stated.brier, 3)}; "
             "0 is perfect."

@@ -9,8 +9,10 @@ from functools import cached_property
 from typing import Any
 
 from secl.evaluation.acceptance import Answers, answers_of
+from secl.evaluation.estimators import foremost
 from secl.evaluation.summary import EstimatorSummary, Evaluation, Summary
 from secl.evaluation.trust import Verdict, assess
+from secl.methods import method
 from secl.records import Record
 from secl.reports.answers import AnswerRow, answer_rows
 from secl.reports.figures.drawing import Panel
@@ -81,7 +83,16 @@ class RunReport:
     @property
     def learned(self) -> bool:
         """Whether there is an adapted model beside the frozen one."""
-        return adapted(self.summary) is not None
+        return "secl" in self.summary.estimators
+
+    @cached_property
+    def main(self) -> EstimatorSummary | None:
+        """The confidence that the method is for, of the answers that were given; None for the stated one."""
+        graded = {name: row for name, row in self.summary.estimators.items() if not math.isnan(row.brier)}
+        name = foremost(method(self.manifest["settings"].get("method", "secl")), graded)
+        if name == "posterior" and self.summary.answered_best:
+            name = "posterior_best"
+        return None if name == "stated" else graded[name]
 
     @property
     def watched(self) -> bool:
@@ -102,11 +113,10 @@ class RunReport:
 def panels(run: RunReport) -> tuple[list[Panel], list[Panel]]:
     """The graded confidences of a run: those that matter, and the others.
 
-    The first are the stated one, what the run reports or what comes closest to it, and the posterior of own and of best
-    answers, as far as there are any.
+    The first are the stated one, what the method is for, and the posterior of own and of best answers, as far as there
+    are any.
     """
-    after = best_alternative(run.summary)
-    names = ("stated", after.estimator.name if after else "", "posterior", "posterior_best")
+    names = ("stated", run.main.estimator.name if run.main else "", "posterior", "posterior_best")
     first = [name for name in dict.fromkeys(names) if name in run.summary.estimators]
     others = [name for name in run.summary.estimators if name not in first]
     main, rest = ([_panel(run, name) for name in part] for part in (first, others))
@@ -117,31 +127,3 @@ def _panel(run: RunReport, name: str) -> Panel | None:
     """A confidence with its grades; None if none of its answers is graded."""
     confidences, grades = run.evaluation.series[name].graded()
     return (run.summary.estimators[name].estimator.title, confidences, grades) if grades.size else None
-
-
-def adapted(summary: Summary) -> EstimatorSummary | None:
-    """The confidence that the adapted model reports; None where nothing learns."""
-    rows = (row for row in summary.estimators.values() if row.estimator.learned and not row.estimator.needs_labels)
-    return next(rows, None)
-
-
-def posterior_of(summary: Summary) -> EstimatorSummary | None:
-    """The posterior of the answers that were given; None without a graded one."""
-    row = summary.estimators.get("posterior_best" if summary.answered_best else "posterior")
-    return None if row is None or math.isnan(row.brier) else row
-
-
-def reported(summary: Summary) -> EstimatorSummary | None:
-    """The confidence that the run was for, whatever its score: the adapted one, else the posterior; None without."""
-    return adapted(summary) or posterior_of(summary)
-
-
-def best_alternative(summary: Summary) -> EstimatorSummary | None:
-    """What the stated confidence is compared with: what the run reports, else the best Brier score without labels."""
-    return reported(summary) or min(alternatives(summary), key=lambda row: row.brier, default=None)
-
-
-def alternatives(summary: Summary) -> list[EstimatorSummary]:
-    """The graded confidences beside the stated one that need no right answers."""
-    rows = [row for name, row in summary.estimators.items() if name != "stated" and not row.estimator.needs_labels]
-    return [row for row in rows if not math.isnan(row.brier)]

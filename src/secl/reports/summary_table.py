@@ -11,7 +11,7 @@ from secl.evaluation.measures import Measures
 from secl.evaluation.summary import EstimatorSummary, Summary
 from secl.metrics.bootstrap import MEASURES
 from secl.reports.formatting import UNDEFINED, amount, counted, number, percent, span
-from secl.reports.run_report import RunReport, best_alternative
+from secl.reports.run_report import RunReport
 from secl.reports.table import Cell, Column, Row, Table, to_csv
 
 COLUMNS = ("Confidence", "Brier", "ECE", "AUROC", "Accuracy", "n", "Cost paper", "Cost ours")
@@ -196,8 +196,7 @@ def footnotes(summary: Summary) -> list[str]:
 
 def domain_table(run: RunReport) -> Table:
     """How calibrated a run was in each domain, before and after, and how much was learned there."""
-    after = best_alternative(run.summary)
-    names = {"stated": "Stated (frozen)"} | ({after.estimator.name: after.estimator.title} if after else {})
+    names = {"stated": "Stated (frozen)"} | ({run.main.estimator.name: run.main.estimator.title} if run.main else {})
     headings = ["Questions", "Brier", "ECE", "AUROC", "Accuracy", *(["Trained", "Alarms"] if run.watched else [])]
     sections = {
         title: [_domain_row(domain, part, name, run.watched) for domain, part in run.summary.domains.items()]

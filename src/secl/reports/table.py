@@ -81,12 +81,10 @@ def listing(headings: Sequence[str], rows: Iterable[Sequence[str]], *, names: in
     return to_rich(Table(columns, {"": [[Cell(text) for text in row] for row in rows]}))
 
 
-def to_rich(table: Table, title: str | None = None) -> RichTable:
+def to_rich(table: Table) -> RichTable:
     """The table for a terminal: details below their cells, words of a heading on lines of their own, notes below.
 
-    Args:
-        table: its texts may hold anything; control characters are written out.
-        title: above the table.
+    Its texts may hold anything; control characters are written out.
     """
     from rich.box import SIMPLE_HEAD
     from rich.table import Table as RichTable
@@ -94,7 +92,6 @@ def to_rich(table: Table, title: str | None = None) -> RichTable:
 
     padding = 0 if len(table.columns) > MOST_PADDED else 1
     rich = RichTable(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, padding, 0, 0))
-    rich.title, rich.title_justify = None if title is None else Text(terminal_text(title)), "left"
     rich.caption, rich.caption_justify = Text(" ".join(table.notes)) if table.notes else None, "left"
     for column in table.columns:
         justify = "left" if column.text else "right"

@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-MARKS = 400
-"""Most bursts and alarms that can be told apart along a stream."""
-
 MOST_DOMAINS = 12
 """Most stretches of one domain whose borders can be drawn; a stream that mixes its domains has more."""
 
@@ -45,8 +42,8 @@ def timeline_figure(records: Sequence[Record], *, window: int = 20, adapted: boo
     Entropy of every reply with its running mean; the gate's statistic, where it has one; stated confidence of the
     frozen model and of the adapted one, and the posterior of its answers (running means), with signal and target where
     there were any; running accuracy, also of the posterior's best answers, where anything is graded. Bursts are shaded,
-    alarms are vertical lines, domain borders are dotted. Of a long stream no more is drawn than can be told apart
-    (`secl.reports.figures.drawing.spread`), and bursts closer than that are one.
+    alarms are vertical lines, domain borders are dotted. Of a long stream no more points are drawn than can be told apart
+    (`secl.reports.figures.drawing.spread`).
 
     Args:
         records: records of one run, in order.
@@ -108,33 +105,17 @@ def running_mean(values: npt.ArrayLike, window: int) -> npt.NDArray[np.float64]:
 
 def _mark_learning(axes: Axes, records: Sequence[Record], *, named: bool) -> None:
     """Shade the bursts and draw the alarms; the first of each has a name in the legend if `named`."""
-    near = len(records) // MARKS
     label = "burst" if named else "_burst"
-    for first, last in stretches([record.position for record in records if record.decision.in_burst], near):
-        axes.axvspan(first - 0.5, last + 0.5, color=ORANGE, alpha=0.18, linewidth=0, label=label)
-        label = "_another burst"
+    for in_burst, stretch in groupby(records, key=lambda record: record.decision.in_burst):
+        if in_burst:
+            positions = [record.position for record in stretch]
+            axes.axvspan(positions[0] - 0.5, positions[-1] + 0.5, color=ORANGE, alpha=0.18, linewidth=0, label=label)
+            label = "_another burst"
     label = "alarm" if named else "_alarm"
-    drawn = -math.inf
     for record in records:
-        if record.decision.alarm and record.position > drawn + near:
-            drawn = record.position
-            axes.axvline(drawn - 0.5, color=ORANGE, linewidth=1.6, label=label)
+        if record.decision.alarm:
+            axes.axvline(record.position - 0.5, color=ORANGE, linewidth=1.6, label=label)
             label = "_another alarm"
-
-
-def stretches(positions: Sequence[int], near: int) -> list[tuple[int, int]]:
-    """First and last of the stretches of positions between which no more than `near` others lie.
-
-    >>> stretches([3, 4, 5, 7, 20], near=1)
-    [(3, 7), (20, 20)]
-    """
-    runs: list[tuple[int, int]] = []
-    for position in positions:
-        if runs and position <= runs[-1][1] + 1 + near:
-            runs[-1] = (runs[-1][0], position)
-        else:
-            runs.append((position, position))
-    return runs
 
 
 def _name_domains(axes: Axes, domains: Sequence[tuple[str, Sequence[Record]]]) -> None:

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import sqlite3
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from secl.calibrator import Calibrator
-from secl.runs.folder import FILE
-from secl.runs.settings import RunSettings
-from secl.runs.store import Store
-from secl.testing import ScriptedModel, toy_stream
 from tests.cli.conftest import Shell
 
 STREAM = ("--benchmarks", "capitals:2")
@@ -42,23 +35,6 @@ def test_a_setting_is_refused_before_the_model_is_looked_for(
     refused: Any, run_of: Any, arguments: tuple[object, ...], words: tuple[str, ...]
 ) -> None:
     refused(run_of("no such model", *arguments), *words)
-
-
-QUESTION_FILES = {
-    "missing.jsonl": (None, "does not exist"),
-    "key.jsonl": ('{"qestion": "b?"}', "line 1", "qestion", "--columns question=NAME"),
-    "latin.jsonl": (b'{"question": "caf\xe9?"}', "line 1"),
-}
-
-
-@pytest.mark.parametrize("name", QUESTION_FILES)
-def test_a_question_file_is_refused_with_its_line(refused: Any, run_of: Any, tmp_path: Path, name: str) -> None:
-    content, *words = QUESTION_FILES[name]
-    if content is not None:
-        (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
-    if name == "latin.jsonl":
-        words = ["UTF-8"]
-    refused(run_of("no such model", "--questions", tmp_path / name), tmp_path / name, *words)
 
 
 def test_a_data_folder_without_the_benchmark_is_refused(refused: Any, run_of: Any, tmp_path: Path) -> None:
@@ -117,24 +93,6 @@ def test_a_question_asked_by_hand_is_refused_by_name(refused: Any) -> None:
     refused(("ask", "Why?", *many), "27 options")
 
 
-def test_a_question_that_is_too_long_is_found_before_the_run_begins(
-    refused: Any, run_of: Any, tmp_path: Path, tiny_llama: Path
-) -> None:
-    path = tmp_path / "mine.jsonl"
-    path.write_text(json.dumps({"question": "a?"}) + "\n" + json.dumps({"question": "why " * 3000}))
-    refused(run_of(tiny_llama, "--questions", path), "tokens", "2048")
-
-
-def test_a_place_that_is_taken_is_refused(refused: Any, tmp_path: Path, tiny_llama: Path) -> None:
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "letter.txt").write_text("dear")
-    for folder in (tmp_path / "out", tmp_path / "out" / "letter.txt"):
-        arguments = ("run", *STREAM, "--model", tiny_llama, "--out", folder)
-        refused(arguments, folder, "is not empty", "name another folder")
-    inside = tmp_path / "out" / "letter.txt" / "run"
-    refused(("run", *STREAM, "--model", tiny_llama, "--out", inside), inside, "cannot write")
-
-
 COMMANDS: tuple[tuple[str, ...], ...] = (("export",), ("run", "--resume"))
 
 
@@ -144,25 +102,3 @@ def test_a_folder_that_holds_no_run_is_refused(refused: Any, tmp_path: Path, com
     (tmp_path / "foreign" / "letter.txt").write_text("dear")
     for name in ("missing", "foreign", "foreign/letter.txt"):
         refused((*command, tmp_path / name), tmp_path / name, "not a run folder")
-
-
-@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_a_run_that_is_damaged_is_refused(refused: Any, tmp_path: Path, command: tuple[str, ...]) -> None:
-    folder = tmp_path / "run"
-    recipe = {"benchmarks": ["capitals"], "model": "no such model"}
-    with Store.create(folder, {"total": 3, "settings": RunSettings.of(recipe).to_json()}) as store:
-        for record in Calibrator(ScriptedModel()).run(toy_stream(3)):
-            store.add(record, 0.1)
-    path = folder / FILE
-    content = path.read_bytes()
-    path.write_bytes(content[: len(content) // 3])
-    refused((*command, folder), path, "damaged")
-    path.write_bytes(b"garbage" * 1000)
-    refused((*command, folder), path, "damaged")
-    path.write_bytes(content)
-    if command[0] in ("report", "export"):
-        db = sqlite3.connect(path)
-        with db:
-            db.execute("UPDATE records SET body = '{' WHERE position = 1")
-        db.close()
-        refused((*command, folder), path, "damaged")

@@ -21,7 +21,6 @@ from secl.backends.token_ids import render
 from secl.data.benchmarks import BENCHMARKS
 from secl.prompts.templates import answer_prompt, choice_with_confidence
 from secl.records import Record
-from secl.runs import runner
 from secl.runs.folder import FILE
 from secl.runs.loading import load_for_asking
 from tests.cli.conftest import Ended, Shell
@@ -134,18 +133,6 @@ def test_help_lists_every_command_and_every_command_and_flag_has_a_text(shell: S
         assert (detail.code, f"secl {command}" in detail.out) == (0, True)
         for line in re.findall(r"^│ +(--[a-z-]+.*)│$", detail.out, re.MULTILINE):
             assert re.search(r"  \S.*", line), line
-
-
-def test_ctrl_c_while_loading_ends_in_one_sentence(
-    shell: Shell, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    def interrupted(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(runner, "load_model", interrupted)
-    ended = shell("run", "--benchmarks", "capitals:2", "--out", tmp_path / "out")
-    assert (ended.code, ended.err) == (2, "secl: stopped before the first question.\n")
-    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.slow

@@ -24,7 +24,7 @@ from tests.pictures import PNG
 
 pytestmark = pytest.mark.heavy
 
-DRAWN = ("reliability", "reliability-others", "risk", "timeline", "cost")
+DRAWN = ("reliability", "reliability-others", "risk", "timeline")
 FILES = {f"{stem}.{end}" for stem in DRAWN for end in ("png", "svg")} | {"report.html", "summary.csv"}
 OF_RUN = {"report.html", "reliability.png", "timeline.png", "summary.json"}
 SCRIPTED = RunSettings.of({"benchmarks": ("capitals",), "model": '<b>"model" & co</b>'})

@@ -65,7 +65,7 @@ def test_a_run_can_be_reported_compared_labelled_and_exported(run: Path, tmp_pat
         ("compare", folder, folder, "--estimator", "stated:secl"),
         ("threshold", folder, "--risk", 0.5),
         ("export", folder, "--format", "csv"),
-        ("label", folder, "--count", 1),
+        ("label", folder),
         ("methods",),
         ("benchmarks",),
         ("run", "--help"),

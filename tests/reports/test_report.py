@@ -84,7 +84,6 @@ def test_a_graded_run_has_its_sections_in_order_and_what_few_people_need_is_fold
     ]
     assert [section.title for section in sections if section.folded] == [
         "Reliability of the other confidences",
-        "Ranking and selective prediction",
         "How the run was made",
     ]
     assert sections[1].sentences[0].startswith(("Yes", "No", "That is not proven"))
@@ -198,7 +197,7 @@ def test_the_folder_of_a_run_has_a_page_and_two_pictures_and_another_folder_ever
     assert {path.name for path in tmp_path.iterdir()} == {*mine, "report.html", *BESIDE_RUN}
     write_report(tmp_path / "other", make_report([make_record(correct=None, frozen_correct=None)]))
     write_report(tmp_path / "other", make_report(make_stream(40)))
-    assert {"summary.csv", "cost.svg"} <= {path.name for path in (tmp_path / "other").iterdir()}
+    assert {"summary.csv", "risk.svg"} <= {path.name for path in (tmp_path / "other").iterdir()}
     check_folder(tmp_path / "other")
     with pytest.raises(StorageError, match=r"notes\.txt"):
         write_report(tmp_path / "notes.txt", make_report(make_stream(20)))

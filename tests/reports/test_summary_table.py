@@ -19,11 +19,8 @@ from secl.records import Record
 from secl.reports.formatting import UNDEFINED
 from secl.reports.summary_table import (
     COLUMNS,
-    FOOTNOTE,
-    RANKING_COLUMNS,
     caption,
     footnotes,
-    ranking_table,
     summary_csv,
     summary_table,
 )
@@ -55,7 +52,6 @@ def everything() -> Summary:
 def shown(summary: Summary, width: int) -> str:
     console = Console(file=io.StringIO(), width=width)
     console.print(to_rich(summary_table(summary)))
-    console.print(to_rich(ranking_table(summary)))
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
@@ -73,30 +69,12 @@ def test_cells_are_the_numbers_of_the_summary(make_stream: MakeStream) -> None:
     summary = summarise(make_stream(60))
     row = summary.estimators["secl"]
     assert row.intervals is not None
-    low, high = row.intervals["brier"].low, row.intervals["brier"].high
+    spans = [f"{row.intervals[name].low:.3f}{UNDEFINED}{row.intervals[name].high:.3f}" for name in ("brier", "auroc")]
     line = next(line for line in summary_table(summary).sections[""] if line[0].text == "SECL")
     assert row.ece > row.ece_floor_95
     numbers = [f"{row.brier:.3f}", f"{row.ece:.3f}", f"{row.auroc:.3f}", f"{100 * row.accuracy:.1f}%", "60"]
     assert [cell.text for cell in line] == ["SECL", *numbers, f"{row.cost_paper:.1f}", f"{row.cost_measured:.1f}"]
-    assert [cell.detail for cell in line[1:3]] == [f"{low:.3f}{UNDEFINED}{high:.3f}", f"above {row.ece_floor_95:.3f}"]
-
-
-def test_the_second_table_has_the_measures_of_ranking_and_of_thresholds(make_stream: MakeStream) -> None:
-    summary = summarise(make_stream(60))
-    table = ranking_table(summary)
-    assert [column.heading for column in table.columns] == ["Confidence", *RANKING_COLUMNS]
-    row, shown = summary.estimators["secl"], {line[0].text: line for line in table.sections[""]}["SECL"]
-    assert {"constant", "constant_labelled"} <= {*summary.estimators}
-    assert len(table.sections[""]) == len(summary.estimators) - 2  # constants do not rank
-    assert row.intervals is not None
-    expected = [row.auroc, row.auroc_within, row.prr, row.prr_50]
-    assert [cell.text for cell in shown[1:5]] == [f"{value:.3f}" for value in expected]
-    shares = (row.coverage_at_5, row.coverage_at_10, row.coverage_at_20)
-    assert [cell.text for cell in shown[5:]] == [f"{100 * value:.1f}%" for value in shares]
-    assert shown[1].detail == f"{row.intervals['auroc'].low:.3f}{UNDEFINED}{row.intervals['auroc'].high:.3f}"
-    assert [cell.detail != "" for cell in shown[1:]] == [True] + [False] * 6
-    assert FOOTNOTE in " ".join(table.notes)
-    assert len(ranking_table(summarise(make_stream(60), {"secl": ESTIMATORS["secl"]})).notes) == 1
+    assert [cell.detail for cell in line[1:4]] == [spans[0], f"above {row.ece_floor_95:.3f}", spans[1]]
 
 
 def test_updates_that_were_taken_back_are_counted(make_record: MakeRecord) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
@@ -16,7 +17,8 @@ from secl.settings_base import Settings
 
 if TYPE_CHECKING:
     from secl.evaluation.check import Check
-    from secl.runs.check_run import CheckRun
+    from secl.records import Record
+    from secl.runs.manifest import Manifest
 
 
 class CheckSettings(Settings):
@@ -52,19 +54,19 @@ def check_command(
     settings = with_set(flags, set_)
     if out is None:
         with TemporaryDirectory(prefix="secl-check-") as parent:
-            answers = _ask(settings, Path(parent) / "run", "nothing is kept without --out.")
+            records, manifest = _ask(settings, Path(parent) / "run", "nothing is kept without --out.")
     else:
-        answers = _ask(settings, out, f"all of them recorded; go on with: secl check --out {out}")
-    name_skipped(answers.manifest.skipped)
-    run = answers.manifest.settings
-    result = check(answers.records, tau or answers.manifest.tau, run.evidence.formula, seed=run.seed)
+        records, manifest = _ask(settings, out, f"all of them recorded; go on with: secl check --out {out}")
+    name_skipped(manifest.skipped)
+    run = manifest.settings
+    result = check(records, tau or manifest.tau, run.evidence.formula, seed=run.seed)
     if as_json:
         print_json({"model": run.model.name, **check_json(result)})
     else:
         _print(result, full=full)
 
 
-def _ask(settings: dict[str, object], folder: Path, hint: str) -> CheckRun:
+def _ask(settings: dict[str, object], folder: Path, hint: str) -> tuple[Sequence[Record], Manifest]:
     """Get the answers, with a progress bar on standard error."""
     from secl.cli.progress import follow
     from secl.runs.check_run import ask

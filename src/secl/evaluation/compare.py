@@ -101,7 +101,7 @@ class Comparison:
     domains: dict[str, DomainComparison]
 
 
-def compare(a: Side, b: Side, *, resamples: int = 1000, seed: int = 0) -> Comparison:
+def compare(a: Side, b: Side, *, resamples: int = 1000) -> Comparison:
     """Paired differences of two confidences over the questions that both runs have answered.
 
     Questions are matched by id and text, so the runs may have asked them in different orders, and others beside them,
@@ -110,7 +110,6 @@ def compare(a: Side, b: Side, *, resamples: int = 1000, seed: int = 0) -> Compar
     Args:
         a, b: the sides; differences are b - a.
         resamples: bootstrap draws of the intervals.
-        seed: seed of the bootstrap.
 
     Raises:
         RunError: the runs have no answered question in common, or none that they share is graded on both sides.
@@ -133,9 +132,7 @@ def compare(a: Side, b: Side, *, resamples: int = 1000, seed: int = 0) -> Compar
         confidence_a, correct_a = zip(*(graded_a[key] for key in keys), strict=True)
         confidence_b, correct_b = zip(*(graded_b[key] for key in keys), strict=True)
         inside = [a.by_question[key].question.domain for key in keys]
-        return paired_differences(
-            confidence_a, correct_a, confidence_b, correct_b, domains=inside, resamples=resamples, seed=seed
-        )
+        return paired_differences(confidence_a, correct_a, confidence_b, correct_b, domains=inside, resamples=resamples)
 
     domains: dict[str, list[Key]] = {}
     for key in graded:

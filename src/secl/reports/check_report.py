@@ -7,7 +7,7 @@ from typing import Any
 from secl.evaluation.check import MIN_GAIN, MIN_PER_CLASS, MIN_QUESTIONS, Check
 from secl.evaluation.json_values import json_value
 from secl.reports.comparison_report import NOTE, TITLES, difference_table
-from secl.reports.formatting import number, percent, span
+from secl.reports.formatting import number, percent
 from secl.reports.posterior_section import letters_sentence
 from secl.reports.summary_table import score_cells
 from secl.reports.table import Cell, Column, Table
@@ -107,9 +107,7 @@ def scores_table(result: Check, *, full: bool = True) -> Table:
     rows = []
     for name, row in result.rows.items():
         cells = score_cells(row)
-        auroc = Cell(cells["AUROC"].text, span(row.intervals["auroc"] if row.intervals else None))
-        more = {"Right": cells["Accuracy"], "Says": Cell(percent(result.means[name])), "Cost": cells["Cost ours"]}
-        cells |= {**more, "AUROC": auroc}
+        cells |= {"Right": cells["Accuracy"], "Says": Cell(percent(result.means[name])), "Cost": cells["Cost ours"]}
         rows.append(
             [Cell(row.estimator.title), *(cells[each] if full else Cell(cells[each].text) for each in headings)]
         )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -61,13 +60,13 @@ def counted(value: int, noun: str) -> str:
     return f"{amount(value)} {noun}" if value == 1 else f"{amount(value)} {noun}s"
 
 
-def span(interval: Interval | None, show: Callable[[float], str] = lambda value: f"{value:.3f}") -> str:
+def span(interval: Interval | None) -> str:
     """An interval as text; empty if there is none or it is undefined."""
     if interval is None or math.isnan(interval.low):
         return ""
     # A dash before a minus sign could not be told from it.
     between = RANGE if interval.low >= 0.0 else " to "
-    return f"{show(interval.low)}{between}{show(interval.high)}"
+    return f"{interval.low:.3f}{between}{interval.high:.3f}"
 
 
 def terminal_text(text: str) -> str:

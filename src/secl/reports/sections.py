@@ -18,7 +18,7 @@ from secl.reports.provenance import ledger_table, provenance_table
 from secl.reports.question_table import questions_table, wrong_table
 from secl.reports.result import ANSWERS, bands_table, result_sentences
 from secl.reports.run_report import RunReport, panels
-from secl.reports.summary_table import domain_table, ranking_table, summary_table
+from secl.reports.summary_table import domain_table, summary_table
 from secl.reports.table import Table, to_rich
 
 if TYPE_CHECKING:
@@ -133,8 +133,6 @@ def sections_of(run: RunReport) -> Iterator[Section]:
         answers=run.rows,
     )
     yield _timeline(run)
-    if run.graded:
-        yield Section("Ranking and selective prediction", tables=[ranking_table(run.summary)], folded=True)
     tables = [provenance_table(run), ledger_table(run.records)]
     yield Section("How the run was made", ["Repeat it with:"], tables, command=run.command, folded=True)
 

@@ -17,25 +17,6 @@ from secl.reports.table import Cell, Column, Row, Table, to_csv
 COLUMNS = ("Confidence", "Brier", "ECE", "AUROC", "Accuracy", "n", "Cost paper", "Cost ours")
 """Headings, in order; costs are in forward passes per question, by the paper's ledger and as measured."""
 
-RANKING_COLUMNS = {
-    "AUROC": "auroc",
-    "AUROC within": "auroc_within",
-    "PRR": "prr",
-    "PRR @50%": "prr_50",
-    "Share at 5%": "coverage_at_5",
-    "Share at 10%": "coverage_at_10",
-    "Share at 20%": "coverage_at_20",
-}
-"""Headings of the second table and their measures; the first column is the confidence."""
-
-RANKING_NOTE = (
-    "AUROC within: the mean over domains, weighted by their pairs of a right and a wrong answer. PRR: prediction "
-    "rejection ratio, 1 for a perfect order and 0 for chance, over all rejections and up to half of the answers. Share "
-    "at 5%: the largest share of most confident answers of which 5% at most are wrong, a threshold chosen on these "
-    "same answers."
-)
-"""What a reader must know about the second table."""
-
 FOOTNOTE = f"* needs right answers: {('', '', 'two', 'three', 'four', 'five')[FOLDS]}-fold cross-validation"
 
 
@@ -63,36 +44,9 @@ def summary_table(summary: Summary) -> Table:
     return Table(columns, {"": rows}, (caption(summary), *footnotes(summary)))
 
 
-def ranking_table(summary: Summary) -> Table:
-    """The second table: how well each confidence ranks, and what a threshold on it buys.
-
-    >>> from secl.evaluation.summary import summarise
-    >>> ranking_table(summarise([])).sections
-    {'': []}
-    """
-
-    def cells(row: EstimatorSummary) -> list[Cell]:
-        shares = (percent if name.startswith("coverage") else _three_digits for name in RANKING_COLUMNS.values())
-        return [
-            Cell(row.estimator.title),
-            *(
-                Cell(show(getattr(row, name)), _interval(row, name) if name == "auroc" else "")
-                for name, show in zip(RANKING_COLUMNS.values(), shares, strict=True)
-            ),
-        ]
-
-    rows = [cells(row) for row in summary.estimators.values() if row.estimator.ranks]
-    columns = [Column("Confidence", text=True, wraps=True), *map(Column, RANKING_COLUMNS)]
-    return Table(columns, {"": rows}, (RANKING_NOTE, f"{FOOTNOTE}.") if starred_in(summary) else (RANKING_NOTE,))
-
-
 def _interval(row: EstimatorSummary, measure: str) -> str:
     """The 95% interval of a measure in a row; empty if there is none."""
     return span(row.intervals[measure]) if row.intervals else ""
-
-
-def _three_digits(value: float) -> str:
-    return number(value, 3)
 
 
 def floor_side(row: EstimatorSummary) -> str:
@@ -110,7 +64,7 @@ def score_cells(row: EstimatorSummary | None) -> dict[str, Cell]:
         Cell(row.estimator.title, row.fitted or ""),
         Cell(number(row.brier, 3), _interval(row, "brier")),
         Cell(number(row.ece, 3), floor_side(row)),
-        Cell(number(row.auroc, 3)),
+        Cell(number(row.auroc, 3), _interval(row, "auroc")),
         Cell(percent(row.accuracy)),
         Cell(amount(row.n)),
         Cell(number(row.cost_paper, 1)),

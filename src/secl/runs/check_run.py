@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from secl.data.streams import fingerprint
 from secl.errors import RunError
 from secl.records import Record
 from secl.runs.folder import FILE, check_free
-from secl.runs.loading import Load, read_stream
+from secl.runs.loading import read_stream
 from secl.runs.manifest import Manifest
 from secl.runs.runner import Progress, resume_run, start_run
 from secl.runs.settings import RunSettings, with_absolute_paths
@@ -24,17 +23,9 @@ EVIDENCE = ("candidates",)
 """What it gathers beyond that, to recommend a method by."""
 
 
-@dataclass(frozen=True, slots=True)
-class CheckRun:
-    """What a check is computed from: the records of a whole run, and what the run was made with."""
-
-    records: Sequence[Record]
-    manifest: Manifest
-
-
 def ask(
-    settings: Mapping[str, object], folder: Path, progress: Progress | None = None, load: Load | None = None
-) -> CheckRun:
+    settings: Mapping[str, object], folder: Path, progress: Progress | None = None
+) -> tuple[Sequence[Record], Manifest]:
     """Records with P(True) of every answer: of a new run, of an unfinished one that goes on, or of a finished one.
 
     A finished run is reused without its model, so that another tau costs nothing.
@@ -43,7 +34,6 @@ def ask(
         settings: settings by group or by flat name; those of an existing run must be the ones that it began with.
         folder: of the run.
         progress: called before the first question and after every one.
-        load: loads the model, as for `secl.runs.runner.start_run`.
 
     Raises:
         RunError: the folder holds a run with other settings or questions, or one without P(True) of every answer.
@@ -54,15 +44,15 @@ def ask(
             _check_fits(manifest, folder, settings)
             if len(store) == manifest.total:
                 _check_questions(manifest, folder, settings)
-                return CheckRun(list(store.records()), manifest)
-        run = resume_run(folder, settings, load)
+                return list(store.records()), manifest
+        run = resume_run(folder, settings)
     else:
         check_free(folder)
-        run = start_run(RunSettings.of(merged(settings, {"method": METHOD, "extra_evidence": EVIDENCE})), folder, load)
+        run = start_run(RunSettings.of(merged(settings, {"method": METHOD, "extra_evidence": EVIDENCE})), folder)
     with run.store:
         run.proceed(progress)
         run.finish()
-        return CheckRun(run.records, run.manifest)
+        return run.records, run.manifest
 
 
 def _check_fits(manifest: Manifest, folder: Path, settings: Mapping[str, object]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from secl.errors import RunError
 from secl.evaluation.acceptance import Answers, answers_of
-from secl.labels import Label, LabelRule, LabelSource, label_of, standing
+from secl.labels import Label, LabelRule, label_of, standing
 from secl.labels.draw import review_queue
 from secl.labels.rule import relabelled
 from secl.records import Record
@@ -54,7 +54,7 @@ def queue(store: Store, domain: str | None = None) -> list[int]:
     ]
 
 
-def add_label(store: Store, record: Record, correct: bool | None, source: LabelSource = "review") -> None:
+def add_label(store: Store, record: Record, correct: bool | None) -> None:
     """Write what somebody said about the answer of a record; None takes it back.
 
     Raises:
@@ -64,7 +64,7 @@ def add_label(store: Store, record: Record, correct: bool | None, source: LabelS
     if correct is None and all(label.position != record.position for label in store.labels()):
         raise RunError(f"nobody has labelled the answer at position {record.position}; there is nothing to take back.")
     log = store.label_log()
-    store.add_label(label_of(record, correct, number=log[-1].number + 1 if log else 1, source=source))
+    store.add_label(label_of(record, correct, number=log[-1].number + 1 if log else 1, source="review"))
 
 
 def stored_answers(store: Store, records: Sequence[Record] | None = None) -> Answers:

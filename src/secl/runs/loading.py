@@ -211,24 +211,21 @@ def _model_cache() -> ModelCache:
     return ModelCache()
 
 
-def load_for_asking(
-    changes: Mapping[str, object], run: Path | None, load: Load | None = None
-) -> tuple[Model, NormalisedPTrue, PosteriorRule]:
+def load_for_asking(changes: Mapping[str, object], run: Path | None) -> tuple[Model, NormalisedPTrue, PosteriorRule]:
     """A model to ask by hand, untouched or with what a run has learned, and how its P(True) and its views are read.
 
     Args:
         changes: settings of the model.
         run: folder of the run whose adapter to use.
-        load: loads the model, as for `secl.runs.runner.start_run`.
     """
     if run is None:
         settings = RunSettings.of({"benchmarks": ["capitals"], **changes})
-        model = (load or load_model)(settings)
+        model = load_model(settings)
     else:
         with Store(run) as store:
             manifest, snapshot = Manifest.of(store), store.snapshot()
         settings = RunSettings.of(merged(manifest.settings.to_json(), changes))
-        model = (load or load_model)(settings)
+        model = load_model(settings)
         if model.fingerprint != manifest.model:
             raise RunError(f"{run} was made with another model ({manifest.settings.model.name}).")
         if snapshot is None:

@@ -42,8 +42,8 @@ def timeline_figure(records: Sequence[Record], *, window: int = 20, adapted: boo
     Entropy of every reply with its running mean; the gate's statistic, where it has one; stated confidence of the
     frozen model and of the adapted one, and the posterior of its answers (running means), with signal and target where
     there were any; running accuracy, also of the posterior's best answers, where anything is graded. Bursts are shaded,
-    alarms are vertical lines, domain borders are dotted. Of a long stream no more points are drawn than can be told apart
-    (`secl.reports.figures.drawing.spread`).
+    alarms are vertical lines, domain borders are dotted. Of a long stream no more points are drawn than can be told
+    apart (`secl.reports.figures.drawing.spread`).
 
     Args:
         records: records of one run, in order.

@@ -53,7 +53,7 @@ def main(model: str = "smollm2", file: str = str(Path(__file__).with_suffix(".cs
     out = Path(folder)
     out.mkdir(parents=True, exist_ok=True)
     write(out / "answers.csv", rated, accept)
-    write_picture(risk_coverage_figure({f"{LABELS} labels": answers.curve}), out / "threshold")
+    write_picture(risk_coverage_figure(answers.curve), out / "threshold")
     print(f"wrote {out / 'answers.csv'} and {out / 'threshold.png'}")
 
 

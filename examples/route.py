@@ -5,7 +5,7 @@
     python examples/route.py QUESTIONS.jsonl http://127.0.0.1:8080/v1 http://127.0.0.1:8000/v1 0.1 2.0
 
 The second address is any endpoint that speaks OpenAI's chat API; OPENAI_API_KEY is its key. The last two numbers are
-the prices of a thousand tokens, of the small model and of the large one.
+the prices of a thousand tokens, of the small model (all that its answer and its confidence took) and of the large one.
 """
 
 from __future__ import annotations
@@ -35,13 +35,17 @@ class Endpoint:
         client = openai.OpenAI(base_url=address, api_key=key)
         return cls(client, next(iter(client.models.list())).id, price)
 
-    def ask(self, text: str, **more: Any) -> tuple[Any, float]:
-        """The completion of one question, and what it cost."""
-        completion = self.client.chat.completions.create(
-            model=self.model, messages=[{"role": "user", "content": text}], extra_body=more
-        )
+    def ask(self, question: secl.Question) -> tuple[Any, float]:
+        """A server's answer with its confidence, and what it cost."""
+        body = {"question": question.text, "options": list(question.options)}
+        reply: Any = self.client.post("/ask", body=body, cast_to=object)
+        return reply, self.price * sum(reply["secl"]["cost"].values()) / 1000
+
+    def chat(self, text: str) -> tuple[str, float]:
+        """What any model says to a text, and what it cost."""
+        completion = self.client.chat.completions.create(model=self.model, messages=[{"role": "user", "content": text}])
         tokens = completion.usage.total_tokens if completion.usage is not None else 0
-        return completion, self.price * tokens / 1000
+        return completion.choices[0].message.content or "", self.price * tokens / 1000
 
 
 @dataclass(frozen=True)
@@ -63,16 +67,14 @@ def route(questions: Iterable[secl.Question], small: Endpoint, large: Endpoint) 
         SystemExit: the small model's server has no threshold.
     """
     for question in questions:
-        options = {"secl": {"options": list(question.options)}} if question.options else {}
-        first, paid = small.ask(question.text, **options)
-        if first.secl["accepted"] is None:
+        first, paid = small.ask(question)
+        if first["secl"]["accepted"] is None:
             raise SystemExit("the small model's server accepts everything; start it with secl serve --accept 0.8")
-        answer, by, more = first.choices[0].message.content, "small", 0.0
-        if not first.secl["accepted"]:
+        answer, by, more = first["option_text"] or first["text"], "small", 0.0
+        if not first["secl"]["accepted"]:
             choices = "".join(f"\n{letter}. {question.option(letter)}" for letter in question.letters)
-            second, more = large.ask(question.text + choices)
-            answer, by = second.choices[0].message.content, "large"
-        yield Routed(question, answer or "", by, first.secl["confidence"], paid, more)
+            (answer, more), by = large.chat(question.text + choices), "large"
+        yield Routed(question, answer, by, first["secl"]["confidence"], paid, more)
 
 
 def bill(answers: list[Routed]) -> str:

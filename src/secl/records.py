@@ -175,7 +175,7 @@ class Update:
     losses: tuple[float, ...]
 
 
-LearningOutcome = Literal["idle", "agreed", "no_signal", "trained", "waiting", "dropped", "failed", "given", "unrated"]
+LearningOutcome = Literal["idle", "agreed", "no_signal", "trained", "waiting", "dropped", "failed", "given"]
 """What learning did with a question.
 
     idle       nothing was to be learned: outside bursts, or learning is off or paused
@@ -186,7 +186,6 @@ LearningOutcome = Literal["idle", "agreed", "no_signal", "trained", "waiting", "
     dropped    a server's backlog was full, or learning was paused or rolled back
     failed     the update was taken back
     given      the answer came from elsewhere and was rated (`secl.scoring`)
-    unrated    a client of a server did not want the confidence of its text
 """
 
 
@@ -251,11 +250,6 @@ class Record(Shown):
     def given(self) -> bool:
         """Whether the answer was given to the model, which rated it, and not written by it."""
         return self.outcome == "given"
-
-    @property
-    def rated(self) -> bool:
-        """Whether it has a confidence; nan stands for it where it was not asked for."""
-        return self.outcome != "unrated"
 
     @property
     def best_answer(self) -> str | None:

@@ -7,7 +7,6 @@ import json
 import shutil
 import sqlite3
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from secl.server.store import ServerStore
 from secl.testing import ScriptedModel, toy_stream
 from tests.cli.conftest import Shell
 from tests.server import conftest as serving
-from tests.server.waiting import close
+from tests.server.waiting import ask_all, close
 
 pytestmark = pytest.mark.heavy
 
@@ -34,17 +33,8 @@ TEXT = "plus"
 def serve(make_service: serving.MakeService, count: int = 40, keep_text: Keep = "full") -> Service:
     """A server that has answered, one after the other, each with its lesson held."""
     service = make_service(keep_text=keep_text)
-    for question in toy_stream(count):
-        service.ask(question, 10)
-        settle(service)
+    ask_all(service, toy_stream(count))
     return service
-
-
-def settle(service: Service) -> None:
-    until = time.monotonic() + 30
-    while service.learner.waiting or service.state.waiting():
-        assert time.monotonic() < until
-        time.sleep(0.001)
 
 
 @pytest.fixture(scope="module")
@@ -98,8 +88,8 @@ def test_show_tells_why_an_answer_got_its_number(shell: Shell, state: Path, load
         assert words in ended.out, ended.out
     assert shell("show", "3", "--state", state).out == ended.out
     told = json.loads(shell("show", "3", "--state", state, "--json").out)
-    assert (told["record_id"], told["position"], told["update"]["version"]) == ("rec_00000003", 3, 4)
-    assert told["reply"]["confidence"] == pytest.approx(0.7375)
+    assert (told["record_id"], told["record"]["update"]["version"]) == ("rec_00000003", 4)
+    assert told["record"]["reply"]["confidence"] == pytest.approx(0.7375)
 
 
 def test_show_says_that_texts_were_not_kept(shell: Shell, make_service: serving.MakeService) -> None:
@@ -174,7 +164,6 @@ def test_what_people_sent_cannot_steer_the_terminal(
 ) -> None:
     service = make_service()
     service.ask(Question("red \x1b[31m \x9b2J and \u202eback?", form="sentence"), 10)
-    settle(service)
     folder = close(service)
     with ServerStore(folder, writable=True) as opened:
         opened.add_event("pause", 0, "hot \x1b[2J")
@@ -200,7 +189,6 @@ def test_a_review_of_a_server_shows_what_was_said_before_the_question(
     service = make_service()
     history = (Turn("user", "Who are you?"), Turn("assistant", "Anna, a gardener."))
     service.ask(Question("Name a fruit.", form="short", system="You are Anna.", history=history), 10)
-    settle(service)
     folder = close(service)
     monkeypatch.setattr(sys, "stdin", io.StringIO("q\n"))
     lines = shell("label", folder).out.splitlines()

@@ -9,7 +9,6 @@ import socket
 import sys
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -18,13 +17,10 @@ from typing import Any
 import httpx
 import pytest
 
-from secl.server.store import ServerStore
 from tests import processes
 from tests.cli.conftest import Shell
 
 pytestmark = pytest.mark.heavy
-
-ASKED = {"question": "Capital of France?", "options": ["Rome", "Paris", "Bern"]}
 
 
 def test_a_key_is_shown_once_listed_without_itself_and_removed(shell: Shell, tmp_path: Path) -> None:
@@ -162,52 +158,25 @@ def ended(process: BaseProcess, number: signal.Signals) -> int | None:
     return process.exitcode
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM])
-def test_a_signal_ends_the_server_after_what_was_asked_and_it_goes_on_later(
-    tmp_path: Path, tiny_llama: Path, number: signal.Signals
-) -> None:
-    folder = tmp_path / "state"
-    with serving(folder, tiny_llama) as (process, address):
-        with ThreadPoolExecutor(4) as pool:
-            replies = [pool.submit(httpx.post, f"{address}/v1/ask", json=ASKED, timeout=30) for _ in range(8)]
-            while httpx.get(f"{address}/v1/state").json()["answers"] == 0:
-                time.sleep(0.01)
-            assert ended(process, number) == 0
-        said = [reply.result().json()["secl"]["record_id"] for reply in replies if reply.exception() is None]
-    with ServerStore(folder) as state:
-        stored = len(state)
-    assert said
-    assert len(set(said)) == len(said) <= stored
-    with serving(folder, tiny_llama) as (process, address):
-        reply = httpx.post(f"{address}/v1/ask", json=ASKED, timeout=30).json()
-        assert reply["secl"]["record_id"] == f"rec_{stored:08d}"
-        assert ended(process, signal.SIGTERM) == 0
-    log = (tmp_path / "log").read_text().splitlines()
-    told = [parts[3] for line in log if len(parts := line.split(" ", 3)) == 4]  # of two servers, with their start lines
-    assert any(line.startswith(f"resumed before record {stored}, version ") for line in told)
-    assert told[-1].startswith(f"stopped before record {stored + 1}, ")
-    assert "SIGTERM: takes no more connections, and answers what is under way (0 wait)" in told
-    assert any(line.startswith("POST /v1/ask 200 ") for line in told)
-
-
 def test_other_addresses_open_with_a_key_that_was_made_before_and_a_second_server_is_refused(
     shell: Shell, tmp_path: Path, tiny_llama: Path
 ) -> None:
     folder = tmp_path / "state"
     token = shell("keys", "add", "ops", "--role", "admin", "--state", folder).out.strip()
-    with serving(folder, tiny_llama, "--pause", "--served-model-name", "tiny", host="0.0.0.0") as (process, address):
+    with serving(folder, tiny_llama, "--served-model-name", "tiny", host="0.0.0.0") as (process, address):
         assert address.startswith("http://0.0.0.0:")
         local = address.replace("0.0.0.0", "127.0.0.1")
         assert httpx.get(f"{local}/v1/models").status_code == 401
         headers = {"authorization": f"Bearer {token}"}
         assert httpx.get(f"{local}/v1/models", headers=headers).json()["data"][0]["id"] == "tiny"
-        assert (
-            httpx.get(f"{local}/v1/state", headers=headers).json()["learning"]["paused"] == "at the start, by --pause"
-        )
+        httpx.post(f"{local}/v1/pause", headers=headers, json={"reason": "for a look"}).raise_for_status()
         second = shell("serve", "--state", folder, "--model", tiny_llama, "--port", 0, "--set", "gate.warmup=3")
         assert (second.code, "is in use by another process" in second.err) == (2, True)
         assert ended(process, signal.SIGTERM) == 0
     log = (tmp_path / "log").read_text()
     assert token not in log
     assert "GET /v1/models 401" in log
-    assert "learning is paused (at the start, by --pause)" in log
+    assert "SIGTERM: takes no more connections, and answers what is under way (0 wait)" in log
+    assert log.splitlines()[-1].endswith(
+        "stopped before record 0, version 0; 0 lessons wait; learning is paused (for a look)"
+    )

@@ -18,7 +18,7 @@ from secl.server.store import ServerStore
 from secl.testing import toy_stream
 from tests.server.conftest import MakeService
 from tests.server.test_posterior import Mixed, mixed_stream
-from tests.server.waiting import ask_all, close, examined
+from tests.server.waiting import ask_all, close
 
 
 @pytest.fixture(autouse=True)
@@ -60,7 +60,7 @@ def test_every_gate_comes_back_from_a_checkpoint(gate: Gate) -> None:
 
 
 @pytest.mark.parametrize("state", [b"", b"no checkpoint"])
-def test_a_damaged_checkpoint_is_found_and_refused(make_service: MakeService, state: bytes) -> None:
+def test_a_damaged_checkpoint_is_refused(make_service: MakeService, state: bytes) -> None:
     service = make_service(gate="never")
     ask_all(service, toy_stream(7))
     folder = close(service)
@@ -68,21 +68,5 @@ def test_a_damaged_checkpoint_is_found_and_refused(make_service: MakeService, st
     with db:
         db.execute("UPDATE checkpoints SET state = ?", (state,))
     db.close()
-    with ServerStore(folder) as store:
-        count, findings = examined(store)
-        assert count == 7
-        assert [(finding.check, finding.position) for finding in findings] == [("integrity", 4)]
-        with pytest.raises(RunError, match="damaged"):
-            checkpoint.resume(store, service.calibrator.gate, service.calibrator.posterior)
-
-
-def test_a_checkpoint_that_was_changed_is_found(make_service: MakeService) -> None:
-    service = make_service(gate="never")
-    ask_all(service, toy_stream(7))
-    stream = checkpoint.latest(service.state, 7, service.calibrator.gate)
-    assert stream is not None
-    with service.state.db:
-        changed = replace(stream, entropy=stream.entropy + 1e-3)
-        service.state.write_checkpoint(stream.position, checkpoint.pack(changed))
-    (finding,) = examined(service.state)[1]
-    assert finding.detail == "the checkpoint behind it is not where the stream stands"
+    with ServerStore(folder) as store, pytest.raises(RunError, match="damaged"):
+        checkpoint.resume(store, service.calibrator.gate, service.calibrator.posterior)

@@ -258,21 +258,28 @@ def test_a_request_is_a_line_without_its_text(make_service: MakeService, said: p
     assert "secret" not in said.text
 
 
-def test_disk_trouble_is_logged_once_and_so_is_its_end(
+def test_a_disk_that_refuses_is_said_everywhere_and_logged_once_as_is_its_end(
     make_service: MakeService, said: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     service = make_service(gate="never")
+    client = client_of(service)
 
     def refuse(*_args: Any, **_named: Any) -> None:
-        raise StorageError("disk full.")
+        raise StorageError(f"cannot write to {service.state.folder}: disk full.")
 
-    monkeypatch.setattr(service.state, "add_answers", refuse)
-    for question in toy_stream(3):
-        service.ask(question, 20)
-    monkeypatch.undo()
-    service.ask(toy_stream(1)[0], 20)
+    with monkeypatch.context() as patched:
+        patched.setattr(service.state, "add_answers", refuse)
+        for _ in range(3):
+            secl = ask(client).json()["secl"]
+            assert (secl["stored"], secl["record_id"]) == (False, None)
+        health = client.get("/healthz")
+        assert health.status_code == 200
+        assert health.json()["problems"] == ["answers are not stored: the disk refuses"]
+        assert str(service.state.folder) not in health.text
+    assert ask(client).json()["secl"]["record_id"] == "rec_00000000"
+    assert client.get("/healthz").json()["status"] == "ok"
     messages = [record.getMessage() for record in said.records if record.levelno == logging.WARNING]
     assert messages == [
-        "answers are not stored until the disk takes them again: disk full.",
+        f"answers are not stored until the disk takes them again: cannot write to {service.state.folder}: disk full.",
         "the disk takes answers again, from record 0 on",
     ]

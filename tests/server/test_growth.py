@@ -60,7 +60,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
             multiply(state, count)
             for position in range(count - 150, count):
                 state.add_feedback(position, position % 3 > 0)
-            state.add_event("alert", 0, "long ago")
+            state.add_event("pause", 0, "long ago")
     return made
 
 

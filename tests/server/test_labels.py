@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from fastapi.testclient import TestClient
 
@@ -37,23 +35,6 @@ def test_thirty_thumbs_move_the_next_confidence_as_the_formula_says(make_service
     assert record.labelled.labels == 30
     assert record.confidence < record.label_free - 0.05
     assert examined(service.state) == (31, [])
-
-
-def test_what_is_taken_back_is_as_before_to_the_last_digit(make_service: MakeService) -> None:
-    service, questions = make_service(), toy_stream(40)
-    rated(service)
-    before = service.ask(questions[30], 20).record.labelled
-    service.state.add_feedback(30, True, 1.0)
-    between = service.ask(questions[30], 20).record.labelled
-    service.state.add_feedback(30, None)
-    after = service.ask(questions[30], 20).record.labelled
-    assert before is not None
-    assert between is not None
-    assert after is not None
-    assert between.confidence > before.confidence
-    assert replace(after, until=before.until) == before
-    assert [label.correct for label in service.state.label_log()][-2:] == [True, None]
-    assert examined(service.state)[1] == []
 
 
 @pytest.fixture

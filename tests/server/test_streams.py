@@ -1,4 +1,4 @@
-"""Streams end on time: a slow confidence is found later by its name, and one that nobody wants is not made."""
+"""Streams end on time: a slow confidence is found later by its name."""
 
 from __future__ import annotations
 
@@ -11,25 +11,18 @@ import httpx
 import openai
 import pytest
 
-from secl.errors import ParameterError
 from secl.evidence import EvidenceKind
 from secl.model import ModelAnswer
 from secl.question import Question
-from secl.records import Record
-from secl.server.explain import explain
 from secl.server.http.app import create_app
 from secl.server.online.service import Service
-from secl.server.recompute import choose
-from secl.server.settings import HttpSettings
 from secl.testing import ScriptedModel
-from secl.writing import Writing
 from tests.server.conftest import MakeService
 from tests.server.doors import opened
-from tests.server.waiting import examined, until
+from tests.server.waiting import until
 
 ASKED: list[Any] = [{"role": "user", "content": "What is the capital of France?"}]
 TEXT = "I think that it is 583, and nothing else."
-UNWANTED = {"secl": {"confidence": False}}
 
 
 class Pondering(ScriptedModel):
@@ -120,33 +113,11 @@ def test_a_confidence_that_fails_after_its_stream_leaves_no_record_and_the_serve
     assert (service.failures, service.ready) == (1, True)
 
 
-@pytest.mark.parametrize("stream", [False, True])
-def test_a_confidence_that_nobody_wants_is_not_made_and_the_text_is_recorded(
-    client: openai.OpenAI, model: Pondering, service: Service, stream: bool
-) -> None:
-    reply: Any = client.chat.completions.create(
-        model="scripted", messages=ASKED, stream=stream, extra_body=UNWANTED, logprobs=True
-    )
-    last = list(reply)[-1] if stream else reply
-    assert not model.begun.is_set()
-    assert (last.choices[0].finish_reason, last.secl["confidence"]) == ("stop", None)
-    assert last.secl["remark"] == "the client did not want the confidence of this text, so it has none."
-    told = record_of(client, last.secl["record_id"])
-    assert (told["record_id"], told["record"]["outcome"]) == ("rec_00000000", "unrated")
-    assert told["record"]["confidence"] is told["record"]["reply"]["entropy"] is None
-    assert told["record"]["reply"]["log_probability"] == -0.5 * 9
-    assert told["record"]["reply"]["text"] == TEXT
-    with pytest.raises(openai.BadRequestError, match="the record 0 has no confidence that a label could be about"):
-        client.post("/feedback", body={"record_id": "rec_00000000", "correct": True}, cast_to=object)
-
-
 @pytest.mark.parametrize(
     ("secl", "param"),
     [
-        ({"confidence": "no"}, "secl.confidence"),
         (5, "secl"),
-        ({"confidence": False, "form": "short"}, "secl.confidence"),
-        ({"confidence": False, "options": ["Rome", "Paris"]}, "secl.confidence"),
+        ({"domain": 5}, "secl.domain"),
     ],
     ids=str,
 )
@@ -160,41 +131,3 @@ def test_wrong_types_in_secl_are_one_sentence(
     assert said.startswith(param)
     assert said.endswith(".")
     assert service.position == 0
-
-
-def test_a_server_that_refuses_by_confidence_cannot_do_without_it(make_service: MakeService) -> None:
-    service = make_service(method="stated", accept=0.9)
-    app = create_app(service, settings=HttpSettings(refusal="I do not know."))
-    with (
-        opened(app) as address,
-        openai.OpenAI(base_url=f"{address}/v1", api_key="none") as client,
-        pytest.raises(openai.BadRequestError, match="answers are refused by their confidence here"),
-    ):
-        client.chat.completions.create(model="scripted", messages=ASKED, extra_body=UNWANTED)
-
-
-def test_texts_without_confidence_are_found_and_shown_and_leave_gate_and_verification_alone(
-    make_service: MakeService,
-) -> None:
-    service = make_service(method="posterior")
-    service.ask(Question("Is it?", options=("yes", "no")), 60)
-    (unrated,) = service.write(
-        Question("Why is the sky blue?", form="text"), Writing(), lambda _: None, rate=False
-    ).result(60)
-    service.ask(Question("Is it not?", options=("yes", "no")), 60)
-    record: Record = unrated.record
-    assert (record.position, record.rated, service.state.counts()["unrated"]) == (1, False, 1)
-    assert examined(service.state) == (3, [])
-    assert len(choose(service.state, 20)[0]) == 2
-    with pytest.raises(ParameterError, match="has no confidence to compute again"):
-        choose(service.state, 20, 1)
-    why = explain(service.state, 1).why
-    assert why[0] == "The client did not want the confidence of this text, so it has none."
-    with opened(create_app(service)) as address, httpx.Client(base_url=address, timeout=120) as client:
-        for page in ("", "records", "records/rec_00000001", "review"):
-            assert client.get(f"/{page}").status_code == 200
-        listed = client.get("/v1/records", params={"query": "sky"}).json()["records"]
-        assert [(each["record_id"], each["confidence"]) for each in listed] == [("rec_00000001", None)]
-        assert [each["position"] for each in client.get("/v1/state").json()["timeline"]] == [0, 2]
-    rated = [each.position for each in service.state.store.records()]
-    assert rated == [0, 2]

@@ -45,7 +45,7 @@ def test_each_text_is_a_record_of_its_own_and_is_learned_from(make_service: Make
     pieces: list[Piece] = []
     answers = service.write(WHY, DRAWN, pieces.append).result(60)
     whole = ["".join(piece.text for piece in pieces if piece.choice == number) for number in range(3)]
-    assert [answer.written.text for answer in answers if answer.written] == whole
+    assert [answer.record.reply.text for answer in answers] == whole
     assert len(set(whole)) == 3
     assert [service.state.served(place).record.reply.text for place in range(3)] == whole
     assert [answer.record.question for answer in answers] == [WHY] * 3

@@ -100,27 +100,27 @@ def test_a_cell_that_was_changed_by_a_thousandth_is_found(learned: Path, weighed
 
 
 SPOILS = {
-    "UPDATE decisions SET entropy = -1 WHERE position = 20": ("integrity", "its entropy is"),
+    "UPDATE decisions SET entropy = -1 WHERE position = 20": ("integrity", "the table decisions does not follow"),
     "UPDATE decisions SET alarm = 1, in_burst = 1, remaining = 9 WHERE position = 30": ("gate", "stored is alarm"),
     "DELETE FROM decisions WHERE position = 20": ("integrity", "jump from 19 to 21"),
-    "DELETE FROM decisions WHERE position = 39": ("integrity", "in the table records, but not in decisions"),
+    "DELETE FROM decisions WHERE position = 39": ("integrity", "the table records does not"),
     "UPDATE records SET body = json_set(body, '$.position', 99) WHERE position = 39": (
         "integrity",
         "jump from 38 to 99",
     ),
-    "DELETE FROM served WHERE position = 20": ("integrity", "in the table records, but not in served"),
+    "DELETE FROM served WHERE position = 20": ("integrity", "the table served does not follow"),
     "DELETE FROM records WHERE position = 20": ("integrity", "jump from 19 to 21"),
-    "DELETE FROM records WHERE position = 39": ("integrity", "but not in records"),
-    "DELETE FROM updates WHERE version = 5": ("integrity", "an update of it is missing"),
-    "UPDATE updates SET version = 50 WHERE version = 5": ("integrity", "not above the 50"),
-    "DELETE FROM versions WHERE version = 10": ("integrity", "version 10, which answered, is not kept"),
+    "DELETE FROM records WHERE position = 39": ("integrity", "the table decisions does not follow"),
+    "DELETE FROM updates WHERE version = 5": ("integrity", "no update of it is stored"),
+    "UPDATE updates SET version = 50 WHERE version = 5": ("integrity", "no newer version"),
+    "DELETE FROM versions WHERE version = 10": ("integrity", "the version that answered is not kept"),
     "UPDATE records SET version = 3 WHERE position = 1": ("integrity", "made by no earlier question"),
-    "UPDATE records SET outcome = 'trained' WHERE position = 20": ("integrity", "its outcome is idle"),
+    "UPDATE records SET outcome = 'trained' WHERE position = 20": ("integrity", "the table records does not follow"),
     "UPDATE records SET body = '{}' WHERE position = 20": ("integrity", "cannot be read"),
     "UPDATE records SET body = json_set(body, '$.position', 2) WHERE position = 20": ("integrity", "jump"),
     "UPDATE labels SET correct = 1 - correct": ("labels", "the labels until then give"),
     "DELETE FROM labels": ("labels", "the labels until then give"),
-    "UPDATE labels SET position = 99": ("integrity", "labels, but not in records"),
+    "UPDATE labels SET position = 99": ("integrity", "no such record"),
 }
 
 

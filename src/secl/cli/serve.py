@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Group, Parameter
 from pydantic import Field
 
-from secl.cli.app import Flag, Set, app, console, echo
+from secl.cli.app import Set, app, console, echo
 from secl.errors import ParameterError
 from secl.server.settings import Bounds, HttpSettings, Limits
 from secl.setting_groups import OF_METHOD, OF_MODEL, OF_OUTPUT, merged, with_set
@@ -58,7 +58,6 @@ def serve(
     flags: Annotated[ServedSettings | None, FLAT] = None,
     recipe: Annotated[Path | None, OF_METHOD] = None,
     set_: Set = None,
-    pause: Annotated[bool, Flag, OF_METHOD] = False,
     bounds: Annotated[Bounds | None, BOUNDS, OF_METHOD] = None,
     versions: Annotated[Path | None, OF_MODEL] = None,
     limits: Annotated[Limits | None, BOUNDS, OF_MODEL] = None,
@@ -75,7 +74,6 @@ def serve(
         versions: Where vLLM servers look for adapters.
         keep_text: What is stored of texts: full or none.
         keep_records: Latest records to keep: 100000, or 30d; all.
-        pause: Begin with learning paused.
         log_level: debug, info (every request), warning or error.
     """
     try:
@@ -116,8 +114,6 @@ def serve(
                 retention=retention,
             )
         with service.state:
-            if pause and service.learner.paused is None:
-                service.learner.pause("at the start, by --pause")
             logging.basicConfig(stream=sys.stderr, format=LOG_LINE, level=logging.WARNING)
             logging.getLogger("secl").setLevel(log_level.upper())
             described = getattr(service.model, "described", None)

@@ -123,18 +123,15 @@ def explanation_page(explanation: Explanation) -> list[RenderableType]:
         "",
         Text(terminal_lines(answer), style="bold"),
     ]
-    if record.rated:
-        parts.append(f"reported confidence  {record.confidence:.4f} ({explanation.source})")
+    parts.append(f"reported confidence  {record.confidence:.4f} ({explanation.source})")
     parts += map(terminal_lines, explanation.why)
     if posterior is not None:
         parts += ["", candidates_table(question, posterior), f"weights: {weights_in_words(posterior)}"]
     if p_true is not None:
         parts += ["", p_true_table(p_true)]
-    if record.rated:
-        stated = f"stated confidence  {reply.confidence:.4f}   frozen model  {record.frozen.confidence:.4f}"
-        numbers = f"entropy {reply.entropy:.4f} nats; probability of the ten digits together {reply.digit_mass:.4f}"
-        parts += ["", stated, numbers, bins_table(reply, record.frozen)]
-    return parts
+    stated = f"stated confidence  {reply.confidence:.4f}   frozen model  {record.frozen.confidence:.4f}"
+    numbers = f"entropy {reply.entropy:.4f} nats; probability of the ten digits together {reply.digit_mass:.4f}"
+    return [*parts, "", stated, numbers, bins_table(reply, record.frozen)]
 
 
 def _turns(prompt: Sequence[tuple[str, str]]) -> RenderableType:

@@ -145,8 +145,8 @@ class Store(Shown):
         with storage_errors(self.folder, RESUME), self.db:
             database.insert_version(self.db, version, len(self) - 1)
 
-    def records(self, where: str = "r.outcome != 'unrated'", *values: object) -> Iterator[Record]:
-        """The records that a condition on their row `r` lets through, in order; those with a confidence by default."""
+    def records(self, where: str = "1", *values: object) -> Iterator[Record]:
+        """The records that a condition on their row `r` lets through, in order; all by default."""
         for row in self.read(f"{database.RECORDS} WHERE {where} ORDER BY r.position", *values):
             try:
                 yield database.read_record(row)
@@ -154,8 +154,8 @@ class Store(Shown):
                 raise self.damaged(problem) from problem
 
     def domains(self) -> Iterator[tuple[int, str]]:
-        """Position and domain of all records with a confidence, in order."""
-        return self.read("SELECT position, domain FROM records WHERE outcome != 'unrated' ORDER BY position")
+        """Position and domain of all records, in order."""
+        return self.read("SELECT position, domain FROM records ORDER BY position")
 
     def record(self, position: int) -> Record:
         """The record at a position.

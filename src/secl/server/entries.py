@@ -12,12 +12,11 @@ from pydantic import AfterValidator
 from secl.errors import ParameterError
 from secl.question import has_half_character
 from secl.records import Record
-from secl.runs.encoding import to_export
 
 Values = dict[str, Any]
 """Plain values by their names, as JSON has them."""
 
-EventKind = Literal["start", "rollback", "pause", "resume", "alert", "failed_update"]
+EventKind = Literal["start", "rollback", "pause", "resume", "failed_update"]
 
 
 def _encodable(text: str) -> str:
@@ -68,16 +67,6 @@ class Served:
     time: float
     batch: int
     correct: bool | None
-
-    def to_json(self) -> Values:
-        """As plain JSON values."""
-        return {
-            "record_id": record_id(self.record.position),
-            "time": self.time,
-            "batch": self.batch,
-            "feedback": self.correct,
-            "record": to_export(self.record),
-        }
 
 
 def answer_text(record: Record) -> str:

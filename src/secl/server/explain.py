@@ -14,15 +14,14 @@ from secl.records import Record, Reply
 from secl.reports.acceptance_report import accepted_line
 from secl.reports.answers import source_of
 from secl.reports.formatting import counted
+from secl.runs.encoding import to_export
 from secl.runs.manifest import Manifest
 from secl.runs.settings import RunSettings
-from secl.server.entries import Served, Values
+from secl.server.entries import Served, Values, record_id
 from secl.server.redaction import Keep
 from secl.server.store import ServerStore
 
 PEOPLE = {None: "nobody has said whether it is right", True: "people say: right", False: "people say: wrong"}
-
-NOT_ASKED_FOR = "the client did not want the confidence of this text, so it has none."
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +45,18 @@ class Explanation:
 
     def to_json(self) -> Values:
         """As plain JSON values."""
-        values = self.served.to_json()
-        turns = None if self.prompt is None else [{"role": role, "content": text} for role, text in self.prompt]
-        more = {"keep_text": self.keep_text, "prompt": turns, "source": self.source, "why": list(self.why)}
-        return {**values, **values.pop("record"), **more}
+        served = self.served
+        return {
+            "record_id": record_id(served.record.position),
+            "time": served.time,
+            "batch": served.batch,
+            "feedback": served.correct,
+            "source": self.source,
+            "why": list(self.why),
+            "keep_text": self.keep_text,
+            "prompt": self.prompt and [{"role": role, "content": text} for role, text in self.prompt],
+            "record": to_export(served.record),
+        }
 
 
 def explain(state: ServerStore, position: int) -> Explanation:
@@ -60,16 +67,15 @@ def explain(state: ServerStore, position: int) -> Explanation:
     """
     served = state.served(position)
     record, settings = served.record, Manifest.of(state.store).settings
-    prompted = state.keep_text == "full" and record.rated
     alongside = settings.prompts.open_confidence == "alongside"
-    number = _number(record, _was_weighed(settings, record)) if record.rated else [NOT_ASKED_FOR]
+    number = _number(record, _was_weighed(settings, record))
     threshold: float | None = getattr(settings.build_gate(), "threshold", None)
     lesson = _lesson(record, settings.loop.bin_gate, state.paused(served.time))
     why = [*number, f"gate: {_gate(record, threshold)}", f"lesson: {lesson}", PEOPLE[served.correct]]
     return Explanation(
         served=served,
         keep_text=state.keep_text,
-        prompt=conversation(record.question, record.reply, alongside=alongside) if prompted else None,
+        prompt=conversation(record.question, record.reply, alongside=alongside) if state.keep_text == "full" else None,
         source=source_of(record),
         why=tuple(sentence(each) for each in why if each),
     )
@@ -119,7 +125,6 @@ def _lesson(record: Record, bin_gate: int | None, paused: str | None) -> str:
     reason = {
         "given": "it was rated for somebody else, and nothing is learned from such answers",
         "idle": "it lies outside the bursts",
-        "unrated": "its confidence was not asked for",
         "waiting": "its lesson has not been held yet",
         "dropped": "its lesson was dropped: too many waited, or learning was paused or rolled back before its turn",
         "failed": "its update failed and was taken back",
@@ -139,8 +144,6 @@ def remark_on(record: Record, *, expected: bool) -> str | None:
 
     `expected` says whether a posterior was to be computed for the answer.
     """
-    if not record.rated:
-        return NOT_ASKED_FOR
     if source_of(record) == "posterior" or not expected:
         return None
     if record.reply.answer is None:

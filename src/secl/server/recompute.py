@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Literal
 
-from secl.errors import ModelError, ParameterError, RunError
+from secl.errors import ModelError, RunError
 from secl.evidence import CandidateEvidence
 from secl.model import Model, ModelAnswer
 from secl.records import Record
@@ -237,17 +237,14 @@ def choose(state: ServerStore, count: int, position: int | None = None) -> tuple
     """The latest records, or the one at a position, to be computed again; where they cannot be read, a finding.
 
     Raises:
-        ParameterError: there is no record at that position, or it has no confidence.
+        ParameterError: there is no record at that position.
     """
     try:
         if position is None:
-            return [served for served in state.latest(count) if served.record.rated], []
-        served = state.served(position)
+            return state.latest(count), []
+        return [state.served(position)], []
     except RunError as problem:
         return [], [Finding("confidence", position, f"no answer can be computed again: {problem}")]
-    if not served.record.rated:
-        raise ParameterError(f"the record {position} has no confidence to compute again; name another one.")
-    return [served], []
 
 
 def verify(

@@ -1,9 +1,7 @@
 """Finding records: by words, domain, confidence, label, threshold and lesson; the newest first, a page at a time.
 
-One condition chooses the rows to look at, each of which SQLite finds by an index, from the newest down; the others are
-tested on these rows, `LOOKED` of them at most. So a page costs the same however many records there are: where few of
-them fit, it ends early, says how far it came, and the next one goes on there. Pages follow by position, so that records
-which arrive meanwhile move nothing. `review_queue` says which answers to rate next.
+Pages follow by position, so that records which arrive meanwhile move nothing. `review_queue` says which answers to rate
+next.
 """
 
 from __future__ import annotations
@@ -21,9 +19,6 @@ from secl.labels.draw import lot
 from secl.server.entries import Text, Values, answer_text, position_of, record_id
 from secl.server.store import OWN, ServerStore
 from secl.server.tables import has_words
-
-LOOKED = 20_000
-"""Most rows that are looked at for one page; a few hundredths of a second."""
 
 BEGINNING = 200
 """Characters of a question and of an answer that are shown in a list."""
@@ -64,7 +59,7 @@ class Found:
 
     Attributes:
         positions: of records that fit, the newest first.
-        before: where the next page begins; None if there is nothing older to look at.
+        before: the position that the next page is to lie before; None if nothing older fits.
     """
 
     positions: tuple[int, ...]
@@ -83,34 +78,27 @@ def search(state: ServerStore, wanted: Search) -> Found:
             f"min_confidence is {wanted.min_confidence} and max_confidence {wanted.max_confidence}, so nothing can "
             "fit; exchange them."
         )
-    until = position_of(wanted.before) if wanted.before else 2**62
-    rows, values = _rows_to_look_at(state, wanted)
-    fits, more = _condition(wanted)
-    column = "words.rowid" if wanted.query.strip() else "served.position"  # each index is read in its own order
-    query = f"SELECT served.position, {fits} FROM {rows} AND {column} < ? ORDER BY {column} DESC"
-    positions: list[int] = []
-    looked = 0
-    with state.lock:
-        for position, fit in state.store.read(query, *more, *values, until):
-            if looked == LOOKED or len(positions) == wanted.count:
-                return Found(tuple(positions), position + 1)
-            looked += 1
-            if fit:
-                positions.append(position)
-    return Found(tuple(positions), None)
-
-
-def _rows_to_look_at(state: ServerStore, wanted: Search) -> tuple[str, list[object]]:
-    """The condition that promises the fewest rows, and its values."""
+    conditions: dict[str, object] = {}
+    if wanted.before:
+        conditions["position < ?"] = position_of(wanted.before)
     if wanted.query.strip():
-        return "words CROSS JOIN served ON served.position = words.rowid WHERE words MATCH ?", [_match(state, wanted)]
-    if wanted.label in ("right", "wrong"):
-        return "served INDEXED BY labelled WHERE correct IS NOT NULL", []
-    if wanted.learned:
-        return "served INDEXED BY learned WHERE outcome = 'trained'", []
+        conditions["position IN (SELECT rowid FROM words WHERE words MATCH ?)"] = _match(state, wanted)
     if wanted.domain:
-        return "served INDEXED BY of_domain WHERE domain = ?", [wanted.domain]
-    return "served WHERE 1", []
+        conditions["domain = ?"] = wanted.domain
+    if wanted.min_confidence > 0.0:
+        conditions["reported >= ?"] = wanted.min_confidence
+    if wanted.max_confidence < 1.0:
+        conditions["reported <= ?"] = wanted.max_confidence
+    if wanted.label is not None:
+        conditions["correct IS ?"] = {"right": 1, "wrong": 0, "none": None}[wanted.label]
+    if wanted.accepted is not None:
+        conditions["accepted = ?"] = wanted.accepted
+    if wanted.learned is not None:
+        conditions["(outcome = 'trained') = ?"] = wanted.learned
+    query = f"SELECT position FROM served WHERE {' AND '.join(conditions) or 1} ORDER BY position DESC LIMIT ?"
+    positions = [position for (position,) in state.rows(query, *conditions.values(), wanted.count + 1)]
+    more = len(positions) > wanted.count
+    return Found(tuple(positions[: wanted.count]), positions[wanted.count - 1] if more else None)
 
 
 def _match(state: ServerStore, wanted: Search) -> str:
@@ -126,28 +114,6 @@ def _match(state: ServerStore, wanted: Search) -> str:
     if not words:
         raise ParameterError("there is no word in the search, only signs; type at least one word.")
     return " ".join(f'"{word}"' for word in words)
-
-
-def _condition(wanted: Search) -> tuple[str, list[object]]:
-    """What else a row must fulfil, and its values."""
-    parts: list[str] = []
-    values: list[object] = []
-    if wanted.domain:
-        parts.append("domain = ?")
-        values.append(wanted.domain)
-    if wanted.min_confidence > 0.0 or wanted.max_confidence < 1.0:
-        parts.append("reported BETWEEN ? AND ?")
-        values += [wanted.min_confidence, wanted.max_confidence]
-    if wanted.label is not None:
-        parts.append("correct IS ?")
-        values.append({"right": 1, "wrong": 0, "none": None}[wanted.label])
-    if wanted.accepted is not None:
-        parts.append("accepted = ?")
-        values.append(wanted.accepted)
-    if wanted.learned is not None:
-        parts.append("(outcome = 'trained') = ?")
-        values.append(wanted.learned)
-    return " AND ".join(parts) or "1", values
 
 
 _POINT = (
@@ -217,7 +183,7 @@ def review_queue(state: ServerStore, after: int | None = None) -> Queue:
         state: to choose from.
         after: begin behind the record at this position, which is skipped; None begins with the first.
     """
-    query = "SELECT position, correct FROM served WHERE reported IS NOT NULL ORDER BY position DESC LIMIT ?"
+    query = "SELECT position, correct FROM served ORDER BY position DESC LIMIT ?"
     rows = state.rows(query, RECENT)
     lots = {position: (lot(position, SEED), position) for position, _ in rows}
     unrated = sorted((position for position, correct in rows if correct is None), key=lots.__getitem__)

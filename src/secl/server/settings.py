@@ -25,6 +25,9 @@ A server that is never idle learns too, and its answers take at most so much lon
 MAX_PROMPT_CHARS = 100_000
 """Longest question with its context and options, in characters (413 beyond); models read less."""
 
+MAX_BODY_BYTES = 2**20
+"""Largest request body, in bytes (413 beyond)."""
+
 MAX_CHOICES = 16
 """Most texts that one request may ask for (400 beyond)."""
 
@@ -46,28 +49,15 @@ class Bounds(Settings):
         0.1, gt=0, description="Largest change of the weights, relative."
     )
     shift: Annotated[float, Parameter("--max-shift")] = Field(
-        0.4,
-        gt=0,
-        le=1,
-        description="Largest mean move in 200 answers.",
+        0.4, gt=0, le=1, description="Largest mean move in 200 answers."
     )
 
 
 class HttpSettings(Settings):
     """What one HTTP request may ask for."""
 
-    max_body_bytes: int = Field(default=2**20, ge=1, description="Largest request body, in bytes.")
-    max_tokens: int = Field(
-        default=1024,
-        ge=1,
-        le=2**31,
-        description="Most tokens of a text.",
-    )
-    timeout: float = Field(
-        default=300.0,
-        gt=0,
-        description="Seconds until a request is given up.",
-    )
+    max_tokens: int = Field(default=1024, ge=1, le=2**31, description="Most tokens of a text.")
+    timeout: float = Field(default=300.0, gt=0, description="Seconds until a request is given up.")
     refusal: str | None = Field(default=None, description="Text in place of an answer not accepted.")
     served_model_name: str | None = Field(default=None, description="Model name in replies; the model's own.")
 

@@ -1,7 +1,7 @@
 """What a server remembers: the tables of a run (`secl.runs.store`), and beside them those of `secl.server.tables`.
 
     served       when each question was answered and with how many others, and what lists and filters read of its record
-    events       what happened to learning: rollbacks, pauses and resumes, alerts
+    events       what happened to learning: rollbacks, pauses and resumes, failed updates
     checkpoints  where the stream stood every so many records (`secl.server.stream`)
     counts       counters of records by outcome
     words        of questions and answers, where texts are kept
@@ -45,8 +45,8 @@ AT_START = "start again, or name another folder with --state"
 BUSY_TIMEOUT = 1.0
 """Seconds that a write waits for a database that another process has locked; people are waiting for their answers."""
 
-OWN = "outcome NOT IN ('given', 'unrated')"
-"""Condition on a record: the model answered itself and was asked for its confidence, so the gate saw it."""
+OWN = "outcome != 'given'"
+"""Condition on a record: the model answered itself, so the gate saw it."""
 
 
 class ServerStore:
@@ -212,12 +212,10 @@ class ServerStore:
             drawn: whether a review drew it by lot, with a chance that is equal for all.
 
         Raises:
-            ParameterError: there is no such record, it has no confidence, or the chance lies outside (0, 1].
+            ParameterError: there is no such record, or the chance lies outside (0, 1].
         """
         with self.writing():
             record = self.served(position).record
-            if not record.rated:
-                raise ParameterError(f"the record {position} has no confidence that a label could be about.")
             number = 1 + self.rows("SELECT coalesce(max(number), 0) FROM labels")[0][0]
             source: LabelSource = "review" if drawn else "feedback"
             label = label_of(record, correct, number=number, source=source, chance=1.0 if drawn else chance)

@@ -19,7 +19,6 @@ from secl.lookahead import StreamState
 from secl.posterior.letters import LetterSums
 from secl.posterior.rule import PosteriorRule, PosteriorState
 from secl.records import Decision, Record
-from secl.server.closeness import ARITHMETIC, furthest
 from secl.server.entries import Values
 from secl.server.store import ServerStore
 
@@ -63,16 +62,6 @@ def latest(state: ServerStore, until: int, gate: Gate) -> StreamState | None:
         raise state.store.damaged(ValueError("a checkpoint of its stream cannot be read")) from problem
 
 
-def agrees(state: ServerStore, stream: StreamState) -> bool:
-    """Whether the checkpoint at a stream's position says the same, but for what arithmetic rounds, or there is none."""
-    rows = state.rows("SELECT state FROM checkpoints WHERE position = ?", stream.position)
-    try:
-        now = json.loads(json.dumps(to_plain(stream)))
-        return not rows or furthest(now, json.loads(zlib.decompress(rows[0][0]))) <= ARITHMETIC
-    except (zlib.error, ValueError):
-        return False
-
-
 def start(gate: Gate, rule: PosteriorRule) -> StreamState:
     """The stream before the first question."""
     return StreamState(gate=gate.start(), posterior=rule.start())
@@ -81,7 +70,7 @@ def start(gate: Gate, rule: PosteriorRule) -> StreamState:
 def follow(stream: StreamState, records: Iterable[Record], gate: Gate, rule: PosteriorRule) -> StreamState:
     """The stream after further records.
 
-    An answer that was given to be rated teaches the posterior and not the gate, one without a confidence neither.
+    An answer that was given to be rated teaches the posterior and not the gate.
     """
     for record in records:
         stream, _, _ = after(stream, record, gate, rule)
@@ -91,17 +80,15 @@ def follow(stream: StreamState, records: Iterable[Record], gate: Gate, rule: Pos
 def after(
     stream: StreamState, record: Record, gate: Gate, rule: PosteriorRule
 ) -> tuple[StreamState, Decision | None, Posterior | None]:
-    """The stream after a record, and what gate and posterior make of it; None where they do not look at it."""
-    decision = posterior = None
-    if record.given or not record.rated:
+    """The stream after a record, and what gate and posterior make of it; the gate looks at no given answer."""
+    decision = None
+    if record.given:
         stream = replace(stream, position=stream.position + 1)
     else:
         stream, decision = stream.step(gate, record.reply.entropy)
-    if record.rated:
-        views = rule.read(record.question, record.reply, record.frozen, record.evidence)
-        state, posterior = rule.step(stream.posterior, views)
-        stream = replace(stream, posterior=state)
-    return stream, decision, posterior
+    views = rule.read(record.question, record.reply, record.frozen, record.evidence)
+    state, posterior = rule.step(stream.posterior, views)
+    return replace(stream, posterior=state), decision, posterior
 
 
 def pack(stream: StreamState) -> bytes:

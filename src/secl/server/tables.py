@@ -1,4 +1,4 @@
-"""Tables of a state folder beside those of a run, with counters and indexes: no query of the page scans them all.
+"""Tables of a state folder beside those of a run, with counters and indexes: the overview scans none of them.
 
 Triggers keep what follows from other tables true in the transaction that changes those, whoever writes. Counters count
 everything that ever was, also what has been pruned. Words are indexed where texts are kept.
@@ -16,11 +16,8 @@ SERVED = """
 CREATE TABLE served (
     position INTEGER PRIMARY KEY REFERENCES records, time REAL NOT NULL, batch INTEGER NOT NULL, name TEXT,
     domain TEXT NOT NULL, reported REAL, accepted INTEGER, outcome TEXT NOT NULL,
-    correct INTEGER, chance REAL);
+    correct INTEGER);
 CREATE UNIQUE INDEX named ON served (name) WHERE name IS NOT NULL;
-CREATE INDEX of_domain ON served (domain, position);
-CREATE INDEX labelled ON served (position) WHERE correct IS NOT NULL;
-CREATE INDEX learned ON served (position) WHERE outcome = 'trained';
 CREATE INDEX lessons ON records (outcome);
 CREATE INDEX answered_by ON records (version);
 CREATE INDEX burst_questions ON decisions (position) WHERE in_burst;
@@ -42,7 +39,7 @@ CREATE TRIGGER record_changed AFTER UPDATE OF outcome ON records WHEN OLD.outcom
     UPDATE served SET outcome = NEW.outcome WHERE position = NEW.position;
 END;
 CREATE TRIGGER label_added AFTER INSERT ON labels BEGIN
-    UPDATE served SET correct = NEW.correct, chance = NEW.chance WHERE position = NEW.position;
+    UPDATE served SET correct = NEW.correct WHERE position = NEW.position;
 END;
 """
 """`served` has a row for each record: what lists, filters and charts read of it, and the label that stands.
@@ -74,21 +71,20 @@ def has_words(db: sqlite3.Connection) -> bool:
     return bool(db.execute("SELECT count(*) FROM sqlite_master WHERE name = 'words'").fetchone()[0])
 
 
-def columns_of(record: Record) -> dict[str, object]:
-    """What the row of a record says of it, but for its circumstances and its label."""
-    return {
-        "domain": record.question.domain,
-        "reported": record.confidence if record.rated else None,
-        "accepted": None if record.abstained is None else not record.abstained,
-        "outcome": record.outcome,
-    }
-
-
 def insert_served(
     db: sqlite3.Connection, record: Record, time: float, batch: int, name: str | None, *, words: bool
 ) -> None:
     """Write the row of a record, and its words where texts are kept, inside the transaction that writes the record."""
-    values = {"position": record.position, "time": time, "batch": batch, "name": name, **columns_of(record)}
+    values = {
+        "position": record.position,
+        "time": time,
+        "batch": batch,
+        "name": name,
+        "domain": record.question.domain,
+        "reported": record.confidence,
+        "accepted": None if record.abstained is None else not record.abstained,
+        "outcome": record.outcome,
+    }
     marks = ", ".join(f":{column}" for column in values)
     db.execute(f"INSERT INTO served ({', '.join(values)}) VALUES ({marks})", values)
     if words and has_words(db):

@@ -47,7 +47,7 @@ def create_app(
         redirect_slashes=False,
     )
     # The one that is added last is the outermost.
-    app.add_middleware(BodyLimit, settings=settings)
+    app.add_middleware(BodyLimit, timeout=settings.timeout)
     app.add_middleware(Authentication, keys=keys, loopback=loopback)
     app.add_middleware(ErrorBoundary, metrics=metrics)
     app.exception_handler(SeclError)(_on_secl_error)
@@ -58,7 +58,7 @@ def create_app(
     # The middleware has checked the key, before the body was read; this describes it in the API's description.
     described = [Depends(BEARER)]
     app.include_router(answers_router(service, settings), dependencies=described)
-    app.include_router(state_router(service, metrics), dependencies=described)
+    app.include_router(state_router(service), dependencies=described)
     app.include_router(page_router(service))
     return app
 

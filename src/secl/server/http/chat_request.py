@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, StrictInt, WithJsonSchema
 
 from secl.errors import RequestError
-from secl.prompts.templates import MAX_ANSWER_TOKENS
-from secl.question import Form
 from secl.server.entries import Text
-from secl.server.http.requests import Domain, Message, Refusal, Texts
+from secl.server.http.requests import Domain, Message, Refusal
 from secl.server.settings import MAX_CHOICES, HttpSettings
 from secl.writing import MAX_TOP, Writing
 
@@ -48,16 +46,12 @@ OneOrMore = Annotated[
 class SeclOptions(BaseModel):
     """Fields of a chat request beyond OpenAI's.
 
-    options: to choose from. form: of the answer; "text" for whatever the model says. domain: what kind of question it
-    is. refuse: text in place of an answer that is not accepted. confidence: false leaves the confidence of a text out.
+    domain: what kind of question it is. refuse: text in place of an answer that is not accepted.
     """
 
     model_config = ConfigDict(extra="forbid")
-    options: Texts = []
-    form: Literal["text", "sentence", "short", "number", "choice"] | None = None
     domain: Domain = "default"
     refuse: Refusal | None = None
-    confidence: StrictBool = True
 
 
 class StreamOptions(BaseModel):
@@ -106,24 +100,12 @@ class ChatRequest(BaseModel):
         return self.secl or SeclOptions()
 
     @property
-    def form(self) -> Form:
-        """Of the answer."""
-        return self.wishes.form or ("choice" if self.wishes.options else "text")
-
-    @property
     def token_limit(self) -> int | None:
         """Most tokens of a text; None if the request names none."""
         return self.max_completion_tokens or self.max_tokens
 
-    def _unsupported(self) -> Iterator[tuple[str, str]]:
-        """The fields that ask for what is not supported, each with the sentence that says so."""
-        yield from self._unsupported_kinds()
-        yield from self._unsupported_ways()
-        if self.form != "text":
-            yield from self._unsupported_in_short_forms(self.form)
-
     def _unsupported_kinds(self) -> Iterator[tuple[str, str]]:
-        """What other kinds of models do."""
+        """The fields that ask for what other kinds of models do, each with the sentence that says so."""
         if self.tools or self.tool_choice not in (None, "none", "auto"):
             yield "tools" if self.tools else "tool_choice", "this model uses no tools."
         if self.functions or self.function_call not in (None, "none", "auto"):
@@ -135,12 +117,11 @@ class ChatRequest(BaseModel):
         if self.response_format is not None and self.response_format.get("type") != "text":
             yield (
                 "response_format",
-                "the form of a text cannot be promised, so it is plain text; for a fixed set of answers give options "
-                "in the object secl.",
+                "the form of a text cannot be promised, so it is plain text; for a fixed set of answers ask /v1/ask.",
             )
 
     def _unsupported_ways(self) -> Iterator[tuple[str, str]]:
-        """How no text is written here."""
+        """The same of how no text is written here."""
         if len({self.max_tokens, self.max_completion_tokens} - {None}) > 1:
             yield (
                 "max_tokens",
@@ -163,29 +144,6 @@ class ChatRequest(BaseModel):
         if (self.n or 1) > MAX_CHOICES:
             yield "n", f"n is {self.n}; this server writes at most {MAX_CHOICES} texts for a request."
 
-    def _unsupported_in_short_forms(self, form: Form) -> Iterator[tuple[str, str]]:
-        """What an answer of a few words cannot be asked for: it is the most probable one, whole, and alone."""
-        why = f"has no effect on an answer of the form {form!r}, which is the most probable one; leave it out"
-        if self.temperature:
-            yield "temperature", f"temperature {why} or make it 0."
-        if (self.n or 1) > 1:
-            yield "n", f"n {why} or make it 1."
-        if self.stop:
-            yield "stop", f"stop {why}."
-        if self.logprobs:
-            yield "logprobs", f"logprobs are of texts; the form is {form!r}, so leave them out."
-        if not self.wishes.confidence:
-            sentence = f"an answer of the form {form!r} comes with its confidence; leave it out."
-            yield "secl.confidence", f"secl.confidence is false, but {sentence}"
-        most = MAX_ANSWER_TOKENS[form]
-        if (self.token_limit or most) < most:
-            limit = "max_completion_tokens" if self.max_completion_tokens else "max_tokens"
-            yield (
-                limit,
-                f"{limit} is {self.token_limit}, but an answer of the form {form!r} takes up to {most} tokens; leave "
-                "it out.",
-            )
-
     def check(self) -> list[str]:
         """Refuse what is not supported, rather than leave it out in silence.
 
@@ -195,7 +153,7 @@ class ChatRequest(BaseModel):
         Raises:
             RequestError: 400; it names the field.
         """
-        for field, message in self._unsupported():
+        for field, message in (*self._unsupported_kinds(), *self._unsupported_ways()):
             raise RequestError(400, message, "unsupported_value", field)
         idle = [name for name, value in (self.model_extra or {}).items() if value is not None]
         for name in idle:

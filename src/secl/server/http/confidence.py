@@ -14,7 +14,6 @@ from secl.posterior.views import pmi_of
 from secl.reports.answers import source_of
 from secl.reports.formatting import counted
 from secl.server.entries import record_id
-from secl.server.explain import NOT_ASKED_FOR
 from secl.server.online.queue import Answer
 
 
@@ -81,34 +80,26 @@ class Secl(BaseModel):
 
 
 class NoConfidence(BaseModel):
-    """In place of a confidence that is not there: because the client did not want it, or because it takes longer.
+    """In place of a confidence that takes longer than its stream.
 
-    confidence: null. record_id: to ask for the record, which has the confidence as soon as it is known. remark: why
-    there is none, in a sentence.
+    confidence: null. record_id: to ask for the record, which has the confidence as soon as it is known. remark: that in
+    a sentence.
     """
 
     confidence: None = None
-    record_id: str | None
+    record_id: str
     remark: str
 
 
 def later(name: str) -> NoConfidence:
-    """In place of a confidence that takes longer than the stream; the record can be asked for by this name."""
+    """In place of the confidence of an answer whose record can be asked for by this name."""
     return NoConfidence(
         record_id=name, remark=f"the confidence takes longer than the text; GET /v1/records/{name} will have it."
     )
 
 
-def secl_of(answer: Answer) -> Secl | NoConfidence:
-    """The object with the confidence, or why there is none."""
-    if not answer.record.rated:
-        stored = record_id(answer.record.position) if answer.stored else None
-        return NoConfidence(record_id=stored, remark=answer.remark or NOT_ASKED_FOR)
-    return rated_secl(answer)
-
-
-def rated_secl(answer: Answer) -> Secl:
-    """The object with the confidence of an answer that has one."""
+def secl_of(answer: Answer) -> Secl:
+    """The object with the confidence of an answer."""
     record, reply = answer.record, answer.record.reply
     posterior, labelled = record.posterior, record.labelled
     weighed = None
@@ -131,7 +122,7 @@ def rated_secl(answer: Answer) -> Secl:
         stated=reply.confidence,
         frozen=record.frozen.confidence,
         remark=answer.remark,
-        own_answer=None if answer.written is not None else reply.answer,
+        own_answer=None if record.question.free and not record.given else reply.answer,
         own_confidence=None if posterior is None else posterior.confidence,
         best_answer=None if posterior is None else record.best_answer,
         best_confidence=None if posterior is None else posterior.probabilities[posterior.best],
@@ -186,11 +177,10 @@ def ask_reply(answer: Answer, refusal: str | None = None) -> AskReply:
     """The reply to a plain question, with a refusal if its answer is not accepted."""
     record = answer.record
     if refusal is not None and record.abstained:
-        return AskReply(answer=None, option_text=None, text=refusal, secl=rated_secl(answer))
+        return AskReply(answer=None, option_text=None, text=refusal, secl=secl_of(answer))
     question, chosen = record.question, record.answer
     option = question.option(chosen) if question.options and chosen is not None else None
-    text = record.reply.text.strip() if answer.written is None else answer.written.text
-    return AskReply(answer=chosen, option_text=option, text=text, secl=rated_secl(answer))
+    return AskReply(answer=chosen, option_text=option, text=record.reply.text.strip(), secl=secl_of(answer))
 
 
 def score_reply(result: Answer) -> ScoreReply:
@@ -203,5 +193,5 @@ def score_reply(result: Answer) -> ScoreReply:
         p_true=None if p_true is None else p_true.probabilities[0],
         log_probability=defined(reply.log_probability),
         pmi=defined(pmi_of(question, reply, record.evidence)),
-        secl=rated_secl(result),
+        secl=secl_of(result),
     )

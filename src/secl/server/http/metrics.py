@@ -39,7 +39,6 @@ class Metrics:
         self._accepted = Counter(
             "secl_accepted", "Answers, by whether the threshold accepts them.", ("accepted",), registry=self.registry
         )
-        self._feedback = Counter("secl_feedback", "Feedback.", ("correct",), registry=self.registry)
 
     def count_request(self, scope: Scope, status: int, seconds: float) -> None:
         """Count a request that is over. Routes are named by pattern, so that no path can make a new series."""
@@ -49,15 +48,11 @@ class Metrics:
 
     def observe_answer(self, answer: Answer) -> None:
         """Count an answer of this model with its confidence; what others answered says nothing about it."""
-        if not answer.record.rated or answer.record.given:
+        if answer.record.given:
             return
         self._confidence.observe(answer.record.confidence)
         if answer.record.abstained is not None:
             self._accepted.labels(str(not answer.record.abstained).lower()).inc()
-
-    def count_feedback(self, correct: bool | None) -> None:
-        """Count a person's word on whether an answer is right."""
-        self._feedback.labels("taken back" if correct is None else str(correct).lower()).inc()
 
 
 class ServiceCollector(Collector):
@@ -67,9 +62,6 @@ class ServiceCollector(Collector):
         self.service = service
 
     def collect(self) -> Iterator[Metric]:
-        for name, (meaning, value) in self._gauges().items():
-            if value is not None:
-                yield GaugeMetricFamily(name, meaning, float(value))
         service, learner = self.service, self.service.learner
         errors = GaugeMetricFamily("secl_last_error", "Whether the latest attempt failed.", labels=("part",))
         alive = GaugeMetricFamily("secl_thread_alive", "Whether the thread runs.", labels=("part",))
@@ -77,35 +69,28 @@ class ServiceCollector(Collector):
             errors.add_metric((part,), float(worker.last_error is not None))
             alive.add_metric((part,), float(worker.alive))
         yield from (errors, alive)
-        yield _trust(service.trust.verdict)
-        counters = {
-            "secl_records": ("Answers on record, ever.", service.position),
-            "secl_unreadable": ("Answers that could not be read.", service.unreadable),
-            "secl_failed_requests": ("Questions that an unexpected exception left without answer.", service.failures),
-            "secl_failed_lessons": ("Lessons that failed.", learner.failures),
-        }
-        for name, (meaning, count) in counters.items():
-            yield CounterMetricFamily(name, meaning, count)
-
-    def _gauges(self) -> dict[str, tuple[str, float | None]]:
-        service, learner = self.service, self.service.learner
-        decision = service.decision
-        storage_fails = service.storage_fails or learner.storage_fails
         verdict = service.trust.verdict
-        return {
-            "secl_verdict": ("0 fine, 1 unproven, 2 do not act on it.", get_args(Level).index(verdict.level)),
-            "secl_labelled": ("Latest labelled answers that the verdict is about.", len(service.trust.graded)),
-            "secl_ready": ("Whether questions are accepted.", service.ready),
-            "secl_queue": ("Questions that wait for their answer.", service.waiting),
-            "secl_adapter_version": ("Adapter version that answers.", service.model.version),
-            "secl_drift": ("Norm of the adapter over that of what it changes.", learner.relative_norm),
-            "secl_shift": ("Mean of stated less frozen confidence, latest answers.", service.monitor.shift),
-            "secl_in_burst": ("Whether a burst is on.", decision is not None and decision.in_burst),
-            "secl_gate_statistic": ("The gate's statistic.", decision.statistic if decision is not None else None),
-            "secl_learning": ("Whether questions of bursts get lessons.", learner.active and learner.alive),
-            "secl_lessons_waiting": ("Questions that wait for their lesson.", learner.waiting),
-            "secl_storage_trouble": ("Whether the disk refuses.", storage_fails),
-        }
+        yield _trust(verdict)
+        gauges = (
+            ("secl_verdict", "0 fine, 1 unproven, 2 do not act on it.", get_args(Level).index(verdict.level)),
+            ("secl_labelled", "Latest labelled answers that the verdict is about.", len(service.trust.graded)),
+            ("secl_ready", "Whether questions are accepted.", service.ready),
+            ("secl_queue", "Questions that wait for their answer.", service.waiting),
+            ("secl_drift", "Norm of the adapter over that of what it changes.", learner.relative_norm),
+            ("secl_shift", "Mean of stated less frozen confidence, latest answers.", service.monitor.shift),
+            ("secl_learning", "Whether questions of bursts get lessons.", learner.active and learner.alive),
+            ("secl_storage_trouble", "Whether the disk refuses.", service.storage_fails or learner.storage_fails),
+        )
+        for name, meaning, value in gauges:
+            if value is not None:
+                yield GaugeMetricFamily(name, meaning, float(value))
+        counters = (
+            ("secl_unreadable", "Answers that could not be read.", service.unreadable),
+            ("secl_failed_requests", "Questions that an unexpected exception left without answer.", service.failures),
+            ("secl_failed_lessons", "Lessons that failed.", learner.failures),
+        )
+        for name, meaning, count in counters:
+            yield CounterMetricFamily(name, meaning, count)
 
 
 def _trust(verdict: Verdict) -> Metric:

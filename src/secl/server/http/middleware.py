@@ -25,7 +25,7 @@ from secl.reports.formatting import terminal_text
 from secl.server.http.api_keys import Key, Keys, Role
 from secl.server.http.errors import describe_failure, error_response
 from secl.server.http.metrics import Metrics
-from secl.server.settings import HttpSettings
+from secl.server.settings import MAX_BODY_BYTES
 
 log = logging.getLogger("secl.server")
 
@@ -196,8 +196,8 @@ def check_origin(headers: Headers) -> None:
 class BodyLimit:
     """Reads the body of a request before the application does: not too much of it, and not too slowly."""
 
-    def __init__(self, app: ASGIApp, settings: HttpSettings) -> None:
-        self.app, self.settings = app, settings
+    def __init__(self, app: ASGIApp, timeout: float) -> None:
+        self.app, self.timeout = app, timeout
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["method"] not in SAFE_METHODS:
@@ -210,14 +210,13 @@ class BodyLimit:
         Raises:
             RequestError: 413 if it is too large, 408 if it is too slow.
         """
-        limit = self.settings.max_body_bytes
         try:
-            async with asyncio.timeout(self.settings.timeout):
-                body = await read_at_most(limit, receive)
+            async with asyncio.timeout(self.timeout):
+                body = await read_at_most(MAX_BODY_BYTES, receive)
         except TimeoutError:
             raise RequestError(408, "the request took too long to arrive.", "timeout") from None
         if body is None:
-            message = f"the request has more than {limit} bytes, which is all that is read."
+            message = f"the request has more than {MAX_BODY_BYTES} bytes, which is all that is read."
             raise RequestError(413, message, "too_large")
         return body
 

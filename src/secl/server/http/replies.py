@@ -9,20 +9,18 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from pydantic import BaseModel
 
 from secl.errors import SeclError
-from secl.prompts.templates import MAX_ANSWER_TOKENS
-from secl.server.entries import Values, answer_text
+from secl.server.entries import Values
 from secl.server.http.confidence import NoConfidence, Secl, later, secl_of
 from secl.server.http.errors import describe_failure, error_json, to_request_error
 from secl.server.http.waiting import Texts
-from secl.server.online.queue import Answer
-from secl.writing import Finish, Token
+from secl.writing import Finish, Token, Written
 
 PREFIX = "chatcmpl"
 """What the id of a reply begins with."""
@@ -126,45 +124,21 @@ class ModelList(BaseModel):
     data: list[ModelCard]
 
 
-def choice_of(index: int, answer: Answer, refusal: str | None = None) -> Choice:
-    """An answer as a client sees it, or a refusal if it is not accepted."""
-    record, written = answer.record, answer.written
-    if refusal is not None and record.abstained:
-        return _choice(index, refusal, "stop", (), secl_of(answer))
-    if written is not None:
-        return _choice(index, written.text, written.finish, written.tokens, secl_of(answer))
-    form = record.question.form
-    cut = form != "choice" and _tokens_of(answer)[1] >= MAX_ANSWER_TOKENS[form]
-    return _choice(index, answer_text(record), "length" if cut else "stop", (), secl_of(answer))
+def choice_of(index: int, written: Written, secl: Secl | NoConfidence, refusal: str | None = None) -> Choice:
+    """A text as a client sees it, or a refusal in its place."""
+    return Choice(
+        index=index,
+        message=AnswerMessage(content=written.text if refusal is None else refusal),
+        finish_reason=written.finish if refusal is None else "stop",
+        logprobs=LogProbs.of(written.tokens) if written.tokens and refusal is None else None,
+        secl=secl,
+    )
 
 
-def _choice(index: int, text: str, finish: Finish, tokens: Sequence[Token], secl: Secl | NoConfidence) -> Choice:
-    logprobs = LogProbs.of(tokens) if tokens else None
-    message = AnswerMessage(content=text)
-    return Choice(index=index, message=message, finish_reason=finish, logprobs=logprobs, secl=secl)
-
-
-def usage_of(answers: Sequence[Answer]) -> Usage:
-    """Tokens of all answers to one prompt."""
-    return _usage([_tokens_of(answer) for answer in answers])
-
-
-def _usage(tokens: Sequence[tuple[int, int]]) -> Usage:
-    """Of pairs of tokens, those of the prompt and those of a text."""
-    prompt, written = tokens[0][0], sum(count for _, count in tokens)
+def usage_of(texts: Sequence[Written]) -> Usage:
+    """Tokens of one prompt and of all texts."""
+    prompt, written = texts[0].prompt_tokens, sum(text.completion_tokens for text in texts)
     return Usage(prompt_tokens=prompt, completion_tokens=written, total_tokens=prompt + written)
-
-
-def _tokens_of(answer: Answer) -> tuple[int, int]:
-    """Tokens of prompt and answer; where an endpoint counts both together, an answer has 4 bytes for each."""
-    if answer.written is not None:
-        return answer.written.prompt_tokens, answer.written.completion_tokens
-    reply = answer.record.reply
-    if reply.prompt_tokens is not None and reply.answer_tokens is not None:
-        return reply.prompt_tokens, reply.answer_tokens
-    total = max(2, round(answer.record.plain_tokens))
-    written = min(total - 1, max(1, len(reply.text.strip().encode()) // 4))
-    return total - written, written
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -214,16 +188,12 @@ class Shape:
                 if piece.text or piece.tokens:
                     logprobs = LogProbs.of(piece.tokens) if piece.tokens else None
                     yield self._event(identifier, _chunk(piece.choice, {"content": piece.text}, logprobs))
-            if (answers := await texts.answers_within(GRACE)) is not None:
-                choices, usage = [choice_of(*each) for each in enumerate(answers)], usage_of(answers)
-            else:
-                written = texts.written
-                choices = [
-                    _choice(index, text.text, text.finish, (), later(name))
-                    for index, (text, name) in enumerate(zip(written, texts.names, strict=True))
-                ]
-                usage = _usage([(text.prompt_tokens, text.completion_tokens) for text in written])
-            for chunk in self._ends(choices, usage):
+            answers = await texts.answers_within(GRACE)
+            confidences: Iterable[Secl | NoConfidence]
+            confidences = map(later, texts.names) if answers is None else map(secl_of, answers)
+            written = texts.written
+            choices = [choice_of(*each) for each in zip(range(len(written)), written, confidences, strict=True)]
+            for chunk in self._ends(choices, usage_of(written)):
                 yield self._event(identifier, chunk)
         except Exception as problem:
             if not isinstance(problem, SeclError):

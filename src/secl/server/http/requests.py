@@ -89,7 +89,7 @@ class Feedback(BaseModel):
 
     `chance`: the probability that this answer was asked about: 1 from somebody who rates every answer, 0.05 from a
     random sample of one in twenty. Leave it out for thumbs of users, who rate what they dislike more often than the
-    rest: alone they move the level of all confidences little. `drawn`: true where /v1/review drew the answer by lot;
+    rest: alone they move the level of all confidences little. `drawn`: true where a review drew the answer by lot;
     then there is no `chance`.
     """
 

@@ -10,9 +10,8 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
 from secl.errors import RequestError
-from secl.question import Question
 from secl.server.http.chat_request import ChatRequest
-from secl.server.http.confidence import AskReply, NoConfidence, ScoreReply, Secl, ask_reply, score_reply
+from secl.server.http.confidence import AskReply, ScoreReply, Secl, ask_reply, score_reply, secl_of
 from secl.server.http.errors import ERROR_RESPONSES
 from secl.server.http.replies import Completion, ModelCard, ModelList, Shape, choice_of, usage_of
 from secl.server.http.requests import AskRequest, ScoreRequest, given_in, question_in, question_of
@@ -44,8 +43,11 @@ def answers_router(service: Service, settings: HttpSettings) -> APIRouter:
             raise RequestError(400, "the question has no text; give it at least one word.", "bad_question", "question")
         refusal = refusal_of(service, settings, body.refuse, "refuse")
         question = question_of(body)
-        writing = Writing(max_tokens=settings.max_tokens, or_fewer=True) if question.free else None
-        (answer,) = await _answers(service, settings, question, writing, request)
+        if question.free:
+            writing = Writing(max_tokens=settings.max_tokens, or_fewer=True)
+            (answer,) = await _whole(Texts(service, question, writing, settings.timeout), request)
+        else:
+            answer = await wait_for_answer(service, question, request, settings.timeout)
         reply = ask_reply(answer, refusal)
         response.headers.update(accepted_header(reply.secl))
         return reply
@@ -70,29 +72,27 @@ def _add_chat(router: APIRouter, service: Service, settings: HttpSettings, name:
         """Go on with a conversation, in as many texts as are asked for; each has an object `secl` beside it.
 
         A stream shows texts as they are written. Where a text may have to be refused, nothing of it can be shown before
-        its confidence is known, so it comes in one piece, as answers in a short form do.
+        its confidence is known, so it comes in one piece.
         """
         check_model(body.model, name)
-        wishes, warnings = body.wishes, body.check()
-        question = question_in(body.messages, wishes.options, body.form, wishes.domain)
-        writing = body.writing(settings) if body.form == "text" else None
-        refusal = refusal_of(service, settings, wishes.refuse, "secl.refuse")
-        if refusal is not None and not wishes.confidence:
-            message = "secl.confidence is false, but answers are refused by their confidence here; leave it out."
-            raise RequestError(400, message, "unsupported_value", "secl.confidence")
+        warnings, question = body.check(), question_in(body.messages, (), "text", body.wishes.domain)
+        refusal = refusal_of(service, settings, body.wishes.refuse, "secl.refuse")
         usage = bool(body.stream_options and body.stream_options.include_usage)
         shape = Shape(model=name, warnings=warnings, with_usage=usage)
-        if body.stream and writing is not None and refusal is None:
-            return await _live(
-                shape, Texts(service, question, writing, settings.timeout, rate=wishes.confidence), request
-            )
-        answers = await _answers(service, settings, question, writing, request, rate=wishes.confidence)
-        choices = [choice_of(index, answer, refusal) for index, answer in enumerate(answers)]
-        headers, identifier = accepted_header(choices[0].secl), choices[0].secl.record_id or uuid.uuid4().hex
+        texts = Texts(service, question, body.writing(settings), settings.timeout)
+        if body.stream and refusal is None:
+            return await _live(shape, texts, request)
+        answers = await _whole(texts, request)
+        confidences = [secl_of(answer) for answer in answers]
+        choices = [
+            choice_of(index, text, secl, refusal if secl.accepted is False else None)
+            for index, (text, secl) in enumerate(zip(texts.written, confidences, strict=True))
+        ]
+        headers, identifier = accepted_header(confidences[0]), confidences[0].record_id or uuid.uuid4().hex
         if not body.stream:
             response.headers.update(headers)
-            return shape.reply(identifier, choices, usage_of(answers))
-        events = shape.at_once(identifier, choices, usage_of(answers))
+            return shape.reply(identifier, choices, usage_of(texts.written))
+        events = shape.at_once(identifier, choices, usage_of(texts.written))
         return StreamingResponse(events, media_type="text/event-stream", headers=headers)
 
 
@@ -111,24 +111,13 @@ def _add_models(router: APIRouter, card: ModelCard) -> None:
         return card
 
 
-async def _answers(
-    service: Service,
-    settings: HttpSettings,
-    question: Question,
-    writing: Writing | None,
-    request: Request,
-    *,
-    rate: bool = True,
-) -> Sequence[Answer]:
+async def _whole(texts: Texts, request: Request) -> Sequence[Answer]:
     """The answers to a question, once all texts are written; nothing more is written once the client has gone.
 
     Raises:
         RequestError: as of `wait_for_answer`.
         QuestionError: the model cannot answer this question.
     """
-    if writing is None:
-        return [await wait_for_answer(service, question, request, settings.timeout)]
-    texts = Texts(service, question, writing, settings.timeout, rate=rate)
     try:
         return await unless_gone(request, texts.answers())
     finally:
@@ -157,9 +146,9 @@ def refusal_of(service: Service, settings: HttpSettings, refuse: str | None, fie
     return refuse if refuse is not None else settings.refusal
 
 
-def accepted_header(secl: Secl | NoConfidence) -> dict[str, str]:
+def accepted_header(secl: Secl) -> dict[str, str]:
     """The header that tells proxies whether an answer is accepted; none on a server without a threshold."""
-    return {} if isinstance(secl, NoConfidence) or secl.accepted is None else {ACCEPTED: str(secl.accepted).lower()}
+    return {} if secl.accepted is None else {ACCEPTED: str(secl.accepted).lower()}
 
 
 def check_model(requested: str, name: str) -> None:

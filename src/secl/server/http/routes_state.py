@@ -1,4 +1,4 @@
-"""Routes about what a server did: records, which to rate next and what people say, history and state, and control."""
+"""Routes about what a server did: records and what people say of them, its state, and control."""
 
 from __future__ import annotations
 
@@ -7,67 +7,52 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query, Request
 
 from secl.errors import ParameterError, RequestError, RunError
-from secl.server.entries import Served, Text, position_of, record_id
+from secl.server.entries import record_id
+from secl.server.explain import explain
 from secl.server.http.errors import ERROR_RESPONSES, RETRY_SOON, AsciiJson
-from secl.server.http.metrics import Metrics
 from secl.server.http.pages.view import view
 from secl.server.http.requests import Feedback, PauseRequest, RollbackRequest
 from secl.server.online.service import Service
-from secl.server.records import Search, label_count, listed, review_queue, search
+from secl.server.records import Search, label_count, listed, search
 from secl.server.store import at_one_moment
 
 Count = Annotated[int, Query(ge=1, le=1000, description="How many of the latest.")]
 
-NEXT = 20
-"""Answers that the queue for a review names at a time."""
 
-
-def state_router(service: Service, metrics: Metrics) -> APIRouter:
+def state_router(service: Service) -> APIRouter:
     """All routes of this module."""
     router = APIRouter()
-    router.include_router(_records(service, metrics))
+    router.include_router(_records(service))
     router.include_router(_control(service))
     return router
 
 
-def _records(service: Service, metrics: Metrics) -> APIRouter:
-    """/v1/records, one of them, /v1/review and /v1/feedback."""
+def _records(service: Service) -> APIRouter:
+    """/v1/records, one of them, and /v1/feedback."""
     router, state = APIRouter(tags=["records"], responses=ERROR_RESPONSES), service.state
 
     @router.get("/v1/records")
     def records(wanted: Annotated[Search, Query()]) -> AsciiJson:
-        """Records that fit, the newest first. `before` leads to the next page; null where there is nothing older.
-
-        A page looks at 20,000 records at most, so it can be short, or empty, and still have a next one.
-        """
+        """Records that fit, the newest first. `before` leads to the next page; null where nothing older fits."""
         with at_one_moment(state.folder) as reader:
             page = search(reader, wanted)
             rows = listed(reader, page.positions)
         return AsciiJson({"records": rows, "before": None if page.before is None else record_id(page.before)})
 
-    @router.get("/v1/review")
-    def review(after: Annotated[Text, Query(max_length=30)] = "") -> AsciiJson:
-        """Which of the latest answers to rate next; they are `drawn` by lot, which is to be sent with what is said."""
-        behind = position_of(after) if after else None
-        with at_one_moment(state.folder) as reader:
-            queue = review_queue(reader, behind)
-            rows = listed(reader, queue.positions[:NEXT])
-        counts = {"unrated": len(queue.positions), "rated": queue.rated, "answers": queue.answers}
-        return AsciiJson({"records": rows, "drawn": True, **counts})
-
     @router.get("/v1/records/{record_id}")
     def record(record_id: str) -> AsciiJson:
-        """Why an answer got its number: reply, bins, gate, evidence, update, and what people said of it."""
-        return AsciiJson(served(service, record_id).to_json())
+        """Why an answer got its number: in sentences, and the record with reply, bins, gate, evidence and update."""
+        position = position_of(service, record_id)
+        with at_one_moment(state.folder) as reader:
+            return AsciiJson(explain(reader, position).to_json())
 
     @router.post("/v1/feedback")
     def feedback(body: Feedback) -> AsciiJson:
         """Say whether an answer is right: confidences of later answers follow. The last word on an answer counts."""
         if body.drawn and body.chance is not None:
-            message = "drawn and chance are both given; leave chance out for an answer of /v1/review."
+            message = "drawn and chance are both given; leave chance out for an answer of a review."
             raise RequestError(400, message, "invalid_value", "chance")
-        state.add_feedback(served(service, body.record_id).record.position, body.correct, body.chance, drawn=body.drawn)
-        metrics.count_feedback(body.correct)
+        state.add_feedback(position_of(service, body.record_id), body.correct, body.chance, drawn=body.drawn)
         service.refresh_labels()
         return AsciiJson({"record_id": body.record_id, "correct": body.correct, "labels": label_count(state)})
 
@@ -110,8 +95,8 @@ def _control(service: Service) -> APIRouter:
     return router
 
 
-def served(service: Service, name: str) -> Served:
-    """The record with this id, or with the name under which a stream promised it.
+def position_of(service: Service, name: str) -> int:
+    """The position of the record with this id, or with the name under which a stream promised it.
 
     Raises:
         RequestError: 404, there is none, or not yet.
@@ -121,7 +106,7 @@ def served(service: Service, name: str) -> Served:
         raise RequestError(404, message, "record_not_ready", "record_id", headers=RETRY_SOON)
     state = service.state
     try:
-        return state.served(state.position_of(name))
+        return state.served(state.position_of(name)).record.position
     except ParameterError:
         pruned = f"; those before {record_id(state.first)} were pruned" if state.first else ""
         raise RequestError(404, f"there is no record {name[:40]!r}{pruned}.", "record_not_found", "record_id") from None

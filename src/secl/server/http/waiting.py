@@ -51,15 +51,12 @@ class Texts:
         question: of a free form.
         writing: how.
         timeout: seconds that may pass until the first piece, and from each piece to the next.
-        rate: whether their confidences are wanted.
 
     Attributes:
         names: under which their records can be asked for before they are there.
     """
 
-    def __init__(
-        self, service: Service, question: Question, writing: Writing, timeout: float, *, rate: bool = True
-    ) -> None:
+    def __init__(self, service: Service, question: Question, writing: Writing, timeout: float) -> None:
         loop = asyncio.get_running_loop()
         self.writing, self._timeout = writing, timeout
         self.names = [promised_name() for _ in range(writing.n)]
@@ -70,7 +67,7 @@ class Texts:
         def on_piece(piece: Piece) -> None:
             loop.call_soon_threadsafe(self._pieces.put_nowait, piece)
 
-        self._answers = asyncio.wrap_future(service.write(question, writing, on_piece, self.names, rate=rate))
+        self._answers = asyncio.wrap_future(service.write(question, writing, on_piece, self.names))
         # The loop comes to this after all pieces, which the same thread has sent before.
         self._answers.add_done_callback(lambda _: self._pieces.put_nowait(None))
 
@@ -87,13 +84,12 @@ class Texts:
         """The pieces as they come, until all texts are at their end; errors as in `begin`."""
         unfinished = self.writing.n
         while unfinished and (piece := self._ahead.pop() if self._ahead else await self._next()) is not None:
-            self._seen.append(piece)
             unfinished -= piece.finish is not None
             yield piece
 
     @property
     def written(self) -> tuple[Written, ...]:
-        """What the pieces so far make up."""
+        """What the pieces make up that have come so far."""
         return Written.of(self._seen)
 
     async def answers_within(self, seconds: float) -> tuple[Answer, ...] | None:
@@ -103,8 +99,8 @@ class Texts:
 
     async def answers(self) -> tuple[Answer, ...]:
         """The answers, once everything is written; errors as in `begin`."""
-        while not self._answers.done():
-            await self._next()
+        while await self._next() is not None:
+            pass
         return self._result()
 
     def cancel(self) -> None:
@@ -120,6 +116,8 @@ class Texts:
             raise _too_late(self._timeout, "further token, or confidence,") from None
         if piece is None:
             self._result()
+        else:
+            self._seen.append(piece)
         return piece
 
     def _result(self) -> tuple[Answer, ...]:

@@ -160,14 +160,12 @@ class Learner:
             StorageError: the change cannot be written.
         """
         with self._no_lesson():
-            # The model may not have been restored yet.
-            self.state.add_event("pause", version_now(self.state), reason)
+            self.state.add_event("pause", self.model.version, reason)
             return self._stop_lessons(reason)
 
-    def _alert(self, reason: str) -> None:
+    def _pause_itself(self, reason: str) -> None:
         """Pause without an operator, during a lesson."""
         log.warning("learning is paused: %s", reason)
-        self._add_event("alert", reason)
         self._add_event("pause", reason)
         self._stop_lessons(reason)
 
@@ -270,7 +268,7 @@ class Learner:
             self.relative_norm = self.model.relative_norm
             violation = self.monitor.violation(self.relative_norm)
             if violation is not None:
-                self._alert(violation)
+                self._pause_itself(violation)
         except Exception as problem:
             self._note_failure(f"publishing version {self.model.version} ended with {type(problem).__name__}")
 
@@ -282,7 +280,7 @@ class Learner:
         except Exception as problem:
             reason = f"the weights could not be restored after a failed lesson ({type(problem).__name__})"
             self._note_failure(reason)
-            self._alert(reason)
+            self._pause_itself(reason)
             self.last_error = reason
 
     def _note_failure(self, reason: str) -> None:

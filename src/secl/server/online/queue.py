@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import dataclass
 
 from secl.calibrator import Calibrator
 from secl.errors import BusyError
 from secl.evaluation.trust import Verdict
-from secl.evidence import Evidence
 from secl.model import Model
 from secl.question import GivenAnswer, Question
-from secl.records import Ledger, Record, Reply
-from secl.scoring import UNDECIDED
-from secl.writing import Written
+from secl.records import Record
 
 GATHER = 0.005
 """Seconds that the first request waits for others: clients answered together ask again together."""
@@ -33,14 +28,12 @@ class Answer:
         stored: whether the record is on disk; if not, its position will be used again.
         remark: what one must know to read its confidence, in one sentence; None if there is nothing to say.
         verdict: on the confidences of the latest answers, this one among them if it is stored.
-        written: how a free answer was written; None for any other.
     """
 
     record: Record
     stored: bool
     remark: str | None = None
     verdict: Verdict | None = None
-    written: Written | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,22 +42,18 @@ class Request:
 
     Attributes:
         written: what the model has written in answer to a question; None if it is still to answer.
-        rate: whether the confidence of what was written is wanted.
         name: under which a stream promises the record; None where nobody was promised anything.
     """
 
     asked: Question | GivenAnswer
     future: Future[Answer]
-    written: Written | None = None
-    rate: bool = True
+    written: str | None = None
     name: str | None = None
 
     @property
-    def kind(self) -> Literal["asked", "given", "unrated"]:
-        """Requests of one kind are answered together: questions, answers to rate, and texts that are only recorded."""
-        if isinstance(self.asked, GivenAnswer):
-            return "given"
-        return "asked" if self.rate else "unrated"
+    def given(self) -> bool:
+        """Whether it is an answer to rate; these share no pass with questions."""
+        return isinstance(self.asked, GivenAnswer)
 
     def check(self, model: Model) -> None:
         """Check that a model can answer or rate it.
@@ -80,46 +69,10 @@ class Request:
 
 def answer_together(calibrator: Calibrator, batch: Sequence[Request]) -> list[Record]:
     """The records of a batch, whose passes are shared."""
-    if batch[0].kind == "unrated":
-        return [_unrated(calibrator, request) for request in batch]
     answers = [request.asked for request in batch if isinstance(request.asked, GivenAnswer)]
     questions = [request.asked for request in batch if isinstance(request.asked, Question)]
-    written = [None if request.written is None else request.written.text for request in batch]
+    written = [request.written for request in batch]
     return calibrator.score_all(answers) if answers else calibrator.answer_all(questions, written)
-
-
-def _unrated(calibrator: Calibrator, request: Request) -> Record:
-    """The record of a text whose confidence nobody wants: it takes a position, and no gate looks at it."""
-    question, written = request.asked, request.written
-    if not isinstance(question, Question) or written is None:
-        raise TypeError("only what was written can go without a confidence")
-    reply = Reply(
-        text=written.text,
-        answer=written.text,
-        bins=(),
-        digit_mass=math.nan,
-        entropy=math.nan,
-        log_probability=math.fsum(token.log_p for token in written.tokens) if written.tokens else math.nan,
-        prompt_tokens=written.prompt_tokens,
-        answer_tokens=written.completion_tokens,
-    )
-    state = calibrator.state
-    calibrator.state = replace(state, position=state.position + 1)
-    return Record(
-        position=state.position,
-        question=question,
-        reply=reply,
-        frozen=reply,
-        decision=UNDECIDED,
-        evidence=Evidence(),
-        signal=None,
-        outcome="unrated",
-        update=None,
-        correct=None,
-        frozen_correct=None,
-        ledger=Ledger(),
-        plain_tokens=float(written.prompt_tokens + written.completion_tokens),
-    )
 
 
 class RequestQueue:
@@ -159,11 +112,11 @@ class RequestQueue:
             return bool(self._requests)
 
     def take(self) -> list[Request]:
-        """The next requests, all of one kind, without cancelled ones."""
+        """The next requests, all of them questions or all answers to rate, without cancelled ones."""
         taken: list[Request] = []
         with self._changed:
             waiting = self._requests
-            while waiting and len(taken) < self.batch and (not taken or waiting[0].kind == taken[0].kind):
+            while waiting and len(taken) < self.batch and (not taken or waiting[0].given == taken[0].given):
                 taken.append(waiting.popleft())
         return [request for request in taken if request.future.set_running_or_notify_cancel()]
 

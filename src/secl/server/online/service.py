@@ -108,7 +108,7 @@ class Service:
         return self._queue.put(Request(asked=asked, future=Future()))
 
     def write(
-        self, question: Question, writing: Writing, on_piece: OnPiece, names: Sequence[str] = (), *, rate: bool = True
+        self, question: Question, writing: Writing, on_piece: OnPiece, names: Sequence[str] = ()
     ) -> Future[tuple[Answer, ...]]:
         """Have free answers written, and then answered for like any other: each becomes a record of its own.
 
@@ -117,7 +117,6 @@ class Service:
             writing: how they are written.
             on_piece: is called with every piece of them, in a thread of its own.
             names: under which their records can be asked for, one for each text; none unless given.
-            rate: whether their confidences are wanted; else they are only recorded.
 
         Returns:
             the answers in the order of their numbers. Cancelled, nothing more is written; what has been written to its
@@ -128,7 +127,7 @@ class Service:
             ClosingError: the service is about to stop.
         """
         self._check_open()
-        return self.texts.submit(question, writing, on_piece, names, rate=rate)
+        return self.texts.submit(question, writing, on_piece, names)
 
     def is_promised(self, name: str) -> bool:
         """Whether a record of this name is still to come."""
@@ -228,13 +227,8 @@ class Service:
         verdict = self.trust.verdict
         for record, request in zip(records, batch, strict=True):
             expected = record.given or "candidates" in self.calibrator.plan.weighed(record.decision.in_burst)
-            answer = Answer(
-                record=record,
-                stored=stored,
-                remark=remark_on(record, expected=expected),
-                verdict=verdict,
-                written=request.written,
-            )
+            remark = remark_on(record, expected=expected)
+            answer = Answer(record=record, stored=stored, remark=remark, verdict=verdict)
             self.on_answer(answer)
             request.future.set_result(answer)
 
@@ -279,7 +273,7 @@ class Service:
         return True
 
     def _count(self, record: Record) -> None:
-        if record.rated and not record.given:  # what others answered says nothing about this model's own answers
+        if not record.given:  # what others answered says nothing about this model's own answers
             self.monitor.add(record)
             self.trust.add(record)
 

@@ -51,7 +51,7 @@ class TextWriters:
         return self._active
 
     def submit(
-        self, question: Question, writing: Writing, on_piece: OnPiece, names: Sequence[str] = (), *, rate: bool = True
+        self, question: Question, writing: Writing, on_piece: OnPiece, names: Sequence[str] = ()
     ) -> Future[tuple[Answer, ...]]:
         """Have texts written and answered for; arguments, result and errors as of `Service.write`."""
         with self._changed:
@@ -67,7 +67,7 @@ class TextWriters:
                 texts = None if future.cancelled() else self._written(question, writing, on_piece, future)
                 if texts is not None:
                     requests = [
-                        Request(asked=question, future=Future(), written=text, rate=rate, name=name)
+                        Request(asked=question, future=Future(), written=text, name=name)
                         for text, name in zip_longest(texts, names)
                     ]
                     _settle(future.set_result, self._answered(requests))
@@ -97,7 +97,7 @@ class TextWriters:
 
     def _written(
         self, question: Question, writing: Writing, on_piece: OnPiece, future: Future[tuple[Answer, ...]]
-    ) -> tuple[Written, ...] | None:
+    ) -> list[str] | None:
         """The texts; None if nobody wants them any more."""
         pieces: list[Piece] = []
         with self._turn():
@@ -113,7 +113,7 @@ class TextWriters:
                     if time.monotonic() >= until:
                         break
                 else:
-                    return Written.of(pieces)
+                    return [each.text for each in Written.of(pieces)]
 
     def _turn(self) -> AbstractContextManager[float]:
         if self.model.writes_apart:

@@ -1,13 +1,12 @@
 """The page's charts as numbers and path data; the template makes SVG of them.
 
 All plots are 1000 wide and 100 high and are stretched to the available space, so that one drawing serves every screen;
-strokes keep their width, and labels are text beside the plot. Vertical axes begin at 0.
+strokes keep their width, and labels are text beside the plot. Vertical axes go from 0 to 1.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 
 import numpy as np
@@ -28,38 +27,24 @@ ENOUGH = 50
 """Labelled answers below which a chart says that they are too few: then half of the ECE, or more, is chance."""
 
 
-def y(value: float, top: float = 1.0) -> float:
-    """The height of a value on an axis from 0 to `top`, downwards from the upper end."""
-    return 100.0 * (1.0 - value / top)
-
-
-def axis_end(values: Iterable[float]) -> float:
-    """The upper end of an axis: 1, 2 or 5 times a power of ten, and below none of the values, of which any may be NaN.
-
-    >>> axis_end([0.13, 0.88]), axis_end([1.02, 1.19]), axis_end([])
-    (1.0, 2.0, 1.0)
-    """
-    most = max((value for value in values if math.isfinite(value)), default=1.0) or 1.0
-    power = 10.0 ** math.floor(math.log10(most))
-    return next(factor * power for factor in (1.0, 2.0, 5.0, 10.0) if factor * power >= most)
+def y(value: float) -> float:
+    """The height of a value from 0 to 1, downwards from the upper end."""
+    return 100.0 * (1.0 - value)
 
 
 def timeline(points: Sequence[Values]) -> Values:
-    """Confidence and entropy of the latest answers, as two panels over one another.
+    """Stated confidence of the latest answers, and where they were learned from.
 
     Args:
         points: at least one, as of `secl.server.records.latest_points`.
 
     Returns:
-        confidences, entropies: dots, one for each answer. confidence_mean, frozen_mean, entropy_mean: lines. top: end
-        of the axis of entropies. bursts: left end and width of each; alarms: where each is. positions: labels from left
-        to right. description: the chart in words.
+        confidences: dots, one for each answer. confidence_mean, frozen_mean: lines. bursts: left end and width of each;
+        alarms: where each is. positions: labels from left to right. description: the chart in words.
     """
     step = WIDTH / len(points)
     confidences = [point["confidence"] for point in points]
     frozen = [point["frozen_confidence"] for point in points]
-    entropies = [math.nan if point["entropy"] is None else point["entropy"] for point in points]
-    top = axis_end(entropies)
     bursts = []
     for inside, run in groupby(enumerate(points), key=lambda item: item[1]["in_burst"]):
         indices = [index for index, _ in run]
@@ -69,11 +54,8 @@ def timeline(points: Sequence[Values]) -> Values:
     first, last = points[0]["position"], points[-1]["position"]
     return {
         "confidences": dots(confidences),
-        "confidence_mean": line(running_mean(confidences, WINDOW)),
-        "frozen_mean": line(running_mean(frozen, WINDOW)),
-        "entropies": dots(entropies, top),
-        "entropy_mean": line(running_mean(entropies, WINDOW), top),
-        "top": top,
+        "confidence_mean": line(running_mean(confidences, WINDOW).tolist()),
+        "frozen_mean": line(running_mean(frozen, WINDOW).tolist()),
         "bursts": bursts,
         "alarms": alarms,
         "positions": [first, (first + last) // 2, last] if last - first > 1 else [first],
@@ -85,33 +67,24 @@ def timeline(points: Sequence[Values]) -> Values:
     }
 
 
-def dots(values: Sequence[float], top: float = 1.0) -> str:
+def dots(values: Sequence[float]) -> str:
     """Path data of one dot for each value; a dot is a line of no length with round ends.
 
-    >>> dots([1.0, float("nan"), 0.0, 0.5])
-    'M125.0 0.0h0M625.0 100.0h0M875.0 50.0h0'
+    >>> dots([1.0, 0.5])
+    'M250.0 0.0h0M750.0 50.0h0'
     """
     step = WIDTH / len(values)
-    return "".join(
-        f"M{(index + 0.5) * step:.1f} {y(value, top):.1f}h0"
-        for index, value in enumerate(values)
-        if math.isfinite(value)
-    )
+    return "".join(f"M{(index + 0.5) * step:.1f} {y(value):.1f}h0" for index, value in enumerate(values))
 
 
-def line(values: Iterable[float], top: float = 1.0) -> str:
-    """Path data of a line through all values; it is broken where one is undefined.
+def line(values: Sequence[float]) -> str:
+    """Path data of a line through all values.
 
-    >>> line([0.0, 0.5, float("nan"), 1.0])
-    'M125.0 100.0L375.0 50.0M875.0 0.0'
+    >>> line([1.0, 0.5])
+    'M250.0 0.0L750.0 50.0'
     """
-    heights = list(values)
-    step, path, pen = WIDTH / max(1, len(heights)), [], "M"
-    for index, value in enumerate(heights):
-        if math.isfinite(value):
-            path.append(f"{pen}{(index + 0.5) * step:.1f} {y(value, top):.1f}")
-        pen = "L" if math.isfinite(value) else "M"
-    return "".join(path)
+    step = WIDTH / len(values)
+    return "M" + "L".join(f"{(index + 0.5) * step:.1f} {y(value):.1f}" for index, value in enumerate(values))
 
 
 def reliability_chart(feedback: Values) -> Values:

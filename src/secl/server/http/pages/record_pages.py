@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlencode
 
 from pydantic import ValidationError
 
 from secl.errors import ParameterError
-from secl.evidence import Evidence
 from secl.reports.formatting import counted
 from secl.server.entries import Served, Values, answer_text, position_of, record_id
 from secl.server.explain import explain, weights_in_words
@@ -73,13 +70,13 @@ def found_in_words(page: Found, query: Search) -> str:
 
     >>> found_in_words(Found((7,), None), Search(label="right"))
     '1 record fits.'
-    >>> found_in_words(Found((), 5), Search(label="right"))
-    'No record fits; there are older records than rec_00000005 to look at.'
+    >>> found_in_words(Found((7, 5), 5), Search(label="right"))
+    '2 records fit; there are older records than rec_00000005.'
     """
     count = len(page.positions)
-    if not count and page.before is None and query == Search(count=query.count):
+    if not count and query == Search(count=query.count):
         return "Nobody has asked anything yet."
-    older = "" if page.before is None else f"; there are older records than {record_id(page.before)} to look at"
+    older = "" if page.before is None else f"; there are older records than {record_id(page.before)}"
     noun = "older record" if query.before else "record"
     return f"{counted(count, noun) if count else f'No {noun}'} {'fits' if count < 2 else 'fit'}{older}."
 
@@ -107,7 +104,6 @@ def record_page(folder: Path, name: str) -> Page:
         **card(explanation.served),
         explanation=explanation,
         weights=None if record.posterior is None else weights_in_words(record.posterior),
-        evidence=_evidence(record.evidence),
         older=older,
         newer=newer,
     )
@@ -159,22 +155,3 @@ def card(served: Served) -> Values:
         "turns": [*around, ("user", "\n".join((question.text, *options)))],
         "answer": answer_text(record) if record.answer is not None else None,
     }
-
-
-def _evidence(evidence: Evidence) -> Iterator[Values]:
-    """What the frozen model was asked: tables of candidates with numbers beside each."""
-    if (p_true := evidence.p_true) is not None:
-        alone = [(text, (p,)) for text, p in zip(p_true.candidates, p_true.probabilities, strict=True)]
-        yield {"title": "P(True), asked of each alone", "heads": ["P(True)"], "rows": alone}
-    if (compared := evidence.candidates) is None:
-        return
-    if compared.letters:
-        heads = [f"order {number}" for number in range(1, len(compared.letters) + 1)]
-        letters = [tuple(math.exp(each.log_p[k]) for each in compared.letters) for k in range(len(compared.candidates))]
-        title = "Probability of the letter, options in other orders"
-        yield {"title": title, "heads": heads, "rows": list(zip(compared.candidates, letters, strict=True))}
-    if any(each is not None for each in compared.likelihoods):
-        likely = [(None,) * 3 if each is None else (each.given, each.alone, each.pmi) for each in compared.likelihoods]
-        heads = ["with the question", "without it", "PMI"]
-        rows = list(zip(compared.candidates, likely, strict=True))
-        yield {"title": "Log-likelihood as a text, in nats", "heads": heads, "rows": rows}

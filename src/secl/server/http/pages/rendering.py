@@ -20,7 +20,6 @@ EVENTS = {
     "rollback": "Rolled back",
     "pause": "Paused",
     "resume": "Resumed",
-    "alert": "Alert",
     "failed_update": "Update taken back",
 }
 

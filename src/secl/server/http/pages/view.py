@@ -57,7 +57,6 @@ def view(service: Service, count: int = 300) -> Values:
     drawn = sum(chance is not None for *_, chance in labelled)
     return stored | {
         "model": public_name(service.model.name),
-        "started": service.started,
         "answers": service.position,
         "version": service.model.version,
         "newest": newest,
@@ -69,7 +68,6 @@ def view(service: Service, count: int = 300) -> Values:
             "active": learner.active and learner.alive,
             "paused": learner.paused,
             "waiting": learner.waiting,
-            "backlog": learner.backlog,
         },
         "problems": problems(service, details=True),
         "verdict": {
@@ -85,7 +83,7 @@ def view(service: Service, count: int = 300) -> Values:
         "shift": defined(service.monitor.shift),
         "shift_bound": bounds.shift,
         "unreadable": service.unreadable,
-        "queue": {"waiting": service.waiting, "most": service.limits.queue},
+        "waiting": service.waiting,
         "keep_text": service.state.keep_text,
         "accept": service.calibrator.loop.accept,
         "feedback": feedback([(confidence, right) for confidence, right, _ in labelled], drawn),

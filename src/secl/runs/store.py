@@ -72,7 +72,6 @@ class Store(Shown):
             unfinished.unlink(missing_ok=True)
             try:
                 with closing(sqlite3.connect(unfinished)) as db, db:
-                    db.execute("PRAGMA auto_vacuum = INCREMENTAL")  # before all else, or it has no effect
                     db.executescript(f"PRAGMA journal_mode = WAL; {database.SCHEMA} {tables}")
                     rows = [(key, json.dumps(value)) for key, value in {"format": FORMAT, **manifest}.items()]
                     db.executemany("INSERT INTO manifest VALUES (?, ?)", rows)

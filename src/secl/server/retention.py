@@ -1,8 +1,8 @@
 """What a state folder keeps, and how the rest is pruned: the oldest records first, in steps that keep nobody waiting.
 
 A step is one transaction. It writes a checkpoint of the stream where the kept records begin, so that what is kept can
-still be replayed, and gives pages of the file back. Killed between two steps, a folder is as whole as before; nothing
-has to be tidied up.
+still be replayed. Killed between two steps, a folder is as whole as before; nothing has to be tidied up. What is pruned
+is overwritten, and later records take its place in the file.
 
 Kept whatever was asked for: the latest record, those whose lesson waits and all behind them, labels, events and
 counters, the adapter versions that answered a kept record, the newest ones, and the one at which learning stands.
@@ -18,10 +18,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from secl.errors import ParameterError, public_reason
-from secl.runs.folder import storage_errors
 from secl.runs.manifest import Manifest
 from secl.server.history import version_now
-from secl.server.store import HINT, ServerStore
+from secl.server.store import ServerStore
 from secl.server.stream import pack, resume
 from secl.server.tables import has_words
 
@@ -37,9 +36,6 @@ STEP = 100
 
 VERSIONS = 50
 """Newest adapter versions that are kept, so that one can be gone back to, beside those that answered a kept record."""
-
-PAGES = 1000
-"""Most pages of the file that one step gives back."""
 
 REST = 2.0
 """Pause after a step, as a multiple of the time it took: the file belongs to answers for the rest."""
@@ -142,7 +138,7 @@ def prune(
     while busy and not until():
         began = time.monotonic()
         records, versions = _prune_records(state, policy), _prune_version(state)
-        busy = any((records, versions, _give_back(state)))
+        busy = bool(records or versions)
         total += records
         time.sleep(rest * (time.monotonic() - began))
     return total
@@ -199,14 +195,3 @@ def _prune_version(state: ServerStore) -> int:
         state.db.execute("DELETE FROM versions WHERE version = ?", oldest)
         state.db.execute(_PRUNE_UPDATES, (state.first,))
     return 1
-
-
-def _give_back(state: ServerStore) -> int:
-    """Give free pages of the file back to the disk; returns how many."""
-    with state.lock, storage_errors(state.folder, HINT):
-        (free,) = state.db.execute("PRAGMA freelist_count").fetchone()
-        if free:
-            state.db.execute(f"PRAGMA incremental_vacuum({PAGES})").fetchall()
-            (left,) = state.db.execute("PRAGMA freelist_count").fetchone()
-            return int(free - left)
-    return 0

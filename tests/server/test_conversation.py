@@ -14,17 +14,13 @@ from secl.server.http.requests import ROLES, Message, Part, check_length, questi
 TEXT = st.text(min_size=1).filter(str.strip)
 
 
-def asked_in(messages: list[Message]) -> Question:
-    return question_in(messages, (), "text")
-
-
 def user(text: str) -> Message:
     return Message(role="user", content=text)
 
 
 @given(st.lists(st.tuples(st.sampled_from(sorted(ROLES)), st.text())), TEXT)
 def test_every_turn_stays_in_its_role_and_its_place(earlier: list[tuple[str, str]], last: str) -> None:
-    asked = asked_in([*(Message(role=role, content=text) for role, text in earlier), user(last)])
+    asked = question_in([*(Message(role=role, content=text) for role, text in earlier), user(last)])
     system = [Turn("system", asked.system)] if asked.system else []
     turns = [*system, *asked.history, Turn("user", asked.text)]
     assert turns == [*(Turn(ROLES[role], text) for role, text in earlier), Turn("user", last)]
@@ -33,13 +29,15 @@ def test_every_turn_stays_in_its_role_and_its_place(earlier: list[tuple[str, str
 
 def test_a_system_text_at_the_start_is_the_question_s_own_and_a_second_one_is_a_turn() -> None:
     messages = [Message(role="developer", content="Be brief."), Message(role="system", content="Be kind."), user("a")]
-    assert asked_in(messages) == Question("a", form="text", system="Be brief.", history=(Turn("system", "Be kind."),))
+    assert question_in(messages) == Question(
+        "a", form="text", system="Be brief.", history=(Turn("system", "Be kind."),)
+    )
 
 
 def test_an_assistant_that_said_nothing_and_parts_of_a_text_stay_turns() -> None:
     parts: list[Part] = [Part(type="text", text="b"), Part(type="text", text="c")]
     messages = [user("a"), Message(role="assistant"), Message(role="user", content=parts)]
-    assert asked_in(messages) == Question("b\nc", form="text", history=(Turn("user", "a"), Turn("assistant", "")))
+    assert question_in(messages) == Question("b\nc", form="text", history=(Turn("user", "a"), Turn("assistant", "")))
 
 
 @pytest.mark.parametrize(
@@ -47,7 +45,7 @@ def test_an_assistant_that_said_nothing_and_parts_of_a_text_stay_turns() -> None
 )
 def test_a_call_of_the_assistant_is_refused(call: dict[str, object]) -> None:
     with pytest.raises(RequestError) as refused:
-        asked_in([Message.model_validate({"role": "assistant", **call}), user("b")])
+        question_in([Message.model_validate({"role": "assistant", **call}), user("b")])
     assert refused.value.param == "messages.0.role"
 
 

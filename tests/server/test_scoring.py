@@ -21,8 +21,8 @@ from secl.testing import ScriptedModel, toy_stream
 from tests.server.conftest import MakeService
 from tests.server.waiting import settled
 
-ASKED = [{"role": "user", "content": "What is the capital of Peru?"}]
-CHOICE = {"messages": [{"role": "user", "content": "Capital of France?"}], "options": ["Rome", "Paris", "Bern"]}
+PERU = {"question": "What is the capital of Peru?"}
+CHOICE = {"question": "Capital of France?", "options": ["Rome", "Paris", "Bern"]}
 
 
 def refused(client: httpx.Client, body: dict[str, Any], status: int = 400) -> dict[str, Any]:
@@ -53,34 +53,25 @@ def test_an_answer_from_elsewhere_gets_its_confidence_and_where_it_comes_from(cl
     assert math.isclose(sum(each["probability"] for each in reply["secl"]["candidates"]), 1.0)
 
 
-def test_the_answer_may_be_the_last_message_and_rivals_may_be_given(client: httpx.Client) -> None:
-    turns = [
-        *ASKED,
-        {"role": "assistant", "content": "Lima, and it has been so since the days of the viceroys, as you know well."},
-    ]
-    reply = client.post("/v1/score", json={"model": "scripted", "messages": turns, "rivals": ["Cusco", "Quito"]}).json()
-    assert reply["answer"].startswith("Lima, and")
+def test_rivals_may_be_given_and_the_form_is_that_of_the_answer(client: httpx.Client) -> None:
+    said = "Lima, and it has been so since the days of the viceroys, as you know well."
+    reply = client.post("/v1/score", json={**PERU, "answer": said, "rivals": ["Cusco", "Quito"]}).json()
+    assert reply["answer"] == said
     assert reply["option_text"] is None
     record = client.get(f"/v1/records/{reply['secl']['record_id']}").json()["record"]
     assert (record["outcome"], record["question"]["form"]) == ("given", "sentence")
-    short = client.post("/v1/score", json={"messages": ASKED, "answer": "Lima"}).json()
+    short = client.post("/v1/score", json={**PERU, "answer": "Lima"}).json()
     record = client.get(f"/v1/records/{short['secl']['record_id']}").json()["record"]
     assert (record["question"]["text"], record["question"]["form"]) == ("What is the capital of Peru?", "short")
 
 
 def test_a_request_that_cannot_be_rated_is_refused_in_one_sentence(client: httpx.Client) -> None:
     assert "none of its options (A. Rome" in refused(client, {**CHOICE, "answer": "Oslo"})["message"]
-    assert "no answer to rate" in refused(client, {"messages": ASKED})["message"]
-    assert "no answer to rate" in refused(client, {"messages": []})["message"]
-    assert "empty answer" in refused(client, {"messages": ASKED, "answer": " "})["message"]
+    assert refused(client, PERU)["param"] == "answer"
+    assert "no text" in refused(client, {"question": " ", "answer": "Lima"})["message"]
+    assert "empty answer" in refused(client, {**PERU, "answer": " "})["message"]
     assert "give no others" in refused(client, {**CHOICE, "answer": "A", "rivals": ["Oslo"]})["message"]
-    assert "empty" in refused(client, {"messages": [{"role": "assistant", "content": "Lima"}]})["message"]
-    assert refused(client, {"messages": ASKED, "answer": "Lima", "model": "gpt"}, 404)["code"] == "model_not_found"
-    assert refused(client, {"messages": ASKED, "answer": "x" * 10**6}, 413)["code"] in (
-        "context_length_exceeded",
-        "http_413",
-        "too_large",
-    )
+    assert refused(client, {**PERU, "answer": "x" * 10**6}, 413)["code"] == "context_length_exceeded"
     assert client.get("/v1/records").json()["records"] == []
 
 

@@ -122,7 +122,7 @@ def secl_of(answer: Answer) -> Secl:
         stated=reply.confidence,
         frozen=record.frozen.confidence,
         remark=answer.remark,
-        own_answer=None if record.question.free and not record.given else reply.answer,
+        own_answer=None if record.question.free else reply.answer,
         own_confidence=None if posterior is None else posterior.confidence,
         best_answer=None if posterior is None else record.best_answer,
         best_confidence=None if posterior is None else posterior.probabilities[posterior.best],

@@ -7,7 +7,7 @@ its roles: the model's own chat template puts them together as if nobody stood i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt
 
@@ -17,7 +17,6 @@ from secl.question import Form, GivenAnswer, Question, Role, Turn
 from secl.server.entries import Text
 from secl.server.settings import MAX_PROMPT_CHARS
 
-Texts = Annotated[list[str], Field(max_length=1000)]
 LARGEST_EXACT = 2**53
 """The largest whole number that every JSON parser reads exactly."""
 
@@ -48,40 +47,39 @@ class Message(BaseModel):
     function_call: object = None
 
 
-class AskRequest(BaseModel):
+class Asked(BaseModel):
     """A question. With options it is multiple choice; without them the answer is a few words unless `form` says else.
 
     `context` is a passage beside the question, `system` the system text, `history` what was said between that and the
-    question. `refuse` stands in place of an answer that is not accepted.
+    question.
     """
 
     model_config = ConfigDict(extra="forbid")
     question: str
-    options: Texts = []
-    form: Form | None = None
+    options: Annotated[list[str], Field(max_length=1000)] = []
+    form: Literal["choice", "number", "short", "sentence"] | None = None
     context: str | None = None
     system: str | None = None
     history: Annotated[list[Message], Field(max_length=1000)] = []
     domain: Domain = "default"
+
+
+class AskRequest(Asked):
+    """A question to answer. `refuse` stands in place of an answer that is not accepted."""
+
     refuse: Refusal | None = None
 
 
-class ScoreRequest(BaseModel):
-    """An answer to the last question of a conversation.
+class ScoreRequest(Asked):
+    """A question with an answer to rate.
 
-    `answer` may be left out where the last message is the assistant's: then that is the answer. With `options` it is an
-    option's letter or text. `rivals` are other answers to an open question to compare it with; without any the model
-    lists some. `form` is that of the answer: "short" up to twelve words and else "sentence" unless it is given.
+    With `options` the answer is an option's letter or text. `rivals` are other answers to an open question to compare
+    it with; without any the model lists some. `form` is that of the answer: "short" up to twelve words and else
+    "sentence" unless it is given.
     """
 
-    model_config = ConfigDict(extra="forbid")
-    model: str | None = None
-    messages: list[Message]
-    answer: Text | None = None
-    options: Texts = []
+    answer: Text
     rivals: Annotated[list[Text], Field(max_length=20)] = []
-    form: Form | None = None
-    domain: Domain = "default"
 
 
 class Feedback(BaseModel):
@@ -141,16 +139,15 @@ def _turn(message: Message, field: str) -> Turn:
     return Turn(ROLES[message.role], "\n".join(part.text or "" for part in message.content))
 
 
-def question_in(messages: Sequence[Message], options: Sequence[str], form: Form, domain: str = "default") -> Question:
-    r"""The question that a conversation asks.
+def question_in(messages: Sequence[Message], domain: str = "default") -> Question:
+    r"""The question that a conversation asks, to be answered with a text.
 
     Raises:
         RequestError: it has no messages, one cannot be read, the last one is no question of the user's, or it is too
             long.
-        QuestionError: the question, its options or its form are not usable.
 
     >>> question_in([Message(role="developer", content="Be brief."), Message(role="assistant", content="Yes?"),
-    ...     Message(role="user", content="Capital of Italy?")], (), "short").history
+    ...     Message(role="user", content="Capital of Italy?")]).history
     (Turn(role='assistant', text='Yes?'),)
     """
     turns = turns_of(messages)
@@ -166,17 +163,23 @@ def question_in(messages: Sequence[Message], options: Sequence[str], form: Form,
     # Without any system text a model may have one of its own, so one that says nothing stays a turn.
     leads = bool(earlier) and earlier[0].role == "system" and bool(earlier[0].text)
     system, history = (earlier[0].text, earlier[1:]) if leads else ("", earlier)
-    question = Question(last.text, tuple(options), domain=domain, form=form, system=system, history=tuple(history))
-    return check_length(question)
+    return check_length(Question(last.text, domain=domain, form="text", system=system, history=tuple(history)))
 
 
-def question_of(body: AskRequest) -> Question:
-    """The question of a plain request; errors as of `question_in`."""
+def question_of(body: Asked, form: Form = "short") -> Question:
+    """The question of a plain request; an open one has this form unless the request names another.
+
+    Raises:
+        RequestError: it has no text, a turn of its history cannot be read, or it is too long.
+        QuestionError: the question, its options or its form are not usable.
+    """
+    if not body.question.strip():
+        raise RequestError(400, "the question has no text; give it at least one word.", "bad_question", "question")
     question = Question(
         body.question.strip(),
         tuple(body.options),
         domain=body.domain,
-        form=body.form or ("choice" if body.options else "short"),
+        form=body.form or ("choice" if body.options else form),
         context=(body.context or "").strip(),
         system=(body.system or "").strip(),
         history=tuple(turns_of(body.history, "history")),
@@ -205,22 +208,8 @@ def given_in(body: ScoreRequest) -> GivenAnswer:
     """The answer to rate, with its question.
 
     Raises:
-        RequestError: there is no answer, or question and answers are too long.
-        QuestionError: the answer is empty, or none of the options.
+        RequestError: as of `question_of`.
+        QuestionError: the question is not usable, or the answer is empty or none of the options.
     """
-    messages, answer = body.messages, body.answer
-    if answer is None:
-        messages, answer = messages[:-1], _last_answer(messages)
-    form: Form = "short" if len(answer.split()) <= MAX_WORDS else "sentence"
-    form = body.form or ("choice" if body.options else form)
-    question = check_length(question_in(messages, body.options, form, body.domain), answer, *body.rivals)
-    return GivenAnswer(question, answer, tuple(body.rivals))
-
-
-def _last_answer(messages: Sequence[Message]) -> str:
-    """The text of the last message, which must be the assistant's."""
-    if not messages or messages[-1].role != "assistant":
-        message = "there is no answer to rate; give it as answer, or as the last message, from the assistant."
-        raise RequestError(400, message, "no_answer", "answer")
-    content = messages[-1].content
-    return "\n".join(part.text or "" for part in content) if isinstance(content, list) else content or ""
+    question = question_of(body, "short" if len(body.answer.split()) <= MAX_WORDS else "sentence")
+    return GivenAnswer(check_length(question, body.answer, *body.rivals), body.answer, tuple(body.rivals))

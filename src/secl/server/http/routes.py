@@ -19,7 +19,6 @@ from secl.server.http.waiting import Texts, unless_gone, wait_for_answer
 from secl.server.online.queue import Answer
 from secl.server.online.service import Service
 from secl.server.settings import HttpSettings, public_name
-from secl.writing import Writing
 
 ACCEPTED = "X-Secl-Accepted"
 """Header of a reply: true or false."""
@@ -39,24 +38,14 @@ def answers_router(service: Service, settings: HttpSettings) -> APIRouter:
     @router.post("/v1/ask")
     async def ask(body: AskRequest, request: Request, response: Response) -> AskReply:
         """Answer one question."""
-        if not body.question.strip():
-            raise RequestError(400, "the question has no text; give it at least one word.", "bad_question", "question")
         refusal = refusal_of(service, settings, body.refuse, "refuse")
-        question = question_of(body)
-        if question.free:
-            writing = Writing(max_tokens=settings.max_tokens, or_fewer=True)
-            (answer,) = await _whole(Texts(service, question, writing, settings.timeout), request)
-        else:
-            answer = await wait_for_answer(service, question, request, settings.timeout)
-        reply = ask_reply(answer, refusal)
+        reply = ask_reply(await wait_for_answer(service, question_of(body), request, settings.timeout), refusal)
         response.headers.update(accepted_header(reply.secl))
         return reply
 
     @router.post("/v1/score")
     async def score(body: ScoreRequest, request: Request, response: Response) -> ScoreReply:
         """Rate an answer that somebody else gave; nothing is learned from it."""
-        if body.model is not None:
-            check_model(body.model, name)
         reply = score_reply(await wait_for_answer(service, given_in(body), request, settings.timeout))
         response.headers.update(accepted_header(reply.secl))
         return reply
@@ -75,7 +64,7 @@ def _add_chat(router: APIRouter, service: Service, settings: HttpSettings, name:
         its confidence is known, so it comes in one piece.
         """
         check_model(body.model, name)
-        warnings, question = body.check(), question_in(body.messages, (), "text", body.wishes.domain)
+        warnings, question = body.check(), question_in(body.messages, body.wishes.domain)
         refusal = refusal_of(service, settings, body.wishes.refuse, "secl.refuse")
         usage = bool(body.stream_options and body.stream_options.include_usage)
         shape = Shape(model=name, warnings=warnings, with_usage=usage)

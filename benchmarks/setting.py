@@ -13,7 +13,7 @@ from examples.secl_by_hand import ByHand
 from secl.backends.local.adapter import parse_layers
 from secl.backends.local.loading import Loaded, ModelCache, load
 from secl.backends.local.model import LocalModel
-from secl.data.quiz import available
+from secl.data.quiz import quiz
 from secl.data.streams import load_stream
 from secl.question import Form, Question
 from secl.runs.settings import RunSettings
@@ -61,7 +61,7 @@ class Setting:
         each = -(-count // 3)
         if self.data is not None:
             return tuple(f"{name}:{each}" for name in OFFICIAL)
-        return tuple(f"{name}:{min(each, available(name))}" for name in BUILT_IN)
+        return tuple(f"{name}:{min(each, len(quiz(name)))}" for name in BUILT_IN)
 
     def recipe(self, count: int, **settings: Any) -> RunSettings:
         """The recipe of a run over the three domains, on the device where the method by hand is."""

@@ -87,8 +87,8 @@ def benchmarks_of(run: Run, setup: Setup) -> tuple[str, ...]:
         benchmark = _form(name, run, setup)
         count = entry.partition(":")[2] or str(setup.per_domain)
         if run.scale > 1 and count.isdecimal():
-            available, _ = find_benchmark(benchmark).open(Path(data) if data else None, seed=0)
-            count = str(max(int(count), min(run.scale * int(count), available)))
+            available = find_benchmark(benchmark).questions(Path(data) if data else None, seed=0)
+            count = str(max(int(count), min(run.scale * int(count), len(available))))
         benchmarks.append(f"{benchmark}:{count}")
     return tuple(benchmarks)
 

@@ -11,11 +11,11 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 
-from secl.data import official_files, quiz, rows
+from secl.data import official_files, rows
 from secl.data.hub import hub_rows
+from secl.data.quiz import quiz
 from secl.data.rows import LocatedRow, Row
 from secl.errors import DataError, ParameterError, QuestionError
 from secl.question import Form, Question
@@ -32,9 +32,8 @@ class Benchmark(ABC):
         name: key in `BENCHMARKS` and on the command line.
         description: one line.
         form: form of the answers.
-        split: official split; "generated" or "built in" for the quiz.
+        split: official split; "built in" for the quiz.
         licence: licence of the questions.
-        default_count: questions loaded unless a number is given; None for all.
     """
 
     name: str
@@ -42,11 +41,10 @@ class Benchmark(ABC):
     form: Form
     split: str
     licence: str
-    default_count: int | None = None
 
     @abstractmethod
-    def open(self, data: Path | None, seed: int, *, sampled: bool = False) -> tuple[int, Iterator[Question]]:
-        """The number of questions, and an iterator that builds them as they are taken.
+    def questions(self, data: Path | None, seed: int, *, sampled: bool = False) -> list[Question]:
+        """All of its questions.
 
         Args:
             data: folder with the official files; None for the environment variable SECL_DATA, and without that the hub.
@@ -54,7 +52,7 @@ class Benchmark(ABC):
             sampled: whether they come in an order drawn by the seed, and not in that of the files.
 
         Raises:
-            DataError: a file is missing or broken, or the hub cannot be reached; also raised by the iterator.
+            DataError: a file is missing or broken, or the hub cannot be reached.
         """
 
 
@@ -74,14 +72,13 @@ class OfficialBenchmark(Benchmark):
     build: Callable[[Row, int, int], Question]
     round_robin: bool = False
 
-    def open(self, data: Path | None, seed: int, *, sampled: bool = False) -> tuple[int, Iterator[Question]]:
+    def questions(self, data: Path | None, seed: int, *, sampled: bool = False) -> list[Question]:
         located_rows = list(self._rows(data or os.environ.get(DATA_VARIABLE)))
         groups = rows.by_subject(located_rows) if self.round_robin else [list(enumerate(located_rows))]
         if sampled:
             generator = random.Random(f"sampled-{self.name}-{seed}")
             groups = [generator.sample(group, len(group)) for group in groups]
-        numbered = rows.round_robin(groups)
-        return len(numbered), (self._question(located_row, index, seed) for index, located_row in numbered)
+        return [self._question(located_row, index, seed) for index, located_row in rows.round_robin(groups)]
 
     def _rows(self, data: Path | str | None) -> Iterator[LocatedRow]:
         if not data:
@@ -107,10 +104,11 @@ class QuizBenchmark(Benchmark):
     The seed decides which questions come first, sampled or not.
     """
 
+    split: str = "built in"
     licence: str = "Apache-2.0"
 
-    def open(self, data: Path | None, seed: int, *, sampled: bool = False) -> tuple[int, Iterator[Question]]:  # noqa: ARG002
-        return quiz.available(self.name), quiz.questions(self.name, seed)
+    def questions(self, data: Path | None, seed: int, *, sampled: bool = False) -> list[Question]:  # noqa: ARG002
+        return quiz(self.name, seed=seed)
 
 
 _TABLE: tuple[Benchmark, ...] = (
@@ -167,28 +165,23 @@ _TABLE: tuple[Benchmark, ...] = (
     ),
     QuizBenchmark(
         name="arithmetic",
-        description="built-in quiz: word problems of one to three steps, made afresh for every seed",
+        description="built-in quiz: word problems of one to three steps",
         form="number",
-        split="generated",
-        default_count=500,
     ),
     QuizBenchmark(
         name="capitals",
         description="built-in quiz: the capital of a country among cities of its continent",
         form="choice",
-        split="built in",
     ),
     QuizBenchmark(
         name="science",
         description="built-in quiz: chemical elements, SI units, prefixes and conversions",
         form="choice",
-        split="built in",
     ),
     QuizBenchmark(
         name="misconceptions",
         description="built-in quiz: popular beliefs against the facts",
         form="choice",
-        split="built in",
     ),
 )
 
@@ -203,8 +196,7 @@ def load(
 
     Args:
         name: a key of `BENCHMARKS`.
-        n: number of questions, at least 1; None for the benchmark's default, which is all of them except for the
-            generated "arithmetic" (500).
+        n: number of questions, at least 1; None for all of them.
         data: folder with the official files; None for the environment variable SECL_DATA, and without that the hub.
         seed: seed of the option order of "truthfulqa", of the whole quiz, and of what is sampled; no other question
             depends on it.
@@ -220,10 +212,12 @@ def load(
     """
     benchmark = find_benchmark(name)
     check_count("number of questions n", n)
-    available, questions = benchmark.open(data, seed, sampled=sampled)
-    if n is not None and n > available:
-        raise DataError(f"{name} has {available} questions but {n} were asked for; ask for at most {available}.")
-    return list(islice(questions, n or benchmark.default_count))
+    questions = benchmark.questions(data, seed, sampled=sampled)
+    if n is not None and n > len(questions):
+        raise DataError(
+            f"{name} has {len(questions)} questions but {n} were asked for; ask for at most {len(questions)}."
+        )
+    return questions[:n]
 
 
 def find_benchmark(name: str) -> Benchmark:

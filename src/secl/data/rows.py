@@ -12,7 +12,7 @@ import random
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import zip_longest
-from typing import Any
+from typing import Any, TypeVar
 
 from secl.errors import DataError
 from secl.question import LETTERS, Question, References
@@ -22,9 +22,10 @@ Row = Mapping[str, Any]
 LocatedRow = tuple[str, Row]
 """A location for error messages, such as a file and a line, and the row there."""
 
-
 NumberedRow = tuple[int, LocatedRow]
 """A row with its index in its file or subject, from 0."""
+
+T = TypeVar("T")
 
 
 def by_subject(rows: Iterable[LocatedRow]) -> list[list[NumberedRow]]:
@@ -42,12 +43,11 @@ def by_subject(rows: Iterable[LocatedRow]) -> list[list[NumberedRow]]:
     return [subjects[subject] for subject in sorted(subjects)]
 
 
-def round_robin(groups: Iterable[Sequence[NumberedRow]]) -> list[NumberedRow]:
+def round_robin(groups: Iterable[Sequence[T]]) -> list[T]:
     """The first row of each group, then the second of each, and so on.
 
-    >>> rows = [("", {"subject": s}) for s in ("virology", "virology", "anatomy")]
-    >>> [(index, row["subject"]) for index, (_, row) in round_robin(by_subject(rows))]
-    [(0, 'anatomy'), (0, 'virology'), (1, 'virology')]
+    >>> round_robin(["abc", "x"])
+    ['a', 'x', 'b', 'c']
     """
     return [row for turn in zip_longest(*groups) for row in turn if row is not None]
 

@@ -8,11 +8,11 @@ import io
 import json
 import math
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import datasets
 import numpy as np
 import openpyxl
 import pandas as pd
@@ -93,7 +93,6 @@ WRITERS: dict[str, Callable[[Path], object]] = {
     "q.tsv": lambda path: as_csv(path, "\t"),
     "q.parquet": lambda path: pyarrow.parquet.write_table(pa.Table.from_pylist(FULL), path),
     "q.xlsx": as_workbook,
-    "folder/q": lambda path: datasets.Dataset.from_list(FULL).save_to_disk(str(path)),
 }
 
 
@@ -210,13 +209,13 @@ BAD_FILES: list[tuple[str, str | bytes, str]] = [
     ("f.jsonl", b'{"question": "ok"}\n{"question": "caf\xe9"}', "line 2 is not UTF-8"),
     ("f.jsonl", "[" * 200_000, "line 1 is JSON that Python cannot hold"),
     ("f.jsonl", json.dumps({"question": "a", "options": [str(k) for k in range(27)]}), "line 1 has 27 options"),
-    ("f.csv", "text,A,B\na,b,c\n", "line 1 has no column 'question'; its names are 'text', 'A', 'B'; say which"),
+    ("f.csv", "text,A,B\na,b,c\n", "line 1 has no 'question'; its names are 'text', 'A', 'B'; say which"),
     ("f.csv", "question,A,options\na,b,c\n", "line 1 has both 'options' and the column 'A'"),
     ("f.csv", "question,A,C\na,b,c\n", "line 1 has the option columns A, C"),
     ("f.csv", "question,A,B,C\na,x,,z\n", "line 2 leaves the option B empty"),
     ("f.csv", "question,A,B\na,x\n", "line 2 has 2 fields but the header has 3"),
     ("f.csv", 'question\n"a\nb"\n"c', "line 4 is broken CSV"),
-    ("f.csv", 'question,references\na,"{x"\n', "line 2, column 'references' is broken JSON"),
+    ("f.csv", 'question,references\na,"{x"\n', "line 2 has a 'references' that is broken JSON"),
     ("f.csv", "question\n", "holds no question"),
     ("f.csv", "", "is empty"),
     ("f.json", '[{"question": "a"}, {"questoin": "b"}]', "item 2 has no 'question'"),
@@ -247,7 +246,7 @@ def test_a_file_that_is_no_question_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"gone\.csv does not exist"):
         read_questions(tmp_path / "gone.csv")
     (tmp_path / "folder.csv").mkdir()
-    with pytest.raises(DataError, match=r"folder\.csv is a folder; give a file, or a folder written by save_to_disk"):
+    with pytest.raises(DataError, match=r"folder\.csv cannot be read .Is a directory.; give a readable file"):
         read_questions(tmp_path / "folder.csv")
 
 
@@ -323,28 +322,11 @@ def test_a_column_without_a_name_is_carried_along_by_its_number(tmp_path: Path) 
         read_rows(tmp_path / "empty.xlsx")
 
 
-def test_of_a_folder_of_several_datasets_one_must_be_named(tmp_path: Path) -> None:
-    both = datasets.DatasetDict({name: datasets.Dataset.from_list(FULL) for name in ("train", "test")})
-    both.save_to_disk(str(tmp_path / "both"))
-    with pytest.raises(DataError, match=r"both is a folder; name one of its datasets: .*both/test, .*both/train"):
-        read_rows(tmp_path / "both")
-    assert len(read_rows(tmp_path / "both" / "test").rows) == 3
-
-
-@pytest.mark.parametrize(
-    ("package", "name", "extra"), [("openpyxl", "f.xlsx", "tables"), ("datasets", "folder", "hub")]
-)
-def test_a_missing_package_is_named(
-    package: str, name: str, extra: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if name == "folder":
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "state.json").write_text("{}")
-    else:
-        (tmp_path / name).write_text("x")
-    monkeypatch.setitem(__import__("sys").modules, package, None)
-    with pytest.raises(ParameterError, match=rf'needs {package}; run: pip install "secl\[{extra}\]"'):
-        read_rows(tmp_path / name)
+def test_a_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = written(tmp_path / "f.xlsx", "x")
+    monkeypatch.setitem(sys.modules, "openpyxl", None)
+    with pytest.raises(ParameterError, match=r'needs openpyxl; run: pip install "secl\[tables\]"'):
+        read_rows(path)
 
 
 def test_an_index_of_the_right_option_counts_from_0_when_it_is_called_one() -> None:

@@ -55,43 +55,39 @@ def check_mapping(columns: Mapping[str, str]) -> None:
             raise ParameterError(f"columns gives two meanings to {name!r}; keep one.")
 
 
-def meanings(names: Sequence[str], columns: Mapping[str, str], location: str) -> dict[str, str | None]:
+def meanings(names: Sequence[str], columns: Mapping[str, str]) -> dict[str, str | None]:
     """What each column means: one of `KEYS`, an option's letter, or None for an extra.
 
     Names are read without regard to case, and a space or hyphen is like "_". `columns` has the names of columns by
     their meaning, where people gave them.
 
     Raises:
-        DataError: two columns with one meaning, or letters with a gap.
+        DataError: no column with the question, two with one meaning, or letters with a gap; without the place.
 
-    >>> meanings(["Prompt", "choices", "Year"], {}, "quiz.csv, line 1")
+    >>> meanings(["Prompt", "choices", "Year"], {})
     {'Prompt': 'question', 'choices': 'options', 'Year': None}
     """
-    by_plain_name = {plain(name): key for key, name in columns.items()}
-    exact = {name: key for key, name in columns.items()}
+    mapped = {plain(name): key for key, name in columns.items()}
     by_name: dict[str, str | None] = {}
     for name in names:
-        meaning = exact.get(name) or by_plain_name.get(plain(name))
-        if meaning is None and plain(name) in KEYS and plain(name) not in columns:
-            meaning = plain(name)
-        by_name[name] = meaning
-    _check_unique(by_name, location)
+        own = plain(name) if plain(name) in KEYS and plain(name) not in columns else None
+        by_name[name] = mapped.get(plain(name), own)
     letters = {name: letter for name in names if by_name[name] is None and (letter := _letter(name))}
     if "A" in letters.values():
         by_name |= letters
-        _check_letters(by_name, location)
-    taken = set(by_name.values())
+    taken = {*by_name.values()}
     for name in names:
         meaning = SYNONYMS.get(plain(name))
         if by_name[name] is None and meaning not in taken:
             by_name[name] = meaning
-    _check_unique(by_name, location)
+    _check_unique(by_name)
+    _check_letters(by_name)
+    if "question" not in by_name.values():
+        raise DataError(
+            f"has no 'question'; its names are {', '.join(map(repr, names))}; say which one it is with --columns "
+            "question=NAME."
+        )
     return by_name
-
-
-def is_known(name: str) -> bool:
-    """Whether a name means something in any file."""
-    return plain(name) in KEYS or plain(name) in SYNONYMS
 
 
 def plain(name: str) -> str:
@@ -105,27 +101,24 @@ def _letter(name: str) -> str | None:
     return letter if len(letter) == 1 and letter in LETTERS else None
 
 
-def _check_unique(by_name: Mapping[str, str | None], location: str) -> None:
+def _check_unique(by_name: Mapping[str, str | None]) -> None:
     name_of: dict[str, str] = {}
     for name, meaning in by_name.items():
-        if meaning is None:
-            continue
         if meaning in name_of:
             raise DataError(
-                f"{location} has {name_of[meaning]!r} and {name!r}, which both mean {meaning!r}; say which with "
-                f"--columns {meaning}=NAME, or keep one."
+                f"has {name_of[meaning]!r} and {name!r}, which both mean {meaning!r}; say which with --columns "
+                f"{meaning}=NAME, or keep one."
             )
-        name_of[meaning] = name
+        if meaning is not None:
+            name_of[meaning] = name
 
 
-def _check_letters(by_name: Mapping[str, str | None], location: str) -> None:
+def _check_letters(by_name: Mapping[str, str | None]) -> None:
     letters = sorted(meaning for meaning in by_name.values() if meaning and meaning in LETTERS)
-    if "options" in by_name.values():
-        raise DataError(f"{location} has both 'options' and the column {letters[0]!r}; keep one way to give options.")
+    if letters and "options" in by_name.values():
+        raise DataError(f"has both 'options' and the column {letters[0]!r}; keep one way to give options.")
     if "".join(letters) != LETTERS[: len(letters)]:
-        raise DataError(
-            f"{location} has the option columns {', '.join(letters)}; name them A, B, C, ... without a gap."
-        )
+        raise DataError(f"has the option columns {', '.join(letters)}; name them A, B, C, ... without a gap.")
 
 
 _HINTS = {"answers": "references", "target": "reference", "gold_answer": "reference", "text": "question"}

@@ -89,8 +89,8 @@ def read_truthfulqa_gen(data: Path) -> Iterator[LocatedRow]:
 def _rows(data: Path, *parts: str, flat: Callable[[Row], Row] = lambda row: row) -> Iterator[LocatedRow]:
     """The rows of a file, each as the hub has it."""
     for row in open_table(_existing(data, *parts)).rows:
-        if isinstance(row.values, DataError):
-            raise row.values
+        if isinstance(row.values, str):
+            raise DataError(f"{row.location} {row.values}")
         try:
             yield row.location, flat(row.values)
         except (KeyError, TypeError) as error:

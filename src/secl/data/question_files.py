@@ -18,13 +18,13 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from secl.data.columns import check_mapping, meanings, plain, unread
 from secl.data.question_values import build_question, text, texts, truth
-from secl.data.tables import Table, TableRow, open_table, table_of
+from secl.data.tables import Table, open_table, table_of
 from secl.errors import DataError, QuestionError
 from secl.grading import check_grader, grader_of
 from secl.question import Grader, Question
@@ -100,9 +100,8 @@ def read_rows(
     "sentence" where right and wrong answers are listed, and "short" otherwise.
 
     Args:
-        source: path of a file of a format of `secl.data.tables`, or of a folder written by
-            `datasets.Dataset.save_to_disk`; or a DataFrame (pandas or polars), an Arrow table, a `datasets.Dataset`, or
-            dictionaries.
+        source: path of a file of a format of `secl.data.tables`; or a DataFrame (pandas or polars), an Arrow table, a
+            `datasets.Dataset`, or dictionaries.
         name: of a table in memory; a file's is its stem.
         skip_bad: leave out rows that cannot be used, and say why.
         columns: names of columns by their meaning, such as {"question": "prompt"}.
@@ -130,28 +129,28 @@ def read_questions(
 
 def _read(table: Table, name: str, source: str, skip_bad: bool, columns: Mapping[str, str]) -> QuestionFile:
     check_mapping(columns)
-    named = functools.cache(lambda names, where: meanings(names, columns, where))
+    named = functools.cache(lambda names: meanings(names, columns))
     header = table.header
     present = set(header or ())
     if header is not None:
-        meaning_of = named(header, table.location)
-        if "question" not in meaning_of.values():
-            raise DataError(f"{table.location} has no column 'question'; {_how_to_name(meaning_of)}.")
+        try:
+            named(header)
+        except DataError as problem:
+            raise DataError(f"{table.location} {problem}") from problem
     rows: list[QuestionRow] = []
     skipped: list[tuple[str, str]] = []
     location_of: dict[str, str] = {}
     for raw in table.rows:
         try:
-            if isinstance(raw.values, DataError):
-                raise raw.values
+            if isinstance(raw.values, str):
+                raise DataError(raw.values)
             present |= set(raw.values)
-            meaning_of = named(header or tuple(raw.values), table.location or raw.location)
-            row = _row(raw, raw.values, meaning_of, name)
+            row = _row(raw.values, named(header or tuple(raw.values)), name, raw.line)
             _check_new(row.question.id, location_of, raw.location)
         except DataError as problem:
             if not skip_bad:
-                raise DataError(f"{problem} {LEAVE_OUT}") from problem
-            skipped.append((raw.location, str(problem).removeprefix(raw.location).lstrip(":, ")))
+                raise DataError(f"{raw.location} {problem} {LEAVE_OUT}") from problem
+            skipped.append((raw.location, str(problem)))
             continue
         rows.append(row)
     if not rows:
@@ -162,25 +161,16 @@ def _read(table: Table, name: str, source: str, skip_bad: bool, columns: Mapping
     return QuestionFile(tuple(rows), tuple(skipped), tuple(f"{source}: {note}." for note in unread(extras)))
 
 
-def _row(raw: TableRow, values: Mapping[str, object], meaning_of: Mapping[str, str | None], name: str) -> QuestionRow:
-    by_meaning = {meaning: values[key] for key, meaning in meaning_of.items() if meaning is not None and key in values}
-    if "question" not in by_meaning and "question" not in meaning_of.values():
-        raise DataError(f"{raw.location} has no 'question'; {_how_to_name(meaning_of)}.")
-    extra = [
-        (key, _plain_text(values[key])) for key, meaning in meaning_of.items() if meaning is None and key in values
-    ]
-    extra = [(key, value) for key, value in extra if value]
+def _row(values: Mapping[str, object], meaning_of: Mapping[str, str | None], name: str, line: int) -> QuestionRow:
+    by_meaning = {meaning: value for key, value in values.items() if (meaning := meaning_of[key])}
+    extra = [(key, _plain_text(value)) for key, value in values.items() if meaning_of[key] is None]
     return QuestionRow(
-        build_question(by_meaning, extra, raw.location, name, raw.line),
-        text(by_meaning, "answer", raw.location),
-        truth(by_meaning, "correct", raw.location),
-        raw.line,
-        texts(by_meaning, "rivals", raw.location),
+        build_question(by_meaning, [(key, value) for key, value in extra if value], name, line),
+        text(by_meaning, "answer"),
+        truth(by_meaning, "correct"),
+        line,
+        texts(by_meaning, "rivals"),
     )
-
-
-def _how_to_name(names: Iterable[str]) -> str:
-    return f"its names are {', '.join(map(repr, names))}; say which one it is with --columns question=NAME"
 
 
 def _plain_text(value: object) -> str:
@@ -195,7 +185,7 @@ def _plain_text(value: object) -> str:
 def _check_new(name: str, location_of: dict[str, str], location: str) -> None:
     """Check that an id is new, and remember where it is."""
     if name in location_of:
-        raise DataError(f"{location} repeats the id {name!r} of {location_of[name]}; give every question its own id.")
+        raise DataError(f"repeats the id {name!r} of {location_of[name]}; give every question its own id.")
     location_of[name] = location.rpartition(", ")[2]
 
 

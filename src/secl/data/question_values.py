@@ -1,15 +1,17 @@
-"""One row of a question file as a question: texts, options, and what is right."""
+"""One row of a question file as a question: texts, options, and what is right.
+
+What is wrong with a row is said without its place, as in "has no 'question'"; the reader names the place before it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import get_args
 
 from secl.data.text_files import parse_json
 from secl.errors import DataError, QuestionError
-from secl.grading import check_grader, parse_number
-from secl.question import FORMS, LETTERS, Form, Question, References, Role, Turn
+from secl.grading import check_grader
+from secl.question import LETTERS, Form, Question, References, Role, Turn
 
 Values = Mapping[str, object]
 """Values by their meaning (`secl.data.columns`)."""
@@ -17,7 +19,7 @@ Values = Mapping[str, object]
 _TRUTH = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
 
-def build_question(values: Values, extra: Sequence[tuple[str, str]], location: str, name: str, number: int) -> Question:
+def build_question(values: Values, extra: Sequence[tuple[str, str]], name: str, number: int) -> Question:
     """The question of a row with these values by meaning, and with the names and texts of other columns.
 
     The name of the file is the domain and, with the number of the row, the id of a question that has none.
@@ -25,43 +27,32 @@ def build_question(values: Values, extra: Sequence[tuple[str, str]], location: s
     Raises:
         DataError: what the row says is not usable.
     """
-    question = text(values, "question", location)
+    question = text(values, "question")
     if question is None:
-        raise DataError(f"{location} has no 'question'; give its text.")
-    options, labels = _options(values, location)
-    reference, form = _reference(values, options, labels, location)
-    form_name = text(values, "form", location) or ("choice" if options else form)
-    _check_form(form_name, reference, location)
+        raise DataError("has no 'question'; give its text.")
+    options, labels = _options(values)
+    reference, form = _reference(values, options, labels)
     try:
         built = Question(
             question,
             options=options,
             reference=reference,
-            domain=text(values, "domain", location) or name,
-            id=text(values, "id", location) or f"{name}-{number:04d}",
-            form=form_name,  # type: ignore[arg-type]
-            context=text(values, "context", location) or "",
-            system=text(values, "system", location) or "",
+            domain=text(values, "domain") or name,
+            id=text(values, "id") or f"{name}-{number:04d}",
+            form=text(values, "form") or form,  # type: ignore[arg-type]
+            context=text(values, "context") or "",
+            system=text(values, "system") or "",
             extra=tuple(extra),
-            grader=text(values, "grader", location) or "",
-            history=_history(values, location),
+            grader=text(values, "grader") or "",
+            history=_history(values),
         )
         check_grader(built)
     except QuestionError as error:
-        raise DataError(f"{location}: {error}") from error
+        raise DataError(f"cannot be asked: {error}") from error
     return built
 
 
-def _check_form(form: str, reference: str | References | None, location: str) -> None:
-    if form not in FORMS:
-        raise DataError(f"{location} asks for the unknown form {form!r}; the forms are {', '.join(FORMS)}.")
-    if form == "number" and isinstance(reference, str) and parse_number(reference) is None:
-        raise DataError(
-            f"{location} asks for a number but its reference {reference!r} holds none; use the form 'short'."
-        )
-
-
-def text(values: Values, key: str, location: str) -> str | None:
+def text(values: Values, key: str) -> str | None:
     """The value of `key` as a text without outer spaces; numbers become texts, null and "" become None.
 
     Raises:
@@ -73,21 +64,21 @@ def text(values: Values, key: str, location: str) -> str | None:
     if isinstance(value, bool) and key in ("answer", "reference"):
         return str(value)
     if isinstance(value, list) and key == "answer":
-        raise DataError(f"{location} has an 'answer' that is a list; right answers go into 'references'.")
-    return _as_text(value, f"{location} has a {key!r}") or None
+        raise DataError("has an 'answer' that is a list; right answers go into 'references'.")
+    return _as_text(value, f"has a {key!r}") or None
 
 
-def texts(values: Values, key: str, location: str) -> tuple[str, ...]:
+def texts(values: Values, key: str) -> tuple[str, ...]:
     """The members of a list, or of the text "a | b"; none where it is absent.
 
     Raises:
         DataError: it is neither, or a member is empty.
     """
-    value = _structure(values.get(key), f"{location}, column {key!r}")
-    return () if value in (None, "", []) else _texts(value, f"{location} has {key!r}")
+    value = _structure(values, key)
+    return () if value in (None, "", []) else _texts(value, f"has {key!r}")
 
 
-def truth(values: Values, key: str, location: str) -> bool | None:
+def truth(values: Values, key: str) -> bool | None:
     """The value of `key` as true or false; None where it is absent.
 
     Raises:
@@ -99,8 +90,8 @@ def truth(values: Values, key: str, location: str) -> bool | None:
     word = f"{value:g}" if isinstance(value, float) else str(value).strip().casefold()
     if word not in _TRUTH:
         raise DataError(
-            f"{location} has a {key!r} that is {str(value)[:40]!r}; write true or false (the right answer itself goes "
-            "into 'reference')."
+            f"has a {key!r} that is {str(value)[:40]!r}; write true or false (the right answer itself goes into "
+            "'reference')."
         )
     return _TRUTH[word]
 
@@ -143,99 +134,101 @@ def _texts(value: object, what: str) -> tuple[str, ...]:
     return texts
 
 
-def _structure(value: object, location: str) -> object:
+def _structure(values: Values, key: str) -> object:
     """A cell that holds a JSON list or object as that; any other value as it is."""
-    if isinstance(value, str) and value.lstrip().startswith("{"):
-        return parse_json(value, location)
-    if isinstance(value, str) and value.lstrip().startswith("["):
-        with suppress(DataError):  # a text may begin with a bracket
-            return parse_json(value, location)
-    return value
+    value = values.get(key)
+    if not isinstance(value, str) or not value.lstrip().startswith(("{", "[")):
+        return value
+    try:
+        return parse_json(value)
+    except DataError as problem:
+        if value.lstrip().startswith("["):
+            return value  # a text may begin with a bracket
+        raise DataError(f"has a {key!r} that {problem}") from problem
 
 
-def _history(values: Values, location: str) -> tuple[Turn, ...]:
+def _history(values: Values) -> tuple[Turn, ...]:
     """What was said before: a list of messages as chat APIs have them."""
-    value = _structure(values.get("history"), f"{location}, column 'history'")
+    value = _structure(values, "history")
     if value in (None, "", []):
         return ()
     turns = []
     for message in value if isinstance(value, list) else [value]:
         if not isinstance(message, dict) or message.get("role") not in get_args(Role):
             raise DataError(
-                f"{location} has a 'history' with {str(message)[:40]!r}; write "
+                f"has a 'history' with {str(message)[:40]!r}; write "
                 f'[{{"role": "user", "content": "..."}}, ...] with the roles {", ".join(get_args(Role))}.'
             )
-        turns.append(Turn(message["role"], _as_text(message.get("content", ""), f"{location} has a 'content'")))
+        turns.append(Turn(message["role"], _as_text(message.get("content", ""), "has a 'content'")))
     return tuple(turns)
 
 
-def _options(values: Values, location: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _options(values: Values) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The options, and their labels where they have any: {"1": "Rome", "2": "Paris"}."""
-    lettered = _lettered(values, location)
+    lettered = _lettered(values)
     if lettered:
         return lettered, ()
-    value = _structure(values.get("options"), f"{location}, column 'options'")
+    value = _structure(values, "options")
     if value in (None, "", []):
         return (), ()
     labels: tuple[str, ...] = ()
-    what = f"{location} has 'options'"
     if isinstance(value, dict):
-        value, labels = _labelled(value, what)
-    options = _texts(value, what)
+        value, labels = _labelled(value)
+    options = _texts(value, "has 'options'")
     if len(options) > len(LETTERS):
-        raise DataError(f"{location} has {len(options)} options but only {len(LETTERS)} letters exist; split it.")
+        raise DataError(f"has {len(options)} options but only {len(LETTERS)} letters exist; split it.")
     return options, labels
 
 
-def _labelled(value: dict[str, object], what: str) -> tuple[object, tuple[str, ...]]:
+def _labelled(value: dict[str, object]) -> tuple[object, tuple[str, ...]]:
     """Texts and labels of an object: {label: text}, or the lists {"text": [...], "label": [...]}."""
     if set(value) == {"text", "label"} and isinstance(value["text"], list):
-        return value["text"], _texts(value["label"], f"{what}/label")
+        return value["text"], _texts(value["label"], "has 'options'/label")
     by_label = {label: option for label, option in value.items() if option is not None}
     labels = sorted(by_label) if all(len(label) == 1 and label in LETTERS for label in by_label) else list(by_label)
     return [by_label[label] for label in labels], tuple(labels)
 
 
-def _lettered(values: Values, location: str) -> tuple[str, ...]:
+def _lettered(values: Values) -> tuple[str, ...]:
     """The options in the columns A, B, C, ...; the last ones may be empty."""
     filled = [letter for letter in LETTERS if values.get(letter) is not None]
     if filled != list(LETTERS[: len(filled)]):
         gap = next(letter for letter in LETTERS if letter not in filled)
-        raise DataError(f"{location} leaves the option {gap} empty but fills a later one; fill the options from A on.")
-    return tuple(_as_text(values[letter], f"{location} has a {letter!r}") for letter in filled)
+        raise DataError(f"leaves the option {gap} empty but fills a later one; fill the options from A on.")
+    return tuple(_as_text(values[letter], f"has a {letter!r}") for letter in filled)
 
 
 def _reference(
-    values: Values, options: tuple[str, ...], labels: tuple[str, ...], location: str
+    values: Values, options: tuple[str, ...], labels: tuple[str, ...]
 ) -> tuple[str | References | None, Form]:
     """What is right, and the form of an open answer that goes with it."""
     keys = [key for key in ("reference", "references", "reference_index") if values.get(key) not in (None, "")]
     if len(keys) > 1:
-        raise DataError(f"{location} has both {keys[0]!r} and {keys[1]!r}; keep one.")
+        raise DataError(f"has both {keys[0]!r} and {keys[1]!r}; keep one.")
     if not keys:
         return None, "short"
     key, value = keys[0], values[keys[0]]
     if key == "reference_index":
-        return _by_index(value, options, location), "short"
+        return _by_index(value, options), "short"
     if key == "references":
-        value = _structure(value, f"{location}, column 'references'")
+        value = _structure(values, key)
     if key == "references" or isinstance(value, list | dict):
-        return _references(value, options, labels, f"{location} has {key!r}")
-    reference = text(values, key, location)
+        return _references(value, options, labels, f"has {key!r}")
+    reference = text(values, key)
     if reference and options:
-        return _letter(reference, options, labels, location), "short"
+        return _letter(reference, options, labels), "short"
     return reference, "short"
 
 
-def _by_index(value: object, options: tuple[str, ...], location: str) -> str:
+def _by_index(value: object, options: tuple[str, ...]) -> str:
     try:
         index = int(str(value).removesuffix(".0"))
     except ValueError:
         index = -1
     if not 0 <= index < len(options):
         raise DataError(
-            f"{location} has the reference_index {str(value)[:40]!r}; it must be a number from 0 to "
-            f"{len(options) - 1}, for its {len(options)} options counted from 0."
+            f"has the reference_index {str(value)[:40]!r}; it must be a number from 0 to {len(options) - 1}, for its "
+            f"{len(options)} options counted from 0."
         )
     return LETTERS[index]
 
@@ -256,31 +249,29 @@ def _references(
         incorrect = _texts(value.get("incorrect") or [], f"{what}/incorrect")
     else:
         correct = _texts(value, what)
-    if not options:
-        return (correct[0] if len(correct) == 1 and form == "short" else References(correct, incorrect)), form
-    location = what.partition(" has ")[0]
-    if len(correct) > 1 or incorrect:
-        raise DataError(f"{location} has 'options' and several references; give 'reference' with one letter instead.")
-    return _letter(correct[0], options, labels, location), form
+    if options:
+        if len(correct) > 1 or incorrect:
+            raise DataError("has 'options' and several references; give 'reference' with one letter instead.")
+        return _letter(correct[0], options, labels), "short"
+    return (correct[0] if len(correct) == 1 and form == "short" else References(correct, incorrect)), form
 
 
-def _letter(reference: str, options: tuple[str, ...], labels: tuple[str, ...], location: str) -> str:
+def _letter(reference: str, options: tuple[str, ...], labels: tuple[str, ...]) -> str:
     """The letter of a reference, which is a letter, a label, or the text of an option."""
     letter = named_option(reference, options, labels)
-    by_letter = reference if reference in LETTERS[: len(options)] else None
-    if reference in options and by_letter and letter != by_letter:
+    if reference in options and reference in LETTERS[: len(options)] and letter != reference:
         raise DataError(
-            f"{location} has the reference {reference!r}, which is the text of option {letter} and also a letter; "
-            f"write the letter, and rename the option."
+            f"has the reference {reference!r}, which is the text of option {letter} and also a letter; write the "
+            "letter, and rename the option."
         )
     if letter is None and reference.isdecimal():
         raise DataError(
-            f"{location} has the reference {reference}, and whether that counts from 0 or from 1 cannot be known; give "
-            "a letter, or 'reference_index', which counts from 0."
+            f"has the reference {reference}, and whether that counts from 0 or from 1 cannot be known; give a letter, "
+            "or 'reference_index', which counts from 0."
         )
     if letter is None:
         raise DataError(
-            f"{location} has the reference {reference!r}, which is neither a letter of its {len(options)} options "
-            "nor the text of one; correct it."
+            f"has the reference {reference!r}, which is neither a letter of its {len(options)} options nor the text of "
+            "one; correct it."
         )
     return letter

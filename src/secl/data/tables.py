@@ -5,7 +5,6 @@
 .csv, .tsv        a header and rows; in a .csv the header tells whether "," ";" or tabs stand between cells
 .parquet          needs pyarrow
 .xlsx             the first sheet, its first row the header; needs openpyxl
-a folder          written by `datasets.Dataset.save_to_disk`; needs datasets
 """
 
 from __future__ import annotations
@@ -20,8 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from secl.data.columns import is_known
-from secl.data.text_files import check_readable, csv_rows, first_fields, parse_json, read_text
+from secl.data.text_files import check_readable, csv_rows, parse_json, read_text
 from secl.errors import DataError, ParameterError
 
 SUFFIXES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet", ".xlsx")
@@ -38,12 +36,12 @@ class TableRow:
     Attributes:
         line: its number, from 1, in the way of its format: the line where it starts, or the number of the item.
         location: file and number in words, for messages.
-        values: JSON values by name, absent ones left out; an error where the row is broken, which the reader may skip.
+        values: JSON values by name, absent ones left out; where the row is broken, what is wrong with it.
     """
 
     line: int
     location: str
-    values: dict[str, object] | DataError
+    values: dict[str, object] | str
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +51,7 @@ class Table:
     Attributes:
         rows: in order; empty ones are left out.
         header: the names of all columns where a first row or the format declares them, else None.
-        location: of that row, or the file.
+        location: of that row, or the file; for messages.
     """
 
     rows: Iterator[TableRow]
@@ -62,15 +60,13 @@ class Table:
 
 
 def open_table(path: Path) -> Table:
-    """The rows of a file, by its suffix, or of a dataset's folder.
+    """The rows of a file, by its suffix.
 
     Raises:
         DataError: the file cannot be read, is empty or of another kind; also raised by the rows.
         ParameterError: a package that reads the format is not installed.
     """
     suffix = path.suffix.lower()
-    if path.is_dir():
-        return _dataset_folder(path)
     check_readable(path)
     if suffix in (".jsonl", ".ndjson"):
         return Table(_json_lines(path))
@@ -117,28 +113,25 @@ def table_of(rows: object, name: str) -> Table:
 def _json_lines(path: Path) -> Iterator[TableRow]:
     for number, line in enumerate(read_text(path).split("\n"), start=1):
         if line.strip():
-            location = f"{path}, line {number}"
-            yield TableRow(number, location, _json_object(line, location))
+            yield TableRow(number, f"{path}, line {number}", _json_object(line))
 
 
-def _json_object(text: str, location: str) -> dict[str, object] | DataError:
+def _json_object(text: str) -> dict[str, object] | str:
     try:
-        value = parse_json(text, location)
+        value = parse_json(text)
     except DataError as problem:
-        return problem
-    if not isinstance(value, dict):
-        return DataError(f"{location} is not a JSON object; write one {{...}} on each line.")
-    return _present(value)
+        return str(problem)
+    return _present(value) if isinstance(value, dict) else "is not a JSON object; write one {...} on each line."
 
 
 def _json_items(path: Path) -> Iterator[TableRow]:
     text = read_text(path)
     try:
-        value = parse_json(text, str(path))
+        value = parse_json(text)
     except DataError as problem:
         if text.lstrip().startswith("{") and "Extra data" in str(problem):
             raise DataError(f"{path} holds several JSON texts; if there is one on each line, call it .jsonl.") from None
-        raise
+        raise DataError(f"{path} {problem}") from problem
     if isinstance(value, dict):
         value = next((value[key] for key in LISTS if isinstance(value.get(key), list)), value)
     if not isinstance(value, list):
@@ -155,14 +148,13 @@ def _items(items: Iterable[object], name: str, unit: str) -> Iterator[TableRow]:
         if isinstance(item, Mapping):
             yield TableRow(number, location, _present(item))
         else:
-            yield TableRow(number, location, DataError(f"{location} is not an object of names and values."))
+            yield TableRow(number, location, "is not an object of names and values.")
 
 
 def _delimiter(path: Path) -> str:
-    """What stands between the names of a header: whatever gives most known names, then most names, the comma first."""
-    text = read_text(path)
-    headers = {each: first_fields(text, each) for each in _DELIMITERS}
-    return max(headers, key=lambda each: (sum(map(is_known, headers[each])), len(headers[each])))
+    """What stands most often in the header, the comma first."""
+    header = read_text(path).lstrip().partition("\n")[0]
+    return max(_DELIMITERS, key=header.count)
 
 
 def _with_header(rows: Iterator[tuple[int, Sequence[object]]], source: str, delimiters: str = "") -> Table:
@@ -183,8 +175,8 @@ def _with_header(rows: Iterator[tuple[int, Sequence[object]]], source: str, deli
         for number, cells in rows:
             location = f"{source} {number}"
             if delimiters and len(cells) != len(header):
-                message = f"{location} has {len(cells)} fields but the header has {len(header)}; put quotes around"
-                yield TableRow(number, location, DataError(f"{message} {delimiters}."))
+                problem = f"has {len(cells)} fields but the header has {len(header)}; put quotes around {delimiters}."
+                yield TableRow(number, location, problem)
                 continue
             named = {name: _cell(cell) for name, cell in zip(header, cells, strict=True)}
             if values := _present({name: cell for name, cell in named.items() if cell != ""}):
@@ -199,7 +191,7 @@ def _cell(value: object) -> object:
 
 def _sheet(path: Path) -> Iterator[tuple[int, list[object]]]:
     """Numbers and cells of the rows of a workbook's first sheet that are not empty, all of one length."""
-    openpyxl = _package("openpyxl", path, "tables")
+    openpyxl = _package("openpyxl", path)
     try:
         book = openpyxl.load_workbook(path, read_only=True, data_only=True)
         rows = [list(cells) for cells in book.worksheets[0].iter_rows(values_only=True)]
@@ -215,7 +207,7 @@ def _sheet(path: Path) -> Iterator[tuple[int, list[object]]]:
 
 
 def _parquet(path: Path) -> Table:
-    pyarrow = _package("pyarrow", path, "tables")
+    pyarrow = _package("pyarrow", path)
     from pyarrow.parquet import ParquetFile
 
     try:
@@ -226,27 +218,12 @@ def _parquet(path: Path) -> Table:
     return Table(_items(rows, str(path), "row"), tuple(table.column_names), str(path))
 
 
-def _dataset_folder(path: Path) -> Table:
-    if not (path / "state.json").exists():
-        splits = sorted(each.parent.name for each in path.glob("*/state.json"))
-        remedy = f"name one of its datasets: {', '.join(str(path / split) for split in splits)}"
-        raise DataError(
-            f"{path} is a folder; {remedy if splits else 'give a file, or a folder written by save_to_disk'}."
-        )
-    datasets = _package("datasets", path, "hub")
-    try:
-        dataset: Any = datasets.load_from_disk(str(path))
-    except Exception as problem:
-        raise DataError(f"{path} is no dataset that can be read ({_first_line(problem)}).") from problem
-    return Table(_items(dataset, str(path), "row"), tuple(dataset.column_names), str(path))
-
-
-def _package(name: str, path: Path, extra: str) -> ModuleType:
-    """A package that reads a format, from one of our extras."""
+def _package(name: str, path: Path) -> ModuleType:
+    """A package that reads a format."""
     try:
         return import_module(name)
     except ImportError as problem:
-        raise ParameterError(f'{path} needs {name}; run: pip install "secl[{extra}]".') from problem
+        raise ParameterError(f'{path} needs {name}; run: pip install "secl[tables]".') from problem
 
 
 def _first_line(problem: Exception) -> str:

@@ -1,4 +1,4 @@
-"""Text, JSON lines and CSV with line numbers; every failure is a `DataError` that names the file and the line."""
+"""Text, JSON and CSV; every failure is a `DataError`, which names the file and the line where it knows them."""
 
 from __future__ import annotations
 
@@ -44,30 +44,22 @@ def read_text(path: Path) -> str:
     return text
 
 
-def parse_json(text: str, location: str) -> object:
-    """The value of one JSON text; `location` names it in the error.
+def parse_json(text: str) -> object:
+    """The value of one JSON text.
 
     Raises:
-        DataError: broken JSON, with the reason and where it is.
+        DataError: broken JSON, with the reason and where it is in the text, as in "is broken JSON (...)".
 
-    >>> parse_json('{"a": 1}', "notes.jsonl, line 1")
+    >>> parse_json('{"a": 1}')
     {'a': 1}
     """
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
         position = f"line {error.lineno}, column {error.colno}" if "\n" in text else f"column {error.colno}"
-        raise DataError(f"{location} is broken JSON ({error.msg} at {position}); correct it.") from error
+        raise DataError(f"is broken JSON ({error.msg} at {position}); correct it.") from error
     except (ValueError, RecursionError) as error:
-        raise DataError(f"{location} is JSON that Python cannot hold ({error}); simplify it.") from error
-
-
-def first_fields(text: str, delimiter: str) -> list[str]:
-    """The fields of the first row of a CSV text that is not blank; none where they cannot be read."""
-    try:
-        return next((row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if row), [])
-    except csv.Error:
-        return []
+        raise DataError(f"is JSON that Python cannot hold ({error}); simplify it.") from error
 
 
 def csv_rows(path: Path, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:

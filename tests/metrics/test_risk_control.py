@@ -33,7 +33,8 @@ def tail(wrong: int, labels: int, risk: Fraction) -> Fraction:
 def test_ten_per_cent_at_ninety_takes_22_labels_without_an_error_38_with_one_and_52_with_two(
     wrong: int, labels: int
 ) -> None:
-    assert fewest_labels(wrong, 0.1, 0.9) == labels
+    assert risk_bound(wrong, labels, 0.9) <= 0.1 < risk_bound(wrong, labels - 1, 0.9)
+    assert wrong or fewest_labels(0.1, 0.9) == labels
     assert tail(wrong, labels, Fraction(1, 10)) <= Fraction(1, 10) < tail(wrong, labels - 1, Fraction(1, 10))
 
 

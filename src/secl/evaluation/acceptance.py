@@ -187,7 +187,7 @@ def advise(answers: Answers, risk: float, certainty: float = 0.9) -> Advice:
     check_level(risk, certainty)
     if not len(answers.confidence):
         raise ParameterError("there are no answers, so there is nothing to accept; ask some questions first.")
-    curve, fewest = answers.curve, fewest_labels(0, risk, certainty)
+    curve, fewest = answers.curve, fewest_labels(risk, certainty)
     # A thumb or two say nothing about a share of wrong answers.
     basis: Basis = "confidences" if answers.basis == "volunteers" and curve.total < fewest else answers.basis
     needed = nearest = None
@@ -218,7 +218,7 @@ def advise_by_domain(answers: Answers, risk: float, certainty: float = 0.9) -> d
     domains = list(dict.fromkeys(answers.domains))
     if answers.basis != "labels" or len(domains) < 2:
         return {}
-    fewest = fewest_labels(0, risk, certainty)
+    fewest = fewest_labels(risk, certainty)
     parts = {domain: answers.of(domain) for domain in domains}
     return {name: advise(part, risk, certainty) for name, part in parts.items() if part.curve.total >= fewest}
 

@@ -13,12 +13,9 @@ from dataclasses import replace
 import numpy as np
 
 from secl.evaluation.series import Estimate, Estimator, Series
-from secl.metrics.recalibration import Kind, Recalibrated, cross_validated, label_free
+from secl.metrics.recalibration import FOLDS, Kind, Recalibrated, cross_validated, label_free
 from secl.records import Record
 from secl.signals import Signal
-
-FOLDS = 5
-"""Folds of cross-validation; fewer graded answers than these cannot be cross-validated."""
 
 MAPS: dict[Kind, str] = {"temperature": "temperature", "platt": "Platt"}
 """Titles of the maps that are fitted to confidences."""
@@ -32,7 +29,7 @@ def with_labels(base: Estimator, kind: Kind) -> Estimator:
         confidences, grades = series.graded()
         if len(grades) < FOLDS:
             return Series()
-        mapped = cross_validated(confidences, grades, kind, folds=FOLDS)
+        mapped = cross_validated(confidences, grades, kind)
         graded = series.where(series.has_grade)
         return replace(graded, confidence=np.array(mapped.confidence), fitted=_describe_fit(mapped))
 
@@ -96,7 +93,7 @@ def constant_with_labels(stated: Estimator) -> Estimator:
         if len(graded) < FOLDS:
             return Series()
         # Platt scaling of equal confidences is the constant map to the share of right answers.
-        mapped = cross_validated([0.5] * len(graded), graded.correct, "platt", folds=FOLDS)
+        mapped = cross_validated([0.5] * len(graded), graded.correct, "platt")
         return replace(graded, confidence=np.array(mapped.confidence))
 
     title = "Constant, base rate*"

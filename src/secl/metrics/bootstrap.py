@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from secl.errors import ParameterError, check_whole
+from secl.errors import check_whole
 from secl.metrics.calibration import ada_ece, brier, ece
 from secl.metrics.discrimination import auroc, auroc_within, members
 from secl.metrics.graded import Vector, graded
-from secl.metrics.probability import bin_index
+from secl.metrics.probability import BINS, bin_index
 
 Indices = npt.NDArray[np.int64]
 
@@ -29,22 +29,21 @@ class Interval:
     high: float
 
 
-def percentile_interval(values: npt.ArrayLike, level: float = 0.95) -> Interval:
-    """The middle `level` of the defined values (linear quantiles); nan if fewer than half of them are defined.
+LEVEL = 0.95
+"""Level of every interval."""
 
-    Raises:
-        ParameterError: a level outside (0, 1).
 
-    >>> percentile_interval([0.0, 1.0, 2.0, 3.0, 4.0], level=0.5)
-    Interval(low=1.0, high=3.0)
+def percentile_interval(values: npt.ArrayLike) -> Interval:
+    """The middle `LEVEL` of the defined values (linear quantiles); nan if fewer than half of them are defined.
+
+    >>> percentile_interval([0.5, 0.5, float("nan")])
+    Interval(low=0.5, high=0.5)
     """
-    if not 0.0 < level < 1.0:
-        raise ParameterError(f"the level of an interval must lie between 0 and 1, not {level}.")
     numbers = np.asarray(values, dtype=np.float64)
     defined = numbers[~np.isnan(numbers)]
     if defined.size == 0 or 2 * defined.size < numbers.size:
         return Interval(math.nan, math.nan)
-    low, high = np.quantile(defined, [(1.0 - level) / 2.0, (1.0 + level) / 2.0])
+    low, high = np.quantile(defined, [(1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0])
     return Interval(float(low), float(high))
 
 
@@ -111,7 +110,6 @@ def resampled_measures(
     domains: Sequence[Hashable] | None = None,
     resamples: int = 1000,
     seed: int = 0,
-    bins: int = 10,
 ) -> dict[str, Vector]:
     """The standard measures, `MEASURES`, of every resample.
 
@@ -122,7 +120,6 @@ def resampled_measures(
         confidence, correct, domains: as for `standard_measures`.
         resamples: number of draws, at least 1; at most `DRAWN` / n of them are made, and `FEWEST_RESAMPLES` at least.
         seed: seed of numpy's default generator.
-        bins: number of bins of both calibration errors.
 
     Returns:
         One vector with a value for each resample per measure, under its name; empty vectors for n = 0.
@@ -137,13 +134,13 @@ def resampled_measures(
     places, confidences, grades = np.argsort(order), confidences[order], grades[order]
     count, gaps = order.size, grades - confidences
     parts = [] if domains is None else [np.sort(places[each]) for each in members(domains, count)]
-    bin_starts = np.flatnonzero(np.diff(bin_index(confidences, bins), prepend=-1))
+    bin_starts = np.flatnonzero(np.diff(bin_index(confidences), prepend=-1))
     blocks: dict[str, list[Vector]] = {name: [] for name in MEASURES}
     # How often each answer is drawn says all about a resample, and it stays sorted by confidence.
     for times in _draws(places, resamples, seed):
         blocks["brier"].append(_mean(times, gaps**2))
         blocks["ece"].append(np.abs(np.add.reduceat(times * gaps, bin_starts, axis=1)).sum(axis=1) / count)
-        blocks["ada_ece"].append(_equal_mass_error(times, times * gaps, bins) / count)
+        blocks["ada_ece"].append(_equal_mass_error(times, times * gaps) / count)
         lost, pairs = _lost_pairs(*_levels(times, confidences, grades))
         blocks["auroc"].append(_won(lost, pairs))
         if len(parts) > 1:
@@ -187,16 +184,15 @@ def _mean(times: Vector, values: Vector) -> Vector:
     return np.asarray(np.einsum("ij,j->i", times, values) / values.size)
 
 
-def _equal_mass_error(times: Vector, sums: Vector, bins: int) -> Vector:
+def _equal_mass_error(times: Vector, sums: Vector) -> Vector:
     """Adaptive ECE of each resample, times its answers.
 
     Args:
         times: how often each answer is drawn, (rows, n), the least confident first.
         sums: grade - confidence of each answer, as often as it is drawn.
-        bins: number of bins of equal mass.
     """
     rows, count = times.shape
-    runs = min(bins, count)
+    runs = min(BINS, count)
     size, longer = divmod(count, runs)
     # The first `longer` runs have one answer more, as numpy.array_split cuts.
     cuts = np.arange(1, runs) * size + np.minimum(np.arange(1, runs), longer)

@@ -18,6 +18,12 @@ from secl.errors import check_whole
 from secl.metrics.graded import graded
 from secl.metrics.probability import bin_edges, bin_index
 
+EXACT = 4000
+"""Answers up to which the number of right ones has its exact distribution (a quarter of a second at most)."""
+
+DRAWS = 500
+"""Sets of grades whose errors make the floor of the ECE."""
+
 
 @dataclass(frozen=True, slots=True)
 class Bin:
@@ -65,33 +71,32 @@ class EceFloor:
     upper: float
 
 
-def ece_floor(confidence: npt.ArrayLike, bins: int = 10, *, draws: int = 500, seed: int = 0) -> EceFloor:
+def ece_floor(confidence: npt.ArrayLike, *, seed: int = 0) -> EceFloor:
     """The ECE that these n confidences would have if every one of them were true.
 
     ECE adds up the gaps of bins in absolute value, so chance alone makes it positive: about .05 for 450 answers. Grades
-    are drawn from Bernoulli(confidence), and their ECE is measured. With 500 draws the mean is exact to about .0005 and
-    the quantile to about .001 where 450 answers are spread over all bins. Beyond `EXACT` answers the gaps of bins have
-    their normal limits.
+    are drawn from Bernoulli(confidence), and their ECE is measured. With 500 `DRAWS` the mean is exact to about .0005
+    and the quantile to about .001 where 450 answers are spread over all bins. Beyond `EXACT` answers the gaps of bins
+    have their normal limits.
 
     >>> ece_floor([0.0, 1.0]), round(ece_floor([0.5]).mean, 3)
     (EceFloor(mean=0.0, upper=0.0), 0.5)
     """
     confidences = np.sort(graded(confidence, np.zeros(np.shape(confidence)))[0])
-    index = bin_index(confidences, bins)
-    check_whole("number of draws", draws, least=1)
+    index = bin_index(confidences)
     if confidences.size == 0:
         return EceFloor(math.nan, math.nan)
     generator = np.random.default_rng(seed)
     starts = np.flatnonzero(np.diff(index, prepend=-1))
     if confidences.size > EXACT:
         spread = np.sqrt(np.add.reduceat(confidences * (1.0 - confidences), starts))
-        simulated = np.abs(generator.standard_normal((draws, starts.size)) * spread).sum(axis=1) / confidences.size
+        simulated = np.abs(generator.standard_normal((DRAWS, starts.size)) * spread).sum(axis=1) / confidences.size
         return EceFloor(float(simulated.mean()), float(np.quantile(simulated, 0.95)))
     expected = np.add.reduceat(confidences, starts)
     block = max(1, 2**20 // confidences.size)  # about 8 MB of random numbers at a time
     errors = []
-    for start in range(0, draws, block):
-        right = generator.random((min(block, draws - start), confidences.size)) < confidences
+    for start in range(0, DRAWS, block):
+        right = generator.random((min(block, DRAWS - start), confidences.size)) < confidences
         gaps = np.add.reduceat(right, starts, axis=1, dtype=np.float64) - expected
         errors.append(np.abs(gaps).sum(axis=1) / confidences.size)
     simulated = np.concatenate(errors)
@@ -167,7 +172,3 @@ def chance_of_count(confidence: tuple[float, ...], right: int) -> float:
     for each in p:
         counts = np.convolve(counts, (1.0 - each, each))
     return min(1.0, 2.0 * float(min(counts[: right + 1].sum(), counts[right:].sum())))
-
-
-EXACT = 4000
-"""Answers up to which the number of right ones has its exact distribution (a quarter of a second at most)."""

@@ -11,10 +11,10 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from secl.errors import ParameterError, check_whole
-from secl.metrics.bootstrap import Interval
+from secl.errors import check_whole
+from secl.metrics.bootstrap import LEVEL, Interval
 from secl.metrics.graded import Vector, graded
-from secl.metrics.probability import bin_index
+from secl.metrics.probability import BINS, bin_index
 
 SHRUNK = np.linspace(0.0, 1.0, 21)
 """True gaps as fractions of the observed ones, among the worlds that are tried."""
@@ -26,9 +26,7 @@ WIDENED = np.linspace(0.15, 3.0, 20)
 def ece_interval(
     confidence: npt.ArrayLike,
     correct: npt.ArrayLike,
-    bins: int = 10,
     *,
-    level: float = 0.95,
     draws: int = 400,
     seed: int = 0,
 ) -> Interval:
@@ -37,13 +35,12 @@ def ece_interval(
     Worlds are tried in which the gap of every bin is a fraction of the observed one, from none to all of it, or wider
     than that by a number of standard errors; and such in which all bins have the same gap, for chance makes observed
     gaps more uneven than true ones. In each, grades are drawn anew (binomial in every bin) and their errors
-    measured. A world agrees unless the observed error lies among the outer `1 - level` of its draws. The interval goes
+    measured. A world agrees unless the observed error lies among the outer 5 % of its draws. The interval goes
     from the smallest true error that agrees to the largest, and reaches up to the observed one. docs/log.md has its
     coverage.
 
     Args:
-        confidence, correct, bins: as for the errors themselves.
-        level: share of samples whose interval holds the truth, in (0, 1).
+        confidence, correct: as for the errors themselves, which have ten bins.
         draws: sets of grades in each world, at least 1.
         seed: seed of numpy's default generator.
 
@@ -52,32 +49,25 @@ def ece_interval(
     (0.0, 0.02)
     """
     confidences, grades = graded(confidence, correct)
-    return _interval(bin_index(confidences, bins), confidences, grades, level, draws, seed)
+    return _interval(bin_index(confidences), confidences, grades, draws, seed)
 
 
 def ada_ece_interval(
     confidence: npt.ArrayLike,
     correct: npt.ArrayLike,
-    bins: int = 10,
     *,
-    level: float = 0.95,
     draws: int = 400,
     seed: int = 0,
 ) -> Interval:
     """The same for the adaptive error, whose bins have equal mass."""
     confidences, grades = graded(confidence, correct)
-    check_whole("number of bins", bins, least=1)
     index = np.empty(confidences.size, dtype=np.intp)
-    for number, run in enumerate(np.array_split(np.argsort(confidences, kind="stable"), bins)):
+    for number, run in enumerate(np.array_split(np.argsort(confidences, kind="stable"), BINS)):
         index[run] = number
-    return _interval(index, confidences, grades, level, draws, seed)
+    return _interval(index, confidences, grades, draws, seed)
 
 
-def _interval(
-    index: npt.NDArray[np.intp], confidences: Vector, grades: Vector, level: float, draws: int, seed: int
-) -> Interval:
-    if not 0.0 < level < 1.0:
-        raise ParameterError(f"the level of an interval must lie between 0 and 1, not {level}.")
+def _interval(index: npt.NDArray[np.intp], confidences: Vector, grades: Vector, draws: int, seed: int) -> Interval:
     check_whole("number of draws", draws, least=1)
     if confidences.size == 0:
         return Interval(math.nan, math.nan)
@@ -98,8 +88,8 @@ def _interval(
     drawn = np.random.default_rng(seed).binomial(sizes, truths, size=(draws, *truths.shape)) / sizes
     simulated = np.abs(stated - drawn) @ weights
     margin = 1e-9  # sums in another order may differ in the last digits
-    not_too_low = (simulated >= observed - margin).mean(axis=0) >= (1.0 - level) / 2.0
-    not_too_high = (simulated <= observed + margin).mean(axis=0) >= (1.0 - level) / 2.0
+    not_too_low = (simulated >= observed - margin).mean(axis=0) >= (1.0 - LEVEL) / 2.0
+    not_too_high = (simulated <= observed + margin).mean(axis=0) >= (1.0 - LEVEL) / 2.0
     low = errors[not_too_low].min(initial=observed)
     high = errors[not_too_high].max(initial=observed)
     return Interval(float(low), float(high))

@@ -1,4 +1,4 @@
-"""Graded answers: confidences beside whether the answers are right, validated once for every measure."""
+"""Confidences beside what they are measured by or fitted to, validated once for every measure and map."""
 
 from __future__ import annotations
 
@@ -23,17 +23,32 @@ def graded(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> tuple[Vector, V
     >>> graded([0.5, 1.0], [True, False])
     (array([0.5, 1. ]), array([1., 0.]))
     """
-    confidences = np.asarray(confidence, dtype=np.float64)
-    grades = np.asarray(correct, dtype=np.float64)
-    if confidences.ndim != 1 or confidences.shape != grades.shape:
-        raise ParameterError(
-            "a measure needs one confidence and one grade per answer, two flat lists of the same length, "
-            f"not shapes {confidences.shape} and {grades.shape}."
-        )
-    wrong = ~((confidences >= 0.0) & (confidences <= 1.0))
-    if wrong.any():
-        raise ParameterError(f"a confidence must lie between 0 and 1, not {confidences[wrong][0]}.")
+    confidences, grades = _vectors(confidence, correct)
     odd = (grades != 0.0) & (grades != 1.0)
     if odd.any():
         raise ParameterError(f"a grade is right (1) or wrong (0), not {grades[odd][0]}.")
     return confidences, grades
+
+
+def with_targets(confidence: npt.ArrayLike, target: npt.ArrayLike) -> tuple[Vector, Vector]:
+    """The same with targets, which are probabilities."""
+    confidences, targets = _vectors(confidence, target)
+    _check_probabilities("target of a map", targets)
+    return confidences, targets
+
+
+def _vectors(confidence: npt.ArrayLike, other: npt.ArrayLike) -> tuple[Vector, Vector]:
+    confidences, others = np.asarray(confidence, dtype=np.float64), np.asarray(other, dtype=np.float64)
+    if confidences.ndim != 1 or confidences.shape != others.shape:
+        raise ParameterError(
+            "each answer needs one confidence and one grade or target, two flat lists of the same length, not shapes "
+            f"{confidences.shape} and {others.shape}."
+        )
+    _check_probabilities("confidence", confidences)
+    return confidences, others
+
+
+def _check_probabilities(name: str, values: Vector) -> None:
+    wrong = ~((values >= 0.0) & (values <= 1.0))
+    if wrong.any():
+        raise ParameterError(f"a {name} must lie between 0 and 1, not {values[wrong][0]}.")

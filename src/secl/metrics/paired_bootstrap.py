@@ -71,7 +71,6 @@ def paired_differences(
     domains: Sequence[Hashable] | None = None,
     resamples: int = 1000,
     seed: int = 0,
-    level: float = 0.95,
 ) -> dict[str, Difference]:
     """All standard measures of two confidences of the same n questions, with an interval of each difference.
 
@@ -83,7 +82,6 @@ def paired_differences(
         domains: the domain of each question; None if they are all from one.
         resamples: number of draws, at least 1.
         seed: seed of the draws.
-        level: level of the intervals (`symmetric_interval`), in (0, 1).
 
     Returns:
         {measure: difference} in the order of `secl.metrics.bootstrap.MEASURES`; nan throughout for n = 0. Intervals
@@ -108,7 +106,7 @@ def paired_differences(
     rarer = min(fewer_of_a_kind(grades) for _, grades in (first, second))
     differences = {}
     for name in MEASURES:
-        interval = symmetric_interval(of_b[name] - of_a[name], values[1][name] - values[0][name], level)
+        interval = symmetric_interval(of_b[name] - of_a[name], values[1][name] - values[0][name])
         if first[0].size < FEWEST or (name in OF_BOTH_KINDS and rarer < FEWEST_OF_A_KIND):
             interval = Interval(math.nan, math.nan)
         interval = Interval(*(float(np.clip(end, -1.0, 1.0)) for end in (interval.low, interval.high)))
@@ -116,7 +114,7 @@ def paired_differences(
     return differences
 
 
-def symmetric_interval(estimate: float, resampled: npt.ArrayLike, level: float = 0.95) -> Interval:
+def symmetric_interval(estimate: float, resampled: npt.ArrayLike) -> Interval:
     """The estimate plus and minus the distance to the farther end of the percentile interval.
 
     ECE needs both sides. Chance gaps count in absolute value, so the ECE of few answers is too high, the more so the
@@ -127,9 +125,9 @@ def symmetric_interval(estimate: float, resampled: npt.ArrayLike, level: float =
 
     Undefined values of resamples are left out; nan where the estimate or more than half of them are undefined.
 
-    >>> symmetric_interval(1.0, [1.0, 1.5, 2.0, 2.5, 3.0], level=0.5)
-    Interval(low=-0.5, high=2.5)
+    >>> symmetric_interval(9.0, range(41))
+    Interval(low=-21.0, high=39.0)
     """
-    spread = percentile_interval(resampled, level)
+    spread = percentile_interval(resampled)
     reach = max(abs(spread.low - estimate), abs(spread.high - estimate))
     return Interval(estimate - reach, estimate + reach)

@@ -12,12 +12,15 @@ import numpy.typing as npt
 from secl.errors import ParameterError, check_finite, check_whole
 from secl.settings import Formula
 
+BINS = 10
+"""Bins of confidences."""
+
 
 @overload
-def bin_index(p: float, bins: int = 10) -> int: ...
+def bin_index(p: float, bins: int = BINS) -> int: ...
 @overload
-def bin_index(p: npt.NDArray[np.floating] | Sequence[float], bins: int = 10) -> npt.NDArray[np.intp]: ...
-def bin_index(p: float | npt.NDArray[np.floating] | Sequence[float], bins: int = 10) -> int | npt.NDArray[np.intp]:
+def bin_index(p: npt.NDArray[np.floating] | Sequence[float], bins: int = BINS) -> npt.NDArray[np.intp]: ...
+def bin_index(p: float | npt.NDArray[np.floating] | Sequence[float], bins: int = BINS) -> int | npt.NDArray[np.intp]:
     """Number of the bin of a probability: bin k is [k/bins, (k+1)/bins), and the last one includes 1.
 
     The one rule behind ECE, the bin gate and the read-out. Borders are the doubles nearest to k/bins, so 0.3 is in
@@ -43,7 +46,7 @@ def bin_index(p: float | npt.NDArray[np.floating] | Sequence[float], bins: int =
     return int(index) if index.ndim == 0 else np.asarray(index, dtype=np.intp)
 
 
-def bin_edges(bins: int = 10) -> npt.NDArray[np.float64]:
+def bin_edges(bins: int = BINS) -> npt.NDArray[np.float64]:
     """The bins+1 borders of equal-width bins, from 0 to 1, each the double nearest to k/bins.
 
     Raises:

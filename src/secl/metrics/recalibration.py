@@ -14,8 +14,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from secl.errors import ParameterError, check_finite, check_whole
-from secl.metrics.graded import Vector, graded
+from secl.errors import ParameterError
+from secl.metrics.graded import Vector, graded, with_targets
 
 Kind = Literal["temperature", "platt"]
 """Which map to fit."""
@@ -37,24 +37,17 @@ class Temperature:
     Attributes:
         t: temperature, above 0, without unit; 1 keeps c, larger ones pull it towards 0.5. nan: fitted to nothing.
 
-    Raises:
-        ParameterError: t is 0 or less, or a confidence lies outside [0, 1] or is nan.
-
     >>> Temperature(2.0)([0.1, 0.5, 0.9]).round(3).tolist()
     [0.25, 0.5, 0.75]
     """
 
     t: float
 
-    def __post_init__(self) -> None:
-        if self.t <= 0.0:
-            raise ParameterError(f"The temperature of temperature scaling must be above 0, not {self.t}.")
-
     def __call__(self, confidence: npt.ArrayLike) -> Vector:
         """Confidences in [0, 1] of any shape to mapped ones of the same shape."""
         from scipy.special import expit
 
-        return np.asarray(expit(_logits(_probabilities("confidence", confidence)) / self.t))
+        return np.asarray(expit(_logits(confidence) / self.t))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +57,6 @@ class Platt:
     Attributes:
         a: slope; below 0 where more confident answers are less often right. nan: fitted to nothing.
         b: intercept, in logits. nan: fitted to nothing.
-
-    Raises:
-        ParameterError: a confidence outside [0, 1] or nan.
 
     >>> Platt(4.0, -2.0)([0.0, 0.5, 1.0]).round(3).tolist()
     [0.119, 0.5, 0.881]
@@ -79,7 +69,7 @@ class Platt:
         """Confidences in [0, 1] of any shape to mapped ones of the same shape."""
         from scipy.special import expit
 
-        return np.asarray(expit(self.a * _probabilities("confidence", confidence) + self.b))
+        return np.asarray(expit(self.a * np.asarray(confidence, dtype=np.float64) + self.b))
 
 
 def fit_temperature(confidence: npt.ArrayLike, target: npt.ArrayLike) -> Temperature:
@@ -99,7 +89,7 @@ def fit_temperature(confidence: npt.ArrayLike, target: npt.ArrayLike) -> Tempera
     >>> round(fit_temperature([0.9, 0.9, 0.9, 0.9], [1, 1, 1, 0]).t, 3)
     2.0
     """
-    confidences, targets = _pairs(confidence, target)
+    confidences, targets = with_targets(confidence, target)
     logits = _logits(confidences)
     if logits.size == 0:
         return Temperature(math.nan)
@@ -131,7 +121,7 @@ def fit_platt(confidence: npt.ArrayLike, target: npt.ArrayLike) -> Platt:
     >>> fitted([0.2, 0.8]).round(4).tolist()
     [0.3333, 0.6667]
     """
-    confidences, targets = _pairs(confidence, target)
+    confidences, targets = with_targets(confidence, target)
     if confidences.size == 0:
         return Platt(math.nan, math.nan)
     rate = targets.mean()
@@ -186,23 +176,23 @@ class Recalibrated:
         return means[0] if len(means) == 1 else (means[0], means[1])
 
 
-def cross_validated(
-    confidence: npt.ArrayLike, correct: npt.ArrayLike, kind: Kind, *, folds: int = 5, seed: int = 0
-) -> Recalibrated:
+FOLDS = 5
+"""Folds of cross-validation; fewer graded answers than these cannot be cross-validated."""
+
+
+def cross_validated(confidence: npt.ArrayLike, correct: npt.ArrayLike, kind: Kind) -> Recalibrated:
     """Map every confidence by a map that was fitted to the grades of the other folds.
 
-    Folds are those of scikit-learn's KFold, shuffled by the seed. A map keeps the order within its fold (a Platt map
+    Folds are those of scikit-learn's KFold, shuffled. A map keeps the order within its fold (a Platt map
     with a < 0 reverses it), but every fold has its own, so AUROC over all questions can change.
 
     Args:
         confidence: n probabilities in [0, 1].
         correct: n grades, right or wrong.
         kind: "temperature" or "platt".
-        folds: 2 or more, and at most n.
-        seed: 0 or more, below 2**32.
 
     Raises:
-        ParameterError: arguments that `graded` refuses, or a number out of range.
+        ParameterError: arguments that `graded` refuses, or fewer answers than `FOLDS`.
 
     >>> made = cross_validated([0.9] * 20, [True, False] * 10, "platt")
     >>> len(made.fitted), 0.4 < min(made.confidence) <= max(made.confidence) < 0.6
@@ -210,49 +200,46 @@ def cross_validated(
     """
     confidences, grades = graded(confidence, correct)
     fit = FITS[kind]
-    check_whole("number of folds", folds, least=2)
-    check_whole("seed", seed, least=0)
-    check_finite("seed", seed, seed < 2**32, "be below 2**32")
-    if confidences.size < folds:
-        raise ParameterError(f"The questions are too few for {folds} folds, {confidences.size}; ask for fewer folds.")
+    if confidences.size < FOLDS:
+        raise ParameterError(f"The questions are too few for {FOLDS} folds, {confidences.size}; grade more of them.")
     from sklearn.model_selection import KFold
 
     mapped, fitted = np.empty_like(confidences), []
-    for others, fold in KFold(folds, shuffle=True, random_state=seed).split(confidences):
+    for others, fold in KFold(FOLDS, shuffle=True, random_state=0).split(confidences):
         fitted.append(fit(confidences[others], grades[others]))
         mapped[fold] = fitted[-1](confidences[fold])
     return Recalibrated(confidence=tuple(mapped.tolist()), fitted=tuple(fitted))
 
 
-def label_free(
-    confidence: npt.ArrayLike, signal: npt.ArrayLike | Sequence[float | None], kind: Kind, *, least: int = 10
-) -> Vector:
+FEWEST = 10
+"""Scored questions from which on confidences are mapped along a stream."""
+
+
+def label_free(confidence: npt.ArrayLike, signal: npt.ArrayLike | Sequence[float | None], kind: Kind) -> Vector:
     """Map each of n confidences of a stream by a map fitted to the signals of the questions before it: no labels.
 
     Answer first, learn after: the signal of a question changes later confidences only. It is the control for learning
-    by weights, with the same signal and two numbers at most to learn. Every new signal fits anew to all before it;
-    beyond `OFTEN` signals, 2% more of them do.
+    by weights, with the same signal and two numbers at most to learn. The first `FEWEST` scored questions keep their
+    confidences; then every new signal fits anew to all before it, and beyond `OFTEN` signals, 2% more of them do.
 
     Args:
         confidence: n probabilities in [0, 1], in the order of the stream.
         signal: n probabilities in [0, 1], nan or None where a question was not scored.
         kind: "temperature" or "platt".
-        least: confidences stay as they are until so many questions are scored; 1 or more.
 
     Raises:
-        ParameterError: not two lists of one length, a value outside [0, 1], or `least` below 1.
+        ParameterError: not two lists of one length, or a value outside [0, 1].
 
-    >>> label_free([0.9, 0.9, 0.9], [0.6, None, 0.2], "platt", least=1).round(3).tolist()
-    [0.9, 0.6, 0.6]
+    >>> label_free([0.9] * 12, [0.6] * 9 + [None, 0.6, 0.2], "platt").round(3).tolist()[9:]
+    [0.9, 0.9, 0.6]
     """
     signals = np.asarray(signal, dtype=np.float64)
     unscored = np.isnan(signals)
-    confidences, targets = _pairs(confidence, np.where(unscored, 0.0, signals))
-    check_whole("number of scored questions to start from", least, least=1)
+    confidences, targets = with_targets(confidence, np.where(unscored, 0.0, signals))
     fit = FITS[kind]
     mapped = confidences.copy()
     scored = np.flatnonzero(~unscored)
-    counts = _fits(least, scored.size)
+    counts = _fits(scored.size)
     ends = [*(scored[each - 1] + 1 for each in counts[1:]), confidences.size]  # the next map begins behind its signal
     for count, end in zip(counts, ends, strict=False):
         earlier = scored[:count]
@@ -265,9 +252,9 @@ OFTEN = 1000
 """Scored questions up to which every new one fits a map anew."""
 
 
-def _fits(least: int, scored: int) -> list[int]:
+def _fits(scored: int) -> list[int]:
     """The numbers of scored questions at which a map is fitted: so few that the work on a long stream stays linear."""
-    counts, count = [], least
+    counts, count = [], FEWEST
     while count <= scored:
         counts.append(count)
         count += count // 50 if count >= OFTEN else 1
@@ -278,19 +265,3 @@ def _logits(probability: npt.ArrayLike) -> Vector:
     from scipy.special import logit
 
     return np.asarray(logit(np.clip(probability, EPSILON, 1.0 - EPSILON)))
-
-
-def _probabilities(name: str, values: npt.ArrayLike) -> Vector:
-    numbers = np.asarray(values, dtype=np.float64)
-    wrong = ~((numbers >= 0.0) & (numbers <= 1.0))
-    if wrong.any():
-        raise ParameterError(f"A {name} must lie between 0 and 1, not {numbers[wrong].flat[0]}.")
-    return numbers
-
-
-def _pairs(confidence: npt.ArrayLike, target: npt.ArrayLike) -> tuple[Vector, Vector]:
-    confidences, targets = _probabilities("confidence", confidence), _probabilities("target of a map", target)
-    if confidences.ndim != 1 or confidences.shape != targets.shape:
-        shapes = f"{confidences.shape} and {targets.shape}"
-        raise ParameterError(f"A map is fitted to two flat lists of the same length, not to shapes {shapes}.")
-    return confidences, targets

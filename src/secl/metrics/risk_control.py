@@ -19,8 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from secl.errors import ParameterError, check_finite
-from secl.metrics.graded import Vector
+from secl.errors import check_finite
+from secl.metrics.graded import Vector, graded
 
 STEP = 0.02
 """Coverage between two thresholds that are tested."""
@@ -99,14 +99,8 @@ def risk_coverage(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> RiskCove
     >>> curve.coverage.tolist(), curve.labels.tolist(), curve.risk.tolist()
     ([0.25, 0.75, 1.0], [1, 2, 3], [0.0, 0.5, 0.6666666666666666])
     """
-    confidences, grades = np.asarray(confidence, np.float64), np.asarray(correct, np.float64)
-    if confidences.ndim != 1 or confidences.shape != grades.shape:
-        raise ParameterError(f"each answer needs a confidence and a grade, not {confidences.shape}, {grades.shape}.")
-    if not ((confidences >= 0) & (confidences <= 1)).all():
-        raise ParameterError("a confidence must lie between 0 and 1.")
-    labelled = np.isfinite(grades)
-    if not np.isin(grades[labelled], (0.0, 1.0)).all() or np.isinf(grades).any():
-        raise ParameterError("a grade is right (1), wrong (0) or unknown (nan).")
+    labelled = ~np.isnan(np.asarray(correct, np.float64))
+    confidences, grades = graded(confidence, np.where(labelled, correct, 0.0))
     distinct, index = np.unique(-confidences, return_inverse=True)
     sizes = np.cumsum(np.bincount(index, minlength=distinct.size))
 
@@ -137,26 +131,23 @@ def risk_bound(wrong: npt.ArrayLike, labels: npt.ArrayLike, certainty: float) ->
     return bound
 
 
-def fewest_labels(wrong: int, risk: float, certainty: float) -> int:
-    """The fewest accepted labelled answers, so many of them wrong, that show a risk of `risk` at most.
+def fewest_labels(risk: float, certainty: float) -> int:
+    """The fewest accepted labelled answers, all of them right, that show a risk of `risk` at most.
 
-    >>> [fewest_labels(wrong, 0.1, 0.9) for wrong in range(3)]
-    [22, 38, 52]
+    >>> fewest_labels(0.1, 0.9)
+    22
     """
     check_level(risk, certainty)
-    return _fewest(wrong, 0.0, wrong + 1, risk, certainty)
+    return _fewest(0.0, 1, risk, certainty)
 
 
-def _fewest(wrong: int, share: float, first: int, risk: float, certainty: float) -> int:
-    """The fewest accepted labels that show a risk if so many of them are wrong, and this share of them besides.
-
-    `first` is tried first.
-    """
+def _fewest(share: float, first: int, risk: float, certainty: float) -> int:
+    """The fewest accepted labels, this share of them wrong, that show a risk; `first` is tried first."""
 
     def holds(labels: int) -> bool:
-        return bool(risk_bound(wrong + math.ceil(share * labels), labels, certainty) <= risk)
+        return bool(risk_bound(math.ceil(share * labels), labels, certainty) <= risk)
 
-    low, high = wrong, first
+    low, high = 0, first
     while not holds(high) and high < LIMIT:
         low, high = high, 2 * high
     while high - low > 1:
@@ -184,7 +175,7 @@ def guaranteed(curve: RiskCoverage, risk: float, certainty: float) -> Threshold 
 
 def _walk(curve: RiskCoverage, risk: float, certainty: float) -> npt.NDArray[np.intp]:
     """Places on the curve to test, in order; none where the labels could not show that risk even without an error."""
-    labels, fewest = curve.total, fewest_labels(0, risk, certainty)
+    labels, fewest = curve.total, fewest_labels(risk, certainty)
     if labels < fewest:
         return np.zeros(0, np.intp)
     first = max(fewest, min(labels // PART, MOST))
@@ -221,7 +212,7 @@ def labels_needed(curve: RiskCoverage, risk: float, certainty: float) -> int | N
     hopeful = np.flatnonzero(counted & (shares < risk))
     totals = []
     for index in hopeful[:: max(1, len(hopeful) // 50)]:
-        accepted = _fewest(0, float(shares[index]), fewest_labels(0, risk, certainty), risk, certainty)
+        accepted = _fewest(float(shares[index]), fewest_labels(risk, certainty), risk, certainty)
         totals.append(math.ceil(accepted / curve.coverage[index]))
     least = min(totals, default=None)
     return None if least is None or least > MOST_NEEDED else least

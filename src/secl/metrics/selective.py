@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from secl.errors import check_finite
-from secl.metrics.graded import Vector, graded
+from secl.metrics.graded import graded
+from secl.metrics.risk_control import estimated, risk_coverage
 
 
 def prr(confidence: npt.ArrayLike, correct: npt.ArrayLike, max_rejection: float = 1.0) -> float:
@@ -33,9 +34,10 @@ def prr(confidence: npt.ArrayLike, correct: npt.ArrayLike, max_rejection: float 
     (1.0, 0.0, nan)
     """
     check_finite("largest share rejected", max_rejection, 0.0 < max_rejection <= 1.0, "lie in (0, 1]")
-    accepted, right = counts_by_confidence(confidence, correct)
-    total = int(accepted[-1]) if accepted.size else 0
-    rights, rejections = float(right.max(initial=0.0)), math.floor(max_rejection * total)
+    curve = risk_coverage(*graded(confidence, correct))
+    accepted, right = curve.labels, curve.labels - curve.wrong
+    total, rights = curve.total, float(right.max(initial=0))
+    rejections = math.floor(max_rejection * total)
     if rejections < 2 or rights in (0.0, total):
         return math.nan
     count = np.arange(total - rejections + 1, total + 1)
@@ -54,23 +56,8 @@ def coverage_at_risk(confidence: npt.ArrayLike, correct: npt.ArrayLike, risk: fl
     >>> coverage_at_risk([0.9, 0.8, 0.8, 0.2], [1, 1, 0, 0], 0.1), coverage_at_risk([0.9, 0.8], [0, 0], 0.2)
     (0.25, 0.0)
     """
-    check_finite("risk", risk, 0.0 <= risk <= 1.0, "lie in [0, 1]")
-    accepted, right = counts_by_confidence(confidence, correct)
-    if not accepted.size:
+    curve = risk_coverage(*graded(confidence, correct))
+    accepted = estimated(curve, risk, from_labels=True)
+    if not curve.answers:
         return math.nan
-    # One division rounds 1/20 to what the literal 0.05 is; 0.05 * count would not.
-    within = accepted[(accepted - right) / accepted <= risk]
-    return float(within[-1] / accepted[-1]) if within.size else 0.0
-
-
-def counts_by_confidence(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> tuple[Vector, Vector]:
-    """Answers down to each distinct confidence, the highest first, and right ones among them: two equally long arrays.
-
-    >>> counts_by_confidence([0.2, 0.9, 0.2], [1, 1, 0])
-    (array([1., 3.]), array([1., 2.]))
-    """
-    confidences, grades = graded(confidence, correct)
-    distinct, index = np.unique(-confidences, return_inverse=True)
-    accepted = np.bincount(index, minlength=distinct.size)
-    right = np.bincount(index, weights=grades, minlength=distinct.size)
-    return np.cumsum(accepted, dtype=np.float64), np.cumsum(right)
+    return 0.0 if accepted is None else accepted.coverage

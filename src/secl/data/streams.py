@@ -50,7 +50,8 @@ def load_stream(
     counts = [_split_count(name, per_domain) for name in names]
     _check_names([name for name, _ in counts])
     check_count("number of questions per domain", per_domain)
-    _check_order(order)
+    if order not in get_args(Order):
+        raise ParameterError(f"the order {order!r} is unknown; the orders are {', '.join(get_args(Order))}.")
     check_sampled(sampled, names)
     questions = [
         question
@@ -83,11 +84,7 @@ def arrange(questions: Sequence[Question], order: Order, seed: int = 42) -> list
         order: "forward" changes nothing; "reversed" reverses the order of the domains (by first appearance; inside a
             domain the order stays); "shuffled" mixes all questions.
         seed: seed of the shuffle.
-
-    Raises:
-        ParameterError: an unknown order.
     """
-    _check_order(order)
     if order == "reversed":
         domains: defaultdict[str, list[Question]] = defaultdict(list)
         for question in questions:
@@ -138,8 +135,3 @@ def _check_names(names: Sequence[str]) -> None:
         find_benchmark(name)
         if names.count(name) > 1:
             raise ParameterError(f"the benchmark {name!r} is named twice; name each once.")
-
-
-def _check_order(order: Order) -> None:
-    if order not in get_args(Order):
-        raise ParameterError(f"the order {order!r} is unknown; the orders are {', '.join(get_args(Order))}.")

@@ -89,7 +89,7 @@ def as_written(answer: str, form: Form) -> str:
 
 
 def is_brief(answer: str, form: Form) -> bool:
-    """Whether an answer is short enough to be compared with others: a free one may be a page, and no list has its like.
+    """Whether an answer is short enough to be compared with others: a free one may be a page.
 
     >>> is_brief("Paris is the capital of France.", "text"), is_brief("1. Wash it.\\n2. Dry it.", "text")
     (True, False)

@@ -21,7 +21,7 @@ import numpy as np
 import secl
 from secl.evaluation.posterior import replayed
 from secl.grading import reported_correct
-from secl.labels import Label, LabelRule
+from secl.labels import Label, LabelState
 from secl.metrics.calibration import ece
 from secl.posterior.rule import PosteriorRule
 from secl.records import Record
@@ -113,11 +113,10 @@ def measured(answers: Sequence[Rated], drawn: Chosen) -> tuple[float, float, flo
         )
         for number, (place, chance) in enumerate(drawn, start=1)
     ]
-    rule = LabelRule()
-    state = rule.add(rule.start(), labels)
+    state = LabelState.start().add(labels)
     chosen = {place for place, _ in drawn}
     rest = [each for place, each in enumerate(answers) if place not in chosen]
-    confidence = np.array([rule.rate(state, each.domain, each.confidence).confidence for each in rest])
+    confidence = np.array([state.rate(each.domain, each.confidence).confidence for each in rest])
     correct = np.array([each.correct for each in rest], dtype=np.float64)
     domains = np.array([each.domain for each in rest])
     gaps = [abs(float((confidence - correct)[domains == name].mean())) for name in sorted(set(domains))]

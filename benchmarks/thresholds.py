@@ -22,7 +22,7 @@ import numpy.typing as npt
 import secl
 from secl.evaluation.posterior import replayed
 from secl.grading import reported_correct
-from secl.labels import Label, LabelRule
+from secl.labels import Label, LabelState
 from secl.metrics.risk_control import Threshold, guaranteed, risk_coverage
 from secl.posterior.rule import PosteriorRule
 from secl.records import Record
@@ -117,7 +117,7 @@ def drifting() -> Iterator[str]:
 def moved() -> Iterator[str]:
     """A line for each risk where the labels move the confidences as well, of three domains that are unlike."""
     domains = (World(4, 1, lambda c: c), World(4, 1, lambda c: c**1.5), World(4, 1, lambda c: c**0.5))
-    answers, labels, rule = 300, 100, LabelRule()
+    answers, labels = 300, 100
     for risk in RISKS[1:]:
         generator, kept, given, coverage = np.random.default_rng(7), 0, 0, 0.0
         for _ in range(STREAMS // 2):
@@ -126,8 +126,8 @@ def moved() -> Iterator[str]:
             chance = np.select([domain == k for k in range(3)], [world.right(confidence) for world in domains])
             correct = (generator.random(answers) < chance).astype(np.float64)
             log = [_label(k, bool(correct[k]), float(confidence[k]), str(domain[k])) for k in range(labels)]
-            state = rule.add(rule.start(), log)
-            after = np.array([rule.rate(state, str(d), c).confidence for d, c in zip(domain, confidence, strict=True)])
+            state = LabelState.start().add(log)
+            after = np.array([state.rate(str(d), c).confidence for d, c in zip(domain, confidence, strict=True)])
             seen = correct.copy()
             seen[labels:] = math.nan
             threshold = guaranteed(risk_coverage(after, seen), risk, CERTAINTY)

@@ -19,7 +19,7 @@ import secl
 from secl.evaluation.acceptance import advise_on_cost, answers_of
 from secl.grading import grade
 from secl.labels.draw import review_queue
-from secl.labels.rule import relabelled
+from secl.labels.state import relabelled
 from secl.reports.acceptance_report import cost_sentence
 from secl.reports.figures.drawing import write_picture
 from secl.reports.figures.risk_coverage import risk_coverage_figure
@@ -38,11 +38,11 @@ def main(model: str = "smollm2", file: str = str(Path(__file__).with_suffix(".cs
     log = []
     for record in review_queue(records, seed=42)[:LABELS]:
         log.append(calibrator.label(record, grade(by_position[record.position], record.answer)))
-    rated = list(relabelled(records, log, calibrator.labels))
+    rated = list(relabelled(records, log))
     before, after = (sum(each.confidence for each in group) / len(group) for group in (records, rated))
     print(f"{len(records)} answers, mean confidence {before:.2f}; after {LABELS} labels {after:.2f}")
 
-    answers = answers_of(records, log, calibrator.labels)
+    answers = answers_of(records, log)
     advice = advise_on_cost(answers, COST_WRONG, COST_REVIEW)
     print(cost_sentence(advice))
     accept = 1.0 if advice.threshold is None else advice.threshold.value

@@ -15,7 +15,6 @@ from secl.display import Shown
 from secl.evidence import Evidence, EvidenceKind
 from secl.gates import Gate, named_gate
 from secl.grading import grade
-from secl.labels import LabelRule
 from secl.lesson import EvidencePlan, gather, teach
 from secl.lookahead import WINDOW, Lookahead, predict_bursts
 from secl.machine import uncollected
@@ -50,7 +49,6 @@ class Calibrator(Shown, Scoring):
         signal: the training signal, or its name ("self_consistency"); normalised P(True) at the model's own tau unless
             given.
         posterior: combines evidence about all candidates, where that kind is gathered; the default rule unless given.
-        labels: moves confidences by what people say of answers; the default rule unless given.
         evidence: kinds of evidence to gather beyond those of the method and the one that the signal needs.
         learns: False leaves the weights alone; the method's choice unless given.
         loop: the learning rule.
@@ -76,7 +74,6 @@ class Calibrator(Shown, Scoring):
         gate: Gate | GateName | None = None,
         signal: Signal | SignalName | None = None,
         posterior: PosteriorRule | None = None,
-        labels: LabelRule | None = None,
         evidence: Sequence[EvidenceKind] = (),
         learns: bool | None = None,
         loop: LoopSettings | None = None,
@@ -89,7 +86,6 @@ class Calibrator(Shown, Scoring):
             make_signal(signal, model.tau) if isinstance(signal, str) else signal or NormalisedPTrue(model.tau)
         )
         self.posterior = posterior or PosteriorRule(letters=model.letters)
-        self.labels = labels or LabelRule()
         self.learns = chosen.learns if learns is None else learns
         self.loop = chosen.complete(loop or LoopSettings())
         needed = [self.signal.needs] if self.learns and self.signal.needs else []
@@ -246,7 +242,7 @@ class Calibrator(Shown, Scoring):
             ledger=self.model.meter.take(),
             plain_tokens=answer.plain_tokens,
         )
-        labelled = self.labels.rate(state.labels, question.domain, record.label_free)
+        labelled = state.labels.rate(question.domain, record.label_free)
         self._latest = replace(record, labelled=labelled)
         self.state = state
         return self._latest

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from secl.gates import Gate
-from secl.labels import LabelRule, LabelState
+from secl.labels import LabelState
 from secl.lesson import EvidencePlan
 from secl.model import Model
 from secl.posterior.rule import PosteriorState
@@ -41,7 +41,7 @@ class StreamState:
     position: int = 0
     gate: Any
     posterior: PosteriorState = field(default_factory=PosteriorState)
-    labels: LabelState = field(default_factory=lambda: LabelRule().start())
+    labels: LabelState = field(default_factory=LabelState.start)
     decision: Decision | None = None
     entropy: float = 1.0
 

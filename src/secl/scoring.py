@@ -17,7 +17,7 @@ from secl.errors import QuestionError
 from secl.evidence import Evidence, EvidenceKind, Posterior
 from secl.gates import Gate
 from secl.grading import grade
-from secl.labels import Label, LabelRule, label_of
+from secl.labels import Label, label_of
 from secl.lesson import EvidencePlan
 from secl.lookahead import WINDOW, StreamState
 from secl.model import Model, Rating
@@ -73,7 +73,6 @@ class Scoring:
         model: rates, frozen.
         gate: decides when to learn; it looks at no given answer.
         posterior: combines evidence about all candidates.
-        labels: moves confidences by what people say of answers.
         plan: "p_true" among its kinds asks P(True) of the rivals as well; candidates are always compared.
         loop: says which answers are accepted.
         state: where the stream stands.
@@ -82,14 +81,13 @@ class Scoring:
     model: Model
     gate: Gate
     posterior: PosteriorRule
-    labels: LabelRule
     plan: EvidencePlan
     loop: LoopSettings
     state: StreamState
 
     def start(self) -> StreamState:
         """The state before the first question of a stream."""
-        return StreamState(gate=self.gate.start(), posterior=self.posterior.start(), labels=self.labels.start())
+        return StreamState(gate=self.gate.start(), posterior=self.posterior.start())
 
     @property
     def rated_evidence(self) -> frozenset[EvidenceKind]:
@@ -114,7 +112,7 @@ class Scoring:
 
     def take_labels(self, labels: Iterable[Label]) -> None:
         """Take the next entries of a log of labels into account."""
-        self.state = replace(self.state, labels=self.labels.add(self.state.labels, labels))
+        self.state = replace(self.state, labels=self.state.labels.add(labels))
 
     def score(self, question: Question | str, answer: str, rivals: Sequence[str] = ()) -> Record:
         """Rate an answer, whoever gave it; nothing is learned, and the model's own answer is not asked for.
@@ -196,7 +194,7 @@ class Scoring:
                 plain_tokens=rating.plain_tokens,
             )
         )
-        labelled = self.labels.rate(self.state.labels, question.domain, record.label_free)
+        labelled = self.state.labels.rate(question.domain, record.label_free)
         return replace(record, labelled=labelled)
 
     def _weigh_given(self, record: Record) -> Record:

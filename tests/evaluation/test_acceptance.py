@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from secl.evaluation.acceptance import ENOUGH, advise, advise_on_cost, answers_of
-from secl.labels import Label, LabelRule, LabelSource, label_of
+from secl.labels import Label, LabelSource, LabelState, label_of
 from secl.records import Record
 from tests.answers import answered
 
@@ -63,8 +63,7 @@ def test_the_threshold_is_one_of_confidences_after_the_labels() -> None:
     answers = answers_of(records, log)
     assert answers.confidence[0] < 0.85
     assert len(set(answers.confidence)) == 2
-    rule = LabelRule()
-    next_one = rule.rate(rule.add(rule.start(), log), "toy", records[0].label_free).confidence
+    next_one = LabelState.start().add(log).rate("toy", records[0].label_free).confidence
     assert answers.confidence[0] == next_one
     pruned = answers_of(records[70:], log)  # the labels of answers whose records are gone count as before
     assert advise(pruned, 0.1).labels == 40

@@ -13,7 +13,7 @@ from scipy.optimize import minimize
 
 from secl.calibrator import Calibrator
 from secl.errors import ParameterError
-from secl.labels import Label, LabelRule, label_of
+from secl.labels import Label, LabelState, label_of
 from secl.labels.draw import draw_positions, review_queue
 from secl.labels.fit import DOMAINS, NARROW, Prior, fit, label_weights, log_odds
 from secl.testing import ScriptedModel, toy_stream
@@ -45,8 +45,7 @@ LOG = [
 
 
 def test_without_labels_a_confidence_is_as_it_is_and_its_band_is_that_of_the_prior() -> None:
-    rule = LabelRule()
-    rated = rule.rate(replace(rule.start(), sound=0.0), "d", 0.57)  # the wide prior alone
+    rated = replace(LabelState.start(), sound=0.0).rate("d", 0.57)  # the wide prior alone
     assert (rated.confidence, rated.label_free, rated.labels, rated.until) == (0.57, 0.57, 0, 0)
     z, x = 1.6448536269514722, math.log(0.57 / 0.43)
     spread = math.sqrt(0.4**2 * x**2 + 0.8**2 + 0.5**2)
@@ -92,23 +91,22 @@ def test_the_two_priors_are_weighed_by_their_evidence() -> None:
     prior = Prior(0.4, 0.8, 0.5, 2.0)
     assert prior.narrow == Prior(0.4 * NARROW, 0.8 * NARROW, 0.5 * NARROW, 2.0)
     narrow, wide = fit(LOG, prior.narrow, 0.999), fit(LOG, prior, 0.999)
-    state = LabelRule().add(LabelRule().start(), LOG)
+    state = LabelState.start().add(LOG)
     assert state.sound == pytest.approx(1 / (1 + math.exp(wide.evidence - narrow.evidence)))
-    rated = LabelRule().rate(state, "a", 0.9)
+    rated = state.rate("a", 0.9)
     means = [1 / (1 + math.exp(-scaling.logit("a", 0.9)[0])) for scaling in (narrow, wide)]
     assert rated.confidence == pytest.approx(state.sound * means[0] + (1 - state.sound) * means[1])
 
 
 def test_what_is_taken_back_or_corrected_is_as_if_it_had_never_been_said() -> None:
-    rule = LabelRule()
-    before = rule.add(rule.start(), LOG)
-    spoken = rule.add(before, [label(6, False)])
-    back = rule.add(spoken, [replace(label(7, None), position=6)])
-    assert rule.rate(spoken, "d", 0.8) != rule.rate(before, "d", 0.8)
-    assert replace(rule.rate(back, "d", 0.8), until=5) == rule.rate(before, "d", 0.8)
+    before = LabelState.start().add(LOG)
+    spoken = before.add([label(6, False)])
+    back = spoken.add([replace(label(7, None), position=6)])
+    assert spoken.rate("d", 0.8) != before.rate("d", 0.8)
+    assert replace(back.rate("d", 0.8), until=5) == before.rate("d", 0.8)
     corrected = [replace(label(7, True), position=6)]
-    assert rule.add(spoken, corrected) == rule.add(before, corrected)
-    assert rule.without(spoken, label(6, False)).standing == before.standing
+    assert spoken.add(corrected) == before.add(corrected)
+    assert spoken.without(label(6, False)).standing == before.standing
 
 
 @settings(max_examples=25, deadline=None)
@@ -116,10 +114,9 @@ def test_what_is_taken_back_or_corrected_is_as_if_it_had_never_been_said() -> No
 def test_a_log_gives_the_same_state_in_whatever_pieces_it_comes(
     said: list[tuple[int, bool | None]], data: st.DataObject
 ) -> None:
-    rule = LabelRule()
     log = [replace(label(n, correct), position=position) for n, (position, correct) in enumerate(said, start=1)]
     cut = data.draw(st.integers(0, len(log)))
-    assert rule.add(rule.add(rule.start(), log[:cut]), log[cut:]) == rule.add(rule.start(), log)
+    assert LabelState.start().add(log[:cut]).add(log[cut:]) == LabelState.start().add(log)
 
 
 def test_older_labels_weigh_less_and_unlikely_ones_more_but_no_more_than_they_are_worth() -> None:
@@ -133,21 +130,21 @@ def test_older_labels_weigh_less_and_unlikely_ones_more_but_no_more_than_they_ar
 
 def test_what_people_volunteer_moves_the_level_little_and_the_order_of_domains_as_much_as_any_label() -> None:
     """Users rate wrong answers ten times as often as right ones; four of five answers are right, as is stated."""
-    rule, generator = LabelRule(), np.random.default_rng(2)
+    generator = np.random.default_rng(2)
     thumbs = []
     for number in range(1, 3001):
         correct = bool(generator.random() < (0.9 if number % 2 else 0.7))
         if generator.random() < (0.03 if correct else 0.3):
             thumbs.append(label(number, correct, domain="good" if number % 2 else "bad", chance=None))
-    volunteered = rule.add(rule.start(), thumbs)
-    taken_for_fair = rule.add(rule.start(), [replace(each, chance=1.0) for each in thumbs])
-    good, bad = (rule.rate(volunteered, name, 0.8).confidence for name in ("good", "bad"))
+    volunteered = LabelState.start().add(thumbs)
+    taken_for_fair = LabelState.start().add([replace(each, chance=1.0) for each in thumbs])
+    good, bad = (volunteered.rate(name, 0.8).confidence for name in ("good", "bad"))
     assert (good + bad) / 2 == pytest.approx(0.8, abs=0.12)
     assert good > bad + 0.05
-    assert rule.rate(taken_for_fair, "bad", 0.8).confidence < 0.35
+    assert taken_for_fair.rate("bad", 0.8).confidence < 0.35
     asked = [label(9000 + n, n % 5 != 0, domain=("good", "bad")[n % 2]) for n in range(30)]
-    with_asked = rule.add(volunteered, asked)
-    assert rule.rate(with_asked, "other", 0.8).confidence == pytest.approx(0.8, abs=0.08)
+    with_asked = volunteered.add(asked)
+    assert with_asked.rate("other", 0.8).confidence == pytest.approx(0.8, abs=0.08)
 
 
 def test_the_band_holds_the_true_rate_about_as_often_as_it_says() -> None:
@@ -163,7 +160,7 @@ def test_the_band_holds_the_true_rate_about_as_often_as_it_says() -> None:
             confidence = float(generator.uniform(0.1, 0.95))
             truth = 1 / (1 + math.exp(-(slope * log_odds(confidence) + shift + own)))
             log.append(label(number, bool(generator.random() < truth), confidence))
-        rated = LabelRule().rate(LabelRule().add(LabelRule().start(), log), "d", 0.7)
+        rated = LabelState.start().add(log).rate("d", 0.7)
         truth = 1 / (1 + math.exp(-(slope * log_odds(0.7) + shift + own)))
         held.append(rated.low <= truth <= rated.high)
     assert 0.84 <= np.mean(held) <= 0.96

@@ -10,8 +10,8 @@ import pytest
 
 from secl.errors import RunError
 from secl.grading import reported_correct
-from secl.labels import LabelRule
-from secl.labels.rule import relabelled
+from secl.labels import LabelState
+from secl.labels.state import relabelled
 from secl.runs.labelling import add_label, current_records, queue
 from secl.runs.runner import Run, start_run
 from secl.runs.settings import RunSettings
@@ -33,11 +33,10 @@ def test_revealed_references_move_the_confidences_behind_them_and_none_before(tm
         log = store.label_log()
         assert [label.number for label in log] == list(range(1, 13))
         assert {label.source for label in log} == {"reference"}
-        rule = LabelRule()
         for record, other in zip(run.records, plain.records, strict=True):
             known = [label for label in log if label.position < record.position]
-            state = rule.add(rule.start(), known)
-            assert record.labelled == rule.rate(state, record.question.domain, other.confidence)
+            state = LabelState.start().add(known)
+            assert record.labelled == state.rate(record.question.domain, other.confidence)
             assert record.label_free == other.confidence
             assert replace(record, labelled=None) == replace(other, labelled=None)
         for label in log:
@@ -62,7 +61,7 @@ def test_a_review_moves_the_confidences_of_the_whole_run_and_no_answers_own(tmp_
         assert queue(store) == [waiting[1], *waiting[8:]]
         now = list(current_records(store))
         said = {label.position: bool(label.correct) for label in store.labels()}
-        for record, other in zip(now, relabelled(run.records, store.label_log(), LabelRule()), strict=True):
+        for record, other in zip(now, relabelled(run.records, store.label_log()), strict=True):
             assert record == (other.with_label(said[other.position]) if other.position in said else other)
         assert all(record.labelled is not None and record.labelled.until == 10 for record in now)
         counts = {record.position: record.labelled.labels for record in now if record.labelled is not None}

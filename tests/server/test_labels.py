@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from fastapi.testclient import TestClient
 
-from secl.labels import LabelRule
+from secl.labels import LabelState
 from secl.server.http.app import create_app
 from secl.server.online import service as service_module
 from secl.server.online.monitors import LABELS, TrustMonitor
@@ -29,9 +29,8 @@ def test_thirty_thumbs_move_the_next_confidence_as_the_formula_says(make_service
     service = make_service()
     rated(service)
     record = service.ask(toy_stream(31)[30], 20).record
-    rule = LabelRule()
-    state = rule.add(rule.start(), service.state.label_log())
-    assert record.labelled == rule.rate(state, record.question.domain, record.label_free)
+    state = LabelState.start().add(service.state.label_log())
+    assert record.labelled == state.rate(record.question.domain, record.label_free)
     assert record.labelled.labels == 30
     assert record.confidence < record.label_free - 0.05
     assert examined(service.state) == (31, [])

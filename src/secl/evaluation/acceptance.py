@@ -16,7 +16,7 @@ import numpy as np
 
 from secl.errors import ParameterError
 from secl.grading import grade, reported_correct
-from secl.labels import Label, LabelRule, LabelSource, LabelState, standing
+from secl.labels import Label, LabelSource, LabelState, standing
 from secl.metrics.graded import Vector
 from secl.metrics.risk_control import (
     RiskCoverage,
@@ -119,13 +119,12 @@ class CostAdvice:
     accept_all: float
 
 
-def answers_of(records: Iterable[Record], log: Sequence[Label] = (), rule: LabelRule | None = None) -> Answers:
+def answers_of(records: Iterable[Record], log: Sequence[Label] = ()) -> Answers:
     """The answers of records with their labels, and with the confidences that such answers get next.
 
     Args:
         records: with or without references; they are gone through once.
         log: labels in order, also those that were corrected or taken back.
-        rule: what labels make of a confidence; the default rule unless given.
     """
     labels = standing(log)
     drawn = _equally_likely(labels)
@@ -133,8 +132,7 @@ def answers_of(records: Iterable[Record], log: Sequence[Label] = (), rule: Label
     correct_of_volunteers = {
         label.position: bool(label.correct) for label in labels if label.position not in correct_of
     }
-    rule = rule or LabelRule()
-    state = rule.add(rule.start(), log)
+    state = LabelState.start().add(log)
     domains: list[str] = []
 
     def rows() -> Iterator[tuple[float, float, float]]:
@@ -143,10 +141,10 @@ def answers_of(records: Iterable[Record], log: Sequence[Label] = (), rule: Label
             domains.append(record.question.domain)
             known = correct_of.get(record.position, _by_reference(record))
             without_record.pop(record.position, None)
-            yield _confidence(record, rule, state), _number(known), _number(correct_of_volunteers.get(record.position))
+            yield _confidence(record, state), _number(known), _number(correct_of_volunteers.get(record.position))
         for position, label in without_record.items():  # its record was pruned; what a promise needs is in the label
             domains.append(label.domain)
-            confidence = rule.confidence(state, label.domain, label.confidence)
+            confidence = state.confidence(label.domain, label.confidence)
             yield confidence, _number(correct_of.get(position)), _number(correct_of_volunteers.get(position))
 
     columns = np.fromiter(rows(), dtype=np.dtype((np.float64, 3)))
@@ -168,14 +166,14 @@ def _by_reference(record: Record) -> bool | None:
     return reported_correct(record) if record.label is None else grade(record.question, record.answer)
 
 
-def _confidence(record: Record, rule: LabelRule, state: LabelState) -> float:
+def _confidence(record: Record, state: LabelState) -> float:
     """As reported; after a log of labels, as such an answer would be reported after them.
 
     One map for all, also for the labelled ones: their order must not depend on what was said of them.
     """
     if record.answer is None:
         return 0.0
-    return rule.confidence(state, record.question.domain, record.label_free) if state.until else record.confidence
+    return state.confidence(record.question.domain, record.label_free) if state.until else record.confidence
 
 
 def advise(answers: Answers, risk: float, certainty: float = 0.9) -> Advice:

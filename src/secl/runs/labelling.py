@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from secl.errors import RunError
 from secl.evaluation.acceptance import Answers, answers_of
-from secl.labels import Label, LabelRule, label_of, standing
+from secl.labels import Label, label_of, standing
 from secl.labels.draw import review_queue
-from secl.labels.rule import relabelled
+from secl.labels.state import relabelled
 from secl.records import Record
 from secl.runs.store import Store
 
@@ -31,7 +31,7 @@ def current_records(store: Store, log: Sequence[Label] | None = None) -> Iterato
     known = 0 if last is None or last.labelled is None else last.labelled.until
     records = store.records()
     if any(label.source == "review" for label in log if label.number > known) and not store.is_server:
-        records = relabelled(records, log, LabelRule())
+        records = relabelled(records, log)
     grades = {label.position: bool(label.correct) for label in standing(log)}
     for record in records:
         yield record.with_label(grades[record.position]) if record.position in grades else record
@@ -74,4 +74,4 @@ def stored_answers(store: Store, records: Sequence[Record] | None = None) -> Ans
         store: an open run or server.
         records: its records as another grader sees them; None for those that are stored.
     """
-    return answers_of(store.records() if records is None else records, store.label_log(), LabelRule())
+    return answers_of(store.records() if records is None else records, store.label_log())

@@ -18,7 +18,7 @@ from secl.evaluation.summary import Summary, summarise, summary_json
 from secl.evaluation.trust import Verdict, assess
 from secl.gates import Always
 from secl.grading import reported_correct
-from secl.labels import LabelRule, label_of
+from secl.labels import label_of
 from secl.labels.draw import draw_positions
 from secl.methods import Method
 from secl.model import Model
@@ -252,7 +252,6 @@ def build_calibrator(settings: RunSettings, model: Model) -> Calibrator:
         gate=settings.build_gate(),
         signal=settings.build_signal(model.tau),
         posterior=PosteriorRule(settings.posterior, model.letters),
-        labels=LabelRule(),
         evidence=settings.all_evidence,
         learns=settings.named_method.learns,
         loop=settings.complete_loop,

@@ -11,7 +11,7 @@ from itertools import zip_longest
 
 from secl.errors import ParameterError, RunError
 from secl.evidence import Posterior
-from secl.labels import Label, LabelRule
+from secl.labels import Label, LabelState
 from secl.records import Decision, Record
 from secl.runs import database
 from secl.runs.manifest import Manifest
@@ -155,8 +155,7 @@ class LabelsAgain:
         self._about: dict[int, list[Label]] = {}
         for label in self._log:
             self._about.setdefault(label.position, []).append(label)
-        self._rule = LabelRule()
-        self._state = self._rule.start()
+        self._state = LabelState.start()
 
     def difference(self, record: Record) -> tuple[float, str]:
         """How far what labels made of a record is from what they make of it now, and that in a sentence."""
@@ -169,8 +168,8 @@ class LabelsAgain:
         known = []
         while self._log and self._log[0].number <= stored.until:
             known.append(self._log.popleft())
-        self._state = self._rule.add(self._state, known)
-        now = self._rule.rate(self._state, record.question.domain, record.label_free)
+        self._state = self._state.add(known)
+        now = self._state.rate(record.question.domain, record.label_free)
         return furthest(now, stored), (
             f"the labels until then give {now.confidence} ({now.low} to {now.high}), stored is "
             f"{stored.confidence} ({stored.low} to {stored.high})"

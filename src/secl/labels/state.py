@@ -1,4 +1,4 @@
-"""Labels along a stream: `start() -> state`, `add(state, label) -> state`, `rate(state, ...) -> confidence`."""
+"""What labels have taught along a stream, and what becomes of confidences."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ MEMORY = 5000
 
 @dataclass(frozen=True, slots=True)
 class LabelState:
-    """What labels have taught.
+    """What labels have taught; it maps confidences by that.
+
+    It depends on the labels that stand, and on nothing else, to the last digit. A label that is taken back is as if it
+    had never been there. Before any label, confidences are as probably right as they are as not.
 
     Attributes:
         standing: the labels that count, the oldest first.
@@ -44,72 +47,62 @@ class LabelState:
     scalings: tuple[Scaling, Scaling]
     sound: float
 
-
-@dataclass(frozen=True)
-class LabelRule:
-    """Maps confidences by what labels have shown.
-
-    Pure, like a gate: the state depends on the labels that stand, and on nothing else, to the last digit. A label that
-    is taken back is as if it had never been there. Before any label, confidences are as probably right as they are as
-    not.
-    """
-
-    def start(self) -> LabelState:
+    @classmethod
+    def start(cls) -> LabelState:
         """The state before the first label."""
-        return self._state((), 0)
+        return cls._of((), 0)
 
-    def add(self, state: LabelState, labels: Iterable[Label]) -> LabelState:
+    @classmethod
+    def _of(cls, labels: tuple[Label, ...], until: int) -> LabelState:
+        if not labels:  # another entry of a log that teaches nothing
+            return cls((), {}, until, _scalings(()), 0.5)
+        narrow, wide = _scalings(labels[-MEMORY:])
+        counts = Counter(label.domain for label in labels)
+        return cls(labels, counts, until, (narrow, wide), _sigmoid(narrow.evidence - wide.evidence))
+
+    def add(self, labels: Iterable[Label]) -> LabelState:
         """The state after further entries of the log, the same as after one by one."""
         entries = tuple(labels)
-        if not entries:
-            return state
-        return self._state(standing((*state.standing, *entries)), entries[-1].number)
+        return self._of(standing((*self.standing, *entries)), entries[-1].number) if entries else self
 
-    def without(self, state: LabelState, label: Label) -> LabelState:
+    def without(self, label: Label) -> LabelState:
         """The state without one of its labels: what would be said if it had not been given."""
-        return self._state(tuple(each for each in state.standing if each.number != label.number), state.until)
+        return self._of(tuple(each for each in self.standing if each.number != label.number), self.until)
 
-    def rate(self, state: LabelState, domain: str, confidence: float) -> Labelled:
+    def rate(self, domain: str, confidence: float) -> Labelled:
         """What becomes of a confidence without any label, in [0, 1], and the band around it."""
-        parts = [scaling.logit(domain, confidence) for scaling in state.scalings]
-        shares = (state.sound, 1.0 - state.sound)
+        parts = [scaling.logit(domain, confidence) for scaling in self.scalings]
+        shares = (self.sound, 1.0 - self.sound)
         low, high = (_quantile(shares, parts, share) for share in ((1.0 - BAND) / 2.0, (1.0 + BAND) / 2.0))
         return Labelled(
             label_free=confidence,
-            confidence=self.confidence(state, domain, confidence),
+            confidence=self.confidence(domain, confidence),
             low=_sigmoid(low),
             high=_sigmoid(high),
-            labels=len(state.standing),
-            of_domain=state.of_domain.get(domain, 0),
-            until=state.until,
+            labels=len(self.standing),
+            of_domain=self.of_domain.get(domain, 0),
+            until=self.until,
         )
 
-    def confidence(self, state: LabelState, domain: str, confidence: float) -> float:
+    def confidence(self, domain: str, confidence: float) -> float:
         """What becomes of a confidence, without its band, which takes longer; arguments are those of `rate`."""
-        if not state.standing:
+        if not self.standing:
             return confidence
-        means = (scaling.logit(domain, confidence)[0] for scaling in state.scalings)
-        return sum(p * _sigmoid(mean) for p, mean in zip((state.sound, 1.0 - state.sound), means, strict=True))
-
-    def _state(self, labels: tuple[Label, ...], until: int) -> LabelState:
-        if not labels:  # another entry of a log that teaches nothing
-            return LabelState((), {}, until, _scalings(()), 0.5)
-        narrow, wide = _scalings(labels[-MEMORY:])
-        counts = Counter(label.domain for label in labels)
-        return LabelState(labels, counts, until, (narrow, wide), _sigmoid(narrow.evidence - wide.evidence))
+        means = (scaling.logit(domain, confidence)[0] for scaling in self.scalings)
+        return sum(p * _sigmoid(mean) for p, mean in zip((self.sound, 1.0 - self.sound), means, strict=True))
 
 
-def relabelled(records: Iterable[Record], log: Iterable[Label], rule: LabelRule) -> Iterator[Record]:
+def relabelled(records: Iterable[Record], log: Iterable[Label]) -> Iterator[Record]:
     """Records with the confidences that all labels of a log give; a labelled answer's, those that the others give.
 
     Leaving a label out of its own answer's confidence keeps what is measured on labelled answers honest.
     """
-    state = rule.add(rule.start(), log)
+    state = LabelState.start().add(log)
     own = {label.position: label for label in state.standing}
     for record in records:
         label = own.get(record.position)
-        known = state if label is None else rule.without(state, label)
-        yield replace(record, labelled=rule.rate(known, record.question.domain, record.label_free))
+        known = state if label is None else state.without(label)
+        yield replace(record, labelled=known.rate(record.question.domain, record.label_free))
 
 
 def _scalings(labels: tuple[Label, ...]) -> tuple[Scaling, Scaling]:

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from secl.evaluation.baselines import FOLDS
 from secl.evaluation.estimators import ESTIMATORS
 from secl.evaluation.summary import summarise
+from secl.metrics.recalibration import FOLDS
 from secl.records import Record
 
 MakeRecord = Callable[..., Record]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import fields
 
-from secl.evaluation.baselines import FOLDS
 from secl.evaluation.estimators import LABELLED
 from secl.evaluation.measures import Measures
 from secl.evaluation.summary import EstimatorSummary, Summary
 from secl.metrics.bootstrap import MEASURES
+from secl.metrics.recalibration import FOLDS
 from secl.reports.formatting import UNDEFINED, amount, counted, number, percent, span
 from secl.reports.run_report import RunReport
 from secl.reports.table import Cell, Column, Row, Table, to_csv

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 
-from secl.grading.numbers import ANSWER_MARK, DASHES, NUMBER, number_value, parse_number
+from secl.grading.numbers import DASHES, NUMBER, number_value
 from secl.grading.vocabulary import SCALES, SMALL_NUMBERS, TENS, UNITS
 
 _TENS = dict(zip(TENS, range(20, 100, 10), strict=True))
@@ -21,7 +21,6 @@ _UNIT_OF = {word: unit for unit, words in UNITS.items() for word in words.split(
 _ALTERNATIVES = re.compile(r"^\W*(?:\w+\W+){0,2}?(?:or|to|oder)\W+(?:\w+\W+)?$|^\s*-\s*$", re.IGNORECASE)
 _BETWEEN = re.compile(r"\bbetween\W*$", re.IGNORECASE)
 _DENIAL = re.compile(r"\b(?:not|n't|never|isnt|rather than|instead of)\s+(?:\w+\s+)?$", re.IGNORECASE)
-_COUNTED = re.compile(r"\bhow many\s+(?:\w+\s+)??(\w+)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +68,8 @@ def read_amounts(text: str) -> list[Amount]:
     for match in NUMBER.finditer(text):
         value = number_value(match)
         behind = _BEHIND.match(text, match.end())
-        if value is None or behind is None or re.match(r"(?:st|nd|rd|th)\b", text[match.end() :]):
-            continue  # too long, or an ordinal number
+        if value is None or behind is None:
+            continue  # too long
         if re.match(r"\.\d", text[match.end() :]) or re.search(r"\d\.$", _before(text, match.start())):
             continue  # a part of "2.0.1"
         scale, noun = (behind[1] or "").lower(), " ".join(behind[2].lower().split())
@@ -94,7 +93,7 @@ def whole_amount(question: str, reference: str) -> Amount | None:
     >>> whole_amount("How tall is it?", "8 km").unit, whole_amount("Who?", "50 Cent"), whole_amount("", "ten").value
     ('km', None, Fraction(10, 1))
     """
-    text = in_figures(reference.strip().strip("~.").strip(), ones=True)
+    text = in_figures(reference.strip(), ones=True)
     amounts = read_amounts(text)
     if len(amounts) != 1 or text[: amounts[0].start].strip(" ~-"):
         return None
@@ -107,36 +106,28 @@ def whole_amount(question: str, reference: str) -> Amount | None:
 def states(question: str, reference: Amount, answer: str) -> bool:
     """Whether an answer states an amount, and not several to choose from.
 
-    Numbers of the question do not count, nor do denied ones, those of another unit, and those of something else than
-    the question counts ("how many legs"). Behind a last "=" stands the result. What is left must begin or end with the
-    amount: results come last, remarks come behind.
+    Numbers of the question do not count, nor do denied ones and those of another unit. Behind a last "=" stands the
+    result. What is left must begin or end with the amount: results come last, remarks come behind.
 
     >>> eight = whole_amount("", "8")
     >>> states("How many legs has a spider?", eight, "It has 8 legs and 6 eyes."), states("4 + 4?", eight, "8 or 9")
     (True, False)
     """
     text = in_figures(answer, ones=reference.value == 1)
-    mark = ANSWER_MARK.search(text)
-    if mark and not re.search(r"\bnot\b", text[mark.end() :], re.IGNORECASE):
-        return _equal(reference, parse_number(text))
     in_question = {amount.value for amount in read_amounts(in_figures(question))} - {reference.value}
     amounts = [each for each in read_amounts(text) if not _DENIAL.search(_before(text, each.start))]
     amounts = [each for each in amounts if each.value not in in_question]
     if reference.unit:
         amounts = [each for each in amounts if each.unit in ("", reference.unit)]
     results = [each for each in amounts if each.start > text.rfind("=") > -1]
-    if _to_choose(results or amounts, text):
+    if not amounts or _to_choose(results or amounts, text):
         return False
-    counted = _COUNTED.search(question)
-    of_it = [each for each in amounts if counted and each.noun == _singular(counted[1].lower())]
-    left = of_it or results[:1] or amounts
-    return bool(left) and any(_equal(reference, each.value) for each in (left[0], left[-1]))
+    left = results[:1] or amounts
+    return any(_equal(reference, each.value) for each in (left[0], left[-1]))
 
 
-def _equal(reference: Amount, value: Fraction | None) -> bool:
+def _equal(reference: Amount, value: Fraction) -> bool:
     """Whether a value is the reference, or rounds to it where that has decimals."""
-    if value is None:
-        return False
     return value == reference.value or (reference.decimals > 0 and round(value, reference.decimals) == reference.value)
 
 

@@ -5,6 +5,7 @@ The first of these that fits the reference decides:
     the texts are equal (`same_text`)
     yes or no       the answer begins with the same word, or is a statement that says so
     an amount       the answer states it and no other (`secl.grading.amounts`)
+    a date          the answer has its day, month and year, as far as it goes, in any order
     several items   all of them are mentioned, in any order
     a name, words   the answer mentions it as whole words: not denied ("not Paris but Lyon"), not among others to choose
                     from ("Paris or Lyon"), not within another name ("Paris Hilton"); of a person the last name will do
@@ -30,12 +31,9 @@ _DOUBT = re.compile(
     r"\b(?:not|n't|cannot|can't|don't)\s+(?:know|sure|certain|say|answer|tell)\b|\b(?:depends|maybe|perhaps|possibly|unclear|unknown)\b",
     re.IGNORECASE,
 )
-_MONTH = rf"({'|'.join(MONTHS)}|{'|'.join(month[:3] for month in MONTHS)}|sept)\.?"
-_DAY = r"(\d{1,2})(?:st|nd|rd|th)?"
-_YEAR = r"(?:,?\s+(\d{4}))?(?!\d)"
-_DAY_FIRST = re.compile(rf"\b(?:the\s+)?{_DAY}(?:\s+day)?(?:\s+of)?\s+{_MONTH}\b{_YEAR}", re.IGNORECASE)
-_MONTH_ALONE = re.compile(rf"\b{_MONTH},?\s+(?:of\s+)?(\d{{4}})(?!\d)", re.IGNORECASE)
-_MONTH_FIRST = re.compile(rf"\b{_MONTH}\s+(?:the\s+)?{_DAY}\b{_YEAR}", re.IGNORECASE)
+_MONTHS = {name: f"#{n}" for n, month in enumerate(MONTHS, 1) for name in (month, month[:3])} | {"sept": "#9"}
+_ISO_DATE = re.compile(r"\b(\d{4})-(0[1-9]|1[0-2])-(\d{2})\b")
+_IN_DATES = frozenset(("st", "nd", "rd", "th", "of", "the", "on", "in", "day"))
 
 LONGEST = 4000
 """Characters of an answer that are read."""
@@ -71,12 +69,14 @@ def _says(question: str, reference: str, answer: str) -> bool:
         return states(question, amount, answer)
     if _unspaced(reference):
         return "".join(normalise_text(reference).split()) in "".join(normalise_text(answer).split())
-    asked_text, reference, answer = (_spell_dates(text) for text in (question, reference, answer))
-    if mentioned(asked_text, reference, answer):
+    date = _date_words(reference)
+    if _is_date(date):
+        return {*date} - _IN_DATES <= {*_date_words(answer)}
+    if mentioned(question, reference, answer):
         return True
     items = _items(reference)
     if items:
-        return all(mentioned(asked_text, item, answer, listed=True) for item in items)
+        return all(mentioned(question, item, answer, listed=True) for item in items)
     return _covers(reference, answer)
 
 
@@ -128,23 +128,18 @@ def _denies(words: Sequence[Word]) -> bool:
     return any(word.text in DENIALS - {"than", "without", "except", "unlike"} or word.text == "no" for word in words)
 
 
-def _spell_dates(text: str) -> str:
-    """A text with its dates as YEAR/MONTH/DAY, as far as they go.
+def _date_words(text: str) -> list[str]:
+    """The words and numbers of a text, a month as "#" and its number.
 
-    >>> _spell_dates("On the 4th of July, 1776"), _spell_dates("July 4, 1776."), _spell_dates("1776-07-04")
-    ('On 1776/7/4', '1776/7/4.', '1776/7/4')
-    >>> _spell_dates("May 5"), _spell_dates("in May 1776")
-    ('5/5', 'in 1776/5')
+    >>> _date_words("On the 4th of July, 1776"), _date_words("1776-07-04")
+    (['on', 'the', '4', 'th', 'of', '#7', '1776'], ['1776', '#7', '4'])
     """
-    text = re.sub(r"\b(\d{4})-(\d{2})-(\d{2})\b", lambda match: _date(match[1], match[2], match[3]), text)
-    text = _DAY_FIRST.sub(lambda match: _date(match[3], str(_month(match[2])), match[1]), text)
-    text = _MONTH_FIRST.sub(lambda match: _date(match[3], str(_month(match[1])), match[2]), text)
-    return _MONTH_ALONE.sub(lambda match: _date(match[2], str(_month(match[1]))), text)
+    spelled = _ISO_DATE.sub(lambda match: f"{match[1]} {MONTHS[int(match[2]) - 1]} {match[3]}", text.lower())
+    words = re.findall(r"[^\W\d_]+|\d+", spelled)
+    return [str(int(word)) if word.isdecimal() else _MONTHS.get(word, word) for word in words]
 
 
-def _month(name: str) -> int:
-    return next(number for number, month in enumerate(MONTHS, 1) if month.startswith(name.lower()[:3]))
-
-
-def _date(*parts: str | None) -> str:
-    return "/".join(str(int(part)) for part in parts if part)
+def _is_date(words: Sequence[str]) -> bool:
+    """Whether words are a month with a day, a year or both."""
+    kinds = {word[0] if word[0] == "#" else word.isdecimal() for word in words if word not in _IN_DATES}
+    return kinds == {"#", True}

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
-from secl.grading.vocabulary import DROPPED_KINDS, FUNCTION_WORDS, KINDS, OTHER_PLACE, PARTICLES, TITLES
+from secl.grading.vocabulary import FUNCTION_WORDS, KINDS, OTHER_PLACE, PARTICLES, TITLES
 from secl.grading.words import Word, denied, offered, read_words
 
-_YEAR_AND_MONTH = re.compile(r"\d{4}/\d{1,2}")
-_PLACE = frozenset(("in", "at", "on", "from", "by", "to", "near"))
 _PERSON = re.compile(
     r"\b(?:who|whom|whose|author|writer|poet|painter|artist|composer|inventor|scientist|president|person)\b",
     re.IGNORECASE,
@@ -26,67 +24,37 @@ def mentioned(question: str, reference: str, answer: str, *, listed: bool = Fals
     """
     in_question = [word.text for word in read_words(question)]
     words = read_words(answer)
-    for wanted, surname in _variants(question, reference):
-        for start, end in _places(wanted, words, gaps=len(wanted) > 1 and _PERSON.search(question) is not None):
+    person = _PERSON.search(question) is not None
+    for wanted, first in _ways(reference, person=person):
+        for start in range(len(words) - len(wanted) + 1):
+            end = start + len(wanted)
+            if not all(_same(word, words[start + k], last=start + k == end - 1) for k, word in enumerate(wanted)):
+                continue
             if denied(words, start, end) or (not listed and offered(words, start, end)):
                 continue
-            person = _PERSON.search(question) is not None
-            if _other_name(words, start, end, in_question, person=person, surname=surname) or _echo(
-                words, end, in_question, wanted
-            ):
+            if _other_name(words, start, end, in_question, person=person, first=first):
                 continue
-            return True
+            if not _echo(words, end, in_question, wanted):
+                return True
     return False
 
 
-def _variants(question: str, reference: str) -> Iterator[tuple[list[Word], bool]]:
-    """The words of a reference as people may write it, and whether that is a last name alone."""
-    plain = re.sub(r"\s*\([^)]*\)", "", reference) if not reference.startswith("(") else reference
-    for text in dict.fromkeys((reference, plain)):
-        if words := read_words(text):
-            yield words, False
-    words = read_words(plain)
-    if len(words) > 1 and words[0].text in _PLACE:
-        yield words[1:], False
-    fewer = [word for word in words if word.text not in DROPPED_KINDS]
-    if 0 < len(fewer) < len(words):
-        yield fewer, False
-    names = [word for word in words if word.text not in PARTICLES]
-    if not 2 <= len(names) <= 4 or not all(word.capital for word in names) or not _PERSON.search(question):
-        return
-    last = names[-1]
-    if len(names) > 2:
-        yield [names[0], last], False
-    if len(last.text) > 2 and not re.fullmatch("[IVX]+|Jr|Sr", last.written):
-        yield [last], True
-
-
-def _places(wanted: Sequence[Word], words: Sequence[Word], *, gaps: bool) -> Iterator[tuple[int, int]]:
-    """Where an answer has the wanted words next to each other; with `gaps` middle names may stand between."""
-    for start in range(len(words)):
-        end = start
-        for number, word in enumerate(wanted):
-            while (
-                gaps
-                and 0 < end - start < len(wanted) + 2
-                and end < len(words)
-                and not _same(word, words[end], last=number == len(wanted) - 1)
-                and (words[end].capital or words[end].text in PARTICLES)
-                and not words[end - 1].after
-            ):
-                end += 1
-            if end >= len(words) or not _same(word, words[end], last=number == len(wanted) - 1):
-                break
-            end += 1
-        else:
-            yield start, end
+def _ways(reference: str, *, person: bool) -> Iterator[tuple[list[Word], str | None]]:
+    """The words of a reference as people may write it; with a person's last name alone comes the first name."""
+    plain = read_words(re.sub(r"(?<=.)\s*\([^)]*\)", "", reference))
+    for words in (read_words(reference), plain, [word for word in plain if word.text not in KINDS]):
+        if words:
+            yield words, None
+    names = [word for word in plain if word.text not in PARTICLES]
+    if person and 2 <= len(names) <= 4 and all(word.capital for word in names):
+        last = names[-1]
+        if len(last.text) > 2 and not re.fullmatch("[IVX]+|Jr|Sr", last.written):
+            yield [last], names[0].text
 
 
 def _same(wanted: Word, word: Word, *, last: bool) -> bool:
     """Whether two words are equal; the last word of a name may be in the plural, and symbols keep their case."""
     one, other = wanted.text, word.text
-    if _YEAR_AND_MONTH.fullmatch(one) and other.startswith(f"{one}/"):
-        return True  # a day of that month
     if one == other:
         if len(one) > 2 or not any(map(str.isupper, wanted.written)):
             return True
@@ -100,21 +68,39 @@ def _same(wanted: Word, word: Word, *, last: bool) -> bool:
 
 
 def _other_name(
-    words: Sequence[Word], start: int, end: int, in_question: Sequence[str], *, person: bool, surname: bool
+    words: Sequence[Word], start: int, end: int, in_question: Sequence[str], *, person: bool, first: str | None
 ) -> bool:
-    """Whether the mention is a part of another name; a person may have further last names."""
+    """Whether the mention is a part of another name; a person may have further last names.
+
+    Args:
+        words: of the answer.
+        start, end: place of the mention.
+        in_question: words of the question, which belong to no name.
+        person: whether a person is asked for.
+        first: first name of the person whose last name is mentioned; None where all is.
+    """
     before = words[start - 1] if start and not words[start - 1].after else None
+    if before is not None and before.capital and before.text in OTHER_PLACE and words[start].capital:
+        return True
+    if first is not None:
+        names = _names_before(words, start, FUNCTION_WORDS | TITLES | {*in_question})
+        if names and first not in names:
+            return True
     behind = words[end] if end < len(words) and not words[end - 1].after else None
-    if before is not None and before.capital:
-        if before.text in OTHER_PLACE and words[start].capital:
-            return True
-        usual = FUNCTION_WORDS | TITLES | {*in_question}
-        if surname and before.text not in usual:
-            return True
-    if behind is None or not behind.capital or not words[end - 1].capital or (person and not surname):
+    if behind is None or not behind.capital or not words[end - 1].capital or (person and first is None):
         return False
     abbreviation = behind.written.isupper() and len(behind.written) <= 3  # Washington DC
     return behind.text not in FUNCTION_WORDS | KINDS | {*in_question} and not abbreviation
+
+
+def _names_before(words: Sequence[Word], start: int, usual: Collection[str]) -> list[str]:
+    """The names directly before a place: words with a capital letter that are not usual, and particles."""
+    names = []
+    for word in reversed(words[:start]):
+        if word.after or word.text in usual or not (word.capital or word.text in PARTICLES):
+            break
+        names.append(word.text)
+    return [name for name in names if name not in PARTICLES]
 
 
 def _echo(words: Sequence[Word], end: int, in_question: Sequence[str], wanted: Sequence[Word]) -> bool:

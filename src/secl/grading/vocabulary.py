@@ -85,16 +85,8 @@ TITLES = frozenset(
 )
 """What stands before the name of a person and is no part of it."""
 
-KINDS = frozenset(
-    word_list(
-        "river ocean sea mountain mount lake desert island islands planet company corporation inc city peninsula "
-        "street language people"
-    )
-)
-"""What a name may be followed by and still be that name: the Nile River."""
-
-DROPPED_KINDS = frozenset(word_list("river ocean mount lake desert planet mountain"))
-"""The same, where a reference has it and an answer may not."""
+KINDS = frozenset(word_list("river ocean mount lake desert planet mountain"))
+"""What a name may be followed by, or said without, and still be that name: the Nile River."""
 
 OTHER_PLACE = frozenset(word_list("new north south east west northern southern eastern western central papua"))
 """What makes another name of the name behind it: New York, South Korea."""

@@ -9,12 +9,8 @@ from dataclasses import dataclass
 from secl.grading.texts import normalise_text
 from secl.grading.vocabulary import CONJUNCTIONS, DENIALS, VERBS
 
-_NO_DENIALS = re.compile(
-    r"\b(no|without (?:a )?)\s*doubt\b|\bnot only\b|\b(?:none|no|nobody) other than\b", re.IGNORECASE
-)
 _NO_POSSESSIVES = ("it's", "that's", "it\u2019s", "that\u2019s")
 _SPLIT = re.compile(r"(?<=[\w)])[-/\u2010-\u2015](?=[A-Za-z(])|\s+[-\u2010-\u2015]+\s+|\s+|(?<=[,;:!?(])(?=\D)|(?=\()")
-_INITIALS = re.compile(r"\b([A-Z])\.\s+(?=[A-Z]\.)")
 _ENDS = re.compile('[,;:.!?)\\]"\u201d\u2014]+$')
 
 
@@ -48,10 +44,7 @@ def read_words(text: str) -> list[Word]:
     """
     words: list[Word] = []
     article = False
-    text = _INITIALS.sub(r"\1.", text)
-    if text.isupper() and " " in text.strip():
-        text = text.lower()  # capitals say nothing where there is nothing else
-    for part in _SPLIT.split(_NO_DENIALS.sub(" ", text)):
+    for part in _SPLIT.split(text):
         ends = _ENDS.search(part)
         after = ends[0] if ends else ""
         written = part[: len(part) - len(after)].strip("\"'`\u2018\u2019\u201c\u201d*_.,;:([")
@@ -93,8 +86,6 @@ def denied(words: Sequence[Word], start: int, end: int) -> bool:
     """
     before = clause_before(words, start)
     if any(word.text in DENIALS or (word.text == "no" and number > 0) for number, word in enumerate(before)):
-        return True
-    if any(word.text == "instead" for word in words[max(start - 2, 0) : start]) and words[start - 1].text == "of":
         return True
     if words[end - 1].after:
         return False

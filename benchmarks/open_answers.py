@@ -27,7 +27,6 @@ from secl.posterior.rule import PosteriorRule
 from secl.records import Record
 from secl.signals import NormalisedPTrue
 
-RESAMPLES = 1000
 COUNTS = (1, 3, 5, 10)
 SCALELESS = {"length", "-ln P times disagreement"}
 """Scores that are no probabilities: only their order counts."""
@@ -161,7 +160,7 @@ def cells(
         low, high = min(values), max(values)
         values = [(value - low) / max(high - low, 1e-9) for value in values]
     known = measure(values, right, domains=domains, resamples=0)
-    differences = paired_differences(ours, right, values, right, domains=domains, resamples=RESAMPLES)
+    differences = paired_differences(ours, right, values, right, domains=domains)
 
     def beside(name: str) -> str:
         interval = differences[name].interval

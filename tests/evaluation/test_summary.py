@@ -34,17 +34,17 @@ def made(count: int) -> tuple[np.ndarray, np.ndarray]:
 def test_measures_are_those_of_the_maths_with_their_intervals() -> None:
     confidence, correct = made(120)
     domains = ["even", "odd"] * 60
-    measures = measure(confidence, correct, domains=domains, resamples=60, seed=3)
+    measures = measure(confidence, correct, domains=domains, resamples=60)
     assert measures.n == 120
     standard = standard_measures(confidence, correct, domains)
     assert {name: getattr(measures, name) for name in MEASURES} == standard
-    values = resampled_measures(confidence, correct, domains=domains, resamples=60, seed=3)
+    values = resampled_measures(confidence, correct, domains=domains, resamples=60)
     expected = {name: percentile_interval(values[name]) for name in MEASURES} | {
-        "ece": ece_interval(confidence, correct, seed=3),
-        "ada_ece": ada_ece_interval(confidence, correct, seed=3),
+        "ece": ece_interval(confidence, correct),
+        "ada_ece": ada_ece_interval(confidence, correct),
     }
     assert measures.intervals == expected
-    floor = ece_floor(confidence, seed=3)
+    floor = ece_floor(confidence)
     assert (measures.ece_floor, measures.ece_floor_95, measures.ece_within_floor) == (floor.mean, floor.upper, True)
     assert measure(confidence / 2, correct, resamples=0).ece_within_floor is False
     assert (measures.prr, measures.prr_50) == (prr(confidence, correct), prr(confidence, correct, 0.5))

@@ -59,7 +59,7 @@ def check_command(
         records, manifest = _ask(settings, out, f"all of them recorded; go on with: secl check --out {out}")
     name_skipped(manifest.skipped)
     run = manifest.settings
-    result = check(records, tau or manifest.tau, run.evidence.formula, seed=run.seed)
+    result = check(records, tau or manifest.tau, run.evidence.formula)
     if as_json:
         print_json({"model": run.model.name, **check_json(result)})
     else:

@@ -99,11 +99,11 @@ class Check:
     verdict: Verdict
 
 
-def check(records: Sequence[Record], tau: float = 1.0, formula: Formula = "log", *, seed: int = 0) -> Check:
+def check(records: Sequence[Record], tau: float = 1.0, formula: Formula = "log") -> Check:
     """Judge the records of a run that gathered P(True) and candidates for every answer; nothing is asked again.
 
     The run does not learn, and whatever evidence its records lack is left out. `tau` and `formula` are those of
-    normalised P(True), `seed` is that of the bootstrap.
+    normalised P(True).
 
     Raises:
         ParameterError: tau is not above 0.
@@ -115,12 +115,12 @@ def check(records: Sequence[Record], tau: float = 1.0, formula: Formula = "log",
     records, estimators = _with_posteriors(records), make_estimators(tau, formula)
     evaluation = evaluate(records, {name: estimators[name] for name in SHOWN})
     series, rows = evaluation.series, evaluation.summary.estimators
-    gains = {name: _differences(series["stated"], series[name], seed) for name in METHODS[1:]}
+    gains = {name: _differences(series["stated"], series[name]) for name in METHODS[1:]}
     basis: Basis = "labels" if any(gains.values()) else "experience"
-    method, flags = _lowest_brier(series, gains, seed) if basis == "labels" else "posterior", tuple[str, ...]()
+    method, flags = _lowest_brier(series, gains) if basis == "labels" else "posterior", tuple[str, ...]()
     best: Mapping[str, Difference] = {}
     if basis == "labels" and method == "posterior":
-        best = _differences(series["posterior"], series["posterior_best"], seed, of_each_kind=0)
+        best = _differences(series["posterior"], series["posterior_best"], of_each_kind=0)
         flags = ("--answer best",) if best and best["accuracy"].rises else ()
     signal, (_, grades) = gains["norm_p_true"], series["norm_p_true"].graded()
     posteriors = [
@@ -169,17 +169,17 @@ def _with_posteriors(records: Sequence[Record]) -> Sequence[Record]:
     return [replace(record, posterior=each) for record, each in zip(records, posteriors, strict=True)]
 
 
-def _lowest_brier(series: Mapping[str, Series], gains: Mapping[str, Mapping[str, Difference]], seed: int) -> str:
+def _lowest_brier(series: Mapping[str, Series], gains: Mapping[str, Mapping[str, Difference]]) -> str:
     """The method that no cheaper and no dearer one beats for sure; `gains` are those over the stated confidence."""
     method = METHODS[0]
     for name in METHODS[1:]:
-        over = gains[name] if method == METHODS[0] else _differences(series[method], series[name], seed)
+        over = gains[name] if method == METHODS[0] else _differences(series[method], series[name])
         if over and over["brier"].falls:
             method = name
     return method
 
 
-def _differences(a: Series, b: Series, seed: int, *, of_each_kind: int = MIN_PER_CLASS) -> dict[str, Difference]:
+def _differences(a: Series, b: Series, *, of_each_kind: int = MIN_PER_CLASS) -> dict[str, Difference]:
     """All measures over the questions that both have a grade for; empty if they are too few for a verdict."""
     first, second = (each.where(each.has_grade) for each in (a, b))
     shared, ours, theirs = np.intersect1d(first.positions, second.positions, return_indices=True)
@@ -187,4 +187,4 @@ def _differences(a: Series, b: Series, seed: int, *, of_each_kind: int = MIN_PER
     for right in (sides[1].sum(), sides[3].sum()):
         if len(shared) < MIN_QUESTIONS or min(right, len(shared) - right) < of_each_kind:
             return {}
-    return paired_differences(*sides, seed=seed)
+    return paired_differences(*sides)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from secl.metrics.bootstrap import Interval, intervals, standard_measures
+from secl.metrics.bootstrap import RESAMPLES, Interval, intervals, standard_measures
 from secl.metrics.calibration import ece_floor
 from secl.metrics.error_interval import ada_ece_interval, ece_interval
 from secl.metrics.graded import graded
@@ -17,9 +17,6 @@ from secl.metrics.selective import coverage_at_risk, prr
 
 OF_LEVEL = ("brier", "ece", "ece_floor", "ece_floor_95", "ada_ece", "accuracy", "mean_confidence")
 """Measures that mean something for a constant: all but those of the order of answers."""
-
-RESAMPLES = 1000
-"""Bootstrap draws of a summary."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +69,6 @@ def measure(
     *,
     domains: Sequence[Hashable] | None = None,
     resamples: int = RESAMPLES,
-    seed: int = 0,
 ) -> Measures:
     """All measures of n confidences against n grades; arguments as in `secl.metrics.bootstrap`.
 
@@ -85,11 +81,11 @@ def measure(
     confidences, grades = graded(confidence, correct)
     spans = None
     if resamples != 0:
-        spans = intervals(confidences, grades, domains=domains, resamples=resamples, seed=seed)
+        spans = intervals(confidences, grades, domains=domains, resamples=resamples)
         # Chance makes calibration errors too high, and those of resamples higher still.
-        spans["ece"] = ece_interval(confidences, grades, seed=seed)
-        spans["ada_ece"] = ada_ece_interval(confidences, grades, seed=seed)
-    standard, floor = standard_measures(confidences, grades, domains), ece_floor(confidences, seed=seed)
+        spans["ece"] = ece_interval(confidences, grades)
+        spans["ada_ece"] = ada_ece_interval(confidences, grades)
+    standard, floor = standard_measures(confidences, grades, domains), ece_floor(confidences)
     return Measures(
         **standard,
         n=int(confidences.size),

@@ -14,8 +14,9 @@ from secl.display import Shown
 from secl.evaluation.estimators import make_estimators
 from secl.evaluation.graders import GraderComparison, compare_graders
 from secl.evaluation.json_values import HIDDEN, json_value
-from secl.evaluation.measures import RESAMPLES, Measures, measure, without_ranking
+from secl.evaluation.measures import Measures, measure, without_ranking
 from secl.evaluation.series import Estimator, Series
+from secl.metrics.bootstrap import RESAMPLES
 from secl.records import Record
 
 LOW_DIGIT_MASS = 0.5

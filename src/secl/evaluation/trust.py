@@ -35,9 +35,6 @@ ENOUGH = 50
 """Graded answers from which a confidence may be called fine: 5% of simulated confidences that are 0.2 too high are then
 called so (19% from 20 answers on), and 92% of calibrated ones."""
 
-RESAMPLES = 1000
-"""Draws of the bootstrap."""
-
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -211,7 +208,7 @@ def _further(more: int, left: int | None) -> str:
 @lru_cache(maxsize=16)
 def separation(confidences: tuple[float, ...], grades: tuple[bool, ...]) -> tuple[float, Interval]:
     """AUROC and its 95% bootstrap interval."""
-    return auroc(confidences, grades), intervals(confidences, grades, resamples=RESAMPLES)["auroc"]
+    return auroc(confidences, grades), intervals(confidences, grades)["auroc"]
 
 
 def _percent(share: float) -> str:

@@ -32,6 +32,9 @@ class Interval:
 LEVEL = 0.95
 """Level of every interval."""
 
+RESAMPLES = 1000
+"""Draws of a bootstrap."""
+
 
 def percentile_interval(values: npt.ArrayLike) -> Interval:
     """The middle `LEVEL` of the defined values (linear quantiles); nan if fewer than half of them are defined.
@@ -62,15 +65,14 @@ def intervals(
     correct: npt.ArrayLike,
     *,
     domains: Sequence[Hashable] | None = None,
-    resamples: int = 1000,
-    seed: int = 0,
+    resamples: int = RESAMPLES,
 ) -> dict[str, Interval]:
     """95% intervals of the standard measures; arguments are those of `resampled_measures`.
 
     >>> intervals([0.9, 0.2, 0.6], [1, 0, 1], resamples=4)["auroc"]
     Interval(low=nan, high=nan)
     """
-    values = resampled_measures(confidence, correct, domains=domains, resamples=resamples, seed=seed)
+    values = resampled_measures(confidence, correct, domains=domains, resamples=resamples)
     spans = {name: percentile_interval(values[name]) for name in MEASURES}
     if fewer_of_a_kind(correct) < FEWEST_OF_A_KIND:
         spans |= dict.fromkeys(OF_BOTH_KINDS, Interval(math.nan, math.nan))
@@ -108,8 +110,7 @@ def resampled_measures(
     correct: npt.ArrayLike,
     *,
     domains: Sequence[Hashable] | None = None,
-    resamples: int = 1000,
-    seed: int = 0,
+    resamples: int = RESAMPLES,
 ) -> dict[str, Vector]:
     """The standard measures, `MEASURES`, of every resample.
 
@@ -119,7 +120,6 @@ def resampled_measures(
     Args:
         confidence, correct, domains: as for `standard_measures`.
         resamples: number of draws, at least 1; at most `DRAWN` / n of them are made, and `FEWEST_RESAMPLES` at least.
-        seed: seed of numpy's default generator.
 
     Returns:
         One vector with a value for each resample per measure, under its name; empty vectors for n = 0.
@@ -137,7 +137,7 @@ def resampled_measures(
     bin_starts = np.flatnonzero(np.diff(bin_index(confidences), prepend=-1))
     blocks: dict[str, list[Vector]] = {name: [] for name in MEASURES}
     # How often each answer is drawn says all about a resample, and it stays sorted by confidence.
-    for times in _draws(places, resamples, seed):
+    for times in _draws(places, resamples):
         blocks["brier"].append(_mean(times, gaps**2))
         blocks["ece"].append(np.abs(np.add.reduceat(times * gaps, bin_starts, axis=1)).sum(axis=1) / count)
         blocks["ada_ece"].append(_equal_mass_error(times, times * gaps) / count)
@@ -159,15 +159,15 @@ DRAWN, FEWEST_RESAMPLES = 2_000_000, 100
 """Answers that are drawn in all, and resamples that are made at least: a thousand of them up to 2,000 answers."""
 
 
-def _draws(places: Indices, resamples: int, seed: int) -> Iterator[Vector]:
+def _draws(places: Indices, resamples: int) -> Iterator[Vector]:
     """Blocks of resamples: how often the answer at each place is drawn, (rows, n); nothing for no answers.
 
-    Answers are drawn by their number and not by their place, so the same seed draws the same for every confidence.
+    Answers are drawn by their number and not by their place, so that every confidence of them has the same draws.
     """
     count = places.size
     if count == 0:
         return
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(0)
     resamples = min(resamples, max(FEWEST_RESAMPLES, DRAWN // count))
     most = max(1, BLOCK // count)
     for start in range(0, resamples, most):

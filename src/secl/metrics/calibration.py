@@ -71,7 +71,7 @@ class EceFloor:
     upper: float
 
 
-def ece_floor(confidence: npt.ArrayLike, *, seed: int = 0) -> EceFloor:
+def ece_floor(confidence: npt.ArrayLike) -> EceFloor:
     """The ECE that these n confidences would have if every one of them were true.
 
     ECE adds up the gaps of bins in absolute value, so chance alone makes it positive: about .05 for 450 answers. Grades
@@ -86,7 +86,7 @@ def ece_floor(confidence: npt.ArrayLike, *, seed: int = 0) -> EceFloor:
     index = bin_index(confidences)
     if confidences.size == 0:
         return EceFloor(math.nan, math.nan)
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(0)
     starts = np.flatnonzero(np.diff(index, prepend=-1))
     if confidences.size > EXACT:
         spread = np.sqrt(np.add.reduceat(confidences * (1.0 - confidences), starts))

@@ -23,13 +23,7 @@ WIDENED = np.linspace(0.15, 3.0, 20)
 """How many standard errors true gaps are wider than the observed ones, in further worlds."""
 
 
-def ece_interval(
-    confidence: npt.ArrayLike,
-    correct: npt.ArrayLike,
-    *,
-    draws: int = 400,
-    seed: int = 0,
-) -> Interval:
+def ece_interval(confidence: npt.ArrayLike, correct: npt.ArrayLike, *, draws: int = 400) -> Interval:
     """True expected calibration errors with which the observed one agrees.
 
     Worlds are tried in which the gap of every bin is a fraction of the observed one, from none to all of it, or wider
@@ -42,32 +36,25 @@ def ece_interval(
     Args:
         confidence, correct: as for the errors themselves, which have ten bins.
         draws: sets of grades in each world, at least 1.
-        seed: seed of numpy's default generator.
 
     >>> interval = ece_interval([0.75] * 400, [1] * 300 + [0] * 100)  # exactly as often right as stated
     >>> interval.low, round(interval.high, 2)
     (0.0, 0.02)
     """
     confidences, grades = graded(confidence, correct)
-    return _interval(bin_index(confidences), confidences, grades, draws, seed)
+    return _interval(bin_index(confidences), confidences, grades, draws)
 
 
-def ada_ece_interval(
-    confidence: npt.ArrayLike,
-    correct: npt.ArrayLike,
-    *,
-    draws: int = 400,
-    seed: int = 0,
-) -> Interval:
+def ada_ece_interval(confidence: npt.ArrayLike, correct: npt.ArrayLike, *, draws: int = 400) -> Interval:
     """The same for the adaptive error, whose bins have equal mass."""
     confidences, grades = graded(confidence, correct)
     index = np.empty(confidences.size, dtype=np.intp)
     for number, run in enumerate(np.array_split(np.argsort(confidences, kind="stable"), BINS)):
         index[run] = number
-    return _interval(index, confidences, grades, draws, seed)
+    return _interval(index, confidences, grades, draws)
 
 
-def _interval(index: npt.NDArray[np.intp], confidences: Vector, grades: Vector, draws: int, seed: int) -> Interval:
+def _interval(index: npt.NDArray[np.intp], confidences: Vector, grades: Vector, draws: int) -> Interval:
     check_whole("number of draws", draws, least=1)
     if confidences.size == 0:
         return Interval(math.nan, math.nan)
@@ -85,7 +72,7 @@ def _interval(index: npt.NDArray[np.intp], confidences: Vector, grades: Vector, 
     worlds = np.concatenate([SHRUNK[:, None] * gaps, gaps + WIDENED[:, None] * signs * spread, even[:, None] * signs])
     truths = np.clip(stated + worlds, 0.0, 1.0)  # accuracy of each bin in each world
     errors = np.abs(stated - truths) @ weights
-    drawn = np.random.default_rng(seed).binomial(sizes, truths, size=(draws, *truths.shape)) / sizes
+    drawn = np.random.default_rng(0).binomial(sizes, truths, size=(draws, *truths.shape)) / sizes
     simulated = np.abs(stated - drawn) @ weights
     margin = 1e-9  # sums in another order may differ in the last digits
     not_too_low = (simulated >= observed - margin).mean(axis=0) >= (1.0 - LEVEL) / 2.0

@@ -19,6 +19,7 @@ from secl.metrics.bootstrap import (
     FEWEST_OF_A_KIND,
     MEASURES,
     OF_BOTH_KINDS,
+    RESAMPLES,
     Interval,
     fewer_of_a_kind,
     percentile_interval,
@@ -69,8 +70,7 @@ def paired_differences(
     correct_b: npt.ArrayLike,
     *,
     domains: Sequence[Hashable] | None = None,
-    resamples: int = 1000,
-    seed: int = 0,
+    resamples: int = RESAMPLES,
 ) -> dict[str, Difference]:
     """All standard measures of two confidences of the same n questions, with an interval of each difference.
 
@@ -81,7 +81,6 @@ def paired_differences(
         correct_a, correct_b: n grades each, right or wrong.
         domains: the domain of each question; None if they are all from one.
         resamples: number of draws, at least 1.
-        seed: seed of the draws.
 
     Returns:
         {measure: difference} in the order of `secl.metrics.bootstrap.MEASURES`; nan throughout for n = 0. Intervals
@@ -100,8 +99,8 @@ def paired_differences(
         raise ParameterError(
             f"a paired comparison needs the same questions on both sides, not {first[0].size} and {second[0].size}."
         )
-    # The draw depends on n, resamples and seed alone, so both sides get the same questions.
-    values = [resampled_measures(*side, domains=domains, resamples=resamples, seed=seed) for side in (first, second)]
+    # The draw depends on n and resamples alone, so both sides get the same questions.
+    values = [resampled_measures(*side, domains=domains, resamples=resamples) for side in (first, second)]
     of_a, of_b = (standard_measures(*side, domains) for side in (first, second))
     rarer = min(fewer_of_a_kind(grades) for _, grades in (first, second))
     differences = {}

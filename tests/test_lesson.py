@@ -18,6 +18,7 @@ QUESTION = Question("Which?", options=("one", "two"))
     [
         (LoopSettings(), 0.72, 0.25 + 0.5 * 0.15),
         (LoopSettings(delta=1.0), 0.72, 0.25 + 0.5 * (0.72 - 0.25)),
+        (LoopSettings(alpha=0.25, delta=0.02), 0.01, 0.25 - 0.25 * 0.02),
         (LoopSettings(delta=1.0, signal_bins="centre"), 0.72, 0.25 + 0.5 * (0.75 - 0.25)),
         (LoopSettings(loss="mse", signal_bins="centre"), 1.0, 0.95),
         (LoopSettings(loss="mse"), 1.0, 1.0),

@@ -17,15 +17,14 @@ from secl.question import Question
 from secl.records import Reply
 from secl.settings import SignalName
 from secl.signals import (
-    AnswerProbability,
     DincoSignal,
     NormalisedPTrue,
     RawPTrue,
     SelfConsistency,
     Signal,
-    Stated,
-    TokenEntropy,
+    answer_probability,
     make_signal,
+    token_entropy,
 )
 
 CHOICE = Question("Which is a metal?", options=("neon", "iron", "argon"), reference="B")
@@ -45,10 +44,6 @@ BEAMS = DincoEvidence(
 )
 EVIDENCE = Evidence(JUDGEMENT, ("B", "B", "A", None), BEAMS)
 SIGNALS: list[Signal] = [
-    Stated(),
-    Stated(hard=True),
-    AnswerProbability(),
-    TokenEntropy(),
     RawPTrue(),
     NormalisedPTrue(0.7),
     NormalisedPTrue(0.7, "exp"),
@@ -65,14 +60,15 @@ def test_a_signal_is_a_probability_of_a_named_answer_and_says_nothing_without_it
     assert confidence is not None
     assert 0.0 <= confidence <= 1.0
     assert signal.answer(CHOICE, REPLY, EVIDENCE) in CHOICE.letters
-    assert (signal(CHOICE, REPLY, Evidence()) is None) == (signal.needs is not None)
+    assert signal(CHOICE, REPLY, Evidence()) is None
 
 
-def test_signals_of_the_reply_alone_are_their_formulas() -> None:
-    assert Stated()(CHOICE, REPLY, Evidence()) == REPLY.confidence
-    assert Stated(hard=True)(CHOICE, REPLY, Evidence()) == 0.95
-    assert AnswerProbability()(CHOICE, REPLY, Evidence()) == math.exp(-0.2)
-    assert TokenEntropy()(CHOICE, REPLY, Evidence()) == math.exp(-0.7)
+def test_what_a_reply_alone_says_is_its_formula() -> None:
+    assert REPLY.confidence == pytest.approx(0.1 * 0.15 + 0.2 * 0.65 + 0.3 * 0.85 + 0.4 * 0.95)
+    assert REPLY.hard_confidence == 0.95
+    assert answer_probability(REPLY) == math.exp(-0.2)
+    assert answer_probability(replace(REPLY, log_probability=math.nan)) is None
+    assert token_entropy(REPLY) == math.exp(-0.7)
 
 
 def test_normalised_p_true_is_a_softmax_over_the_candidates() -> None:

@@ -28,6 +28,7 @@ from secl.settings import (
     AdapterSettings,
     AnswerWeights,
     Device,
+    DeviceMap,
     Dtype,
     GateName,
     LoopSettings,
@@ -88,7 +89,7 @@ class Calibrator(Shown, Scoring):
         self.posterior = posterior or PosteriorRule(letters=model.letters)
         self.learns = chosen.learns if learns is None else learns
         self.loop = chosen.complete(loop or LoopSettings())
-        needed = [self.signal.needs] if self.learns and self.signal.needs else []
+        needed = [self.signal.needs] if self.learns else []
         views = self.posterior.settings.views
         self.plan = EvidencePlan(
             frozenset((*chosen.evidence, *evidence, *needed)), self.loop.evidence_on, "p_true" in views
@@ -104,9 +105,8 @@ class Calibrator(Shown, Scoring):
         method: str = "secl",
         dtype: Dtype = "auto",
         device: Device = "auto",
-        device_map: str | None = None,
+        device_map: DeviceMap | None = None,
         quantize: Quantize | None = None,
-        max_batch_tokens: int | None = None,
         adapter: AdapterSettings | None = None,
         answer_weights: AnswerWeights = "frozen",
         seed: int = 42,
@@ -122,9 +122,8 @@ class Calibrator(Shown, Scoring):
             method: as for the class.
             dtype: precision of the network's body: auto, bf16, fp16 or fp32.
             device: auto, cpu, cuda, one of several GPUs such as cuda:1, or mps.
-            device_map: "auto" spreads the model over this machine's devices; or a JSON file of modules and devices.
+            device_map: "auto" spreads the model over this machine's devices.
             quantize: "8bit" or "4bit" quantises the linear layers of the network's body (bitsandbytes).
-            max_batch_tokens: most tokens in a pass that several questions share.
             adapter: size and training of the adapter: rank, layers, modules, learning_rate, beta.
             answer_weights: whose weights write the answers: "frozen", so that learning moves confidences and never an
                 answer, or "adapted", as in the paper.
@@ -145,7 +144,6 @@ class Calibrator(Shown, Scoring):
                 device=device,
                 device_map=device_map,
                 quantize=quantize,
-                max_batch_tokens=max_batch_tokens,
                 adapter=adapter,
                 answer_weights=answer_weights,
                 seed=seed,

@@ -1,21 +1,5 @@
 """Every error that secl raises on purpose.
 
-    SeclError                 one clear sentence for the user; the shell prints it and ends with exit code 2
-    ├── QuestionError         a question, its options or its reference is not usable
-    │   └── TooLongError      a question is longer than the model can read
-    ├── DataError             a benchmark, folder or question file is missing or has a bad line
-    ├── ModelError            a model cannot be found, loaded, or used for this method
-    │   └── UnavailableError  a server that answers for us cannot do so now
-    │       └── NotLoadedError    a vLLM server does not have the model or adapter of a request
-    ├── ParameterError        a number or name that a user gave makes no sense
-    ├── RunError              a run folder is missing, foreign, corrupt, in use, or does not fit
-    ├── StorageError          the disk is full or does not let us write
-    ├── RequestError          a server refuses a request; carries the HTTP status and a code for programs
-    ├── BusyError             a server's queue is full
-    ├── ClosingError          a server is stopping
-    └── NotFiniteError        a lesson met numbers that are not finite, and was taken back; its outcome is "failed"
-    GivenUpError              internal: a lesson was interrupted and will be held again
-
 Raise the narrowest class, name the input, say what is wrong and what to do.
 """
 
@@ -25,7 +9,7 @@ import math
 
 
 class SeclError(Exception):
-    """Base of the tree. Its message is one sentence meant for the person who called."""
+    """Its message is one sentence for the user; the shell prints it and ends with exit code 2."""
 
 
 class QuestionError(SeclError):

@@ -10,9 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Protocol
 
-from secl.data.question_files import QuestionFile
+from secl.data.question_files import QuestionFile, QuestionRow
 from secl.errors import QuestionError
 from secl.evidence import Evidence, EvidenceKind, Posterior
 from secl.gates import Gate
@@ -30,20 +29,7 @@ UNDECIDED = Decision(alarm=False, in_burst=False, remaining=0, statistic=None)
 """Of a given answer: no gate looks at it, because its entropy says nothing about what is asked of this model."""
 
 
-class Row(Protocol):
-    """A question with an answer, such as a row of `secl.read_rows`."""
-
-    @property
-    def question(self) -> Question: ...
-
-    @property
-    def answer(self) -> str | None: ...
-
-    @property
-    def correct(self) -> bool | None: ...
-
-
-Scorable = GivenAnswer | Row | tuple[Question | str, str]
+Scorable = GivenAnswer | QuestionRow | tuple[Question | str, str]
 """What can be rated: an answer with its question."""
 
 
@@ -225,7 +211,7 @@ def given_of(each: Scorable) -> GivenAnswer:
         return GivenAnswer(Question(question) if isinstance(question, str) else question, answer)
     if each.answer is None:
         raise QuestionError(f"{each.question.mention} has no answer to rate; give one.")
-    return GivenAnswer(each.question, each.answer, tuple(getattr(each, "rivals", ())), each.correct)
+    return GivenAnswer(each.question, each.answer, each.rivals, each.correct)
 
 
 def given_by(record: Record) -> GivenAnswer:

@@ -25,6 +25,9 @@ AnswerWeights = Literal["adapted", "frozen"]
 Dtype = Literal["auto", "bf16", "fp16", "fp32"]
 """Precision of the network's body."""
 
+DeviceMap = Literal["auto"]
+"""How a model is spread over the devices of a machine: as accelerate finds best."""
+
 Quantize = Literal["8bit", "4bit"]
 """In how many bits the linear layers of the network's body are kept."""
 
@@ -103,13 +106,8 @@ class ModelSettings(Settings):
     endpoint: str | None = Field(None, description="Address of that server.")
     dtype: Dtype = Field("auto", description="Precision of the body: auto, bf16, fp16, fp32.")
     device: Device = Field("auto", description="auto, cpu, cuda, cuda:1, ... or mps.")
-    device_map: str | None = Field(
-        None, description="auto spreads a large model; or a JSON file of modules and devices."
-    )
+    device_map: DeviceMap | None = Field(None, description="auto spreads a model over all devices.")
     quantize: Quantize | None = Field(None, description="8bit or 4bit layers (bitsandbytes).")
-    max_batch_tokens: Annotated[int | None, UNFLAGGED] = Field(
-        None, ge=1, description="Tokens of several questions that may share a pass; 1000, and any number in writing."
-    )
     answer_weights: AnswerWeights | None = Field(None, description="Weights that write answers: adapted or frozen.")
 
     @model_validator(mode="before")
@@ -122,13 +120,9 @@ class ModelSettings(Settings):
     def _check_engine(self) -> Self:
         if self.engine == "local" and self.endpoint:
             raise ParameterError("--endpoint names a server, but --engine is local; leave one of them out.")
-        if self.engine == "vllm" and not self.endpoint:
-            raise ParameterError("--engine vllm needs the address of a server; give it with --endpoint URL.")
-        if self.engine == "openai" and not self.endpoint:
-            raise ParameterError("--engine openai needs the address of a server; give it with --endpoint URL.")
-        if self.device_map is not None and self.device != "auto":
-            raise ParameterError(f"device_map spreads a model, and device is {self.device!r}; leave one of them out.")
-        for name in ("dtype", "device", "device_map", "quantize", "max_batch_tokens"):
+        if self.engine in ("vllm", "openai") and not self.endpoint:
+            raise ParameterError(f"--engine {self.engine} needs the address of a server; give it with --endpoint URL.")
+        for name in ("dtype", "device", "device_map", "quantize"):
             if self.engine == "openai" and getattr(self, name) != type(self).model_fields[name].default:
                 raise ParameterError(f"a server computes as it was started; leave {name} out with --engine openai.")
         return self

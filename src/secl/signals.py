@@ -17,12 +17,23 @@ from secl.records import Reply
 from secl.settings import Formula, SignalName
 
 
+def answer_probability(reply: Reply) -> float | None:
+    """Joint probability of the answer's tokens; None where nobody knows it."""
+    known = reply.answer is not None and not math.isnan(reply.log_probability)
+    return min(1.0, math.exp(reply.log_probability)) if known else None
+
+
+def token_entropy(reply: Reply) -> float:
+    """exp(-H), where H is the mean token entropy in nats: 1 over the effective number of choices per token."""
+    return math.exp(-reply.entropy)
+
+
 class Signal(Protocol):
     """Maps a reply and the evidence about it to a probability in [0, 1], or None if that is undefined."""
 
     @property
-    def needs(self) -> EvidenceKind | None:
-        """The kind of evidence that it needs; None for the reply alone."""
+    def needs(self) -> EvidenceKind:
+        """The kind of evidence that it needs."""
 
     def __call__(self, question: Question, reply: Reply, evidence: Evidence) -> float | None: ...
 
@@ -39,38 +50,6 @@ class _ReplySignal:
 
 
 @dataclass(frozen=True, slots=True)
-class Stated(_ReplySignal):
-    """Stated confidence (Verbalized): the expected bin centre, or if `hard` the centre of the most probable bin."""
-
-    hard: bool = False
-    needs: ClassVar[EvidenceKind | None] = None
-
-    def __call__(self, question: Question, reply: Reply, evidence: Evidence) -> float | None:  # noqa: ARG002
-        return reply.hard_confidence if self.hard else reply.confidence
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerProbability(_ReplySignal):
-    """Joint probability of the answer's tokens."""
-
-    needs: ClassVar[EvidenceKind | None] = None
-
-    def __call__(self, question: Question, reply: Reply, evidence: Evidence) -> float | None:  # noqa: ARG002
-        known = reply.answer is not None and not math.isnan(reply.log_probability)
-        return min(1.0, math.exp(reply.log_probability)) if known else None
-
-
-@dataclass(frozen=True, slots=True)
-class TokenEntropy(_ReplySignal):
-    """exp(-H), where H is the mean token entropy in nats: 1 over the effective number of choices per token."""
-
-    needs: ClassVar[EvidenceKind | None] = None
-
-    def __call__(self, question: Question, reply: Reply, evidence: Evidence) -> float | None:  # noqa: ARG002
-        return math.exp(-reply.entropy)
-
-
-@dataclass(frozen=True, slots=True)
 class NormalisedPTrue(_ReplySignal):
     """P(True) of the answer relative to its distractors (Eq. normp); needs at least one distractor.
 
@@ -83,7 +62,7 @@ class NormalisedPTrue(_ReplySignal):
 
     tau: float = 1.0
     formula: Formula = "log"
-    needs: ClassVar[EvidenceKind | None] = "p_true"
+    needs: ClassVar[EvidenceKind] = "p_true"
 
     def __post_init__(self) -> None:
         check_finite("temperature tau", self.tau, self.tau > 0, "be above 0")
@@ -104,7 +83,7 @@ class NormalisedPTrue(_ReplySignal):
 class RawPTrue(_ReplySignal):
     """P(True) of the answer alone (Kadavath et al. 2022), for comparison: it is suggestible."""
 
-    needs: ClassVar[EvidenceKind | None] = "p_true"
+    needs: ClassVar[EvidenceKind] = "p_true"
 
     def __call__(self, question: Question, reply: Reply, evidence: Evidence) -> float | None:  # noqa: ARG002
         return None if evidence.p_true is None else evidence.p_true.probabilities[0]
@@ -119,7 +98,7 @@ class SelfConsistency:
     """
 
     policy: Literal["greedy", "mode"] = "greedy"
-    needs: ClassVar[EvidenceKind | None] = "samples"
+    needs: ClassVar[EvidenceKind] = "samples"
 
     def __call__(self, question: Question, reply: Reply, evidence: Evidence) -> float | None:
         answer = self.answer(question, reply, evidence)
@@ -151,7 +130,7 @@ class DincoSignal:
     """
 
     policy: Literal["beam", "greedy"] = "beam"
-    needs: ClassVar[EvidenceKind | None] = "dinco"
+    needs: ClassVar[EvidenceKind] = "dinco"
 
     def __call__(self, question: Question, reply: Reply, evidence: Evidence) -> float | None:
         dinco = evidence.dinco

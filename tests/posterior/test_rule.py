@@ -13,29 +13,26 @@ import pytest
 from secl.errors import ParameterError
 from secl.evidence import CandidateEvidence, Evidence, Likelihood, Posterior
 from secl.posterior.rule import PosteriorRule, PosteriorState
-from secl.posterior.views import Views
+from secl.posterior.views import LETTERS, Views, centred
 from secl.question import Question
 from secl.records import Reply
-from tests.posterior.synthetic import drawn, lettered, together
+from secl.settings import ViewName
+from tests.posterior.synthetic import lettered
 
 RULE = PosteriorRule()
 
 
-def stream(count: int, seed: int = 0, sizes: Sequence[int] = (4,), delta: float = 1.5) -> list[Views]:
-    """Letters in two orders and texts that know the right one."""
+def stream(count: int, seed: int = 0) -> list[Views]:
+    """Letters in two orders and texts that know the right one of four candidates."""
     rng = np.random.default_rng(seed)
     questions = []
-    for number in range(count):
-        texts, right = drawn(rng, sizes[number % len(sizes)], [delta], [[1.0]], ("likelihood",))
-        letters = lettered(rng, len(texts.candidates))
-        liked = tuple(
-            replace(
-                each,
-                log_p=tuple(value + 2 * ((i == right) - 1 / len(each.log_p)) for i, value in enumerate(each.log_p)),
-            )
-            for each in letters.orders
-        )
-        questions.append(together(replace(letters, orders=liked), texts))
+    for _ in range(count):
+        letters, right = lettered(rng, 4), np.arange(4) == rng.integers(4)
+        texts = letters.candidates
+        orders = tuple(replace(each, log_p=centred(texts, [*(each.log_p + 2 * right)])) for each in letters.orders)
+        likelihood = centred(texts, [*(rng.normal(size=4) + 1.5 * right)])
+        names: tuple[ViewName, ...] = (LETTERS, "likelihood")
+        questions.append(replace(letters, names=names, values=((0.0,) * 4, likelihood), orders=orders))
     return questions
 
 

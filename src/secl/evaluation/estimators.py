@@ -18,14 +18,13 @@ from secl.methods import Method
 from secl.records import Record
 from secl.settings import Formula
 from secl.signals import (
-    AnswerProbability,
     DincoSignal,
     NormalisedPTrue,
     RawPTrue,
     SelfConsistency,
     Signal,
-    Stated,
-    TokenEntropy,
+    answer_probability,
+    token_entropy,
 )
 
 LABELLED = ("stated_with_labels", "posterior_with_labels")
@@ -36,10 +35,10 @@ def make_estimators(tau: float = 1.0, formula: Formula = "log") -> dict[str, Est
     """All estimators by name, in the order of reports; `tau` and `formula` are those of normalised P(True)."""
     norm_p_true = NormalisedPTrue(tau, formula)
     direct = (
-        _of_frozen("stated", "Stated (frozen)", _by(Stated())),
-        _of_frozen("stated_hard", "Stated, hard digit", _by(Stated(hard=True))),
-        _of_frozen("answer_probability", "Answer probability", _by(AnswerProbability())),
-        _of_frozen("token_entropy", "Token entropy, exp(-H)", _by(TokenEntropy())),
+        _of_frozen("stated", "Stated (frozen)", lambda r: r.frozen.confidence),
+        _of_frozen("stated_hard", "Stated, hard digit", lambda r: r.frozen.hard_confidence),
+        _of_frozen("answer_probability", "Answer probability", lambda r: answer_probability(r.frozen)),
+        _of_frozen("token_entropy", "Token entropy, exp(-H)", lambda r: token_entropy(r.frozen)),
         _of_evidence("p_true", "P(True)", RawPTrue(), 2, _tokens_of_one_p_true),
         _of_evidence("norm_p_true", "Normalised P(True)", norm_p_true, 6, lambda record: record.ledger.scoring),
         _of_evidence("self_consistency", "Self-consistency", SelfConsistency("mode"), 10, _tokens_of_samples, "own"),
@@ -56,11 +55,6 @@ def make_estimators(tau: float = 1.0, formula: Formula = "log") -> dict[str, Est
     controls = [label_free_map(norm_p_true, kind) for kind in MAPS]
     constants = [make(by_name["stated"]) for make in (constant, constant_with_labels)]
     return by_name | {estimator.name: estimator for estimator in (*recalibrated, *controls, *constants)}
-
-
-def _by(signal: Signal) -> Callable[[Record], float | None]:
-    """What a signal says of the frozen model's reply."""
-    return lambda record: signal(record.question, record.frozen, record.evidence)
 
 
 def _of_frozen(name: str, title: str, confidence: Callable[[Record], float | None]) -> Estimator:

@@ -192,7 +192,6 @@ def load_local(settings: RunSettings) -> LocalModel:
             device=settings.model.device,
             device_map=settings.model.device_map,
             quantize=settings.model.quantize,
-            max_batch_tokens=settings.model.max_batch_tokens,
             cache=_model_cache(),
             adapter=settings.adapter,
             p_true=settings.evidence.p_true,

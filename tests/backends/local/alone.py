@@ -11,6 +11,11 @@ from tests.tiny import tiny_model, tiny_tokenizer
 
 INSTRUCTION = "Answer with the letter of the correct option."
 FEW_WORDS = "Answer with a few words and no explanation."
+ONE_SENTENCE = "Answer truthfully in one short sentence."
+HOW_SURE = (
+    "How confident are you that your answer is correct? State it as a single digit from 0 to 9, where 0 means a 0-10% "
+    "chance of being correct and 9 means 90-100%.\nReply in exactly this format:\nConfidence: <digit>"
+)
 
 
 def tokens_of(text: str) -> list[int]:
@@ -18,8 +23,11 @@ def tokens_of(text: str) -> list[int]:
     return tokens
 
 
-def chat(user: str, prefill: str) -> str:
-    return f"<|start|>user\n{user}<|end|>\n<|start|>assistant\n{prefill}"
+def chat(*turns: str, prefill: str = "") -> str:
+    """Turns of user and assistant, and the beginning of the assistant's next one."""
+    roles = ("user", "assistant")
+    told = "".join(f"<|start|>{roles[place % 2]}\n{turn}<|end|>\n" for place, turn in enumerate(turns))
+    return f"{told}<|start|>assistant\n{prefill}"
 
 
 class Alone:
@@ -34,10 +42,34 @@ class Alone:
         found: torch.Tensor = self.model(input_ids=torch.tensor([list(tokens)])).logits[0].double().log_softmax(-1)
         return found
 
+    def written(self, prompt: str, limit: int) -> str:
+        """What plain `generate` writes behind a prompt."""
+        begun = torch.tensor([tokens_of(prompt)])
+        how = {"do_sample": False, "max_new_tokens": limit, "pad_token_id": 1}
+        ids = self.model.generate(begun, attention_mask=torch.ones_like(begun), **how)
+        return str(tiny_tokenizer().decode(ids[0, begun.shape[1] :], skip_special_tokens=True))
+
+    def entropies(self, user: str, prefill: str, answer: str) -> list[float]:
+        """Entropy in nats before every token of an answer, and before the digit of its confidence."""
+        prompt = chat(user, prefill=prefill)
+        behind = self.log_p(tokens_of(prompt + answer)[:-1])[len(tokens_of(prompt)) - 1 :]
+        rows = [*behind, self._before_the_digit(user, prefill + answer)]
+        return [-(row.exp() * row).sum().item() for row in rows]
+
+    def confidence(self, user: str, answer: str) -> float:
+        """Of an answer: Eq. soft_conf over the digits behind "Confidence: "."""
+        prompt = chat(user, answer, HOW_SURE, prefill="Confidence: ")
+        digits = [tokens_of(f"{prompt}{digit}")[-1] for digit in range(10)]
+        shares = self._before_the_digit(user, answer)[digits].softmax(-1)
+        return sum(share * (digit + 0.5) / 10 for digit, share in enumerate(shares.tolist()))
+
+    def _before_the_digit(self, user: str, answer: str) -> torch.Tensor:
+        return self.log_p(tokens_of(chat(user, answer, HOW_SURE, prefill="Confidence: 0"))[:-1])[-1]
+
     def letters(self, question: Question, order: Sequence[int]) -> list[float]:
         """ln P of the letter behind which each option stands."""
         lines = "".join(f"{letter}. {question.options[i]}\n" for letter, i in zip(LETTERS, order, strict=False))
-        text = chat(f"Question: {question.text}\n{lines}\n{INSTRUCTION}", "Answer:")
+        text = chat(f"Question: {question.text}\n{lines}\n{INSTRUCTION}", prefill="Answer:")
         shown = self.log_p(tokens_of(text))[-1]
         places = [shown[tokens_of(f"{text} {letter}")[-1]].item() for letter in LETTERS[: len(order)]]
         return [places[list(order).index(i)] for i in range(len(order))]
@@ -45,7 +77,7 @@ class Alone:
     def likelihood(self, question: Question | None, candidate: str) -> tuple[float, int]:
         """ln P of a candidate, and its tokens."""
         asked = "" if question is None else f"Question: {question.text}\n"
-        text = chat(f"{asked}\n{FEW_WORDS}", "Answer:")
+        text = chat(f"{asked}\n{FEW_WORDS}", prefill="Answer:")
         before, tokens = tokens_of(text), tokens_of(f"{text} {candidate}")
         assert tokens[: len(before)] == before
         log_p = self.log_p(tokens)
@@ -56,8 +88,7 @@ class Alone:
         """P(True) and P(False), all spellings that are one token."""
         text = chat(
             f"Question: {question.text}\nProposed answer: {candidate}\n"
-            "Is the proposed answer to the question correct? Reply with exactly one word, True or False.",
-            "",
+            "Is the proposed answer to the question correct? Reply with exactly one word, True or False."
         )
         shown = self.log_p(tokens_of(text))[-1].exp()
         sums = []

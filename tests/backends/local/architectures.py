@@ -146,7 +146,7 @@ ARCHITECTURES = (
         sees="chunks, one layer in four everything",
         template="Llama 3",
         path="plain",
-        why="its layers without rotation count positions along the row",
+        why="it has layers of the kind chunked_attention",
         changes={
             "head_dim": 8,
             "intermediate_size_mlp": 64,

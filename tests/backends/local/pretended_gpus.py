@@ -136,7 +136,7 @@ def records(*, spread: bool) -> tuple[list[Record], float]:
         skipped = model._skip_keys_device_placement
         accelerate.dispatch_model(model, PLACES, main_device="cpu", skip_keys=skipped)
     settings = AdapterSettings(layers="last:2", learning_rate=0.01)
-    local = LocalModel(wrap("llama", twin(model), tiny_tokenizer()), settings, max_batch_tokens=500)
+    local = LocalModel(wrap("llama", twin(model), tiny_tokenizer()), settings)
     assert isinstance(local.backend.network, SharedNetwork)
     with torch.no_grad():
         for parameter in local.adapter.parameters.values():

@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from examples.secl_by_hand import ByHand, PageHinkley, secl
 from secl import gates
@@ -21,7 +19,7 @@ from secl.backends.token_ids import render
 from secl.calibrator import Calibrator
 from secl.data.quiz import quiz
 from secl.data.streams import load_stream
-from secl.gates import Always, Never
+from secl.gates import Always
 from secl.prompts.templates import answer_prompt
 from secl.question import Question
 from secl.records import Record
@@ -57,14 +55,6 @@ def as_rows(questions: list[Question]) -> list[dict[str, Any]]:
     return [{"question": question.text, "options": question.options} for question in questions]
 
 
-@given(st.lists(st.floats(0.0, 5.0), max_size=200))
-def test_the_gate_by_hand_is_the_papers(entropies: list[float]) -> None:
-    hand = PageHinkley(threshold=1.37, warmup=10, burst=5)
-    gate = gates.PageHinkley(threshold=1.37, warmup=10, burst=5, restart="all")
-    for entropy, decision in zip(entropies, gates.replay(gate, entropies), strict=True):
-        assert hand.step(entropy) == decision.in_burst
-
-
 def test_bursts_by_hand_are_those_of_the_library(make_model: MakeModel) -> None:
     questions = quiz("capitals", 12, 5)
     gate = gates.PageHinkley(threshold=0.001, epsilon=0.0, warmup=2, burst=3, restart="all")
@@ -82,13 +72,6 @@ def test_the_library_gives_the_records_of_the_method_by_hand(family: str, make_m
     records = list(Calibrator(make_model(family), gate=Always(), signal=NormalisedPTrue(0.7)).run(questions))
     agree(list(secl(hand, as_rows(questions))), records, 1e-5)
     assert sum(record.outcome == "trained" for record in records) >= 5
-
-
-def test_without_learning_both_are_the_frozen_model(make_model: MakeModel) -> None:
-    questions = quiz("science", 6, 5)
-    hand = ByHand(tiny_model(), tiny_tokenizer(), (2, 3), FAMILIES["llama"])
-    records = list(Calibrator(make_model(), gate=Never()).run(questions))
-    agree(list(secl(hand, as_rows(questions), gate="never")), records, 1e-5)
 
 
 def test_a_model_that_can_think_is_asked_for_its_answer_at_once() -> None:

@@ -205,7 +205,7 @@ def test_beams_are_the_most_probable_texts(family: str, make_model: MakeModel, m
     monkeypatch.setattr(model.backend.rules, "ended", lambda draft: len(draft.written) == 2)
     prompt = model.prompting.answer(OPEN)
     start = Draft.answer(prompt, "short")
-    found = model.backend.beams(start, 40)
+    found = model.backend.writer.beams(start, 40)
     network = model.backend.model
     with torch.no_grad():
         first = network(input_ids=torch.tensor([prompt])).logits[0, -1].log_softmax(-1)

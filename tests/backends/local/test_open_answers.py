@@ -1,4 +1,4 @@
-"""Open answers: further answers and their log-probabilities, against transformers alone, and what they cost."""
+"""Open answers, further answers and their log-probabilities, against transformers alone, and what they cost."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from secl.backends.local import candidates
 from secl.backends.open_answers import FIRST, FURTHER, LISTED, compare, settled
 from secl.evidence import EvidenceKind, Sample
 from secl.prompts.orders import further_orders
-from secl.prompts.templates import NONE_OF_THESE
+from secl.prompts.templates import MAX_ANSWER_TOKENS, NONE_OF_THESE
 from secl.question import Question
-from tests.backends.local.alone import Alone
+from tests.backends.local.alone import FEW_WORDS, ONE_SENTENCE, Alone, chat
 from tests.backends.local.conftest import MakeModel
 
 pytestmark = pytest.mark.heavy
@@ -29,6 +29,23 @@ OPEN = [
 
 def sample(text: str | None) -> Sample:
     return Sample(text=text, candidate=None, log_p=None)
+
+
+@pytest.mark.parametrize("family", ["llama", "gemma2"])
+@pytest.mark.parametrize("text", ["Who wrote Hamlet?", "Where is Oslo?", "Which metal is liquid?"])
+def test_open_answers_are_those_of_generate_and_their_confidence_that_of_one_pass(
+    family: str, text: str, make_model: MakeModel
+) -> None:
+    alone, model = Alone(family), make_model(family)
+    for form, instruction, prefill in (("short", FEW_WORDS, "Answer:"), ("sentence", ONE_SENTENCE, "")):
+        user = f"Question: {text}\n\n{instruction}"
+        reply = model.answer(Question(text, form=form)).reply  # type: ignore[arg-type]
+        written = alone.written(chat(user, prefill=prefill), MAX_ANSWER_TOKENS[form])  # type: ignore[index]
+        assert reply.text.strip() == (written.strip().splitlines() or [""])[0].rstrip()
+        said = f" {reply.text}" if prefill and written.startswith(" ") else reply.text
+        assert reply.confidence == pytest.approx(alone.confidence(user, prefill + said), abs=2e-5)
+        entropies = alone.entropies(user, prefill, said)
+        assert reply.entropy == pytest.approx(sum(entropies) / len(entropies), abs=2e-4)
 
 
 @pytest.mark.parametrize("family", ["llama", "gemma2"])

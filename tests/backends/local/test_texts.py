@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from secl.backends.local import texts
+from secl.backends.local.fast.batch import Batch
 from secl.backends.local.model import LocalModel
 from secl.backends.token_ids import render
 from secl.calibrator import Calibrator
@@ -58,15 +58,15 @@ def test_a_text_for_which_memory_ends_while_it_is_written_says_so_in_a_sentence(
     make_model: MakeModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = make_model()
-    usual, steps = texts._forward, list[int]()
+    usual, steps = Batch.step, list[int]()
 
-    def forward(*given: Any) -> torch.Tensor:
+    def step(batch: Batch, *given: Any) -> None:
         steps.append(len(steps))
         if len(steps) == 3:
             raise torch.OutOfMemoryError("CUDA out of memory.")
-        return usual(*given)
+        usual(batch, *given)
 
-    monkeypatch.setattr(texts, "_forward", forward)
+    monkeypatch.setattr(Batch, "step", step)
     with pytest.raises(ModelError, match="needs more memory than the device has"):
         written(model, ASKED)
     assert written(model, ASKED)[0].text == generated(model, ASKED)

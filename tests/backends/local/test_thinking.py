@@ -66,7 +66,9 @@ def thinking_tokenizer(template: str = TEMPLATE + "\n") -> Any:
 
 def with_habit(tokenizer: Any, says: Mapping[str, str]) -> LocalModel:
     loaded = wrap("thinker", Habit(tokenizer, says).model, tokenizer)
-    return tiny_local(loaded, max_batch_tokens=4000)  # so that the model itself writes every token, and hears itself
+    model = tiny_local(loaded)
+    model.backend.prefill = None  # so that the model itself writes every token, and hears itself
+    return model
 
 
 @SHAPES

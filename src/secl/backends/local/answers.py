@@ -15,8 +15,7 @@ from secl.backends.base import Position, Reading
 from secl.backends.generation import Draft
 from secl.backends.local.asker import Asker
 from secl.backends.local.candidates import Comparison, among_answers, among_options, beside
-from secl.backends.local.readout import Verdicts
-from secl.evidence import CandidateEvidence, EvidenceKind
+from secl.evidence import CandidateEvidence, EvidenceKind, PTrue
 from secl.prompts.parsing import as_written, is_brief, read_answer
 from secl.question import Question
 from secl.records import Purpose, Reply
@@ -73,9 +72,8 @@ class Prefetched:
         frozen: answer of the frozen model.
         comparison: of all candidates; None where none was asked for, or there is nothing to read.
         listing: a list of answers, for distractors; None where none was written.
-        tokens: what the frozen model spent on its answer, its share of a common pass.
-        evidence_tokens: what it spent on evidence in the same passes, by purpose.
-        verdicts: on each option; None where none were asked for.
+        spent: tokens of the frozen model on its answer and on evidence, its share of common passes.
+        p_true: of each option; None where it was not asked for.
         candidates: what `comparison` says.
         version: of the adapted answer; 0 while there is none.
         adapted: answer of the adapted model.
@@ -86,9 +84,8 @@ class Prefetched:
     frozen: Answer
     comparison: Comparison | None
     listing: Draft | None = None
-    tokens: float = 0.0
-    evidence_tokens: dict[Purpose, float] = field(default_factory=dict)
-    verdicts: Verdicts | None = None
+    spent: dict[Purpose, float] = field(default_factory=dict)
+    p_true: PTrue | None = None
     candidates: CandidateEvidence | None = None
     version: int = 0
     adapted: Answer | None = None
@@ -105,8 +102,7 @@ class Prefetched:
 
     def split(self, times: int) -> None:
         """Share the tokens among several turns of the same question."""
-        self.tokens /= times
-        self.evidence_tokens = {purpose: tokens / times for purpose, tokens in self.evidence_tokens.items()}
+        self.spent = {purpose: tokens / times for purpose, tokens in self.spent.items()}
         self.adapted_tokens /= times
 
 
@@ -137,14 +133,12 @@ class Answering:
             wanted.setdefault(turn, []).append(kinds)
         kinds_of = {turn: frozenset[EvidenceKind]().union(*each) for turn, each in wanted.items()}
         choices = [turn for turn in wanted if turn[0].options]
-        new = [turn for turn in wanted if not turn[0].options and turn[1] is None]
+        opened = [turn for turn in wanted if not turn[0].options]
         items: dict[Turn, Prefetched] = {}
         if choices:
             items |= zip(choices, self._choices([(turn[0], kinds_of[turn]) for turn in choices]), strict=True)
-        if new:
-            items |= zip(new, self._open([(turn[0], kinds_of[turn]) for turn in new]), strict=True)
-        if old := [turn for turn in wanted if turn not in items]:
-            items |= zip(old, self._written([(turn[0], kinds_of[turn], turn[1] or "") for turn in old]), strict=True)
+        if opened:
+            items |= zip(opened, self._open([(turn[0], kinds_of[turn], turn[1]) for turn in opened]), strict=True)
         window = [items[turn] for turn in wanted]
         jobs = [partial(self._read, item, item.frozen, 0) for item in window]
         jobs += [partial(self._read_evidence, item) for item in window]
@@ -153,8 +147,8 @@ class Answering:
         self.asker.backend.together([*jobs, *adapting])
         for item in window:
             spent = item.frozen.reading.evidence_tokens
-            item.tokens = item.frozen.tokens - spent.verdicts - spent.orders - spent.spans
-            item.evidence_tokens = {
+            item.spent = {
+                "answering": item.frozen.tokens - spent.verdicts - spent.orders - spent.spans,
                 "scoring": spent.verdicts + (0.0 if item.listing is None else item.listing.tokens),
                 "sampling": 0.0 if item.comparison is None else item.comparison.sampling,
                 "reordering": spent.orders,
@@ -186,44 +180,32 @@ class Answering:
             for (question, _), reading, comparison in zip(turns, readings, compared, strict=True)
         ]
 
-    def _open(self, turns: Sequence[tuple[Question, Collection[EvidenceKind]]]) -> list[Prefetched]:
-        """Open questions: answers are written as one batch, then read again together."""
+    def _open(self, turns: Sequence[tuple[Question, Collection[EvidenceKind], str | None]]) -> list[Prefetched]:
+        """Open questions: answers that are not there yet are written as one batch, then all are read together, beside
+        what they are compared with where that is wanted."""
         asker = self.asker
-        drafts = [Draft.answer(asker.prompting.answer(question), question.form) for question, _ in turns]
+        drafts = [
+            Draft.answer(asker.prompting.answer(question), question.form) if text is None else None
+            for question, _, text in turns
+        ]
         lists = {
             i: asker.list_of_answers(question)
-            for i, (question, kinds) in enumerate(turns)
+            for i, (question, kinds, text) in enumerate(turns)
             # A free answer may be longer than anything in a list; whoever needs one writes it when the answer is there.
-            if not question.free and "p_true" in kinds
+            if "p_true" in kinds and (not question.free if text is None else is_brief(text, question.form))
         }
         # Lists end later than answers, so they are a batch of their own.
-        asker.backend.write([drafts, list(lists.values())])
-        texts = [asker.answer_in(draft) for draft in drafts]
-        return self._compared([(*each, text) for each, text in zip(turns, texts, strict=True)], drafts, lists)
-
-    def _written(self, turns: Sequence[tuple[Question, Collection[EvidenceKind], str]]) -> list[Prefetched]:
-        """Open questions whose answers are there already."""
-        lists = {
-            i: self.asker.list_of_answers(question)
-            for i, (question, kinds, text) in enumerate(turns)
-            if "p_true" in kinds and is_brief(text, question.form)
+        asker.backend.write([[draft for draft in drafts if draft is not None], list(lists.values())])
+        texts = [
+            (question, text or "" if draft is None else asker.answer_in(draft), draft)
+            for (question, _, text), draft in zip(turns, drafts, strict=True)
+        ]
+        answers = {
+            i: (question, answer, ())
+            for i, ((question, text, _), (_, kinds, _)) in enumerate(zip(texts, turns, strict=True))
+            if "candidates" in kinds and (answer := read_answer(text, question.form)) is not None
         }
-        self.asker.backend.write([list(lists.values())])
-        return self._compared(turns, [None] * len(turns), lists)
-
-    def _compared(
-        self,
-        turns: Sequence[tuple[Question, Collection[EvidenceKind], str]],
-        drafts: Sequence[Draft | None],
-        lists: dict[int, Draft],
-    ) -> list[Prefetched]:
-        """Read open answers for their confidence, together with what they are compared with where that is wanted."""
-        answers = {i: read_answer(text, question.form) for i, (question, kinds, text) in enumerate(turns)
-                   if "candidates" in kinds}  # fmt: skip
-        wanted = {i: answer for i, answer in answers.items() if answer is not None}
-        compared = among_answers(self.asker, [(turns[i][0], answer, ()) for i, answer in wanted.items()])
-        comparisons = dict(zip(wanted, compared, strict=True))
-        texts = [(question, text, draft) for (question, _, text), draft in zip(turns, drafts, strict=True)]
+        comparisons = dict(zip(answers, among_answers(asker, [*answers.values()]), strict=True))
         return [
             Prefetched(question, answer, comparisons.get(i), lists.get(i))
             for i, ((question, _, _), answer) in enumerate(
@@ -283,6 +265,6 @@ class Answering:
     def _read_evidence(self, item: Prefetched) -> None:
         reading = item.frozen.reading
         if reading.bundle.verdicts:
-            item.verdicts = self.asker.readout.verdicts(reading)
+            item.p_true = self.asker.readout.p_true(reading, item.question.options, "options")
         if item.comparison is not None:
             item.candidates = item.comparison.read(reading, self.asker.readout)

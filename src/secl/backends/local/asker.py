@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from secl.backends.base import Bundle, TokenBackend
 from secl.backends.generation import Draft, question_seed
 from secl.backends.local.backend import LocalBackend
-from secl.backends.local.readout import Readout, Verdicts, p_true_of
+from secl.backends.local.readout import Readout
 from secl.backends.open_answers import NOTHING, Distractors, choose_distractors
 from secl.backends.prompting import Prompting
 from secl.evidence import PTrue
@@ -46,31 +46,32 @@ class Asker:
         """The answer in a draft."""
         return self.learner.rules.answer(draft)
 
-    def judge(self, question: Question, candidates: Sequence[str]) -> Verdicts:
-        """P(True) and P(False) of candidates, each asked about alone."""
-        (reading,) = self.backend.read([Bundle(verdicts=self.prompting.verdicts(question, candidates))])
-        verdicts = self.readout.verdicts(reading)
-        self.meter.spend("scoring", reading.tokens)
-        return verdicts
-
-    def p_true(self, question: Question, answer: str, verdicts: Verdicts | None, listing: Draft | None) -> PTrue:
+    def p_true(self, question: Question, answer: str, of_options: PTrue | None, listing: Draft | None) -> PTrue:
         """P(True) of an answer, and of its rivals.
 
         Args:
             question: that it answers.
             answer: in the form of `Reply.answer`.
-            verdicts: on each option, where they are known already.
+            of_options: that of all options in their order, where it is known already.
             listing: as for `distractors`.
         """
         if not question.options:
             rivals = self.distractors(question, answer, listing) if is_brief(answer, question.form) else NOTHING
-            candidates = (answer, *rivals.answers)
-            return p_true_of(candidates, self.judge(question, candidates), rivals.source)
-        verdicts = verdicts or self.judge(question, question.options)
+            return self._judge(question, (answer, *rivals.answers), rivals.source)
+        known = of_options or self._judge(question, question.options, "options")
         own = question.letters.index(answer)
         order = [own, *(number for number in range(len(question.options)) if number != own)]
-        ordered = Verdicts(tuple(verdicts.true[i] for i in order), tuple(verdicts.false[i] for i in order))
-        return p_true_of([question.options[i] for i in order], ordered, "options")
+        return replace(
+            known,
+            candidates=tuple(known.candidates[i] for i in order),
+            probabilities=tuple(known.probabilities[i] for i in order),
+            false_probabilities=tuple(known.false_probabilities[i] for i in order),
+        )
+
+    def _judge(self, question: Question, candidates: Sequence[str], source: str) -> PTrue:
+        (reading,) = self.backend.read([Bundle(verdicts=self.prompting.verdicts(question, candidates))])
+        self.meter.spend("scoring", reading.tokens)
+        return self.readout.p_true(reading, candidates, source)
 
     def list_of_answers(self, question: Question, attempt: int | None = None) -> Draft:
         """A list of answers to an open question, to be written: the greedy one, or a drawn one."""

@@ -144,8 +144,6 @@ class LocalBackend:
         loaded: from `secl.backends.local.loading.load`.
         settings: of the adapter and its training; what they leave open comes from the model's preset.
         seed: of the adapter's initial weights.
-        max_batch_tokens: most tokens in a pass that several questions share; None for what suits the device where
-            they are read, and for no limit where texts are written.
 
     Attributes:
         device: its home (`secl.backends.local.placement`).
@@ -155,15 +153,13 @@ class LocalBackend:
         distiller: trains the adapter.
     """
 
-    def __init__(
-        self, loaded: Loaded, settings: AdapterSettings, *, seed: int, max_batch_tokens: int | None = None
-    ) -> None:
+    def __init__(self, loaded: Loaded, settings: AdapterSettings, *, seed: int) -> None:
         # It plans anew for every length of a text, and for some its backward pass is not finite (PyTorch 2.11).
         torch.backends.cuda.enable_cudnn_sdp(False)
         model, preset, config = loaded.model, loaded.preset, text_config(loaded.model.config)
         self.model = model
         self.device = compute_device(model)
-        self.group_tokens = max_batch_tokens or group_tokens(self.device)
+        self.group_tokens = group_tokens(self.device)
         self.token_ids = TokenIds.of(loaded.tokenizer, loaded.name)
         which, modules = settings.layers or preset.layers, settings.modules or preset.modules
         layers = parse_layers(which, config.num_hidden_layers)
@@ -177,12 +173,9 @@ class LocalBackend:
         check_usable(loaded.name, trial)
         self.network = connect(model, self.adapter, min(layers), trial)
         self.rules = TextRules(loaded.tokenizer, model.generation_config.eos_token_id)
-        self.writer = Writer(model, self.rules, loaded.written, max_batch_tokens)
+        self.writer = Writer(model, self.rules, loaded.written)
         network = self.network
-        # Who bounds the tokens of a pass has no memory to keep keys and values in.
-        self.prefill: Prefill | None = None
-        if isinstance(network, SharedNetwork) and max_batch_tokens is None:
-            self.prefill = Prefill(model, network, self.group_tokens)
+        self.prefill = Prefill(model, network, self.group_tokens) if isinstance(network, SharedNetwork) else None
         self.limit = int(getattr(config, "max_position_embeddings", None) or UNLIMITED)
         origin, path = name_of(preset), "fast" if isinstance(network, SharedNetwork) else "plain"
         self.described = (
@@ -267,10 +260,6 @@ class LocalBackend:
     def write_texts(self, prompt: TokenSequence, writing: Writing) -> Iterator[Piece]:
         with enough_memory():
             yield from write_texts(self.model, self.rules, prompt, writing, self.prefill)
-
-    def beams(self, draft: Draft, count: int) -> list[Draft]:
-        """The most probable answers of the frozen model; see `Writer.beams`."""
-        return self.writer.beams(draft, count)
 
     def together(self, jobs: Sequence[Callable[[], None]]) -> None:
         for job in jobs:

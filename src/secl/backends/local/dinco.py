@@ -22,7 +22,7 @@ BEAMS = 5
 def beam_answers(asker: Asker, question: Question) -> list[str]:
     """Up to `BEAMS` different answers to an open question, the most probable first."""
     start = Draft.answer(asker.prompting.answer(question), question.form)
-    texts = [asker.answer_in(draft) for draft in asker.learner.beams(start, BEAMS)]
+    texts = [asker.answer_in(draft) for draft in asker.learner.writer.beams(start, BEAMS)]
     asker.meter.spend("comparing", start.tokens)
     answers = [answer for text in texts if (answer := read_answer(text, question.form)) is not None]
     return list(first_by_key(answers, question.form).values())

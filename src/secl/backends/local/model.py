@@ -23,7 +23,7 @@ from secl.model import ModelAnswer, Rating
 from secl.prompts.thoughts import answers_alone
 from secl.question import GivenAnswer, Question
 from secl.records import Meter, Purpose, Reply, Update
-from secl.settings import AdapterSettings, AnswerWeights, Device, Dtype, PromptSettings, PTrueKind, Quantize
+from secl.settings import AdapterSettings, AnswerWeights, Device, DeviceMap, Dtype, PromptSettings, PTrueKind, Quantize
 from secl.writing import Piece, Writing
 
 
@@ -38,7 +38,6 @@ class LocalModel(Shown):
         prompts: how it is asked; our way unless given.
         answer_weights: whose weights write the answers, "adapted" or "frozen".
         nli: hub id or folder of the NLI model that compares answers for DINCO; None asks this model itself.
-        max_batch_tokens: most tokens in a pass that several questions share; see `LocalBackend`.
         seed: of the adapter's initial weights, and of sampled answers and distractors.
 
     Attributes:
@@ -61,12 +60,11 @@ class LocalModel(Shown):
         prompts: PromptSettings | None = None,
         answer_weights: AnswerWeights = "adapted",
         nli: str | None = None,
-        max_batch_tokens: int | None = None,
         seed: int = 42,
     ) -> None:
         if not 0 <= seed < 2**63:
             raise ParameterError(f"The seed must be a whole number from 0 to 2^63 - 1, not {seed}.")
-        self.backend = LocalBackend(loaded, adapter or AdapterSettings(), seed=seed, max_batch_tokens=max_batch_tokens)
+        self.backend = LocalBackend(loaded, adapter or AdapterSettings(), seed=seed)
         self.described = self.backend.described
         self.name = loaded.name
         self.tau = loaded.preset.tau
@@ -92,7 +90,7 @@ class LocalModel(Shown):
         *,
         dtype: Dtype = "auto",
         device: Device = "auto",
-        device_map: str | None = None,
+        device_map: DeviceMap | None = None,
         quantize: Quantize | None = None,
         cache: ModelCache | None = None,
         **settings: Any,
@@ -171,8 +169,7 @@ class LocalModel(Shown):
         if version and item.version != version:
             self.answering.adapt(item, version)
         self._latest = item
-        self.meter.spend("answering", item.tokens)
-        for purpose, tokens in item.evidence_tokens.items():
+        for purpose, tokens in item.spent.items():
             self.meter.spend(purpose, tokens)
         if version:
             self.meter.spend("adapting", item.adapted_tokens)
@@ -204,8 +201,8 @@ class LocalModel(Shown):
         if reply.answer is None:
             return None
         item = self._latest_item(question)
-        verdicts, listing = (None, None) if item is None else (item.verdicts, item.listing)
-        return self.asker.p_true(question, reply.answer, verdicts, listing)
+        known, listing = (None, None) if item is None else (item.p_true, item.listing)
+        return self.asker.p_true(question, reply.answer, known, listing)
 
     def compare_candidates(self, question: Question, reply: Reply) -> CandidateEvidence | None:
         """Letters under further orders of the candidates; likelihoods of options, or further answers.
@@ -246,7 +243,7 @@ class LocalModel(Shown):
         item = self._latest_item(question)
         if item is None:
             item = self.answering.prefetch([(question, None)], [()], 0)[question, None]
-            self.meter.spend(purpose, item.tokens)
+            self.meter.spend(purpose, item.spent["answering"])
         return shares(item.frozen.reply.option_log_p)
 
     def _latest_item(self, question: Question) -> Prefetched | None:

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 import torch
 from torch import Tensor
-from transformers import Cache, DynamicCache, PreTrainedConfig, PreTrainedModel
+from transformers import DynamicCache, PreTrainedConfig, PreTrainedModel
 
 from secl.backends.base import Bundle, TokenSequence
 from secl.backends.generation import Draft
@@ -40,18 +40,15 @@ class Prefill:
         self._begun: dict[tuple[int, ...], Begun] = {}
         self._texts: dict[tuple[int, ...], Begun] = {}
 
-    def text(self, prompt: TokenSequence) -> tuple[Cache, Tensor]:
-        """Read the prompt of free texts, and keep it for `go_on`.
-
-        Returns:
-            keys and values to write on from, and the logits (1, vocabulary) of the next token.
-        """
+    def text(self, prompt: TokenSequence) -> Batch:
+        """Read the prompt of free texts, which go on from the row that is given, and keep it for `go_on`."""
         forward, cache = self.network.begin(prompt)
         self._texts.pop(tuple(prompt), None)
         self._texts[tuple(prompt)] = alone(forward, prompt)
         while len(self._texts) > 1 and sum(map(len, self._texts)) > KEPT_TOKENS:
             del self._texts[next(iter(self._texts))]
-        return cache, self.network.head.written(forward.states[-1:])
+        logits = self.network.head.written(forward.states[-1:])
+        return Batch(self.model, cache, torch.ones((1, len(prompt)), dtype=torch.int64, device=logits.device), logits)
 
     def begin(self, drafts: Sequence[Draft]) -> Batch | None:
         """Read the prompts of answers that are to be written; those of an earlier window are let go.
@@ -96,11 +93,8 @@ class Prefill:
     @torch.no_grad()
     def _behind(self, begun: Sequence[Begun]) -> Batch:
         """A batch with a row behind each of some prompts that went through the network."""
-        batch = Batch(self.model, *_padded(begun, self.model.config))
-        batch.logits = self.network.head.written(
-            torch.cat([share.forward.frozen(share.paths[0][-1:]) for share in begun])
-        )
-        return batch
+        states = torch.cat([share.forward.frozen(share.paths[0][-1:]) for share in begun])
+        return Batch(self.model, *_padded(begun, self.model.config), self.network.head.written(states))
 
     def go_on(self, bundles: Sequence[Bundle]) -> list[Begun | None]:
         """Read bundles behind the prompts that are kept; None for all others."""

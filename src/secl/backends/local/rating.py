@@ -14,7 +14,6 @@ from secl.backends.base import Bundle, Reading
 from secl.backends.generation import Draft
 from secl.backends.local.asker import Asker
 from secl.backends.local.candidates import Comparison, among_answers, among_options, beside
-from secl.backends.local.readout import p_true_of
 from secl.backends.open_answers import NOTHING, Distractors
 from secl.evidence import Evidence, EvidenceKind
 from secl.model import Rating
@@ -32,19 +31,24 @@ class _Case:
 
     Attributes:
         rated: the answer.
-        candidates: what P(True) is asked about: the answer first, and its rivals where they are wanted.
-        source: where its rivals come from.
+        answer: what is read from it; the option's text for multiple choice, None for what cannot be read.
+        named: the given rivals that say something else than the answer and each other.
+        listing: answers among which its rivals are; None where they are not needed.
         comparison: of the candidates; None where none is wanted or there is nothing to compare.
-        spent: tokens of finding the rivals.
-        bundle: all that is read.
+        rivals: those that P(True) is asked about as well.
+        spent: tokens of finding them.
+        reading: of all that is asked.
+        reply: the answer as if the model had written it.
+        evidence: about it.
     """
 
     rated: GivenAnswer
-    candidates: Sequence[str]
-    source: str
-    comparison: Comparison | None
-    spent: Ledger
-    bundle: Bundle
+    answer: str | None
+    named: Sequence[str] = ()
+    listing: Draft | None = None
+    comparison: Comparison | None = None
+    rivals: Distractors = NOTHING
+    spent: Ledger = field(default_factory=Ledger)
     reading: Reading = field(init=False)
     reply: Reply = field(init=False)
     evidence: Evidence = field(init=False)
@@ -53,92 +57,74 @@ class _Case:
 def rate(asker: Asker, answers: Sequence[GivenAnswer], evidence: Kinds) -> list[Rating]:
     """Rate answers; see `secl.model.Model.rate_given`. What it costs is in the ratings and not on the asker's meter."""
     asker = replace(asker, meter=Meter())
-    cases = _prepare(asker, answers, evidence)
-    for case, reading in zip(cases, asker.backend.read([case.bundle for case in cases]), strict=True):
+    cases = list(map(_case, answers))
+    opened = [case for case in cases if not case.rated.question.options and case.answer is not None]
+    for case in opened:
+        if "p_true" in evidence and not case.named:
+            case.listing = asker.list_of_answers(case.rated.question)
+    asker.backend.write([[case.listing for case in opened if case.listing is not None]])
+    if "candidates" in evidence:
+        wanted = [(case.rated.question, case.answer or "", case.named) for case in opened]
+        for case, comparison in zip(opened, among_answers(asker, wanted), strict=True):
+            case.comparison = comparison
+    bundles = [_bundle(asker, case, evidence) for case in cases]
+    for case, reading in zip(cases, asker.backend.read(bundles), strict=True):
         case.reading = reading
     asker.backend.together([partial(_read, asker, case) for case in cases])
     return [_rating(asker.meter, case) for case in cases]  # after all of them: a reading costs what was read of it
 
 
-def _prepare(asker: Asker, answers: Sequence[GivenAnswer], evidence: Kinds) -> list[_Case]:
-    opened = {
-        i: (each.question, answer, _rivals(each, answer))
-        for i, each in enumerate(answers)
-        if not each.question.options and (answer := read_answer(each.answer, each.question.form)) is not None
-    }
-    lists = {
-        i: asker.list_of_answers(question)
-        for i, (question, _, rivals) in opened.items()
-        if "p_true" in evidence and not rivals
-    }
-    asker.backend.write([list(lists.values())])
-    comparable = opened if "candidates" in evidence else {}
-    compared = dict(zip(comparable, among_answers(asker, [*comparable.values()]), strict=True))
-    return [
-        _choice(asker, each, evidence)
-        if each.question.options
-        else _open(asker, each, evidence, opened[i][1] if i in opened else None, lists.get(i), compared.get(i))
-        for i, each in enumerate(answers)
-    ]
-
-
-def _rivals(rated: GivenAnswer, answer: str) -> list[str]:
-    """The given rivals that say something else than the answer and each other."""
-    return distinct(answer, rated.rivals, rated.question.form, count=len(rated.rivals))
-
-
-def _choice(asker: Asker, rated: GivenAnswer, evidence: Kinds) -> _Case:
-    """An option: the pass that answers reads every letter, so that the given one needs no other."""
+def _case(rated: GivenAnswer) -> _Case:
     question = rated.question
-    others = [question.option(letter) for letter in question.letters if letter != rated.answer]
-    comparison = among_options(asker, question) if "candidates" in evidence else None
-    answered, rivals = asker.prompting.choices(question), Distractors(others, "options")
-    return _case(asker, rated, question.option(rated.answer), rivals, comparison, answered, evidence)
+    if question.options:
+        return _Case(rated, question.option(rated.answer))
+    answer = read_answer(rated.answer, question.form)
+    named = [] if answer is None else distinct(answer, rated.rivals, question.form, count=len(rated.rivals))
+    return _Case(rated, answer, named)
 
 
-def _open(
-    asker: Asker,
-    rated: GivenAnswer,
-    evidence: Kinds,
-    answer: str | None,
-    listing: Draft | None,
-    comparison: Comparison | None,
-) -> _Case:
-    rivals = NOTHING
-    if answer is not None and listing is not None:
-        rivals = asker.distractors(rated.question, answer, listing)
-        asker.meter.spend("scoring", listing.tokens)
-    elif answer is not None and (named := _rivals(rated, answer)):
-        rivals = Distractors(named, f"given:{len(named)}")
-    if comparison is not None:
-        asker.meter.spend("sampling", comparison.sampling)
-    written = asker.prompting.written(rated.question, as_written(rated.answer, rated.question.form))
-    return _case(asker, rated, answer, rivals, comparison, written, evidence)
+def _bundle(asker: Asker, case: _Case, evidence: Kinds) -> Bundle:
+    """All that is asked about an answer; its rivals are found first."""
+    question, answer = case.rated.question, case.rated.answer
+    if question.options:  # the pass that answers reads every letter, so that the given one needs no other
+        others = [question.option(letter) for letter in question.letters if letter != answer]
+        case.rivals = Distractors(others, "options")
+        case.comparison = among_options(asker, question) if "candidates" in evidence else None
+        bundle = asker.prompting.choices(question)
+    else:
+        case.rivals = _rivals(asker, case)
+        bundle = asker.prompting.written(question, as_written(answer, question.form))
+        asker.meter.spend("sampling", 0.0 if case.comparison is None else case.comparison.sampling)
+    if "p_true" not in evidence:
+        case.rivals = NOTHING
+    case.spent = asker.meter.take()
+    judged = asker.prompting.verdicts(question, _candidates(case))
+    return replace(beside(bundle, case.comparison), verdicts=judged)
 
 
-def _case(
-    asker: Asker,
-    rated: GivenAnswer,
-    answer: str | None,
-    rivals: Distractors,
-    comparison: Comparison | None,
-    answered: Bundle,
-    evidence: Kinds,
-) -> _Case:
-    candidates = () if answer is None else (answer, *(rivals.answers if "p_true" in evidence else ()))
-    bundle = replace(beside(answered, comparison), verdicts=asker.prompting.verdicts(rated.question, candidates))
-    source = rivals.source if len(candidates) > 1 else NOTHING.source
-    return _Case(rated, candidates, source, comparison, asker.meter.take(), bundle)
+def _rivals(asker: Asker, case: _Case) -> Distractors:
+    """The given rivals of an open answer, or else those that a list of answers has."""
+    if case.answer is None or case.listing is None:
+        return Distractors([*case.named], f"given:{len(case.named)}") if case.named else NOTHING
+    rivals = asker.distractors(case.rated.question, case.answer, case.listing)
+    asker.meter.spend("scoring", case.listing.tokens)
+    return rivals
+
+
+def _candidates(case: _Case) -> tuple[str, ...]:
+    """What P(True) is asked about."""
+    return () if case.answer is None else (case.answer, *case.rivals.answers)
 
 
 def _read(asker: Asker, case: _Case) -> None:
-    """Read off what a case's bundle says."""
+    """Read off what is said about an answer."""
     question, answer, reading, readout = case.rated.question, case.rated.answer, case.reading, asker.readout
     if question.options:
         case.reply = readout.choice(question, reading, 0, answer)
     else:
         case.reply = readout.open(question, as_written(answer, question.form), reading, 0)
-    p_true = p_true_of(case.candidates, readout.verdicts(reading), case.source) if case.candidates else None
+    candidates = _candidates(case)
+    p_true = readout.p_true(reading, candidates, case.rivals.source) if candidates else None
     compared = None if case.comparison is None else case.comparison.read(reading, readout)
     case.evidence = Evidence(p_true=p_true, candidates=compared)
 
@@ -149,5 +135,5 @@ def _rating(meter: Meter, case: _Case) -> Rating:
     meter.spend("scoring", spent.verdicts)
     meter.spend("reordering", spent.orders)
     meter.spend("likelihood", spent.spans)
-    tokens = float(len(case.bundle.answers[0]))
+    tokens = float(len(case.reading.bundle.answers[0]))
     return Rating(reply=case.reply, evidence=case.evidence, ledger=case.spent + meter.take(), plain_tokens=tokens)

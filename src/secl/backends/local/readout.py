@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import get_args
 
 import torch
@@ -17,16 +17,6 @@ from secl.prompts.parsing import read_answer
 from secl.question import Question
 from secl.records import Reply
 from secl.settings import PTrueKind
-
-Rows = list[tuple[float, ...]]
-
-
-@dataclass(frozen=True)
-class Verdicts:
-    """Probabilities of True and of False for each candidate, both over the full vocabulary or both of the pair."""
-
-    true: tuple[float, ...]
-    false: tuple[float, ...]
 
 
 class Readout:
@@ -64,9 +54,9 @@ class Readout:
         scores = reading.score([*inside, digit], [sequence[length] for _, length in inside], self.token_ids.digits)
         return _reply(text.strip(), read_answer(text, question.form), scores, version)
 
-    def options(self, reading: Reading, positions: Sequence[Position], count: int) -> Rows:
+    def options(self, reading: Reading, positions: Sequence[Position], count: int) -> list[tuple[float, ...]]:
         """Probabilities of the first `count` option letters at each position, renormalised to sum to 1."""
-        return _shares(reading.logits(positions, self.token_ids.letters[:count]))
+        return [shares(row) for row in reading.logits(positions, self.token_ids.letters[:count])]
 
     def p_yes(self, reading: Reading, positions: Sequence[Position]) -> tuple[float, ...]:
         """P("Yes") against "No" at each position.
@@ -78,16 +68,27 @@ class Readout:
             raise ModelError(
                 "the tokenizer of the model splits Yes or No, which DINCO verifies by; choose a method without DINCO."
             )
-        return tuple(row[0] for row in _shares(reading.logits(positions, self.token_ids.yes_no)))
+        return tuple(shares(row)[0] for row in reading.logits(positions, self.token_ids.yes_no))
 
-    def verdicts(self, reading: Reading) -> Verdicts:
-        """P(True) and P(False) after each verdict sequence of a bundle."""
+    def p_true(self, reading: Reading, candidates: Sequence[str], source: str) -> PTrue:
+        """P(True) and P(False) of candidates, one for each verdict sequence of a bundle.
+
+        Args:
+            reading: of the bundle.
+            candidates: in the order of the sequences.
+            source: where the distractors among them come from.
+        """
         true, false = self.token_ids.true, self.token_ids.false
         if self.kind == "token":
             true, false = true[:1], false[:1]
         p = _double(reading.log_p(reading.bundle.verdict_positions, (*true, *false))).exp()
         p_true, p_false = p[:, : len(true)].sum(-1), p[:, len(true) :].sum(-1)
-        return Verdicts(*(tuple(min(1.0, value) for value in each.tolist()) for each in (p_true, p_false)))
+        return PTrue(
+            candidates=tuple(candidates),
+            probabilities=tuple(min(1.0, value) for value in p_true.tolist()),
+            false_probabilities=tuple(min(1.0, value) for value in p_false.tolist()),
+            distractor_source=source,
+        )
 
     def letters(self, reading: Reading, count: int) -> tuple[tuple[float, ...], ...]:
         """ln P of the first `count` option letters at the end of each sequence in `orders` of a bundle."""
@@ -95,16 +96,6 @@ class Readout:
         return (
             tuple(tuple(row) for row in reading.log_p(positions, self.token_ids.letters[:count])) if positions else ()
         )
-
-
-def p_true_of(candidates: Sequence[str], verdicts: Verdicts, source: str) -> PTrue:
-    """What verdicts on candidates say, both in the same order; `source` says where the distractors come from."""
-    return PTrue(
-        candidates=tuple(candidates),
-        probabilities=verdicts.true,
-        false_probabilities=verdicts.false,
-        distractor_source=source,
-    )
 
 
 def _reply(text: str, answer: str | None, scores: Scores, version: int) -> Reply:
@@ -118,10 +109,6 @@ def _reply(text: str, answer: str | None, scores: Scores, version: int) -> Reply
         log_probability=min(0.0, scores.log_probability),
         version=version,
     )
-
-
-def _shares(logits: list[list[float]]) -> Rows:
-    return [shares(row) for row in logits]
 
 
 def shares(logits: Sequence[float]) -> tuple[float, ...]:

@@ -8,20 +8,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import torch
-from torch import Tensor
-from transformers import (
-    Cache,
-    DynamicCache,
-    LogitsProcessor,
-    PreTrainedModel,
-    TemperatureLogitsWarper,
-    TopPLogitsWarper,
-)
+from transformers import LogitsProcessor, PreTrainedModel, TemperatureLogitsWarper, TopPLogitsWarper
 
 from secl.backends.generation import TextRules
-from secl.backends.local.placement import compute_device
+from secl.backends.local.fast.batch import Batch
 from secl.backends.local.prefill import Prefill
 from secl.backends.text_stream import FreeText
 from secl.writing import Piece, Token, Writing
@@ -39,42 +32,23 @@ def write_texts(
         writing: how; `max_tokens` is given.
         prefill: reads the prompt, and keeps it for what is asked about the text; None where the model cannot.
     """
-    cache, logits = _begun(model, prompt) if prefill is None else prefill.text(prompt)
+    begun = Batch.of(model, [list(prompt)]) if prefill is None else prefill.text(prompt)
     # The prompt goes through the network once for all texts.
-    caches = [cache, *(copy.deepcopy(cache) for _ in range(writing.n - 1))]
-    texts = [_Text(model, rules, prompt, writing, number, each, logits) for number, each in enumerate(caches)]
+    rows = [begun, *(replace(begun, cache=copy.deepcopy(begun.cache)) for _ in range(writing.n - 1))]
+    texts = [_Text(rules, prompt, writing, number, row) for number, row in enumerate(rows)]
     while texts:
         for text in texts:
             yield text.step()
         texts = [text for text in texts if not text.ended]
 
 
-@torch.no_grad()
-def _begun(model: PreTrainedModel, prompt: Sequence[int]) -> tuple[Cache, Tensor]:
-    """Keys and values of a prompt, and the logits of the next token."""
-    cache = DynamicCache(config=model.config)
-    return cache, _forward(model, torch.tensor([list(prompt)], device=compute_device(model)), cache, len(prompt))
-
-
 class _Text(FreeText):
     """One text in the making."""
 
-    def __init__(
-        self,
-        model: PreTrainedModel,
-        rules: TextRules,
-        prompt: Sequence[int],
-        writing: Writing,
-        number: int,
-        cache: Cache,
-        logits: Tensor,
-    ) -> None:
+    def __init__(self, rules: TextRules, prompt: Sequence[int], writing: Writing, number: int, row: Batch) -> None:
         super().__init__(rules, prompt, writing, number)
-        self.model = model
-        self._device = logits.device
-        self._length = len(prompt)
-        self._cache, self._logits = cache, logits
-        self._generator = torch.Generator(self._device).manual_seed(writing.seed + number)
+        self._row = row
+        self._generator = torch.Generator(row.logits.device).manual_seed(writing.seed + number)
         self._latest = 0
         self._warpers: list[LogitsProcessor] = []
         if writing.temperature not in (0, 1):
@@ -86,38 +60,23 @@ class _Text(FreeText):
     def step(self) -> Piece:
         """Write the next token."""
         if self.written:
-            latest = torch.tensor([[self._latest]], device=self._device)
-            self._logits = _forward(self.model, latest, self._cache, self._length + self.written)
+            self._row.step([0], [self._latest])
         self._latest = self._choose()
         top = self.writing.top_logprobs
         return self.push(self._latest, () if top is None else (self._report(self._latest, top),))
 
     def _choose(self) -> int:
         if self.writing.temperature == 0:
-            return int(self._logits.argmax(-1))
-        scores = self._logits
+            return int(self._row.logits.argmax(-1))
+        scores = self._row.logits
         for warper in self._warpers:
             scores = warper(None, scores)
         return int(torch.multinomial(scores.softmax(-1), 1, generator=self._generator))
 
     def _report(self, token: int, count: int) -> Token:
-        log_p = self._logits[0].log_softmax(-1)
+        log_p = self._row.logits[0].log_softmax(-1)
         best = log_p.topk(count)
         top = tuple(
             (self.word(i), min(0.0, p)) for i, p in zip(best.indices.tolist(), best.values.tolist(), strict=True)
         )
         return Token(self.word(token), min(0.0, float(log_p[token])), top)
-
-
-def _forward(model: PreTrainedModel, tokens: Tensor, cache: Cache, length: int) -> Tensor:
-    """Logits (1, vocabulary) in float32 of the token behind `tokens`, which end a text of `length` tokens."""
-    out = model(
-        input_ids=tokens,
-        attention_mask=tokens.new_ones(1, length),
-        position_ids=torch.arange(length - tokens.shape[1], length, device=tokens.device)[None],
-        past_key_values=cache,
-        use_cache=True,
-        logits_to_keep=1,
-    )
-    logits: Tensor = out.logits[:, -1].float()
-    return logits

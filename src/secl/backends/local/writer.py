@@ -36,28 +36,20 @@ class Writer:
         model: a transformers causal language model.
         rules: when a text ends.
         remembered: what the frozen model wrote before, by batch; to be shared by all that share its weights.
-        max_tokens: most tokens of prompts in a batch of several drafts, padding included; None for no limit.
 
     Attributes:
         alone: whether no other thread computes meanwhile.
     """
 
-    def __init__(
-        self,
-        model: PreTrainedModel,
-        rules: TextRules,
-        remembered: Remembered | None = None,
-        max_tokens: int | None = None,
-    ) -> None:
+    def __init__(self, model: PreTrainedModel, rules: TextRules, remembered: Remembered | None = None) -> None:
         self.model = model
         self.rules = rules
-        self.max_tokens = max_tokens
         self.remembered: Remembered = {} if remembered is None else remembered
         self.alone = True
 
     @torch.no_grad()
     def write(self, drafts: Sequence[Draft], begun: Batch | None = None, *, frozen: bool = True) -> None:
-        """Finish the drafts in batches; a finished one leaves its batch, so that no step is spent on it.
+        """Finish the drafts together; a finished one leaves the batch, so that no step is spent on it.
 
         The frozen model writes the same greedy texts whenever it is given the same batch, so it is asked once.
 
@@ -66,25 +58,6 @@ class Writer:
             begun: all of them as a batch that has gone through the network already.
             frozen: whether the adapter is off.
         """
-        for batch in [drafts] if begun is not None else self._batches(drafts):
-            self._write_batch(batch, begun, frozen)
-
-    def _batches(self, drafts: Sequence[Draft]) -> list[Sequence[Draft]]:
-        """Neighbours that are written together: all, or as many as `max_tokens` allows."""
-        if self.max_tokens is None:
-            return [drafts]
-        batches: list[list[Draft]] = [[]]
-        longest = 0
-        for draft in drafts:
-            length = len(draft.prompt) + len(draft.written)
-            longest = max(longest, length)
-            if batches[-1] and (len(batches[-1]) + 1) * longest > self.max_tokens:
-                batches.append([])
-                longest = length
-            batches[-1].append(draft)
-        return list(batches)
-
-    def _write_batch(self, drafts: Sequence[Draft], begun: Batch | None, frozen: bool) -> None:
         if not frozen or any(draft.seed is not None for draft in drafts):
             self._write(drafts, begun)
             return

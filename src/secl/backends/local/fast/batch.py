@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from threading import Lock
 from typing import Any
 
@@ -16,22 +17,26 @@ ONEDNN: Any = torch.backends.mkldnn
 """PyTorch's switch, under the library's older name."""
 
 
+@dataclass
 class Batch:
-    """Rows of tokens with their key/value cache, padded on the left so that all end together.
+    """Rows of tokens that went through the network, padded on the left so that all end together.
 
     Attributes:
+        model: a transformers causal language model.
+        cache: keys and values of the rows.
+        mask: (rows, length), 0 at the padding.
+        logits: (rows, vocabulary) of the next token, in float32.
         shared: how many rows went through the network as one, because all are the same.
-        logits: (rows, vocabulary) of the next token.
     """
 
-    def __init__(self, model: PreTrainedModel, cache: DynamicCache, mask: Tensor) -> None:
-        self.model = model
-        self.cache = cache
-        self.mask = mask
-        self.shared = 1
-        self.logits: Tensor
+    model: PreTrainedModel
+    cache: DynamicCache
+    mask: Tensor
+    logits: Tensor
+    shared: int = 1
 
     @classmethod
+    @torch.no_grad()
     def of(cls, model: PreTrainedModel, rows: list[list[int]]) -> Batch:
         """Send rows through the network."""
         copies = len(rows)
@@ -46,10 +51,9 @@ class Batch:
         home = compute_device(model)
         tokens = torch.tensor([[0] * (longest - len(row)) + row for row in rows], device=home)
         mask = torch.tensor([[0] * (longest - len(row)) + [1] * len(row) for row in rows], device=home)
-        batch = cls(model, DynamicCache(config=model.config), mask)
+        cache = DynamicCache(config=model.config)
         # Positions count from the first token that is no padding; those of the padding are masked and do not matter.
-        batch._forward(tokens, (mask.cumsum(-1) - 1).clamp(min=0))
-        return batch
+        return cls(model, cache, mask, _next_logits(model, cache, mask, tokens, (mask.cumsum(-1) - 1).clamp(min=0)))
 
     def step(self, keep: list[int], tokens: list[int]) -> None:
         """Go on with the rows `keep`, which may repeat, each one token longer."""
@@ -61,18 +65,24 @@ class Batch:
             self.cache.batch_select_indices(rows)
             self.mask = self.mask[rows]
         self.mask = torch.cat([self.mask, self.mask.new_ones(len(keep), 1)], dim=1)
-        self._forward(torch.tensor(tokens, device=self.mask.device)[:, None], self.mask.sum(-1, keepdim=True) - 1)
+        latest = torch.tensor(tokens, device=self.mask.device)[:, None]
+        self.logits = _next_logits(self.model, self.cache, self.mask, latest, self.mask.sum(-1, keepdim=True) - 1)
 
-    def _forward(self, tokens: Tensor, positions: Tensor) -> None:
-        out = self.model(
-            input_ids=tokens,
-            attention_mask=self.mask,
-            position_ids=positions,
-            past_key_values=self.cache,
-            use_cache=True,
-            logits_to_keep=1,
-        )
-        self.logits = out.logits[:, -1].float()
+
+def _next_logits(
+    model: PreTrainedModel, cache: DynamicCache, mask: Tensor, tokens: Tensor, positions: Tensor
+) -> Tensor:
+    """Send tokens through the network behind those in the cache, and give the logits behind the last of each row."""
+    out = model(
+        input_ids=tokens,
+        attention_mask=mask,
+        position_ids=positions,
+        past_key_values=cache,
+        use_cache=True,
+        logits_to_keep=1,
+    )
+    logits: Tensor = out.logits[:, -1].float()
+    return logits
 
 
 class _WithoutOneDNN(AbstractContextManager[None]):

@@ -24,7 +24,7 @@ from transformers import Cache, DynamicCache, PreTrainedConfig, PreTrainedModel
 from secl.backends.local.adapter import Adapter
 from secl.backends.local.fast.prefix_tree import Nodes, Trie
 from secl.backends.local.fast.replay import BLOCK_MASKS, MASK, Arguments, Captured, LastLayerSlicer, Replay
-from secl.backends.local.fast.sight import WHOLE, Sight, layer_kinds
+from secl.backends.local.fast.sight import Sight, layer_kinds
 from secl.backends.local.fast.tree_attention import BlockMask, tree_attention
 from secl.backends.local.model_parts import Layout, LinearHead
 from secl.backends.local.placement import compute_device, sent
@@ -51,8 +51,6 @@ class SharedNetwork:
     def __init__(self, model: PreTrainedModel, adapter: Adapter, first: int, *, sparse: bool | None = None) -> None:
         self.layout = Layout.find(model)
         self.config: PreTrainedConfig = self.layout.decoder.config
-        if getattr(self.config, "attn_temperature_tuning", False):
-            raise ModelError("its layers without rotation count positions along the row, and a tree has branches.")
         self.head = LinearHead.of(model)
         self.adapter = adapter
         self.top = list(self.layout.layers)[first:]
@@ -101,7 +99,7 @@ class SharedNetwork:
         return self.read(trie, Sight.of(trie), cache)
 
     @torch.no_grad()
-    def begin(self, tokens: Sequence[int]) -> tuple[SharedPass, Cache]:
+    def begin(self, tokens: Sequence[int]) -> tuple[SharedPass, DynamicCache]:
         """Read one sequence exactly as the model itself does, for a text to be written behind it.
 
         Returns:
@@ -176,7 +174,7 @@ class SharedNetwork:
 
     def _dense(self, sight: Sight, known: int) -> Tensor | None:
         """A mask (1, 1, N, T) to be added to scores; None for a single sequence, where kernels are faster without."""
-        if sight.is_chain and sight.kind == WHOLE and not known and self.config._attn_implementation == "sdpa":
+        if sight.is_chain and sight.window is None and not known and self.config._attn_implementation == "sdpa":
             return None
         hidden = ~sight.to(self.device).pairs(slice(known, None))
         mask = torch.zeros(hidden.shape, dtype=self.dtype, device=self.device)

@@ -23,11 +23,9 @@ from secl.errors import ModelError
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig
 
-WHOLE = "full_attention"
-"""The kind of the layers that see everything, by transformers' name."""
-
-SIZES = {"sliding_attention": "sliding_window", "chunked_attention": "attention_chunk_size"}
-"""The kinds of the others, and the setting that says how much they see."""
+WHOLE, LOCAL = "full_attention", "sliding_attention"
+"""The kinds of layers by transformers' names: those that see everything, and those that see no further back than a
+window."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +36,13 @@ class Sight:
         enters: (T,) when the walk enters each token.
         leaves: (T,) when it leaves it.
         depths: (T,) position of each token in its sequences.
-        kind: `WHOLE`, or one of `SIZES`.
-        size: how much a layer of that kind sees.
+        window: how many tokens a layer sees, itself included; None for all.
     """
 
     enters: Tensor
     leaves: Tensor
     depths: Tensor
-    kind: str = WHOLE
-    size: int = 0
+    window: int | None = None
 
     @classmethod
     def of(cls, trie: Trie) -> Sight:
@@ -72,9 +68,9 @@ class Sight:
 
     def in_layer(self, kind: str, config: PreTrainedConfig) -> Sight:
         """The same in a layer of a kind; itself where nothing is too far away."""
-        size = getattr(config, SIZES[kind]) if kind in SIZES else len(self.depths)
         # The first token of a sequence has depth 0, so the deepest is the one that may be too far from what it sees.
-        return self if int(self.depths.max()) < size else replace(self, kind=kind, size=size)
+        near = kind == WHOLE or int(self.depths.max()) < config.sliding_window
+        return self if near else replace(self, window=config.sliding_window)
 
     def at(self, nodes: Tensor) -> Sight:
         """The same for some of the tokens."""
@@ -95,23 +91,19 @@ class Sight:
         """Whether each of N tokens sees each of K others: (N, K)."""
         entered, depth = self.enters[queries][:, None], self.depths[queries][:, None]
         pairs = (self.enters[keys] <= entered) & (entered < self.leaves[keys])
-        if self.kind == "sliding_attention":
-            pairs &= depth - self.depths[keys] < self.size
-        elif self.kind == "chunked_attention":
-            pairs &= depth // self.size == self.depths[keys] // self.size
-        return pairs
+        return pairs if self.window is None else pairs & (depth - self.depths[keys] < self.window)
 
 
 def layer_kinds(config: PreTrainedConfig) -> list[str]:
-    """The kind of each layer: `WHOLE`, or one of `SIZES`.
+    """The kind of each layer: `WHOLE` or `LOCAL`.
 
     Raises:
         ModelError: a layer mixes tokens in another way than by attention.
     """
-    # Where no layer is named all are alike, and see less if a size is there: so does transformers infer them.
-    usual = next((kind for kind, size in SIZES.items() if getattr(config, size, None)), WHOLE)
+    # Where no layer is named all are alike, and see less if there is a window: so does transformers infer them.
+    usual = LOCAL if getattr(config, "sliding_window", None) else WHOLE
     kinds = getattr(config, "layer_types", None) or [usual] * config.num_hidden_layers
-    others = sorted({*kinds} - {*SIZES, WHOLE})
+    others = sorted({*kinds} - {LOCAL, WHOLE})
     if others:
         raise ModelError(f"it has layers of the kind {others[0]}.")
     return list(kinds)
@@ -120,11 +112,11 @@ def layer_kinds(config: PreTrainedConfig) -> list[str]:
 @contextmanager
 def short_windows(config: PreTrainedConfig, size: int) -> Iterator[None]:
     """Within the block layers that do not see everything see `size` tokens, so that a short text shows what they do."""
-    usual = {name: getattr(config, name) for name in SIZES.values() if getattr(config, name, None)}
-    for name in usual:
-        setattr(config, name, size)
+    usual = getattr(config, "sliding_window", None)
+    if usual:
+        config.sliding_window = size
     try:
         yield
     finally:
-        for name, value in usual.items():
-            setattr(config, name, value)
+        if usual:
+            config.sliding_window = usual

@@ -1,4 +1,4 @@
-"""`max_batch_tokens` bounds what goes through the network at a time."""
+"""What goes through the network at a time follows the memory of the device."""
 
 from __future__ import annotations
 
@@ -10,38 +10,11 @@ import torch
 
 from secl.backends.local.fast.batch import Batch
 from secl.backends.local.fast.batching import group_tokens
-from secl.backends.local.model import LocalModel
-from secl.calibrator import Calibrator
 from secl.data.quiz import quiz
 from secl.errors import ModelError
-from secl.gates import Always
-from secl.lookahead import WINDOW
-from secl.records import Record
-from secl.settings import LoopSettings
 from tests.backends.local.conftest import MakeModel
 
 pytestmark = pytest.mark.heavy
-
-STREAM = [*quiz("arithmetic", WINDOW, 3), *quiz("capitals", 8, 3)]
-
-
-def passes_of(model: LocalModel) -> tuple[list[Record], list[int]]:
-    """Records of a stream that is learned from, and the tokens of each pass through the whole network."""
-    tokens: list[int] = []
-    embeddings = model.backend.model.get_input_embeddings()
-    embeddings.register_forward_pre_hook(lambda _module, args: tokens.append(args[0].numel()))
-    return list(Calibrator(model, gate=Always(), loop=LoopSettings(bin_gate=None)).run(STREAM)), tokens
-
-
-def test_no_pass_has_more_tokens_than_allowed(make_model: MakeModel) -> None:
-    wide, usual = passes_of(make_model())
-    assert max(usual) > 1000  # all answers of a window are written together
-    narrow, few = passes_of(make_model(max_batch_tokens=500))
-    assert max(few) <= 500
-    assert len(few) > len(usual)
-    for one, other in zip(narrow, wide, strict=True):
-        assert one.reply.answer == other.reply.answer
-        assert one.reply.confidence == pytest.approx(other.reply.confidence, abs=1e-3)
 
 
 def test_a_pass_that_does_not_fit_into_memory_is_halved_until_it_does(

@@ -8,6 +8,7 @@ from itertools import chain
 from string import ascii_uppercase
 from typing import Literal, get_args
 
+from secl.display import excerpt
 from secl.errors import QuestionError
 
 LETTERS = ascii_uppercase
@@ -232,8 +233,8 @@ def letter_of(question: Question, answer: str) -> str:
             return question.letters[number]
     options = ", ".join(_option(question, number) for number in range(len(question.options)))
     raise QuestionError(
-        f"the answer {_short(wanted)!r} to {question.mention} is none of its options ({_short(options, 300)}); give "
-        "the letter or the text of one."
+        f"the answer {excerpt(wanted, 60)!r} to {question.mention} is none of its options ({excerpt(options, 300)}); "
+        "give the letter or the text of one."
     )
 
 
@@ -257,7 +258,3 @@ def _as_it_is(text: str) -> str:
 
 def _folded(text: str) -> str:
     return _as_it_is(text).casefold()
-
-
-def _short(text: str, limit: int = 60) -> str:
-    return text if len(text) <= limit else f"{text[: limit - 3]}..."

@@ -8,6 +8,7 @@ from typing import Annotated, Any, get_origin
 
 from cyclopts import Group, Parameter
 from pydantic import Field, model_validator
+from pydantic.fields import FieldInfo
 
 from secl.errors import ParameterError
 from secl.settings import (
@@ -113,10 +114,8 @@ def has_flag(name: str) -> bool:
     >>> has_flag("method"), has_flag("accept"), has_flag("tau")
     (True, True, False)
     """
-    *group, key = FLAT_NAMES[name]
-    if group and UNFLAGGED in SettingGroups.model_fields[group[0]].metadata:
-        return False
-    return UNFLAGGED not in (_group(group[0]) if group else SettingGroups).model_fields[key].metadata
+    path = FLAT_NAMES[name]
+    return UNFLAGGED not in [*SettingGroups.model_fields[path[0]].metadata, *_field(path).metadata]
 
 
 def with_set(flags: Settings | None, pairs: Sequence[str] | None) -> dict[str, object]:
@@ -144,8 +143,7 @@ def with_set(flags: Settings | None, pairs: Sequence[str] | None) -> dict[str, o
             (near,) = difflib.get_close_matches(path[-1], FLAT_NAMES, n=1, cutoff=0)
             raise ParameterError(f"--set {pair}: no such setting; the nearest is {place_of(near)} (docs/runs.md).")
         *group, key = path
-        field = (_group(group[0]) if group else SettingGroups).model_fields[key]
-        listed = get_origin(field.annotation) is tuple
+        listed = get_origin(_field(path).annotation) is tuple
         (groups.setdefault(group[0], {}) if group else groups)[key] = (value,) if listed else value
     kind = type(flags) if isinstance(flags, SettingGroups) else SettingGroups
     return kind.model_validate(groups).model_dump(exclude_unset=True)
@@ -168,7 +166,7 @@ def nested(values: Mapping[str, object]) -> dict[str, Any]:
         elif key in FLAT_NAMES:
             flat[key] = value
         elif key in SettingGroups.model_fields:
-            names = ", ".join(_group(key).model_fields)
+            names = ", ".join(path[1] for path in FLAT_NAMES.values() if path[0] == key)
             raise ParameterError(f"{key} is {value!r}; it must be a table of the settings {names}.")
         else:
             raise ParameterError(f"there is no setting {key!r}; the settings are {', '.join(FLAT_NAMES)}.")
@@ -190,5 +188,10 @@ def merged(values: Mapping[str, object], changes: Mapping[str, object]) -> dict[
     return groups
 
 
-def _group(key: str) -> Any:
-    return SettingGroups.model_fields[key].annotation
+def _field(path: Sequence[str]) -> FieldInfo:
+    """Of a setting, by its path."""
+    group: Any = SettingGroups
+    for key in path[:-1]:
+        group = group.model_fields[key].annotation
+    found: FieldInfo = group.model_fields[path[-1]]
+    return found

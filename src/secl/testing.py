@@ -78,7 +78,8 @@ class ScriptedModel(Shown):
         self.entropy = entropy
         self.rate = rate
         self._shift = 0.0
-        self._version = self._updates = 0
+        self._updates = 0
+        self.version = 0
         self.answer_weights: AnswerWeights = "adapted"
         self.writes_apart = False
         self.meter = Meter()
@@ -87,10 +88,6 @@ class ScriptedModel(Shown):
 
     def _facts(self) -> dict[str, object]:
         return {"name": self.name, "version": self.version}
-
-    @property
-    def version(self) -> int:
-        return self._version
 
     @property
     def environment(self) -> dict[str, str | int]:
@@ -154,7 +151,7 @@ class ScriptedModel(Shown):
             entropy=entropy,
             log_probability=-entropy,
             option_log_p=option_log_p,
-            version=self._version,
+            version=self.version,
         )
         return ModelAnswer(reply=reply, frozen=replace(reply, bins=_bins(self.stated), version=0), plain_tokens=10.0)
 
@@ -246,21 +243,19 @@ class ScriptedModel(Shown):
         before = reply.confidence
         self._shift += self.rate * (target - before)
         self._updates += 1
-        self._version = self._updates
+        self.version = self._updates
         self.meter.spend("learning", 30)
         after = sum(p * (k + 0.5) / 10 for k, p in enumerate(_bins(self.stated + self._shift)))
-        return Update(
-            version=self._version, before=before, target=target, after=after, losses=((before - target) ** 2,)
-        )
+        return Update(version=self.version, before=before, target=target, after=after, losses=((before - target) ** 2,))
 
     def reset(self) -> None:
-        self._shift, self._version = 0.0, 0
+        self._shift, self.version = 0.0, 0
 
     def snapshot(self) -> bytes:
-        return json.dumps([self._shift.hex(), self._version, self._updates]).encode()
+        return json.dumps([self._shift.hex(), self.version, self._updates]).encode()
 
     def restore(self, snapshot: bytes) -> None:
-        shift, self._version, self._updates = json.loads(snapshot)
+        shift, self.version, self._updates = json.loads(snapshot)
         self._shift = float.fromhex(shift)
 
     def weights(self) -> bytes:
@@ -269,7 +264,7 @@ class ScriptedModel(Shown):
     def load_version(self, weights: bytes, version: int) -> None:
         updates = self._updates
         self.restore(weights)
-        self._version, self._updates = version, max(version, updates)
+        self.version, self._updates = version, max(version, updates)
 
     @property
     def relative_norm(self) -> float:

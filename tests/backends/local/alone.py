@@ -61,7 +61,7 @@ class Alone:
         prompt = chat(user, answer, HOW_SURE, prefill="Confidence: ")
         digits = [tokens_of(f"{prompt}{digit}")[-1] for digit in range(10)]
         shares = self._before_the_digit(user, answer)[digits].softmax(-1)
-        return sum(share * (digit + 0.5) / 10 for digit, share in enumerate(shares.tolist()))
+        return float(shares @ ((torch.arange(10) + 0.5) / 10).double())
 
     def _before_the_digit(self, user: str, answer: str) -> torch.Tensor:
         return self.log_p(tokens_of(chat(user, answer, HOW_SURE, prefill="Confidence: 0"))[:-1])[-1]

@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 ALPHA = 16
 """LoRA scaling."""
 
-FIRST_MOMENT, SECOND_MOMENT, STEP = "exp_avg", "exp_avg_sq", "step"
-NUMBERS = "version and updates"
+NUMBERS, STEP = "version and updates", "step"
 
 
 def parse_layers(text: str, count: int) -> tuple[int, ...]:
@@ -230,12 +229,9 @@ class Adapter:
         with torch.no_grad():
             for name, parameter in self.parameters.items():
                 parameter.copy_(tensors[name])
-                if f"{STEP}/{name}" in tensors:
-                    self.optimizer.state[parameter] = {
-                        STEP: tensors[f"{STEP}/{name}"],
-                        FIRST_MOMENT: tensors[f"{FIRST_MOMENT}/{name}"].to(parameter.device),
-                        SECOND_MOMENT: tensors[f"{SECOND_MOMENT}/{name}"].to(parameter.device),
-                    }
+                if f"{STEP}/{name}" in tensors:  # it stays on the processor
+                    moments = {key: tensors[f"{key}/{name}"].to(parameter.device) for key in ("exp_avg", "exp_avg_sq")}
+                    self.optimizer.state[parameter] = {STEP: tensors[f"{STEP}/{name}"], **moments}
         self.version, self.updates = tensors[NUMBERS].tolist()
 
     def _check_fit(self, tensors: Mapping[str, Tensor | None]) -> None:

@@ -137,35 +137,26 @@ def sampled(asker: Asker, question: Question, count: int) -> tuple[str | None, .
 
 
 def _draw(asker: Asker, answers: Sequence[OpenAnswer]) -> list[Drawn]:
-    """Draw further answers of the frozen model to several questions together."""
+    """Draw further answers of the frozen model to several questions together, in two rounds."""
     if not answers:
         return []
-    looks = [rounds(question) for question, _, _ in answers]
-    first = _write(asker, [(question, ways) for (question, _, _), (ways, _) in zip(answers, looks, strict=True)])
-    agreed = [
-        settled(question, answer, drawn, rivals)
-        for (question, answer, rivals), (drawn, _) in zip(answers, first, strict=True)
-    ]
-    further = _write(
-        asker,
-        [
-            (question, () if same else ways)
-            for (question, _, _), (_, ways), same in zip(answers, looks, agreed, strict=True)
-        ],
-    )
+    samples: list[list[Sample]] = [[] for _ in answers]
+    tokens = [0.0] * len(answers)
+    for number in range(2):
+        drafts = [
+            []
+            if number and settled(question, answer, own, rivals)
+            else [_draft(asker, question, way) for way in rounds(question)[number]]
+            for (question, answer, rivals), own in zip(answers, samples, strict=True)
+        ]
+        asker.backend.write([[draft for own in drafts for draft in own]])
+        for i, own in enumerate(drafts):
+            samples[i] += [_read(asker, draft) for draft in own]
+            tokens[i] += sum(draft.tokens for draft in own)
     return [
-        compare(question, answer, [*drawn, *more], tokens + more_tokens, rivals)
-        for (question, answer, rivals), (drawn, tokens), (more, more_tokens) in zip(
-            answers, first, further, strict=True
-        )
+        compare(question, answer, own, spent, rivals)
+        for (question, answer, rivals), own, spent in zip(answers, samples, tokens, strict=True)
     ]
-
-
-def _write(asker: Asker, wanted: Sequence[tuple[Question, Sequence[Way]]]) -> list[tuple[list[Sample], float]]:
-    """Further answers to several questions, written together; for each what they say, and the tokens that they took."""
-    drafts = [[_draft(asker, question, way) for way in ways] for question, ways in wanted]
-    asker.backend.write([[draft for own in drafts for draft in own]])
-    return [([_read(asker, draft) for draft in own], sum(draft.tokens for draft in own)) for own in drafts]
 
 
 def _draft(asker: Asker, question: Question, way: Way) -> Draft:

@@ -63,18 +63,15 @@ class OfficialBenchmark(Benchmark):
     Attributes:
         hub: repository and configuration on the hub.
         read_files: data folder -> the rows of the official files, in the schema of the hub.
-        build: (row, index, seed) -> question.
-        round_robin: takes one question of each subject in turn; `index` then counts inside the subject.
+        build: (row, index, seed) -> question; the index counts inside the subject of the row, where it has one.
     """
 
     hub: tuple[str, str]
     read_files: Callable[[Path], Iterator[LocatedRow]]
     build: Callable[[Row, int, int], Question]
-    round_robin: bool = False
 
     def questions(self, data: Path | None, seed: int, *, sampled: bool = False) -> list[Question]:
-        located_rows = list(self._rows(data or os.environ.get(DATA_VARIABLE)))
-        groups = rows.by_subject(located_rows) if self.round_robin else [list(enumerate(located_rows))]
+        groups = rows.by_subject(self._rows(data or os.environ.get(DATA_VARIABLE)))
         if sampled:
             generator = random.Random(f"sampled-{self.name}-{seed}")
             groups = [generator.sample(group, len(group)) for group in groups]
@@ -131,7 +128,6 @@ _TABLE: tuple[Benchmark, ...] = (
         hub=("cais/mmlu", "all"),
         read_files=official_files.read_mmlu,
         build=rows.mmlu_question,
-        round_robin=True,
     ),
     OfficialBenchmark(
         name="arc",
@@ -211,7 +207,8 @@ def load(
     'quiz/capitals'
     """
     benchmark = find_benchmark(name)
-    check_count("number of questions n", n)
+    if n is not None and n < 1:
+        raise ParameterError(f"the number of questions of {name} is {n}; ask for at least 1.")
     questions = benchmark.questions(data, seed, sampled=sampled)
     if n is not None and n > len(questions):
         raise DataError(
@@ -229,13 +226,3 @@ def find_benchmark(name: str) -> Benchmark:
     if name not in BENCHMARKS:
         raise ParameterError(f"the benchmark {name!r} is unknown; the benchmarks are {', '.join(BENCHMARKS)}.")
     return BENCHMARKS[name]
-
-
-def check_count(what: str, count: int | None) -> None:
-    """Validate a number of questions; None stands for the default.
-
-    Raises:
-        ParameterError: the number is below 1.
-    """
-    if count is not None and count < 1:
-        raise ParameterError(f"the {what} is {count}; ask for at least 1.")

@@ -14,7 +14,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any, TypeVar
 
-from secl.errors import DataError
 from secl.question import LETTERS, Question, References
 
 Row = Mapping[str, Any]
@@ -29,16 +28,10 @@ T = TypeVar("T")
 
 
 def by_subject(rows: Iterable[LocatedRow]) -> list[list[NumberedRow]]:
-    """The rows of each subject, in sorted order of the subjects; a row is numbered inside its subject.
-
-    Raises:
-        DataError: a row has no subject.
-    """
+    """The rows of each subject, in sorted order of the subjects, and numbered inside; one group if they have none."""
     subjects: defaultdict[str, list[NumberedRow]] = defaultdict(list)
     for location, row in rows:
-        if not isinstance(row.get("subject"), str):
-            raise DataError(f"{location} has no subject; restore the official data.")
-        members = subjects[row["subject"]]
+        members = subjects[str(row.get("subject"))]
         members.append((len(members), (location, row)))
     return [subjects[subject] for subject in sorted(subjects)]
 
@@ -72,11 +65,10 @@ def gsm8k_question(row: Row, index: int, _seed: int) -> Question:
 
 def mmlu_question(row: Row, index: int, _seed: int) -> Question:
     """MMLU: {question, subject, choices, answer}, the answer a position from 0; `index` counts inside the subject."""
-    options = _options(row["choices"])
     return Question(
         clean(row["question"]),
-        options=options,
-        reference=LETTERS[_position(int(row["answer"]), options)],
+        options=_options(row["choices"]),
+        reference=LETTERS[int(row["answer"])],
         domain="mmlu",
         id=f"mmlu-{row['subject']}-{index:04d}",
         form="choice",
@@ -153,9 +145,3 @@ def _options(texts: object) -> tuple[str, ...]:
 def _answers(texts: object) -> tuple[str, ...]:
     """Answers without the empty ones that a trailing ';' leaves behind."""
     return tuple(answer for answer in _options(texts) if answer)
-
-
-def _position(answer: int, options: tuple[str, ...]) -> int:
-    if not 0 <= answer < len(options):
-        raise ValueError(f"its answer {answer} is none of its {len(options)} options")
-    return answer

@@ -11,7 +11,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import get_args
 
-from secl.data.benchmarks import BENCHMARKS, check_count, find_benchmark, load
+from secl.data.benchmarks import BENCHMARKS, find_benchmark, load
 from secl.errors import ParameterError
 from secl.question import GivenAnswer, Question
 from secl.settings import Order
@@ -39,7 +39,7 @@ def load_stream(
 
     Raises:
         ParameterError: no name, an unknown or repeated one, an unknown order, per_domain below 1, or a sampled
-            benchmark that is not in the stream; nothing has been read then.
+            benchmark that is not in the stream.
         DataError: a benchmark cannot be read or has fewer questions.
 
     >>> [question.domain for question in load_stream(["capitals", "science"], 1, order="reversed")]
@@ -49,7 +49,6 @@ def load_stream(
         raise ParameterError(f"the benchmark names are the text {names!r}; give a list of names such as [{names!r}].")
     counts = [_split_count(name, per_domain) for name in names]
     _check_names([name for name, _ in counts])
-    check_count("number of questions per domain", per_domain)
     if order not in get_args(Order):
         raise ParameterError(f"the order {order!r} is unknown; the orders are {', '.join(get_args(Order))}.")
     check_sampled(sampled, names)

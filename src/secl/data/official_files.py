@@ -28,7 +28,7 @@ def read_gsm8k(data: Path) -> Iterator[LocatedRow]:
 
 def read_mmlu(data: Path) -> Iterator[LocatedRow]:
     """Rows {question, subject, choices, answer}, subject by subject in sorted order."""
-    folder = _existing(data, "mmlu", "test")
+    folder = data / "mmlu" / "test"
     files = sorted(folder.glob("*_test.csv"), key=lambda path: path.name.removesuffix("_test.csv"))
     if not files:
         raise DataError(f"{folder} holds no file *_test.csv; unpack the MMLU archive there.")
@@ -88,7 +88,7 @@ def read_truthfulqa_gen(data: Path) -> Iterator[LocatedRow]:
 
 def _rows(data: Path, *parts: str, flat: Callable[[Row], Row] = lambda row: row) -> Iterator[LocatedRow]:
     """The rows of a file, each as the hub has it."""
-    for row in open_table(_existing(data, *parts)).rows:
+    for row in open_table(data.joinpath(*parts)).rows:
         if isinstance(row.values, str):
             raise DataError(f"{row.location} {row.values}")
         try:
@@ -98,12 +98,3 @@ def _rows(data: Path, *parts: str, flat: Callable[[Row], Row] = lambda row: row)
             raise DataError(
                 f"{row.location} is no question of this benchmark ({reason}); restore the official file."
             ) from error
-
-
-def _existing(data: Path, *parts: str) -> Path:
-    path = data.joinpath(*parts)
-    if not path.exists():
-        raise DataError(
-            f"{path} does not exist; put the official file there, or choose another data folder than {data}."
-        )
-    return path

@@ -39,7 +39,7 @@ class QuestionRow:
 
     Attributes:
         question: what is asked.
-        answer: an answer that somebody gave, as written: with options a letter or a text (`named_option`); else None.
+        answer: an answer that somebody gave, as written: with options a letter or a text; else None.
         correct: whether that answer is right, as far as the row says.
         line: number of the row in its file, from 1.
         rivals: other answers to an open question.

@@ -6,12 +6,13 @@ What is wrong with a row is said without its place, as in "has no 'question'"; t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import get_args
 
 from secl.data.text_files import parse_json
 from secl.errors import DataError, QuestionError
 from secl.grading import check_grader
-from secl.question import LETTERS, Form, Question, References, Role, Turn
+from secl.question import LETTERS, Form, Question, References, Role, Turn, letter_of
 
 Values = Mapping[str, object]
 """Values by their meaning (`secl.data.columns`)."""
@@ -31,15 +32,15 @@ def build_question(values: Values, extra: Sequence[tuple[str, str]], name: str, 
     if question is None:
         raise DataError("has no 'question'; give its text.")
     options, labels = _options(values)
-    reference, form = _reference(values, options, labels)
     try:
-        built = Question(
-            question,
-            options=options,
+        bare = Question(question, options=options)
+        reference, form = _reference(values, bare, labels)
+        built = replace(
+            bare,
             reference=reference,
             domain=text(values, "domain") or name,
             id=text(values, "id") or f"{name}-{number:04d}",
-            form=text(values, "form") or form,  # type: ignore[arg-type]
+            form=text(values, "form") or (bare.form if options else form),
             context=text(values, "context") or "",
             system=text(values, "system") or "",
             extra=tuple(extra),
@@ -94,26 +95,6 @@ def truth(values: Values, key: str) -> bool | None:
             "'reference')."
         )
     return _TRUTH[word]
-
-
-def named_option(answer: str, options: Sequence[str], labels: Sequence[str] = ()) -> str | None:
-    """The letter of the option that a text names: by its text, its letter, its label, or its text in another case.
-
-    Returns:
-        None where it names no option, or where another case fits several that differ; of equal options the first.
-
-    >>> named_option("paris", ("Rome", "Paris")), named_option("a", ("Rome", "Paris")), named_option("x", ("Rome",))
-    ('B', 'A', None)
-    """
-    letters = LETTERS[: len(options)]
-    if answer in options:
-        return letters[options.index(answer)]
-    if len(answer) == 1 and answer.upper() in letters:
-        return answer.upper()
-    if answer in labels:
-        return letters[labels.index(answer)]
-    meant = {option for option in options if option.casefold() == answer.casefold()}
-    return letters[options.index(meant.pop())] if len(meant) == 1 else None
 
 
 def _as_text(value: object, what: str) -> str:
@@ -174,10 +155,7 @@ def _options(values: Values) -> tuple[tuple[str, ...], tuple[str, ...]]:
     labels: tuple[str, ...] = ()
     if isinstance(value, dict):
         value, labels = _labelled(value)
-    options = _texts(value, "has 'options'")
-    if len(options) > len(LETTERS):
-        raise DataError(f"has {len(options)} options but only {len(LETTERS)} letters exist; split it.")
-    return options, labels
+    return _texts(value, "has 'options'"), labels
 
 
 def _labelled(value: dict[str, object]) -> tuple[object, tuple[str, ...]]:
@@ -198,9 +176,7 @@ def _lettered(values: Values) -> tuple[str, ...]:
     return tuple(_as_text(values[letter], f"has a {letter!r}") for letter in filled)
 
 
-def _reference(
-    values: Values, options: tuple[str, ...], labels: tuple[str, ...]
-) -> tuple[str | References | None, Form]:
+def _reference(values: Values, question: Question, labels: tuple[str, ...]) -> tuple[str | References | None, Form]:
     """What is right, and the form of an open answer that goes with it."""
     keys = [key for key in ("reference", "references", "reference_index") if values.get(key) not in (None, "")]
     if len(keys) > 1:
@@ -209,69 +185,52 @@ def _reference(
         return None, "short"
     key, value = keys[0], values[keys[0]]
     if key == "reference_index":
-        return _by_index(value, options), "short"
+        return _by_index(value, question.letters), "short"
     if key == "references":
         value = _structure(values, key)
     if key == "references" or isinstance(value, list | dict):
-        return _references(value, options, labels, f"has {key!r}")
-    reference = text(values, key)
-    if reference and options:
-        return _letter(reference, options, labels), "short"
-    return reference, "short"
+        reference, form = _references(value, f"has {key!r}")
+    else:
+        reference, form = text(values, key), "short"
+    if question.options and isinstance(reference, References):
+        raise DataError("has 'options' and several references; give 'reference' with one letter instead.")
+    return (_letter(reference, question, labels) if reference and question.options else reference), form
 
 
-def _by_index(value: object, options: tuple[str, ...]) -> str:
+def _by_index(value: object, letters: tuple[str, ...]) -> str:
     try:
         index = int(str(value).removesuffix(".0"))
     except ValueError:
         index = -1
-    if not 0 <= index < len(options):
+    if not 0 <= index < len(letters):
         raise DataError(
-            f"has the reference_index {str(value)[:40]!r}; it must be a number from 0 to {len(options) - 1}, for its "
-            f"{len(options)} options counted from 0."
+            f"has the reference_index {str(value)[:40]!r}; it must be a number from 0 to {len(letters) - 1}, for its "
+            f"{len(letters)} options counted from 0."
         )
-    return LETTERS[index]
+    return letters[index]
 
 
-def _references(
-    value: object, options: tuple[str, ...], labels: tuple[str, ...], what: str
-) -> tuple[str | References, Form]:
+def _references(value: object, what: str) -> tuple[str | References, Form]:
     """Several right answers: a list of them, or an object that has wrong ones too (TruthfulQA)."""
-    form: Form = "short"
-    incorrect: tuple[str, ...] = ()
-    if isinstance(value, dict):
-        if set(value) - {"correct", "incorrect"} or not value.get("correct"):
-            raise DataError(
-                f'{what} of another shape; write ["...", "..."], or {{"correct": [...], "incorrect": [...]}}.'
-            )
-        form = "sentence"
-        correct = _texts(value["correct"], f"{what}/correct")
-        incorrect = _texts(value.get("incorrect") or [], f"{what}/incorrect")
-    else:
+    if not isinstance(value, dict):
         correct = _texts(value, what)
-    if options:
-        if len(correct) > 1 or incorrect:
-            raise DataError("has 'options' and several references; give 'reference' with one letter instead.")
-        return _letter(correct[0], options, labels), "short"
-    return (correct[0] if len(correct) == 1 and form == "short" else References(correct, incorrect)), form
+        return (correct[0] if len(correct) == 1 else References(correct, ())), "short"
+    if set(value) - {"correct", "incorrect"} or not value.get("correct"):
+        raise DataError(f'{what} of another shape; write ["...", "..."], or {{"correct": [...], "incorrect": [...]}}.')
+    incorrect = _texts(value.get("incorrect") or [], f"{what}/incorrect")
+    return References(_texts(value["correct"], f"{what}/correct"), incorrect), "sentence"
 
 
-def _letter(reference: str, options: tuple[str, ...], labels: tuple[str, ...]) -> str:
-    """The letter of a reference, which is a letter, a label, or the text of an option."""
-    letter = named_option(reference, options, labels)
-    if reference in options and reference in LETTERS[: len(options)] and letter != reference:
-        raise DataError(
-            f"has the reference {reference!r}, which is the text of option {letter} and also a letter; write the "
-            "letter, and rename the option."
-        )
-    if letter is None and reference.isdecimal():
+def _letter(reference: str, question: Question, labels: tuple[str, ...]) -> str:
+    """The letter of a reference, which is a label, a letter, or the text of an option."""
+    if reference in labels and reference not in question.options:
+        return question.letters[labels.index(reference)]
+    if reference.isdecimal() and reference not in question.options:
         raise DataError(
             f"has the reference {reference}, and whether that counts from 0 or from 1 cannot be known; give a letter, "
             "or 'reference_index', which counts from 0."
         )
-    if letter is None:
-        raise DataError(
-            f"has the reference {reference!r}, which is neither a letter of its {len(options)} options nor the text of "
-            "one; correct it."
-        )
-    return letter
+    try:
+        return letter_of(question, reference)
+    except QuestionError as problem:
+        raise DataError(f"has a reference that names no option: {problem}") from problem

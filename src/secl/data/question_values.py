@@ -40,7 +40,7 @@ def build_question(values: Values, extra: Sequence[tuple[str, str]], name: str, 
             reference=reference,
             domain=text(values, "domain") or name,
             id=text(values, "id") or f"{name}-{number:04d}",
-            form=text(values, "form") or (bare.form if options else form),
+            form=text(values, "form") or (bare.form if options else form),  # type: ignore[arg-type]
             context=text(values, "context") or "",
             system=text(values, "system") or "",
             extra=tuple(extra),
@@ -188,13 +188,15 @@ def _reference(values: Values, question: Question, labels: tuple[str, ...]) -> t
         return _by_index(value, question.letters), "short"
     if key == "references":
         value = _structure(values, key)
-    if key == "references" or isinstance(value, list | dict):
-        reference, form = _references(value, f"has {key!r}")
-    else:
-        reference, form = text(values, key), "short"
-    if question.options and isinstance(reference, References):
+    if key == "reference" and not isinstance(value, list | dict):
+        plain = text(values, key)
+        return (_letter(plain, question, labels) if plain and question.options else plain), "short"
+    reference, form = _references(value, f"has {key!r}")
+    if not question.options:
+        return reference, form
+    if isinstance(reference, References):
         raise DataError("has 'options' and several references; give 'reference' with one letter instead.")
-    return (_letter(reference, question, labels) if reference and question.options else reference), form
+    return _letter(reference, question, labels), form
 
 
 def _by_index(value: object, letters: tuple[str, ...]) -> str:

@@ -104,14 +104,7 @@ def compare(
     printed: Mapping[str, Numbers] | None,
     sizes: Numbers | None = None,
 ) -> tuple[dict[str, Column], list[Line]]:
-    """The columns and lines of a table.
-
-    Args:
-        table: what to compute.
-        runs: all that it needs.
-        printed: the paper's numbers by row and column; None where there are ours alone, which get intervals.
-        sizes: numbers of rows without an estimator.
-    """
+    """The columns and lines of a table; where nothing is printed in the paper, ours have intervals."""
     domains = list(dict.fromkeys(record.question.domain for run in runs.values() for record in run.records))
     lines = []
     for row in table.rows:

@@ -31,15 +31,7 @@ Settings = Mapping[Run, RunSettings]
 def differences(
     table: Table, setup: Setup, compared: Counterpart, settings: Settings, runs: Mapping[Run, FinishedRun]
 ) -> list[str]:
-    """Everything that a reader must know about a table before comparing it with the paper's.
-
-    Args:
-        table: of the paper, or ours.
-        setup: that it was made under.
-        compared: the paper's model whose column stands beside ours.
-        settings: of its runs.
-        runs: what they gave.
-    """
+    """Everything that a reader must know about a table before comparing it with the paper's."""
     paper = read_paper().table(table)
     return [
         *_column(paper, setup, compared),

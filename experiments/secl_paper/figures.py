@@ -36,14 +36,7 @@ WRONG: dict[str, Any] = {"label": "wrong answers", "facecolor": WHITE, "edgecolo
 
 
 def write_figure(table: Table, lines: Sequence[Line], runs: Mapping[Run, FinishedRun], stem: Path) -> None:
-    """Draw the rows of a table as STEM.png and STEM.svg.
-
-    Args:
-        table: with a figure.
-        lines: the numbers of its rows.
-        runs: that its rows are computed from.
-        stem: path without suffix; its folder must exist.
-    """
+    """Draw the rows of a table as STEM.png and STEM.svg."""
     if table.figure == "cost":
         write_picture(cost_figure(lines), stem)
         return
@@ -74,9 +67,6 @@ def cost_figure(lines: Sequence[Line]) -> Figure:
 @styled
 def score_figure(panels: Sequence[Panel]) -> Figure:
     """How confidences are spread, a panel each to one scale: right answers upwards, wrong ones downwards and hatched.
-
-    Args:
-        panels: (title, confidences, grades) of each panel.
 
     Raises:
         ParameterError: numbers that `secl.metrics.graded.graded` refuses.

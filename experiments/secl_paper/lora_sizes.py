@@ -39,11 +39,6 @@ class Sizes:
 def lora_sizes(name: str, *, layers: str | None = None, modules: tuple[str, ...] = (), rank: int = 8) -> Sizes:
     """The sizes of a model with its adapter, without its weights (Table lora_params).
 
-    Args:
-        name: of the model, as for `secl.backends.local.loading.load`.
-        layers, modules: to adapt; the model's own unless given.
-        rank: of LoRA.
-
     Raises:
         ModelError: its configuration cannot be read.
         ParameterError: layers that it does not have.

@@ -11,13 +11,7 @@ from secl_paper.layout import Column
 
 
 def remarks(lines: Sequence[Line], columns: Mapping[str, Column], untrained: Mapping[str, bool]) -> list[str]:
-    """How many answers the numbers are of, what never learned, and what dashes mean.
-
-    Args:
-        lines: of the table.
-        columns: of the table.
-        untrained: rows that never learned, and whether a gate opened in them (`secl_paper.compare.untrained`).
-    """
+    """How many answers the numbers are of, what never learned, and what dashes mean."""
     notes = []
     counts = {line.name: line.ours["n"] for line in lines if line.ours.get("n") is not None}
     if counts:

@@ -105,15 +105,7 @@ def write_table(table: FilledTable, folder: Path) -> None:
 
 
 def write_index(folder: Path, table: FilledTable, tables: str, runs: Sequence[str], differences: Sequence[str]) -> None:
-    """Name a table in README.md of a folder, in place of what stood there about it.
-
-    Args:
-        folder: of all runs and tables.
-        table: to name.
-        tables: where the table was written, relative to the folder.
-        runs: that it was computed from, relative to the folder.
-        differences: to the paper's setup, in sentences.
-    """
+    """Name a table in README.md of a folder, in place of what stood there about it."""
     path, start = folder / "README.md", f"* [{table.key}]({tables}/"
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     source = f"Runs: {', '.join(f'`{run}`' for run in runs)}." if runs else "No run."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import runpy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -11,7 +11,7 @@ from pathlib import Path
 from secl import RunSettings, Store
 from secl.errors import DataError, ParameterError
 from secl.runs.manifest import Manifest
-from secl.runs.sweep import Job, OnProgress, is_finished, plan, run_in_sequence
+from secl.runs.sweep import Job, is_finished, plan
 from secl_paper.compare import FilledTable, FinishedRun, compare, untrained
 from secl_paper.differences import differences
 from secl_paper.figures import write_figure
@@ -112,15 +112,13 @@ class Reproduction:
         """
         return [job for job in self.runs if not is_finished(job)]
 
-    def fill(self, on_progress: OnProgress | None = None) -> Iterator[FilledTable]:
-        """Do what is missing for one table after the other; each is written when it is ready.
-
-        Raises:
-            SeclError: of the first run that cannot be done; what is done stays.
-        """
+    def fill(self, perform: Callable[[Sequence[Job]], None]) -> Iterator[FilledTable]:
+        """Perform what is missing for one table after the other; each is written when it is ready."""
         read = lru_cache(maxsize=8)(_read_run)
         for table in self.tables:
-            run_in_sequence([self.jobs[run] for run in table.runs], on_progress)
+            jobs = {self.jobs[run].name: self.jobs[run] for run in table.runs}
+            if missing := [job for job in jobs.values() if not is_finished(job)]:
+                perform(missing)
             yield self._write(table, {run: read(self.jobs[run]) for run in table.runs})
 
     def _write(self, table: Table, runs: Mapping[Run, FinishedRun]) -> FilledTable:

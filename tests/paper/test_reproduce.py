@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_args
 
@@ -19,7 +19,7 @@ from secl.runs.loading import load_questions
 from secl.runs.runner import SUMMARY, build_calibrator
 from secl.runs.settings import RunSettings
 from secl.runs.store import Store
-from secl.runs.sweep import Job, is_finished, question_counts
+from secl.runs.sweep import Job, question_counts
 from secl.testing import ScriptedModel
 from secl_paper import lora_sizes, reproduce
 from secl_paper.compare import columns_of
@@ -46,19 +46,16 @@ PUBLISHED_LLAMA = transformers.LlamaConfig(
     tie_word_embeddings=True,
 )
 
-Performed = list[str]
 
+class Scripted:
+    """Performs runs by a scripted model, and knows the names of those that it has."""
 
-@pytest.fixture
-def performed(monkeypatch: pytest.MonkeyPatch) -> Performed:
-    """Runs are done by a scripted model; the names of those that were."""
-    names: Performed = []
+    def __init__(self) -> None:
+        self.names: list[str] = []
 
-    def scripted(jobs: Sequence[Job], watch: Callable[[Job, int, int], None] | None = None) -> None:
+    def __call__(self, jobs: Sequence[Job]) -> None:
         for job in jobs:
-            if is_finished(job):
-                continue
-            names.append(job.name)
+            self.names.append(job.name)
             questions = load_questions(job.settings)
             model: Any = ScriptedModel(stated=0.6 + job.settings.seed % 3 / 10)
             layers = parse_layers(job.settings.adapter.layers or "last:4", 28)
@@ -71,13 +68,13 @@ def performed(monkeypatch: pytest.MonkeyPatch) -> Performed:
             with Store.create(job.folder, manifest) as store:
                 for record in build_calibrator(job.settings, model).run(questions):
                     store.add(record, 0.1, snapshot=model.snapshot())
-                    if watch is not None:
-                        watch(job, len(store), len(questions))
             (job.folder / SUMMARY).write_text('{"complete": true}')
 
-    monkeypatch.setattr(reproduce, "run_in_sequence", scripted)
+
+@pytest.fixture
+def scripted(monkeypatch: pytest.MonkeyPatch) -> Scripted:
     monkeypatch.setattr(lora_sizes, "_config", lambda _name: PUBLISHED_LLAMA)
-    return names
+    return Scripted()
 
 
 def positions(table: Table) -> set[tuple[str, str]]:
@@ -160,15 +157,15 @@ def test_all_tables_together_need_each_run_once(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_every_table_comes_out_complete(performed: Performed, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_every_table_comes_out_complete(scripted: Scripted, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     drawn: list[Path] = []
     monkeypatch.setattr(reproduce, "write_figure", lambda *arguments: drawn.append(arguments[-1]))
     setup = Setup.of({**LLAMA, **SHORT, "gate": "entropy-shift"})
     reproduction = Reproduction.plan(find([]), setup, tmp_path)
     assert sorted(question_counts(reproduction.missing).values()) == [16] * 24 + [32]
-    tables = list(reproduction.fill())
+    tables = list(reproduction.fill(scripted))
     assert [table.key for table in tables] == [table.key for table in TABLES]
-    assert len(performed) == len(set(performed)) == 25
+    assert len(scripted.names) == len(set(scripted.names)) == 25
     for table in tables:
         for line in table.lines:
             for column in line.paper:
@@ -181,16 +178,15 @@ def test_every_table_comes_out_complete(performed: Performed, monkeypatch: pytes
     assert all(f"* [{key}](tables/llama-3.2-3b/{key}.md): " in index for key in (table.key for table in TABLES))
 
 
-def notes_of(setup: Setup, folder: Path, *names: str) -> dict[str, str]:
+def notes_of(setup: Setup, folder: Path, scripted: Scripted, *names: str) -> dict[str, str]:
     """What stands under tables."""
-    tables = Reproduction.plan(find(names), setup, folder).fill()
+    tables = Reproduction.plan(find(names), setup, folder).fill(scripted)
     return {table.key: " ".join(table.notes) for table in tables}
 
 
-def test_a_reader_is_told_where_model_questions_stream_and_gate_differ(performed: Performed, tmp_path: Path) -> None:
+def test_a_reader_is_told_where_model_questions_stream_and_gate_differ(scripted: Scripted, tmp_path: Path) -> None:
     setup = Setup.of({**QUIZ.given(), "against": "llama-3.2-3b"})
-    notes = notes_of(setup, tmp_path, "main", "control", "extended", "generation")
-    assert performed
+    notes = notes_of(setup, tmp_path, scripted, "main", "control", "extended", "generation")
     assert "The paper's column is Llama 3.2-3B: --against names it." in notes["main"]
     assert (
         "The paper ran Llama 3.2-3B with 500 questions per domain; these numbers are smollm2 with 8." in notes["main"]
@@ -211,7 +207,7 @@ def test_a_reader_is_told_where_model_questions_stream_and_gate_differ(performed
 
 
 def test_every_setting_that_is_not_the_papers_is_named_with_the_papers_value(
-    performed: Performed, tmp_path: Path
+    scripted: Scripted, tmp_path: Path
 ) -> None:
     ours = {
         "tau": 0.2,
@@ -225,8 +221,7 @@ def test_every_setting_that_is_not_the_papers_is_named_with_the_papers_value(
         "seed": 7,
         "beta": 0.01,
     }
-    notes = notes_of(Setup.of({**LLAMA, **SHORT, **ours}), tmp_path, "main")
-    assert performed
+    notes = notes_of(Setup.of({**LLAMA, **SHORT, **ours}), tmp_path, scripted, "main")
     (sentence,) = re.findall(r"with its own in brackets: (.*?)\. ", notes["main"].replace("0.", "0_"))
     found = dict(part.split(" ", 1) for part in sentence.replace("0_", "0.").split(", "))
     assert found == {
@@ -285,11 +280,11 @@ def test_a_table_with_a_mistake_is_refused_by_name(tmp_path: Path, before: str, 
     assert words in str(refused.value)
 
 
-def test_a_table_of_ones_own_is_like_any_other(performed: Performed, tmp_path: Path) -> None:
+def test_a_table_of_ones_own_is_like_any_other(scripted: Scripted, tmp_path: Path) -> None:
     path = tmp_path / "mine.py"
     path.write_text(MINE)
-    (table,) = Reproduction.plan(find([str(path)]), QUIZ, tmp_path / "out").fill()
-    assert (table.key, table.printed, len(performed)) == ("mine", False, 1)
+    (table,) = Reproduction.plan(find([str(path)]), QUIZ, tmp_path / "out").fill(scripted)
+    assert (table.key, table.printed, len(scripted.names)) == ("mine", False, 1)
     assert "ece" in table.lines[0].intervals
     assert table.notes[0].startswith("These numbers are smollm2 with 8 questions per domain of")
 

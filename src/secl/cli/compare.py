@@ -101,13 +101,7 @@ def _notes(a: Store, b: Store) -> list[str]:
 
 
 def _side(store: Store, records: Sequence[Record], name: str | None) -> Side:
-    """One side of a comparison: the records of a run and the estimator over them.
-
-    Args:
-        store: an open run.
-        records: all of its records.
-        name: name of the estimator; None for the foremost of the run's method that is there.
-    """
+    """One side of a comparison: the records of a run and the estimator over them, by default what its method is for."""
     from secl.evaluation.compare import Side
     from secl.evaluation.estimators import foremost, make_estimators
     from secl.runs.manifest import Manifest

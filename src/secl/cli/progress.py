@@ -21,12 +21,6 @@ def follow(text: str, total: int | None, done: int = 0, *, transient: bool = Fal
     """Show progress while the block runs.
 
     Until something is done, the bar is shown as busy and not as empty: questions are looked at many at once.
-
-    Args:
-        text: what is being done.
-        total: questions in all; None as long as that is unknown.
-        done: questions done before.
-        transient: whether the bar goes in the end.
     """
     from rich.progress import (
         BarColumn,
@@ -55,12 +49,7 @@ def follow(text: str, total: int | None, done: int = 0, *, transient: bool = Fal
 
 
 def lines(before: int, clock: Callable[[], float] = time.monotonic) -> Show:
-    """Writes a line when half a minute has gone by since the last one.
-
-    Args:
-        before: questions done before.
-        clock: gives seconds.
-    """
+    """Writes a line when half a minute has gone by since the last one."""
     began = latest = clock()
 
     def show(done: int, total: int | None, _text: str) -> None:
@@ -74,13 +63,7 @@ def lines(before: int, clock: Callable[[], float] = time.monotonic) -> Show:
 
 
 def line(done: int, total: int | None, here: int, seconds: float) -> str:
-    """How far it is, and how long the rest will take.
-
-    Args:
-        done: questions done.
-        total: questions in all; None if unknown.
-        here: those that were done since the command began.
-        seconds: since then.
+    """How far it is, and how long the rest will take, where `here` were done in these seconds.
 
     >>> line(40, 2100, 30, 90.0)
     '40 of 2,100 questions, 0:01:30, about 1:43:00 to go'

@@ -116,12 +116,7 @@ def write_and_print(store: Store, records: Sequence[Record], out: Path | None = 
 
 
 def write(store: Store, records: Sequence[Record], out: Path | None = None) -> tuple[RunReport, Path]:
-    """Write the report of an open run with its records, at least one.
-
-    Args:
-        store: the run.
-        records: all of them.
-        out: the folder; None for the run's own, whose `summary.json` is then written anew.
+    """Write the report of an open run with its records, at least one; in its own folder `summary.json` is written anew.
 
     Returns:
         what is reported, and the path of the page.

@@ -14,7 +14,6 @@ from secl_paper.setup import Setup
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from secl.runs.sweep import Job
     from secl_paper.compare import FilledTable
     from secl_paper.reproduce import Reproduction
 
@@ -54,9 +53,13 @@ def reproduce(
     try:
         if on != HERE and (missing := reproduction.missing):
             perform(missing, on, workers)
-        _show(reproduction)
+        tables = list(reproduction.fill(lambda jobs: perform(jobs, on, workers)))
     except KeyboardInterrupt:
         fail(f"stopped; what is done is kept in {out}, and the same command goes on from there.")
+    screen = console()
+    for each in tables:
+        _print(each, screen)
+    screen.print(f"tables: {out / 'README.md'}", soft_wrap=True)
 
 
 def _show_plan(reproduction: Reproduction) -> None:
@@ -72,26 +75,6 @@ def _show_plan(reproduction: Reproduction) -> None:
     column = "no column of the paper" if compared.name is None else f"the paper's {read_paper().models[compared.name]}"
     screen.print(f"{runs} for {tables}, {len(reproduction.runs) - len(missing)} finished; {questions} to ask")
     screen.print(f"beside {column}: {compared.why}", soft_wrap=True)
-
-
-def _show(reproduction: Reproduction) -> None:
-    """Do what is missing, say meanwhile how far it is, and print the tables."""
-    from secl.cli.progress import follow
-    from secl.reports.formatting import counted
-    from secl.runs.sweep import question_counts
-
-    counts, done_of = question_counts(reproduction.missing), dict[str, int]()
-    with follow(counted(len(counts), "run"), sum(counts.values()) or None, transient=True) as shown:
-
-        def show(job: Job, done: int, _total: int) -> None:
-            done_of[job.name] = done
-            shown(sum(done_of.values()), sum(counts.values()), job.name[:48])
-
-        tables = list(reproduction.fill(show))
-    screen = console()
-    for table in tables:
-        _print(table, screen)
-    screen.print(f"tables: {reproduction.out / 'README.md'}", soft_wrap=True)
 
 
 def _print(table: FilledTable, screen: Console) -> None:

@@ -102,14 +102,10 @@ class Comparison:
 
 
 def compare(a: Side, b: Side, *, resamples: int = 1000) -> Comparison:
-    """Paired differences of two confidences over the questions that both runs have answered.
+    """Paired differences (b - a) of two confidences over the questions that both runs have answered.
 
     Questions are matched by id and text, so the runs may have asked them in different orders, and others beside them,
     which are left out.
-
-    Args:
-        a, b: the sides; differences are b - a.
-        resamples: bootstrap draws of the intervals.
 
     Raises:
         RunError: the runs have no answered question in common, or none that they share is graded on both sides.

@@ -135,7 +135,7 @@ def from_grades(graded: Sequence[tuple[float, bool]], *, chosen: bool = False, a
     reasons = [*_level_reasons(confidences, grades, chosen=chosen), *_ranking_reasons(confidences, grades, left)]
     if n < ENOUGH and all(reason.code != "few_labels" for reason in reasons):
         many = "Only one answer is" if n == 1 else f"Only {n} answers are"
-        text = f"{many} known to be right or wrong; {_further(ENOUGH - n, left)} to test the confidences."
+        text = f"{many} known to be right or wrong; {further(ENOUGH - n, left)} to test the confidences."
         reasons.append(Reason("few_labels", "doubt", text))
     if reasons:
         return Verdict(_level(reasons, proven=False), _by_weight(reasons), n, n, accuracy, mean)
@@ -197,7 +197,7 @@ def _ranking_reasons(confidences: tuple[float, ...], grades: tuple[bool, ...], l
     return [Reason("few_labels", "doubt", f"{text} ({shown}); {'ask' if left == 0 else 'label'} more.")]
 
 
-def _further(more: int, left: int | None) -> str:
+def further(more: int, left: int | None) -> str:
     """What to do for so many more graded answers, where so many are there to be labelled."""
     if left is None or left >= more:
         return f"label {more} more"

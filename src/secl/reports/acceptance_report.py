@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 from secl.evaluation.acceptance import Advice, Answers, CostAdvice
+from secl.evaluation.trust import further
 from secl.grading import reported_correct
 from secl.metrics.risk_control import Threshold, estimated, guaranteed, risk_bound
 from secl.records import Record
@@ -67,9 +68,10 @@ def _unreachable(advice: Advice) -> str:
     """Why no threshold is promised, and what could be done."""
     aim = f"at most {share(advice.risk)} wrong with {share(advice.certainty)} certainty"
     if advice.labels < advice.fewest:
+        more = further(advice.fewest - advice.labels, advice.answers - advice.labels)
         return (
             f"Too few labels to promise {aim}: that takes {advice.fewest} accepted labelled answers without an error, "
-            f"and there are {counted(advice.labels, 'label')}; {_more(advice)} at least{_nearest(advice)}."
+            f"and there are {counted(advice.labels, 'label')}; {more} at least{_nearest(advice)}."
         )
     if advice.needed is None:
         reason = "even the most confident answers are wrong more often"
@@ -84,18 +86,6 @@ def _nearest(advice: Advice) -> str:
     if advice.nearest is None:
         return "; no other risk can be promised either"
     return f". The lowest share of wrong ones that can be promised is {share(advice.nearest)}"
-
-
-def _more(advice: Advice) -> str:
-    """What to do for the fewest labels: give them, or ask as many questions where every answer has one."""
-    more, left = advice.fewest - advice.labels, advice.answers - advice.labels
-    if left >= more:
-        return f"give {counted(more, 'more label')}"
-    return (
-        f"ask and grade {counted(more, 'more question')}"
-        if not left
-        else (f"label the other {left}, and ask and grade {counted(more - left, 'more question')}")
-    )
 
 
 def cost_sentence(advice: CostAdvice) -> str:

@@ -33,11 +33,7 @@ def write_report(folder: Path, run: RunReport, *, of_run: bool = False) -> Path:
     """Write the report of a run into a folder, which is made if need be.
 
     Files: `report.html`, which needs no other; `summary.csv` with every number; every picture as `.png` and `.svg`.
-
-    Args:
-        folder: where to.
-        run: what is reported.
-        of_run: whether it is the run's own folder, which gets the page and the pictures of `BESIDE_RUN` alone.
+    A run's own folder gets the page and the pictures of `BESIDE_RUN` alone.
 
     Returns:
         the path of the page.

@@ -30,11 +30,6 @@ def ask(
 
     A finished run is reused without its model, so that another tau costs nothing.
 
-    Args:
-        settings: settings by group or by flat name; those of an existing run must be the ones that it began with.
-        folder: of the run.
-        progress: called before the first question and after every one.
-
     Raises:
         RunError: the folder holds a run with other settings or questions, or one without P(True) of every answer.
     """

@@ -193,11 +193,6 @@ def _write_workbook(path: Path, store: Store) -> None:
 def write_version(store: Store, version: int, out: Path | None = None) -> Path:
     """Write a kept adapter version of a run.
 
-    Args:
-        store: an open run.
-        version: its number.
-        out: the folder; None for `adapter-VERSION` in the run folder.
-
     Returns:
         the folder, for `peft.PeftModel.from_pretrained`.
 

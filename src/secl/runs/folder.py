@@ -45,10 +45,6 @@ def check_free(folder: Path) -> None:
 def check_outside(path: Path, own: Path) -> None:
     """Check that an export may write a file or folder: none of a run's own files, and nothing in another run.
 
-    Args:
-        path: where the export goes.
-        own: folder of the exported run, into which it may add files.
-
     Raises:
         RunError: it would write over a run or into another one.
     """

@@ -44,11 +44,6 @@ def score_settings(path: Path, values: Mapping[str, object]) -> RunSettings:
 def answers_of(file: QuestionFile, path: Path, skip_bad: bool) -> tuple[dict[str, GivenAnswer], list[tuple[str, str]]]:
     """The answers in a file by the ids of their questions.
 
-    Args:
-        file: what was read.
-        path: of it, for messages.
-        skip_bad: leave out rows without an answer that can be rated.
-
     Returns:
         the answers, and where each row was that is left out, with what is wrong with it.
 

@@ -21,10 +21,6 @@ def current_records(store: Store, log: Sequence[Label] | None = None) -> Iterato
 
     Labels that were revealed along the stream have moved the confidences behind them already; only labels that came
     later, from a review, move those of the whole run. Those of a server are as they were reported.
-
-    Args:
-        store: an open run or server.
-        log: of the labels; what is stored now unless given.
     """
     log = store.label_log() if log is None else log
     last = next(store.records("r.position = ?", len(store) - 1), None)
@@ -70,8 +66,6 @@ def add_label(store: Store, record: Record, correct: bool | None) -> None:
 def stored_answers(store: Store, records: Sequence[Record] | None = None) -> Answers:
     """The answers of a run or a server with their labels, and with the confidences that such answers get next.
 
-    Args:
-        store: an open run or server.
-        records: its records as another grader sees them; None for those that are stored.
+    `records` are its own as another grader sees them.
     """
     return answers_of(store.records() if records is None else records, store.label_log())

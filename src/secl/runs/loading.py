@@ -211,12 +211,7 @@ def _model_cache() -> ModelCache:
 
 
 def load_for_asking(changes: Mapping[str, object], run: Path | None) -> tuple[Model, NormalisedPTrue, PosteriorRule]:
-    """A model to ask by hand, untouched or with what a run has learned, and how its P(True) and its views are read.
-
-    Args:
-        changes: settings of the model.
-        run: folder of the run whose adapter to use.
-    """
+    """A model to ask by hand, untouched or with what a run has learned, and how its P(True) and its views are read."""
     if run is None:
         settings = RunSettings.of({"benchmarks": ["capitals"], **changes})
         model = load_model(settings)

@@ -98,12 +98,7 @@ def run_on_ray(
 def _run_tasks(ray: ModuleType, waiting: Sequence[Job], here: int | None, on_progress: OnProgress) -> list[SeclError]:
     """Do the runs, as many at a time as Ray has room for, and return why some of them failed.
 
-    Args:
-        ray: connected.
-        waiting: what to do.
-        here: runs that share this machine; None on a cluster, where each has a CPU for every thread and a GPU.
-        on_progress: called at the end of every run.
-    """
+    `here` is how many share this machine; on a cluster each has a CPU for every thread and a GPU."""
     threads = int(importlib.import_module("torch").get_num_threads())  # the last digits of records depend on them
     room = max(node["Resources"].get("CPU", 0) for node in ray.nodes() if node["Alive"])
     gpus = ray.cluster_resources().get("GPU", 0)

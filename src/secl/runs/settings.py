@@ -222,9 +222,6 @@ def with_absolute_paths(values: Mapping[str, object]) -> dict[str, object]:
     """Settings by group with absolute paths, so that a run can be resumed from any working directory.
 
     A model is taken for a path where there is one of that name, unless it is a preset.
-
-    Args:
-        values: as for `RunSettings.of`.
     """
     groups = nested(values)
     elsewhere = groups.get("model", {}).get("engine") == "openai"

@@ -121,13 +121,7 @@ class Store(Shown):
     def add(
         self, record: Record, seconds: float, *, snapshot: bytes | None = None, kept: Version | None = None
     ) -> None:
-        """Write one question in one transaction.
-
-        Args:
-            record: its position must be the next one.
-            seconds: time that the question took.
-            snapshot: the learner's state, where the question changed it.
-            kept: an adapter version to keep.
+        """Write one question in one transaction; the position of its record must be the next one.
 
         Raises:
             StorageError: the disk is full or refuses; nothing of the question is kept.

@@ -106,11 +106,7 @@ def _check_tables(grid: object, variants: object) -> None:
 
 
 def plan(settings: Sequence[Mapping[str, object]], out: Path) -> list[Job]:
-    """Validate the settings of a sweep's runs; equal settings are one run.
-
-    Args:
-        settings: of each run; paths in them are relative to the working directory.
-        out: folder of the run folders.
+    """Validate the settings of a sweep's runs, with paths as from here; equal settings are one run.
 
     Raises:
         ParameterError: an unknown key or an unusable value.
@@ -250,10 +246,6 @@ def write_files(job: Job, files: Mapping[str, bytes]) -> None:
     """Write a finished run from another machine into its folder, completely or not at all.
 
     An unfinished run in the folder is replaced, a finished one is kept.
-
-    Args:
-        job: the job of the run.
-        files: what `read_files` returned.
 
     Raises:
         RunError: the files are no finished run of this job, or the folder is in use or holds something else.

@@ -71,12 +71,7 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def write_picture(figure: Figure, stem: str | Path, keep: Collection[str] | None = None) -> str:
-    """Write a figure as STEM.png (150 dots per inch) and STEM.svg (text stays text).
-
-    Args:
-        figure: as drawn.
-        stem: path without suffix; its folder must exist.
-        keep: names of the files that are wanted; None for both.
+    """Write a figure as STEM.png (150 dots per inch) and STEM.svg (text stays text), or those named in `keep`.
 
     Returns:
         the SVG.

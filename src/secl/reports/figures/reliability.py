@@ -49,9 +49,6 @@ def reliability_figure(panels: Sequence[Panel]) -> Figure:
     mean confidence; an empty bin has neither, and the fewer its answers, the paler a bar. The strip below counts the
     answers of each bin. Brier score and ECE, with ten bins [lo, hi), are in the title.
 
-    Args:
-        panels: (title, confidences, grades) of each diagram.
-
     Raises:
         ParameterError: no panels, or numbers that `secl.metrics.graded.graded` refuses.
     """

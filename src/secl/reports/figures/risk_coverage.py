@@ -25,12 +25,7 @@ SHOWN = 0.05
 
 @styled
 def risk_coverage_figure(curve: RiskCoverage, risks: Sequence[float] = ()) -> Figure:
-    """What labels show with exact intervals, and what confidences expect.
-
-    Args:
-        curve: of all answers.
-        risks: drawn as horizontal lines.
-    """
+    """What labels show with exact intervals, and what confidences expect; `risks` are horizontal lines."""
     from matplotlib.ticker import PercentFormatter
 
     figure = new_figure(6.0, 3.4)

@@ -45,11 +45,6 @@ def timeline_figure(records: Sequence[Record], *, window: int = 20, adapted: boo
     alarms are vertical lines, domain borders are dotted. Of a long stream no more points are drawn than can be told
     apart (`secl.reports.figures.drawing.spread`).
 
-    Args:
-        records: records of one run, in order.
-        window: questions that a running mean looks back on.
-        adapted: whether there is an adapted model to draw beside the frozen one.
-
     Raises:
         ParameterError: no records, or a window below 1.
     """

@@ -43,7 +43,7 @@ def test_answers_are_printed_with_what_the_model_thinks_of_them(shell: Shell, pa
     for line, answer, verdict in zip(lines[3:], answers, ("", "wrong", "right", "wrong"), strict=False):
         assert answer in line
         assert line.rstrip().endswith(verdict)
-    assert "1 of 3 graded answers are right" in ended.out
+    assert "Confidence: the posterior of the answer among its rivals, for " in ended.out
     assert "confidence: unproven" in ended.out
 
 

@@ -100,6 +100,7 @@ def _print(records: list[Record]) -> None:
     from secl.evaluation.trust import assess
     from secl.reports.acceptance_report import accepted_sentence
     from secl.reports.answers import answer_rows
+    from secl.reports.formatting import counted
     from secl.reports.question_table import questions_table
     from secl.reports.result import trust_line
     from secl.reports.table import to_rich
@@ -109,32 +110,13 @@ def _print(records: list[Record]) -> None:
     screen.print(
         to_rich(questions_table(rows, "question", "answer", "confidence", "stated", "P(True)", "PMI", "grade"))
     )
-    for note in _notes(records):
-        screen.print(note, soft_wrap=True)
+    weighed = sum(record.posterior is not None for record in records)
+    others = "" if weighed == len(records) else "; of the others, as stated"
+    screen.print(
+        f"Confidence: the posterior of the answer among its rivals, for {weighed} of {counted(len(records), 'answer')}"
+        f"{others}. PMI: nats by which the question makes the answer more probable.",
+        soft_wrap=True,
+    )
     if (accepted := accepted_sentence(records)) is not None:
         echo(accepted)
     echo(trust_line(assess(records)))
-
-
-def _notes(records: list[Record]) -> list[str]:
-    """What the columns are, and what is known of the confidences."""
-    from secl.evaluation.measures import measure
-    from secl.grading import reported_correct
-    from secl.reports.formatting import counted, number
-
-    weighed = sum(record.posterior is not None for record in records)
-    notes = [
-        f"Confidence: the posterior of the answer among its rivals, for {weighed} of {counted(len(records), 'answer')}"
-        f"{'' if weighed == len(records) else '; of the others, as stated'}. PMI: nats by which the question makes the "
-        "answer more probable."
-    ]
-    graded = [(record.confidence, correct) for record in records if (correct := reported_correct(record)) is not None]
-    if graded:
-        confidences, grades = zip(*graded, strict=True)
-        measures = measure(confidences, grades, resamples=0)
-        notes.append(
-            f"{sum(grades)} of {len(grades)} graded answers are right; mean confidence "
-            f"{number(measures.mean_confidence, 3)}, ECE {number(measures.ece, 3)}, Brier {number(measures.brier, 3)}, "
-            f"AUROC {number(measures.auroc, 2)}."
-        )
-    return notes

@@ -289,7 +289,7 @@ def test_a_comparison_refuses_what_it_cannot_use(refused: Any, pair: tuple[Path,
     refused(("compare", *pair, "--estimator", "nope"), "'nope'", "stated, ", "secl")
     refused(("compare", *pair, "--estimator", ""), "''")
     refused(("compare", *pair, "--estimator", "a:b:c"), "'a:b:c'", "stated:secl")
-    refused(("compare", *pair, "--estimator", "secl"), pair[1], "'secl'", "does not learn")
+    refused(("compare", *pair, "--estimator", "secl"), pair[1], "'secl'", "does not give it")
     refused(("compare", *pair, "--estimator", "dinco"), pair[0], "'dinco'")
     refused(("compare", pair[0], pair[0]), pair[0], "two estimators")
     refused(("compare", pair[0], empty), empty, "no questions answered yet")

@@ -172,7 +172,7 @@ def test_a_page_without_right_answers_has_an_estimate_and_no_empty_table(
         "How the run was made",
     ]
     assert headline(run).startswith("About 41% of 4 answers are right")  # .95, .25, .3 and .15
-    assert "posterior, made without labels (1)" in headline(run)
+    assert "stated confidence, the model's own word" in headline(run)
     text = text_of(page)
     assert headline(run) in text
     assert "3 answers of 4: low confidence." in text
@@ -223,7 +223,7 @@ def test_signs_say_why_a_person_should_look(various: list[Record], make_record: 
     rows = answer_rows(various)
     assert [row.signs for row in rows] == [(), ("low",), ("low", "another"), ("unreadable", "low", "digits")]
     assert [row.record.position for row in neediest(rows, 9)] == [3, 2, 1, 0]
-    assert (rows[2].source, rows[2].confidence, rows[2].answer, rows[2].another) == ("posterior", 0.3, "A", "v")
+    assert (rows[2].confidence, rows[2].answer, rows[2].another) == (0.3, "A", "v")
     question = Question("Which?", ("left", "right"), "B")
     weighed = posterior("left", "right", 0.2)
     record = replace(make_record(correct=False), question=question, posterior=weighed, answers_best=True)

@@ -12,7 +12,7 @@ from secl.errors import ParameterError, RunError
 if TYPE_CHECKING:
     from secl.evaluation.compare import Side
     from secl.records import Record
-    from secl.runs.store import Store
+    from secl.runs.manifest import Manifest
 
 
 @app.command
@@ -31,6 +31,7 @@ def compare(
     from secl.reports.comparison_report import changed_table, comparison_table, remarks
     from secl.reports.formatting import terminal_text
     from secl.reports.table import to_rich
+    from secl.runs.manifest import Manifest
     from secl.runs.store import Store
 
     names = (estimator or "").split(":") if estimator is not None else [None]
@@ -39,10 +40,10 @@ def compare(
             f"the estimator {estimator!r} has {len(names)} parts; give one name, or two as in stated:secl."
         )
     with Store(run_a) as store_a, Store(run_b) as store_b:
-        records = list(store_a.records())
-        a = _side(store_a, records, names[0])
-        b = _side(store_b, records if run_a.resolve() == run_b.resolve() else list(store_b.records()), names[-1])
-        settings, notes = _settings(store_a, store_b), _notes(store_a, store_b)
+        of_a, of_b = Manifest.of(store_a), Manifest.of(store_b)
+        a = _side(run_a, of_a, list(store_a.records()), names[0])
+        b = _side(run_b, of_b, list(store_b.records()), names[-1])
+    settings, notes = of_a.settings.differences(of_b.settings, ("in A", "in B")), _notes(of_a, of_b)
     if run_a.resolve() == run_b.resolve() and a.estimator.name == b.estimator.name:
         raise ParameterError(
             f"{run_a} compared with itself needs two estimators; add for example --estimator stated:secl."
@@ -72,54 +73,36 @@ def compare(
         screen.print(to_rich(changed_table(a, b)))
 
 
-def _settings(a: Store, b: Store) -> list[str]:
-    """What the recipes of two runs set differently, the model first."""
-    from secl.runs.manifest import Manifest
-
-    return Manifest.of(a).settings.differences(Manifest.of(b).settings, ("in A", "in B"))
-
-
-def _notes(a: Store, b: Store) -> list[str]:
+def _notes(a: Manifest, b: Manifest) -> list[str]:
     """What else sets two runs apart, a sentence each."""
-    from secl.runs.manifest import Manifest
-
-    manifests = [Manifest.of(a), Manifest.of(b)]
-    models = [each.model for each in manifests]
-    notes = []
-    if models[0] != models[1]:
-        notes.append("The models are not the same one: their weights or files differ.")
+    if a.model != b.model:
+        return ["The models are not the same one: their weights or files differ."]
     # Which passes are made depends on these, and with them what is computed together.
     keys = ("method", "evidence_on", "signal", "p_true", "nli")
-    choices = [[each.settings.flat()[key] for key in keys] for each in manifests]
-    types = {str(each.environment.get("dtype", "float32")) for each in manifests} - {"float32"}
-    if choices[0] != choices[1] and models[0] == models[1] and types:
-        notes.append(
-            f"In {' and '.join(sorted(types))} even the frozen model's numbers can differ a little between runs that "
-            "ask for different things, because their passes have other shapes; --dtype fp32 compares exactly."
-        )
-    return notes
+    asked, asked_there = ([each.settings.flat()[key] for key in keys] for each in (a, b))
+    types = {str(each.environment.get("dtype", "float32")) for each in (a, b)} - {"float32"}
+    if asked == asked_there or not types:
+        return []
+    return [
+        f"In {' and '.join(sorted(types))} even the frozen model's numbers can differ a little between runs that ask "
+        "for different things, because their passes have other shapes; --dtype fp32 compares exactly."
+    ]
 
 
-def _side(store: Store, records: Sequence[Record], name: str | None) -> Side:
+def _side(run: Path, manifest: Manifest, records: Sequence[Record], name: str | None) -> Side:
     """One side of a comparison: the records of a run and the estimator over them, by default what its method is for."""
     from secl.evaluation.compare import Side
     from secl.evaluation.estimators import foremost, make_estimators
-    from secl.runs.manifest import Manifest
     from secl.runs.runner import estimators_of
 
-    manifest = Manifest.of(store)
-    estimators = make_estimators(manifest.tau, manifest.settings.evidence.formula)
     if not records:
-        raise RunError(f"{store.folder} has no questions answered yet; continue it with secl run --resume.")
+        raise RunError(f"{run} has no questions answered yet; continue it with secl run --resume.")
+    own, estimators = estimators_of(manifest), make_estimators(manifest.tau, manifest.settings.evidence.formula)
     sides = {each: Side(records, manifest.total, estimator) for each, estimator in estimators.items()}
     if name is None:
-        name = foremost(manifest.method, [each for each in estimators_of(manifest) if len(sides[each].series)])
-    elif name not in sides:
+        return sides[foremost(manifest.method, [each for each in own if len(sides[each].series)])]
+    if name not in sides:
         raise ParameterError(f"there is no estimator {name!r}; the estimators are {', '.join(sides)}.")
-    elif estimators[name].learned and not any(each.learned for each in estimators_of(manifest).values()):
-        raise RunError(f"{store.folder} has no {name!r}: its method {manifest.settings.method!r} does not learn.")
-    elif not len(sides[name].series):
-        raise RunError(
-            f"{store.folder} has no {name!r}: its method {manifest.settings.method!r} did not ask for what that needs."
-        )
+    if not len(sides[name].series) or (estimators[name].learned and "secl" not in own):
+        raise RunError(f"{run} has no {name!r}: its method {manifest.settings.method!r} does not give it.")
     return sides[name]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 
 from secl.cli.app import console, echo
 from secl.reports.formatting import amount, counted
@@ -69,18 +70,8 @@ def line(done: int, total: int | None, here: int, seconds: float) -> str:
     '40 of 2,100 questions, 0:01:30, about 1:43:00 to go'
     """
     if total is None:
-        return f"{counted(done, 'question')}, {clock_time(seconds)}"
-    text = f"{amount(done)} of {counted(total, 'question')}, {clock_time(seconds)}"
+        return f"{counted(done, 'question')}, {timedelta(seconds=int(seconds))}"
+    text = f"{amount(done)} of {counted(total, 'question')}, {timedelta(seconds=int(seconds))}"
     if here and done < total:
-        text += f", about {clock_time(seconds / here * (total - done))} to go"
+        text += f", about {timedelta(seconds=int(seconds / here * (total - done)))} to go"
     return text
-
-
-def clock_time(seconds: float) -> str:
-    """Seconds as hours, minutes and seconds.
-
-    >>> clock_time(3725.4)
-    '1:02:05'
-    """
-    minutes, rest = divmod(int(seconds), 60)
-    return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"

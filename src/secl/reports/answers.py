@@ -44,7 +44,6 @@ class AnswerRow:
         correct: whether the reported answer is right, by its label, else by the reference; None without either.
         labelled: whether it has a label.
         changed: whether adapting changed the model's own answer.
-        source: where the confidence comes from.
         signs: why a person should look at it; empty for no reason.
     """
 
@@ -55,7 +54,6 @@ class AnswerRow:
     correct: bool | None
     labelled: bool
     changed: bool
-    source: Source
     signs: tuple[Sign, ...]
 
     @property
@@ -127,7 +125,6 @@ def _row(record: Record) -> AnswerRow:
         correct=reported_correct(record),
         labelled=record.label is not None,
         changed=own != record.frozen.answer,
-        source=source_of(record),
         signs=_signs(record),
     )
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from secl.evaluation.symptoms import Source
+from secl.evaluation.symptoms import Source, main_source
 from secl.metrics.shares import Z, wilson
 from secl.reports.answers import LOW, SIGNS, AnswerRow
 from secl.reports.formatting import RANGE, amount, counted, number, percent
@@ -81,19 +81,16 @@ def headline(run: RunReport) -> str:
 
 
 def _basis(run: RunReport, rows: Sequence[AnswerRow]) -> str:
-    """What the confidences are."""
+    """What most of the confidences are."""
     names: dict[Source, str] = {
         "posterior": "the posterior, made without labels",
         "stated": "stated confidence, adapted to the model's own P(True) without labels"
         if run.summary.trained
         else "stated confidence, the model's own word, which is often too high",
     }
-    counts = Counter(row.source for row in rows)
-    parts = [
-        names[source] + (f" ({amount(count)})" if len(counts) > 1 else "") for source, count in counts.most_common()
-    ]
     labels = max(row.record.labelled.labels if row.record.labelled else 0 for row in rows)
-    return "; ".join(parts) + (f"; moved by up to {counted(labels, 'label')}" if labels else "")
+    moved = f"; moved by up to {counted(labels, 'label')}" if labels else ""
+    return names[main_source([row.record for row in rows])] + moved
 
 
 def _of_graded(rows: Sequence[AnswerRow]) -> str:
@@ -111,11 +108,9 @@ def share_notes(run: RunReport) -> list[str]:
     """How many answers without a right one to compare with have a sign of trouble, a sentence for each."""
     rows = ungraded(run.rows)
     counts = Counter(sign for row in rows for sign in row.signs)
-    notes = [
+    return [
         f"{counted(counts[sign], 'answer')} of {amount(len(rows))}: {SIGNS[sign]}." for sign in SIGNS if counts[sign]
     ]
-    changed = sum(row.changed for row in rows)
-    return [*notes, f"Adapting changed {counted(changed, 'answer')} of the model's own."] if changed else notes
 
 
 def domains_table(run: RunReport) -> Table:

@@ -10,9 +10,9 @@ import pytest
 from secl.errors import DataError, QuestionError
 from secl.question import LETTERS, GivenAnswer
 from secl.records import Record
-from secl.runs.given import score_settings
 from secl.runs.manifest import Manifest
 from secl.runs.runner import estimators_of, resume_run, start_run
+from secl.runs.settings import score_settings
 from secl.runs.store import Store
 from secl.testing import ScriptedModel, toy_stream
 

@@ -52,8 +52,8 @@ def score(
     """
     from secl.evaluation.json_values import json_value
     from secl.runs.encoding import to_row
-    from secl.runs.given import score_settings
     from secl.runs.runner import start_run
+    from secl.runs.settings import score_settings
 
     if out is not None and as_json:
         raise ParameterError("--json prints the answers and --out keeps them for secl export; leave one of them out.")

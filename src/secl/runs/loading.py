@@ -18,7 +18,6 @@ from secl.machine import uncollected
 from secl.model import Model
 from secl.posterior.rule import PosteriorRule
 from secl.question import GivenAnswer, Question
-from secl.runs.given import answers_of
 from secl.runs.manifest import Manifest, Mode
 from secl.runs.settings import RunSettings
 from secl.runs.store import Store
@@ -107,7 +106,7 @@ def read_stream(settings: RunSettings, mode: Mode = "ask") -> Stream:
     file = file.graded_by(source.grader, skip_bad=source.skip_bad)
     skipped, notes, answers = file.skipped, file.notes, None
     if mode == "score":
-        answers, refused = answers_of(file, path, source.skip_bad)
+        answers, refused = _given(file, path, source.skip_bad)
         skipped += tuple(refused)
     else:
         notes += _answers_note(file)
@@ -119,6 +118,30 @@ def read_stream(settings: RunSettings, mode: Mode = "ask") -> Stream:
             if source.per_domain is None or counts[row.question.domain] <= source.per_domain:
                 questions.append(row.question)
     return Stream(arrange(questions, source.order, settings.seed), skipped, notes=notes, answers=answers)
+
+
+def _given(file: QuestionFile, path: Path, skip_bad: bool) -> tuple[dict[str, GivenAnswer], list[tuple[str, str]]]:
+    """The answers in a file by the ids of their questions; where each row was that is left out, and what is wrong.
+
+    Raises:
+        DataError: a row has no answer that can be rated, or no row has one.
+    """
+    answers: dict[str, GivenAnswer] = {}
+    skipped: list[tuple[str, str]] = []
+    for row in file.rows:
+        location, reason = f"{path}, line {row.line}", "has no 'answer' to rate; give one, or ask with secl run."
+        try:
+            if row.answer is not None:
+                answers[row.question.id] = GivenAnswer(row.question, row.answer, row.rivals, row.correct)
+                continue
+        except QuestionError as problem:
+            reason = f"cannot be rated: {problem}"
+        if not skip_bad:
+            raise DataError(f"{location} {reason}")
+        skipped.append((location, reason))
+    if not answers:
+        raise DataError(f"{path} holds no answer that can be rated: {skipped[0][0]} {skipped[0][1]}")
+    return answers, skipped
 
 
 def _answers_note(file: QuestionFile) -> tuple[str, ...]:

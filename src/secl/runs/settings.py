@@ -218,6 +218,24 @@ def as_compared(name: str, value: object) -> str:
     return "default" if value is None and name != "bin_gate" else shown(name, value) or "none"
 
 
+def score_settings(path: Path, values: Mapping[str, object]) -> RunSettings:
+    """The settings of a run that rates the answers of a file: the method posterior, and what `values` change.
+
+    Raises:
+        ParameterError: a signal, for nothing is learned, or evidence about answers that the model writes itself.
+    """
+    settings = RunSettings.of(merged({"method": "posterior"}, merged(values, {"questions": str(path)})))
+    if "signal" in settings.changed():
+        raise ParameterError("secl score learns nothing from given answers; leave the signal out.")
+    for kind in settings.evidence.extra_evidence:
+        if kind not in ("p_true", "candidates"):
+            raise ParameterError(
+                f"secl score gathers no {kind!r}, which is about answers that the model writes itself; the extra "
+                "evidence can be p_true or candidates."
+            )
+    return settings
+
+
 def with_absolute_paths(values: Mapping[str, object]) -> dict[str, object]:
     """Settings by group with absolute paths, so that a run can be resumed from any working directory.
 

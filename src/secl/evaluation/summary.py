@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
 
 from secl.display import Shown
 from secl.evaluation.estimators import make_estimators
-from secl.evaluation.graders import GraderComparison, compare_graders
 from secl.evaluation.json_values import HIDDEN, json_value
 from secl.evaluation.measures import Measures, measure, without_ranking
 from secl.evaluation.series import Estimator, Series
@@ -63,7 +62,6 @@ class Summary(Shown):
         cost_paper: the paper's forward passes per question: 15 if trained, 1 if not; nan without questions.
         cost_measured: tokens through the network per token of plain answering; nan without questions.
         estimators: by name, in the order of reports.
-        graders: what several graders say of the answers to open questions; None without such answers, and in domains.
         domains: the summary of each domain, in order of appearance; empty in these.
     """
 
@@ -81,7 +79,6 @@ class Summary(Shown):
     cost_paper: float
     cost_measured: float
     estimators: Mapping[str, EstimatorSummary]
-    graders: GraderComparison | None = None
     domains: Mapping[str, Summary] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
@@ -128,7 +125,7 @@ def evaluate(
         return _summary(part, _rows(part, estimators, series, intervals), domains)
 
     whole = summary(records, {domain: summary(part, {}) for domain, part in domains.items()})
-    return Evaluation(series, replace(whole, graders=compare_graders(records)))
+    return Evaluation(series, whole)
 
 
 def summarise(

@@ -18,19 +18,13 @@ def posterior_notes(records: Sequence[Record]) -> list[str]:
     posteriors = [record.posterior for record in records if record.posterior is not None]
     if not posteriors:
         return []
-    notes = [_of_weights(most_common_form(posteriors))]
-    return [*notes, *_of_missing(records), _of_answers(records)]
-
-
-def most_common_form(posteriors: Sequence[Posterior]) -> list[Posterior]:
-    """Those of open questions or those of the others, whichever are more: they have weights of their own."""
+    # Open questions have weights of their own; those of whichever are more are said.
     forms = [[each for each in posteriors if each.none_last is last] for last in (False, True)]
-    return max(forms, key=len)
+    return [_of_weights(max(forms, key=len)[-1]), *_of_missing(records), _of_answers(records)]
 
 
-def _of_weights(posteriors: Sequence[Posterior]) -> str:
+def _of_weights(last: Posterior) -> str:
     """How far the letters followed the options, and what the views weigh in the end."""
-    last = posteriors[-1]
     weights = ", ".join(f"{view_title(view)} {number(weight, 2)}" for view, weight in last.weights)
     return f"{letters_sentence(last.reliability, last.questions)} Weights at the end, per nat: {weights}.".lstrip()
 

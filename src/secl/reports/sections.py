@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from secl.evaluation.graders import GraderComparison
 from secl.reports import unlabelled
 from secl.reports.acceptance_report import RISKS, risk_table
 from secl.reports.answers import AnswerRow, neediest
@@ -14,6 +13,7 @@ from secl.reports.figures.reliability import reliability_figure
 from secl.reports.figures.risk_coverage import risk_coverage_figure
 from secl.reports.figures.timeline import timeline_figure
 from secl.reports.formatting import counted, terminal_text
+from secl.reports.graders import graders_line
 from secl.reports.provenance import ledger_table, provenance_table
 from secl.reports.question_table import questions_table, wrong_table
 from secl.reports.result import ANSWERS, bands_table, result_sentences
@@ -106,7 +106,7 @@ def sections_of(run: RunReport) -> Iterator[Section]:
     answer = ANSWERS[verdict.level].format(source=verdict.source)
     yield Section("May these confidences be acted on?", [answer, *reasons], warning=verdict.level != "fine")
     if run.graded:
-        disputed = graders_line(run.summary.graders)
+        disputed = graders_line(run.records)
         notes = [COST_NOTE, disputed] if disputed else [COST_NOTE]
         yield Section("Summary", notes, [summary_table(run.summary)])
         yield from _reliability(run)
@@ -135,22 +135,6 @@ def sections_of(run: RunReport) -> Iterator[Section]:
     yield _timeline(run)
     tables = [provenance_table(run), ledger_table(run.records)]
     yield Section("How the run was made", ["Repeat it with:"], tables, command=run.command, folded=True)
-
-
-def graders_line(comparison: GraderComparison | None) -> str | None:
-    """What graders say of the answers, in a sentence; None where they agree but for a few.
-
-    >>> right = {"exact": 0.225, "contains": 0.5, "auto": 0.475}
-    >>> print(graders_line(GraderComparison(answers=40, used=("auto",), right=right, disputed=tuple(range(9)))))
-    3 graders disagree on 9 of 40 answers (right by exact 22%, contains 50%, auto 48%); used here: auto.
-    """
-    if comparison is None or not comparison.matters:
-        return None
-    shares = ", ".join(f"{name} {100 * share:.0f}%" for name, share in comparison.right.items())
-    return (
-        f"{len(comparison.right)} graders disagree on {len(comparison.disputed)} of "
-        f"{counted(comparison.answers, 'answer')} (right by {shares}); used here: {', '.join(comparison.used)}."
-    )
 
 
 def _reliability(run: RunReport) -> Iterator[Section]:

@@ -9,7 +9,6 @@ from secl.evaluation.estimators import LABELLED
 from secl.evaluation.measures import Measures
 from secl.evaluation.summary import EstimatorSummary, Summary
 from secl.metrics.bootstrap import MEASURES
-from secl.metrics.recalibration import FOLDS
 from secl.reports.formatting import UNDEFINED, amount, counted, number, percent, span
 from secl.reports.run_report import RunReport
 from secl.reports.table import Cell, Column, Row, Table, to_csv
@@ -17,19 +16,13 @@ from secl.reports.table import Cell, Column, Row, Table, to_csv
 COLUMNS = ("Confidence", "Brier", "ECE", "AUROC", "Accuracy", "n", "Cost paper", "Cost ours")
 """Headings, in order; costs are in forward passes per question, by the paper's ledger and as measured."""
 
-FOOTNOTE = f"* needs right answers: {('', '', 'two', 'three', 'four', 'five')[FOLDS]}-fold cross-validation"
-
+FOOTNOTE = "* needs right answers: five-fold cross-validation."
 
 LABELLED_NOTE = (
     "+ labels: the confidences that are shown, moved by what people said of answers; of a run by what they said of the "
     "other answers."
 )
 """What a reader must know about the rows of `LABELLED`."""
-
-
-def starred_in(summary: Summary) -> bool:
-    """Whether a row is cross-validated on right answers."""
-    return any(row.estimator.title.endswith("*") for row in summary.estimators.values())
 
 
 def summary_table(summary: Summary) -> Table:
@@ -135,8 +128,8 @@ def footnotes(summary: Summary) -> list[str]:
     """What the stars mean, where there are any, and why there are dashes."""
     rows = summary.estimators.values()
     notes = []
-    if starred_in(summary):
-        notes.append(f"{FOOTNOTE}.")
+    if any(row.estimator.title.endswith("*") for row in rows):
+        notes.append(FOOTNOTE)
     if any(row.estimator.name in LABELLED for row in rows):
         notes.append(LABELLED_NOTE)
     if any(row.n == 0 for row in rows):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from secl.calibrator import Calibrator
-from secl.evaluation.graders import compare_graders
 from secl.question import Question, References
 from secl.records import Record
+from secl.reports.graders import graders_line
 from secl.testing import ScriptedModel
 
 
@@ -26,11 +26,10 @@ RECORDS = [
 
 
 def test_shares_and_disputes_are_counted_by_hand() -> None:
-    found = compare_graders(RECORDS)
-    assert found is not None
-    assert (found.answers, found.used, found.disputed) == (4, ("auto",), (0, 1))
-    assert found.right == {"exact": 0.25, "contains": 0.75, "auto": 0.5}
-    assert found.matters
+    assert graders_line(RECORDS) == (
+        "3 graders disagree on 2 of 4 answers (right by exact 25%, contains 75%, auto 50%); used here: auto."
+    )
+    assert graders_line(RECORDS[2:]) is None
 
 
 def test_official_rules_patterns_and_labels_are_not_disputed() -> None:
@@ -42,4 +41,4 @@ def test_official_rules_patterns_and_labels_are_not_disputed() -> None:
         answered(Question("Who?"), "Goethe"),
         RECORDS[0].with_label(True),
     ]
-    assert compare_graders(official) is None
+    assert graders_line(official) is None

@@ -59,7 +59,7 @@ class Endpoint:
             raise ModelError('an endpoint needs httpx; run: pip install "secl[server]".') from missing
         path = parts.path.rstrip("/") or "/v1"
         self.url = f"{parts.scheme}://{parts.netloc}{path}"
-        self._lost = (httpx.ConnectError, httpx.ConnectTimeout, httpx.RemoteProtocolError)
+        self._lost = (httpx.ConnectTimeout, httpx.NetworkError, httpx.RemoteProtocolError)
         self._trouble = (httpx.TransportError, httpx.DecodingError)
         self._http = httpx.Client(
             headers={"Authorization": f"Bearer {key}"} if key else {},

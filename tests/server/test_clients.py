@@ -109,10 +109,7 @@ def test_what_is_longer_than_the_model_reads_is_refused_with_both_numbers(client
         assert why.value.code == "context_length_exceeded"
 
 
-@pytest.mark.skipif(
-    "SECL_CLIENTS" not in os.environ,
-    reason="needs LangChain and litellm (set SECL_CLIENTS to a Python that has langchain-openai and litellm)",
-)
+@pytest.mark.elsewhere("SECL_CLIENTS")
 def test_langchain_and_litellm_work_unchanged(address: str, plain: Plain) -> None:
     script = Path(__file__).parent / "foreign_clients.py"
     ran = subprocess.run(

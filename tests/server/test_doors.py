@@ -208,31 +208,6 @@ def test_nothing_of_a_request_becomes_a_header_of_its_reply(address: str) -> Non
 
 
 @pytest.mark.parametrize(
-    "head",
-    [
-        b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\nX: a\x00b\r\n\r\n",
-        b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n",
-        b"POST /v1/ask HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
-        b"POST /v1/ask HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
-        b"GET /v1/models\r\nHost: localhost\r\n\r\n",
-        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\x00" * 32 + b"\r\n\r\n",
-        b"GET /" + b"a" * 100_000,
-    ],
-    ids=["NUL", "two hosts", "two lengths", "negative length", "no version", "TLS", "endless path"],
-)
-def test_what_is_no_http_is_refused_and_the_next_client_is_served(
-    address: str, head: bytes, service: Service, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level("DEBUG")
-    position = service.position
-    assert raw(address, head).startswith(b"HTTP/1.1 400 ")
-    assert httpx.get(f"{address}/v1/models").status_code == 200
-    assert service.position == position
-    assert "Traceback" not in caplog.text
-    assert "evil" not in caplog.text
-
-
-@pytest.mark.parametrize(
     "path",
     ["/static/..%2fapp.py", "/static/%2e%2e/%2e%2e/app.py", "/static/../../../etc/passwd", "/static//etc/passwd"],
 )

@@ -7,9 +7,10 @@ from fastapi.testclient import TestClient
 
 from secl.labels import LabelState
 from secl.server.http.app import create_app
-from secl.server.online import service as service_module
-from secl.server.online.monitors import LABELS, TrustMonitor
+from secl.server.online import monitors
+from secl.server.online.monitors import LABELS, Monitor
 from secl.server.online.service import Service
+from secl.server.settings import Bounds
 from secl.testing import toy_stream
 from tests.server.conftest import MakeService
 from tests.server.doors import client_of
@@ -80,26 +81,6 @@ def contradicted(make_service: MakeService) -> TestClient:
     return client
 
 
-def test_a_server_without_labels_is_unproven_and_healthy(make_service: MakeService) -> None:
-    service = make_service(gate="never")
-    client = client_of(service)
-    reply = client.post("/v1/ask", json={"question": "Why?"}).json()["secl"]
-    assert (reply["verdict"], reply["warnings"]) == ("unproven", [])
-    health = client.get("/healthz")
-    assert health.json() == {
-        "status": "ok",
-        "learning": "on",
-        "problems": [],
-        "verdict": "unproven",
-        "trouble": [],
-    }
-    found = gauges(client)
-    assert found["secl_verdict"] == 1
-    assert found["secl_labelled"] == 0
-    assert found['secl_trust{reason="unlabelled"}'] == 1
-    assert found['secl_trust{reason="overconfident"}'] == 0
-
-
 def test_labels_that_contradict_are_named_everywhere(contradicted: TestClient) -> None:
     health = contradicted.get("/healthz")
     assert health.status_code == 200
@@ -121,10 +102,10 @@ def test_labels_that_contradict_are_named_everywhere(contradicted: TestClient) -
 def test_a_verdict_is_about_the_latest_answers_and_the_latest_labels(
     make_service: MakeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(service_module, "WINDOW", 10)
+    monkeypatch.setattr(monitors, "WINDOW", 10)
     service = make_service(gate="never")
     asked(service, 25)
-    assert service.trust.verdict.questions == 10
-    monitor = TrustMonitor(10)
+    assert service.monitor.verdict.questions == 10
+    monitor = Monitor(Bounds())
     monitor.refresh([(0.9, False)] * 50 + [(0.5, True), (0.5, False)] * (LABELS // 2))
     assert monitor.graded == ((0.5, True), (0.5, False)) * (LABELS // 2)

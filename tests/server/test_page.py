@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import re
 
+import pytest
+
 from secl.question import Question, Turn
 from secl.server.explain import explain
 from secl.server.http.api_keys import Keys
+from secl.server.http.pages import view as view_module
 from secl.server.http.pages.rendering import ASSETS, overview
 from secl.server.http.pages.view import view
 from secl.server.store import ServerStore
@@ -15,7 +18,7 @@ from secl.testing import ScriptedModel, toy_stream
 from tests.server.conftest import MakeService
 from tests.server.doors import client_of
 from tests.server.pages import HOSTILE, Page, served
-from tests.server.waiting import ask_all, settled
+from tests.server.waiting import settled
 
 
 def test_the_page_is_whole_without_a_script(make_service: MakeService) -> None:
@@ -175,14 +178,17 @@ def test_pages_of_records_say_nothing_to_those_without_a_key(make_service: MakeS
     assert client.get("/v1/records").status_code == 401
 
 
-def test_a_view_is_what_the_records_say_and_is_json_without_nan(make_service: MakeService) -> None:
+def test_a_view_is_what_the_records_say_and_is_json_without_nan(
+    make_service: MakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
     service = make_service()
     questions = toy_stream(40)
     answers = [service.ask(question, 20) for question in questions]
     settled(service)
     service.state.add_feedback(3, True)
     service.state.add_feedback(4, False)
-    state = view(service, 25)
+    monkeypatch.setattr(view_module, "POINTS", 25)
+    state = view(service)
     assert json.loads(json.dumps(state, allow_nan=False)) == state
     assert (state["model"], state["answers"], state["problems"]) == ("scripted", 40, [])
     assert [point["position"] for point in state["timeline"]] == list(range(15, 40))
@@ -201,18 +207,4 @@ def test_a_view_is_what_the_records_say_and_is_json_without_nan(make_service: Ma
         last.remaining,
         last.statistic,
     )
-    assert view(service, 25) == state
-
-
-def test_after_a_rollback_the_view_names_the_version_of_the_next_answer(make_service: MakeService) -> None:
-    service = make_service()
-    ask_all(service, toy_stream(20))
-    version = service.state.store.versions()[0]
-    service.learner.rollback(version)
-    state = view(service)
-    assert state["newest"] == version != state["version"]
-    assert [each["version"] for each in state["versions"] if each["current"]] == [version]
-    assert (state["events"][-1]["kind"], state["events"][-1]["version"]) == ("rollback", version)
-    assert service.ask(toy_stream(1)[0], 20).record.reply.version == version
-    service.learner.pause("a look first")
-    assert view(service)["learning"] == {"on": True, "active": False, "paused": "a look first", "waiting": 0}
+    assert view(service) == state

@@ -131,7 +131,7 @@ def test_labels_of_pruned_records_still_move_confidences(make_service: MakeServi
     again = make_service(gate="never")
     again.refresh_labels()
     assert again.ask(toy_stream(1)[0], 10).record.labelled == expected
-    assert (label_count(again.state), len(again.trust.graded)) == (8, 8)
+    assert (label_count(again.state), len(again.monitor.graded)) == (8, 8)
     with pytest.raises(ParameterError, match="the record 3 was pruned; kept are 11 to 13"):
         again.state.add_feedback(3, True)
     assert examined(again.state) == (3, [])

@@ -14,7 +14,7 @@ TEXTS = 16
 """Texts written at once: more of them make each slower, and no machine of one process has room for many more."""
 
 BACKLOG = 1000
-"""Questions that wait for their lesson; the oldest are dropped beyond it."""
+"""Questions that wait for their lesson; further ones are dropped."""
 
 SHARE = 0.2
 """Time of learning between two batches under load, as a fraction of the last batch, in [0, 1).

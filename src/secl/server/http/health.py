@@ -50,7 +50,7 @@ def health_router(service: Service) -> APIRouter:
 
         `verdict` says whether the confidences of the latest answers may be acted on, `trouble` why not.
         """
-        names, verdict = problems(service), service.trust.verdict
+        names, verdict = problems(service), service.monitor.verdict
         trouble: list[str] = [reason.code for reason in verdict.stops]
         return {
             "status": "degraded" if names or trouble else "ok",

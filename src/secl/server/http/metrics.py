@@ -69,11 +69,11 @@ class ServiceCollector(Collector):
             errors.add_metric((part,), float(worker.last_error is not None))
             alive.add_metric((part,), float(worker.alive))
         yield from (errors, alive)
-        verdict = service.trust.verdict
+        verdict = service.monitor.verdict
         yield _trust(verdict)
         gauges = (
             ("secl_verdict", "0 fine, 1 unproven, 2 do not act on it.", get_args(Level).index(verdict.level)),
-            ("secl_labelled", "Latest labelled answers that the verdict is about.", len(service.trust.graded)),
+            ("secl_labelled", "Latest labelled answers that the verdict is about.", len(service.monitor.graded)),
             ("secl_ready", "Whether questions are accepted.", service.ready),
             ("secl_queue", "Questions that wait for their answer.", service.waiting),
             ("secl_drift", "Norm of the adapter over that of what it changes.", learner.relative_norm),

@@ -16,8 +16,6 @@ from secl.server.online.service import Service
 from secl.server.records import Search, label_count, listed, search
 from secl.server.store import at_one_moment
 
-Count = Annotated[int, Query(ge=1, le=1000, description="How many of the latest.")]
-
 
 def state_router(service: Service) -> APIRouter:
     """All routes of this module."""
@@ -65,9 +63,9 @@ def _control(service: Service) -> APIRouter:
     only_admin = [Depends(require_admin)]
 
     @router.get("/v1/state")
-    def now(count: Count = 300) -> AsciiJson:
+    def now() -> AsciiJson:
         """What the page shows."""
-        return AsciiJson(view(service, count))
+        return AsciiJson(view(service))
 
     @router.post("/v1/rollback", dependencies=only_admin)
     def rollback(body: RollbackRequest) -> AsciiJson:

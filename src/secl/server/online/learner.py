@@ -14,7 +14,7 @@ from secl.errors import GivenUpError, RunError, StorageError, UnavailableError
 from secl.records import LearningOutcome, Record
 from secl.server.entries import EventKind
 from secl.server.history import version_now
-from secl.server.online.monitors import ShiftMonitor, rejection_reason
+from secl.server.online.monitors import Monitor, rejection_reason
 from secl.server.online.scheduler import Scheduler
 from secl.server.store import ServerStore
 
@@ -46,7 +46,7 @@ class Learner:
     """
 
     def __init__(
-        self, calibrator: Calibrator, state: ServerStore, monitor: ShiftMonitor, scheduler: Scheduler, backlog: int
+        self, calibrator: Calibrator, state: ServerStore, monitor: Monitor, scheduler: Scheduler, backlog: int
     ) -> None:
         self.calibrator, self.model = calibrator, calibrator.model
         self.state, self.monitor, self.scheduler, self.backlog = state, monitor, scheduler, backlog
@@ -103,18 +103,13 @@ class Learner:
         return len(self._waiting)
 
     def enqueue(self, records: Sequence[Record]) -> None:
-        """Queue records of a burst. Beyond the backlog the oldest are dropped; all are while learning is paused."""
+        """Queue records of a burst. What the backlog has no room for is dropped; all are while learning is paused."""
         with self._changed:
-            if self.paused is not None:  # since the gate decided
-                dropped = list(records)
-            else:
-                self._waiting.extend(records)
-                # The first one may be having its lesson now.
-                dropped = list(self._waiting)[1 : 1 + max(0, len(self._waiting) - self.backlog)]
-                for record in dropped:
-                    self._waiting.remove(record)
+            paused = self.paused is not None  # since the gate decided
+            room = 0 if paused else max(0, self.backlog - len(self._waiting))
+            self._waiting.extend(records[:room])
             self._changed.notify_all()
-        self._finish(dropped, "dropped")
+        self._finish(records[room:], "dropped")
 
     def pop_snapshot(self) -> bytes | None:
         """The model's snapshot if it has changed since the last call, else None."""

@@ -6,7 +6,6 @@ import logging
 import math
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from secl.evaluation.symptoms import seen
 from secl.evaluation.trust import Level, Verdict, conclude, from_grades
@@ -22,36 +21,67 @@ LABELS = 100
 """Latest labelled answers that a verdict is about: people rate fewer answers than there are, and late."""
 
 
-@dataclass
-class ShiftMonitor:
-    """Mean difference of stated and frozen confidence over the latest answers."""
+class Monitor:
+    """What the latest answers say, and the latest ones that people have rated.
 
-    bounds: Bounds
-    _shifts: deque[float] = field(init=False)
+    Args:
+        bounds: how far learning may go.
 
-    def __post_init__(self) -> None:
-        self._shifts = deque(maxlen=WINDOW)
+    Attributes:
+        graded: reported confidence of the latest rated answers, and whether they are right.
+    """
+
+    def __init__(self, bounds: Bounds) -> None:
+        self.bounds = bounds
+        self.graded: tuple[tuple[float, bool], ...] = ()
+        self._records: deque[Record] = deque(maxlen=WINDOW)
+        self._verdict: Verdict | None = None
+        self._level: Level = "unproven"
 
     def add(self, record: Record) -> None:
         """Take an answer into account."""
-        self._shifts.append(record.reply.confidence - record.frozen.confidence)
+        self._records.append(record)
+        self._verdict = None
+
+    def refresh(self, labelled: Sequence[tuple[float, bool]]) -> None:
+        """Take what people said instead of what they had said before, in the order of the answers."""
+        self.graded = tuple(labelled[-LABELS:])
+        self._verdict = None
+
+    @property
+    def latest(self) -> tuple[Record, ...]:
+        """The answers that it is about, taken at once: the thread that answers adds to them."""
+        return tuple(self._records)
 
     @property
     def shift(self) -> float | None:
         """Mean of stated less frozen confidence over the latest answers; None before the first."""
-        return sum(self._shifts) / len(self._shifts) if self._shifts else None
+        moves = [record.reply.confidence - record.frozen.confidence for record in self.latest]
+        return sum(moves) / len(moves) if moves else None
 
     def violation(self, drift: float) -> str | None:
-        """What is out of bounds, in one sentence; the shift is judged once the window is full."""
+        """What is out of bounds, in one sentence; the shift is judged once there are enough answers."""
         if not drift <= self.bounds.drift:
             return f"the adapter has drifted by {drift:.3f} of its weights, more than {self.bounds.drift:g}"
-        full = len(self._shifts) == self._shifts.maxlen
-        if full and self.shift is not None and abs(self.shift) > self.bounds.shift:
+        shift = self.shift
+        if shift is not None and len(self.latest) == WINDOW and abs(shift) > self.bounds.shift:
             return (
-                f"stated confidence has moved by {self.shift:+.3f} from the frozen model's over the last "
-                f"{len(self._shifts)} answers, more than {self.bounds.shift:g}"
+                f"stated confidence has moved by {shift:+.3f} from the frozen model's over the last {WINDOW} answers, "
+                f"more than {self.bounds.shift:g}"
             )
         return None
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether to act on the confidences now."""
+        if (verdict := self._verdict) is None:
+            records = self.latest
+            verdict = conclude(seen(records), from_grades(self.graded, chosen=True), len(records))
+            self._verdict = verdict
+            if verdict.level != self._level:
+                self._level = verdict.level
+                log.log(logging.WARNING if verdict.stops else logging.INFO, "confidences: %s", verdict.line)
+        return verdict
 
 
 def rejection_reason(learned: Record) -> str | None:
@@ -70,46 +100,3 @@ def rejection_reason(learned: Record) -> str | None:
             f"away from its target {update.target:.2f}"
         )
     return None
-
-
-class TrustMonitor:
-    """The verdict on the latest answers, and on the latest ones that people have rated.
-
-    Args:
-        window: most answers that it is about.
-
-    Attributes:
-        graded: reported confidence of the latest rated answers, and whether they are right.
-    """
-
-    def __init__(self, window: int) -> None:
-        self.graded: tuple[tuple[float, bool], ...] = ()
-        self._records: deque[Record] = deque(maxlen=window)
-        self._verdict: Verdict | None = None
-        self._level: Level = "unproven"
-
-    def add(self, record: Record) -> None:
-        """Take an answer into account."""
-        self._records.append(record)
-        self._verdict = None
-
-    def refresh(self, labelled: Sequence[tuple[float, bool]]) -> None:
-        """Take what people said instead of what they had said before, in the order of the answers."""
-        self.graded = tuple(labelled[-LABELS:])
-        self._verdict = None
-
-    @property
-    def verdict(self) -> Verdict:
-        """The verdict now."""
-        if (verdict := self._verdict) is None:
-            records = tuple(self._records)  # at once: the thread that answers adds to it
-            verdict = conclude(seen(records), from_grades(self.graded, chosen=True), len(records))
-            self._verdict = verdict
-            if verdict.level != self._level:
-                self._log_change(verdict)
-        return verdict
-
-    def _log_change(self, verdict: Verdict) -> None:
-        self._level = verdict.level
-        known = logging.WARNING if verdict.stops else logging.INFO
-        log.log(known, "confidences: %s", verdict.line)

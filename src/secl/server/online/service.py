@@ -26,7 +26,7 @@ from secl.runs.database import Version
 from secl.server import stream
 from secl.server.explain import remark_on
 from secl.server.online.learner import Learner
-from secl.server.online.monitors import LABELS, WINDOW, ShiftMonitor, TrustMonitor
+from secl.server.online.monitors import LABELS, WINDOW, Monitor
 from secl.server.online.queue import Answer, Request, RequestQueue, answer_together
 from secl.server.online.scheduler import Scheduler
 from secl.server.online.texts import OnPiece, TextWriters
@@ -53,7 +53,7 @@ class Service:
         failures: questions that failed through no fault of their own.
         storage_fails: whether the disk refused the latest batch, whose replies then say that they are not stored.
         unreadable: replies without a readable answer.
-        trust: whether the confidences of the latest answers may be acted on.
+        monitor: whether the confidences of the latest answers may be acted on, and how far learning has moved them.
         on_answer: is called with every answer, in the thread that answers.
     """
 
@@ -68,7 +68,7 @@ class Service:
     ) -> None:
         self.calibrator, self.model, self.state = calibrator, calibrator.model, state
         self.limits = limits or Limits()
-        self.monitor = ShiftMonitor(bounds or Bounds())
+        self.monitor = Monitor(bounds or Bounds())
         self.scheduler = Scheduler(SHARE)
         self.started = time.time()
         self.last_error: str | None = None
@@ -77,7 +77,6 @@ class Service:
         self.on_answer: Callable[[Answer], None] = lambda _: None
         resumed = stream.resume(state, calibrator.gate, calibrator.posterior)
         calibrator.state = replace(resumed, labels=calibrator.state.labels)
-        self.trust = TrustMonitor(WINDOW)
         self.refresh_labels()
         for served in state.latest(WINDOW):
             self._count(served.record)
@@ -224,7 +223,7 @@ class Service:
                 self.learner.enqueue([record for record in records if record.outcome == "waiting"])
         except Exception as problem:
             self.last_error = public_reason(problem, "taking note of an answer")
-        verdict = self.trust.verdict
+        verdict = self.monitor.verdict
         for record, request in zip(records, batch, strict=True):
             expected = record.given or "candidates" in self.calibrator.plan.weighed(record.decision.in_burst)
             remark = remark_on(record, expected=expected)
@@ -275,11 +274,10 @@ class Service:
     def _count(self, record: Record) -> None:
         if not record.given:  # what others answered says nothing about this model's own answers
             self.monitor.add(record)
-            self.trust.add(record)
 
     def refresh_labels(self) -> None:
         """Take into account what people have said since the last time."""
-        self.trust.refresh([(reported, right) for reported, right, _ in labelled_answers(self.state, LABELS)])
+        self.monitor.refresh([(reported, right) for reported, right, _ in labelled_answers(self.state, LABELS)])
 
     def _load_newest(self) -> None:
         """Take over the learner's newest version; called between two batches."""

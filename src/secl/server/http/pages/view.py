@@ -18,6 +18,9 @@ from secl.server.records import labelled_answers, latest_points
 from secl.server.settings import public_name
 from secl.server.store import ServerStore, at_one_moment
 
+POINTS = 300
+"""Latest answers in the timeline."""
+
 VERSIONS = 8
 """Kept adapter versions that are listed, the newest ones."""
 
@@ -28,12 +31,8 @@ EVENTS = 20
 """Events that are listed, the latest ones."""
 
 
-def view(service: Service, count: int = 300) -> Values:
-    """What a service is doing now. What it reads depends on no number of records.
-
-    Args:
-        service: running or not.
-        count: most answers in the timeline.
+def view(service: Service) -> Values:
+    """What a service, running or not, is doing now. What it reads depends on no number of records.
 
     Returns:
         version: of the latest answer. newest: of the next one. in_burst, remaining, statistic: the gate's decision on
@@ -45,12 +44,12 @@ def view(service: Service, count: int = 300) -> Values:
         other names say what they are.
     """
     learner, decision, bounds = service.learner, service.decision, service.monitor.bounds
-    verdict, newest = service.trust.verdict, service.learner.model.version
+    verdict, newest = service.monitor.verdict, service.learner.model.version
     with at_one_moment(service.state.folder) as reader:
         labelled = labelled_answers(reader, LABELLED)
         stored: Values = {
             "lessons": reader.counts(),
-            "timeline": latest_points(reader, count),
+            "timeline": latest_points(reader, POINTS),
             "versions": _versions(reader, newest),
             "events": [event.to_json() for event in reader.events(EVENTS)],
         }

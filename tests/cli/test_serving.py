@@ -79,7 +79,7 @@ def test_a_passed_socket_is_refused_in_one_sentence_if_it_does_not_fit(
 ) -> None:
     serve = ("serve", "--state", tmp_path / "s")
     for arguments, count, word in (
-        ((), "2", "systemd passes 2 sockets"),
+        ((), "2", "something else than one listening TCP socket"),
         (("--host", "127.0.0.1"), "1", "systemd passes a socket, which has its address"),
     ):
         monkeypatch.setenv("LISTEN_PID", str(os.getpid()))
@@ -176,7 +176,7 @@ def test_other_addresses_open_with_a_key_that_was_made_before_and_a_second_serve
     log = (tmp_path / "log").read_text()
     assert token not in log
     assert "GET /v1/models 401" in log
-    assert "SIGTERM: takes no more connections, and answers what is under way (0 wait)" in log
+    assert "ends: takes no more connections, and answers what is under way (0 wait)" in log
     assert log.splitlines()[-1].endswith(
         "stopped before record 0, version 0; 0 lessons wait; learning is paused (for a look)"
     )

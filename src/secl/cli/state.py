@@ -80,9 +80,9 @@ def verify(
     count = 20 if last is None else last
     check_whole("number of answers of --last", count, 0)
     with ServerStore(state) as store:
-        records, unread = recompute.choose(store, count, None if record is None else store.position_of(record))
+        records = recompute.choose(store, count, None if record is None else store.position_of(record))
         model = recompute.load_recorded_model(store) if records and store.keep_text == "full" else None
-        outcome = recompute.verify(store, records, model, unread)
+        outcome = recompute.verify(store, records, model)
     _print(outcome.to_json() if as_json else verification_page(outcome))
     return CONTRADICTS if outcome.findings else UNKNOWN if "unknown" in outcome.matches else 0
 

@@ -233,31 +233,24 @@ class Verification:
         return {"agrees": not self.findings, **asdict(self), "matches": self.matches}
 
 
-def choose(state: ServerStore, count: int, position: int | None = None) -> tuple[list[Served], list[Finding]]:
-    """The latest records, or the one at a position, to be computed again; where they cannot be read, a finding.
+def choose(state: ServerStore, count: int, position: int | None = None) -> list[Served]:
+    """The latest records, or the one at a position, to be computed again; none where they cannot be read.
 
     Raises:
         ParameterError: there is no record at that position.
     """
     try:
-        if position is None:
-            return state.latest(count), []
-        return [state.served(position)], []
-    except RunError as problem:
-        return [], [Finding("confidence", position, f"no answer can be computed again: {problem}")]
+        return state.latest(count) if position is None else [state.served(position)]
+    except RunError:
+        return []  # the examination names what is damaged
 
 
-def verify(
-    state: ServerStore,
-    chosen: Sequence[Served] = (),
-    model: Model | None = None,
-    unread: Sequence[Finding] = (),
-) -> Verification:
+def verify(state: ServerStore, chosen: Sequence[Served] = (), model: Model | None = None) -> Verification:
     """Examine a state folder, and compute chosen replies again.
 
     Args:
         state: to be verified.
-        chosen, unread: as of `choose`.
+        chosen: as of `choose`.
         model: the server's; None where texts were not kept.
     """
     with state.moment():
@@ -277,7 +270,7 @@ def verify(
         rederived=rederived,
         tolerance=tolerance,
         environment=tuple(changes),
-        findings=(*examination.findings, *unread, *wrong),
+        findings=(*examination.findings, *wrong),
         first=first,
         largest={**examination.largest, "confidence": max(agreeing, default=0.0)},
     )

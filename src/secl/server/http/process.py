@@ -13,8 +13,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
-from types import FrameType
+from contextlib import ExitStack, suppress
 
 import uvicorn
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -55,26 +54,25 @@ def listening(host: str | None, port: int | None) -> socket.socket:
         return bind("127.0.0.1" if host is None else host, 8080 if port is None else port)
     if host is not None or port is not None:
         raise ParameterError("systemd passes a socket, which has its address already; leave --host and --port out.")
-    if passed["LISTEN_FDS"] != "1":
+    listener = _passed() if passed["LISTEN_FDS"] == "1" else None
+    if listener is None:
         raise ParameterError(
-            f"systemd passes {passed['LISTEN_FDS'] or 'no'} sockets, but a server listens at one; keep a single "
-            "ListenStream in its socket unit."
-        )
-    try:
-        listener = socket.socket(fileno=FIRST_PASSED)
-        is_tcp = listener.family in (socket.AF_INET, socket.AF_INET6) and listener.type == socket.SOCK_STREAM
-        accepts = is_tcp and bool(listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
-    except OSError:  # no socket at all
-        listener, accepts = None, False
-    if listener is None or not accepts:
-        if listener is not None:
-            listener.detach()  # it stays open: it is somebody else's
-        raise ParameterError(
-            "systemd passes no listening TCP socket; write the socket unit with ListenStream=127.0.0.1:8080, and "
-            "without Accept=yes."
+            "systemd passes something else than one listening TCP socket; write the socket unit with a single "
+            "ListenStream=127.0.0.1:8080, and without Accept=yes."
         )
     listener.set_inheritable(False)
     return listener
+
+
+def _passed() -> socket.socket | None:
+    """The socket that systemd passes; None if it is no listening TCP socket."""
+    with ExitStack() as refused, suppress(OSError):  # no socket at all
+        listener = refused.enter_context(socket.socket(fileno=FIRST_PASSED))
+        is_tcp = listener.family in (socket.AF_INET, socket.AF_INET6)
+        if is_tcp and listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+            refused.pop_all()
+            return listener
+    return None
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -140,7 +138,7 @@ def answer_until_stopped(
     try:
         if not early:
             app = create_app(service, api_keys, http, loopback=is_local(listener))
-            Server(app, service, listener, http.timeout, ready, early).run()
+            Server(app, service, http.timeout, ready, early).run([listener])
     finally:
         service.stop()
         log.info(where_it_stands("stopped", service))
@@ -158,13 +156,11 @@ class Server(uvicorn.Server):
         self,
         app: ASGIApp,
         service: Service,
-        listener: socket.socket,
         timeout: float,
         on_ready: Callable[[], None],
-        early: Sequence[int] = (),
+        early: Sequence[int],
     ) -> None:
-        self.service, self.listener, self.on_ready, self.early = service, listener, on_ready, early
-        self.app, self.stopped_by = app, "stop"
+        self.app, self.service, self.on_ready, self.early = app, service, on_ready, early
         config = uvicorn.Config(
             self._answer,
             interface="asgi3",  # which is not seen of a method
@@ -178,9 +174,6 @@ class Server(uvicorn.Server):
             timeout_graceful_shutdown=int(timeout) + 1,
         )
         super().__init__(config)
-
-    def run(self, sockets: list[socket.socket] | None = None) -> None:
-        super().run(sockets or [self.listener])
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -200,16 +193,12 @@ class Server(uvicorn.Server):
 
         await self.app(scope, receive, send_closing)
 
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        # Nothing is logged here: a handler may have interrupted the very log that it would write to.
-        self.stopped_by = signal.Signals(sig).name
-        super().handle_exit(sig, frame)
-
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         waiting = self.service.waiting
-        log.info("%s: takes no more connections, and answers what is under way (%d wait)", self.stopped_by, waiting)
+        log.info("ends: takes no more connections, and answers what is under way (%d wait)", waiting)
         notify("STOPPING=1")
-        asyncio.get_running_loop().remove_reader(self.listener)  # what is not accepted yet is the next server's
+        for listener in sockets or ():  # what is not accepted yet is the next server's
+            asyncio.get_running_loop().remove_reader(listener)
         await asyncio.sleep(ACCEPTING)
         for server in self.servers:
             server.close()

@@ -42,6 +42,7 @@ class Learner:
         last_error: why the latest lesson failed, in one sentence; None after a success.
         failures: lessons that failed.
         storage_fails: whether the disk refused the latest lesson, which is then repeated.
+        newest: snapshot of the version that is to answer; None while that is the untouched model's.
         relative_norm: of the model, kept because it is read often and takes a while to compute.
     """
 
@@ -58,7 +59,7 @@ class Learner:
         self._waiting: deque[Record] = deque()
         self._changed = threading.Condition()
         self._model_free = threading.Lock()
-        self._new_snapshot: bytes | None = None
+        self.newest: bytes | None = None
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="secl-lessons", daemon=True)
 
@@ -67,7 +68,7 @@ class Learner:
         snapshot = self.state.store.snapshot()
         if snapshot is not None:
             self.model.restore(snapshot)
-            self._new_snapshot, self.relative_norm = snapshot, self.model.relative_norm
+            self.newest, self.relative_norm = snapshot, self.model.relative_norm
         waiting = self.state.waiting()
         if self.state.keep_text == "full" and self.paused is None:
             self._waiting.extend(waiting)
@@ -111,12 +112,6 @@ class Learner:
             self._changed.notify_all()
         self._finish(records[room:], "dropped")
 
-    def pop_snapshot(self) -> bytes | None:
-        """The model's snapshot if it has changed since the last call, else None."""
-        with self._changed:
-            snapshot, self._new_snapshot = self._new_snapshot, None
-            return snapshot
-
     def rollback(self, version: int) -> int:
         """Go back to a stored version, 0 for the untouched model, and drop the lessons that wait.
 
@@ -140,9 +135,7 @@ class Learner:
             except StorageError:
                 self.model.restore(before)
                 raise
-            self.relative_norm = self.model.relative_norm
-            with self._changed:
-                self._new_snapshot = snapshot
+            self.newest, self.relative_norm = snapshot, self.model.relative_norm
             return self._stop_lessons(None)
 
     def pause(self, reason: str) -> int:
@@ -258,9 +251,7 @@ class Learner:
     def _publish(self) -> None:
         """Publish the new version, then pause learning if it is out of bounds; an operator may roll back."""
         try:
-            with self._changed:
-                self._new_snapshot = self.model.snapshot()
-            self.relative_norm = self.model.relative_norm
+            self.newest, self.relative_norm = self.model.snapshot(), self.model.relative_norm
             violation = self.monitor.violation(self.relative_norm)
             if violation is not None:
                 self._pause_itself(violation)

@@ -80,7 +80,8 @@ class Service:
         self.refresh_labels()
         for served in state.latest(WINDOW):
             self._count(served.record)
-        self._next_snapshot: bytes | None = None
+        self._loaded: bytes | None = None
+        self._load_fails = False
         self.learner = Learner(trainer, state, self.monitor, self.scheduler, BACKLOG)
         self.pruner = Pruner(state, retention or Retention())
         self._queue = RequestQueue(self.limits.queue, self.limits.batch)
@@ -267,7 +268,7 @@ class Service:
         if self.storage_fails:
             log.warning("the disk takes answers again, from record %d on", records[0].position)
         self.storage_fails = False
-        if self._next_snapshot is None:  # else the error of loading that version still stands
+        if not self._load_fails:
             self.last_error = None
         return True
 
@@ -281,12 +282,12 @@ class Service:
 
     def _load_newest(self) -> None:
         """Take over the learner's newest version; called between two batches."""
-        self._next_snapshot = self.learner.pop_snapshot() or self._next_snapshot
-        if self._next_snapshot is None:
+        newest = self.learner.newest
+        if newest is None or newest is self._loaded:
             return
         try:
-            self.model.restore(self._next_snapshot)
+            self.model.restore(newest)
         except Exception as problem:  # the old version answers, and the next batch tries again
-            self.last_error = public_reason(problem, "loading a new version")
+            self._load_fails, self.last_error = True, public_reason(problem, "loading a new version")
         else:
-            self._next_snapshot = None
+            self._loaded, self._load_fails = newest, False

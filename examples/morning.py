@@ -18,7 +18,7 @@ from pathlib import Path
 import secl
 from secl.evaluation.acceptance import advise_on_cost, answers_of
 from secl.grading import grade
-from secl.labels.draw import review_queue
+from secl.labels.draw import by_lot
 from secl.labels.state import relabelled
 from secl.reports.acceptance_report import cost_sentence
 from secl.reports.figures.drawing import write_picture
@@ -36,7 +36,8 @@ def main(model: str = "smollm2", file: str = str(Path(__file__).with_suffix(".cs
     by_position = {record.position: row.question for record, row in zip(records, rows, strict=True)}
 
     log = []
-    for record in review_queue(records, seed=42)[:LABELS]:
+    for position in by_lot(range(len(records)), seed=42)[:LABELS]:
+        record = records[position]
         log.append(calibrator.label(record, grade(by_position[record.position], record.answer)))
     rated = list(relabelled(records, log))
     before, after = (sum(each.confidence for each in group) / len(group) for group in (records, rated))

@@ -10,6 +10,7 @@ import math
 import re
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -136,28 +137,34 @@ def test_numbers_dates_and_lists_of_a_frame_are_plain_values() -> None:
     assert (one.domain, one.id, two.id) == ("questions", "questions-0001", "questions-0002")
 
 
-def test_every_key_of_jsonl_is_understood(tmp_path: Path) -> None:
-    rows: list[dict[str, object]] = [
-        {"question": "Pick", "options": ["x", "y"], "reference": "B", "domain": "d", "id": "one"},
-        {"question": "Pick", "options": ["x", "y"], "reference": "X", "id": "two"},
-        {"question": "Pick", "options": [1, 2.5, 40], "reference": 40, "id": "three"},
-        {"question": "Legs?", "reference": 8, "form": "number", "id": 4},
-        {"question": "City?", "reference": " Oslo ", "id": "five", "options": None, "form": None, "domain": ""},
-        {"question": "Say", "references": {"correct": ["a b"], "incorrect": ["c"]}, "id": "six"},
-        {"question": "Say", "references": {"correct": ["USA", "US"]}, "form": "short", "id": "seven"},
-        {"question": "Pick", "options": ["x", "Y", "Y"], "reference": "y", "id": "eight"},
-    ]
-    path = written(tmp_path / "all.JSONL", "\n".join(json.dumps(row) for row in rows))
-    assert read_questions(str(path)) == [
-        Question("Pick", ("x", "y"), "B", "d", "one"),
-        Question("Pick", ("x", "y"), "A", "all", "two"),
-        Question("Pick", ("1", "2.5", "40"), "C", "all", "three"),
-        Question("Legs?", (), "8", "all", "4", "number"),
-        Question("City?", (), "Oslo", "all", "five"),
-        Question("Say", (), References(("a b",), ("c",)), "all", "six", "sentence"),
-        Question("Say", (), References(("USA", "US"), ()), "all", "seven", "short"),
-        Question("Pick", ("x", "Y", "Y"), "B", "all", "eight"),
-    ]
+PICK, SAY = {"question": "Pick", "options": ["x", "Y", "Y"]}, {"question": "Say"}
+READ: list[tuple[dict[str, object], Question]] = [
+    ({**PICK, "reference": "A", "domain": "d", "id": 4}, Question("Pick", ("x", "Y", "Y"), "A", "d", "4")),
+    ({**PICK, "reference": "y"}, Question("Pick", ("x", "Y", "Y"), "B")),
+    ({"question": "Pick", "options": [1, 2.5, 40], "reference": 40}, Question("Pick", ("1", "2.5", "40"), "C")),
+    ({**PICK, "options": {"1": "x", "2": "y"}, "reference": 2}, Question("Pick", ("x", "y"), "B")),
+    ({**PICK, "options": {"text": ["x", "y"], "label": ["1", "2"]}, "gold": "1"}, Question("Pick", ("x", "y"), "A")),
+    ({**SAY, "reference": 8, "form": "number"}, Question("Say", (), "8", form="number")),
+    ({**SAY, "reference": " Oslo ", "options": None, "form": None, "domain": ""}, Question("Say", (), "Oslo")),
+    ({**SAY, "references": ["x"]}, Question("Say", (), "x")),
+    ({**SAY, "references": "x | y"}, Question("Say", (), References(("x", "y"), ()))),
+    ({**SAY, "references": '["x", "a | b"]'}, Question("Say", (), References(("x", "a | b"), ()))),
+    (
+        {**SAY, "references": {"correct": ["x"], "incorrect": ["y"]}},
+        Question("Say", (), References(("x",), ("y",)), form="sentence"),
+    ),
+    (
+        {**SAY, "references": {"correct": ["x", "y"]}, "form": "short"},
+        Question("Say", (), References(("x", "y"), ()), form="short"),
+    ),
+]
+
+
+@pytest.mark.parametrize(("row", "question"), READ)
+def test_every_key_of_a_row_is_understood(row: dict[str, object], question: Question, tmp_path: Path) -> None:
+    (found,) = read_questions(str(written(tmp_path / "default.JSONL", json.dumps({"id": "", **row}))))
+    assert replace(found, id=question.id) == question
+    assert found.id == (question.id or "default-0001")
 
 
 def test_csv_takes_options_in_letter_columns_or_in_one(tmp_path: Path) -> None:
@@ -353,22 +360,6 @@ def test_a_column_that_was_perhaps_meant_to_be_read_is_named() -> None:
     file = read_rows([{"question": "a", "refrence": "b", "answers": ["c"], "year": 1}])
     assert [note.split("'")[1] for note in file.notes] == ["refrence", "answers"]
     assert file.notes[1].endswith("say --columns 'references=answers'.")
-
-
-@pytest.mark.parametrize(
-    ("given", "reference", "form"),
-    [
-        (["x", "y"], References(("x", "y"), ()), "short"),
-        (["x"], "x", "short"),
-        ("x | y", References(("x", "y"), ()), "short"),
-        ('["x", "a | b"]', References(("x", "a | b"), ()), "short"),
-        ({"correct": ["x"], "incorrect": ["y"]}, References(("x",), ("y",)), "sentence"),
-        ({"correct": ["x", "y"]}, References(("x", "y"), ()), "sentence"),
-    ],
-)
-def test_several_right_answers_have_one_key(given: object, reference: str | References, form: str) -> None:
-    (question,) = read_questions([{"question": "a", "references": given}])
-    assert (question.reference, question.form) == (reference, form)
 
 
 def test_a_parquet_file_declares_its_columns_so_a_gap_among_its_options_is_found(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from scipy.optimize import minimize
 from secl.calibrator import Calibrator
 from secl.errors import ParameterError
 from secl.labels import Label, LabelState, label_of
-from secl.labels.draw import draw_positions, review_queue
+from secl.labels.draw import by_lot
 from secl.labels.fit import DOMAINS, NARROW, Prior, fit, label_weights, log_odds
 from secl.testing import ScriptedModel, toy_stream
 
@@ -176,10 +176,10 @@ def test_labels_are_about_reported_answers_and_what_to_label_is_drawn_by_the_see
     )
     with pytest.raises(ParameterError, match="must lie above 0 and be at most 1"):
         label_of(record, False, number=3, chance=0.0)
-    assert draw_positions(20, 300, 42) == draw_positions(20, 300, 42) != draw_positions(20, 300, 43)
-    assert draw_positions(9, 4, 1) == {0, 1, 2, 3}
-    queue = review_queue(range(30), 42)
+    queue = by_lot(range(30), 42)
+    assert queue != by_lot(range(30), 43)
     assert queue != list(range(30)) == sorted(queue)
+    assert [position for position in by_lot(range(40), 42) if position < 30] == queue
 
 
 def test_only_the_domains_with_the_most_labels_have_a_shift_of_their_own() -> None:

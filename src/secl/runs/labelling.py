@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from secl.errors import RunError
 from secl.evaluation.acceptance import Answers, answers_of
 from secl.labels import Label, label_of, standing
-from secl.labels.draw import review_queue
+from secl.labels.draw import by_lot
 from secl.labels.state import relabelled
 from secl.records import Record
 from secl.runs.store import Store
@@ -45,7 +45,7 @@ def queue(store: Store, domain: str | None = None) -> list[int]:
         raise RunError(f"{store.folder} has no question of the domain {domain!r}; it has {', '.join(domains)}.")
     return [
         position
-        for position in review_queue(list(domain_of), SEED)
+        for position in by_lot(domain_of, SEED)
         if position not in labelled and domain in (None, domain_of[position])
     ]
 

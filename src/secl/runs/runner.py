@@ -19,7 +19,7 @@ from secl.evaluation.trust import Verdict, assess
 from secl.gates import Always
 from secl.grading import reported_correct
 from secl.labels import label_of
-from secl.labels.draw import draw_positions
+from secl.labels.draw import by_lot
 from secl.methods import Method
 from secl.model import Model
 from secl.posterior.rule import PosteriorRule
@@ -211,7 +211,7 @@ def resume_run(folder: str | Path, changes: Mapping[str, object] | None = None, 
 
 
 def _revealed(settings: RunSettings, questions: Sequence[Question]) -> frozenset[int]:
-    return draw_positions(settings.label.labels, len(questions), settings.seed)
+    return frozenset(by_lot(range(len(questions)), settings.seed)[: settings.label.labels])
 
 
 def _check_same(manifest: Manifest, model: Model, folder: Path) -> tuple[str, ...]:

@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from secl.errors import ParameterError
-from secl.metrics.calibration import brier, ece, reliability
-from secl.metrics.shares import wilson
+from secl.metrics.calibration import brier, ece, reliability, wilson
 from secl.reports.figures.drawing import (
     BLACK,
     BLUE,

@@ -8,8 +8,7 @@ from dataclasses import asdict
 import numpy as np
 
 from secl.evaluation.json_values import defined
-from secl.metrics.calibration import Bin, brier, ece, reliability
-from secl.metrics.shares import wilson
+from secl.metrics.calibration import Bin, brier, ece, reliability, wilson
 from secl.server.entries import Values
 from secl.server.history import kept_versions
 from secl.server.http.health import problems

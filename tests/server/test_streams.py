@@ -16,6 +16,7 @@ from secl.model import ModelAnswer
 from secl.question import Question
 from secl.server.http.app import create_app
 from secl.server.online.service import Service
+from secl.server.settings import HttpSettings
 from secl.testing import ScriptedModel
 from tests.server.conftest import MakeService
 from tests.server.doors import opened
@@ -23,6 +24,7 @@ from tests.server.waiting import until
 
 ASKED: list[Any] = [{"role": "user", "content": "What is the capital of France?"}]
 TEXT = "I think that it is 583, and nothing else."
+UNWANTED = {"secl": {"confidence": False}}
 
 
 class Pondering(ScriptedModel):
@@ -113,9 +115,40 @@ def test_a_confidence_that_fails_after_its_stream_leaves_no_record_and_the_serve
     assert (service.failures, service.ready) == (1, True)
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_confidence_that_nobody_wants_is_not_made_and_the_text_is_not_recorded(
+    client: openai.OpenAI, model: Pondering, service: Service, stream: bool
+) -> None:
+    reply: Any = client.chat.completions.create(
+        model="scripted", messages=ASKED, stream=stream, n=2, extra_body=UNWANTED, logprobs=True
+    )
+    chunks = list(reply) if stream else [reply]
+    choices = [choice for chunk in chunks for choice in chunk.choices if choice.finish_reason == "stop"]
+    assert [(choice.index, choice.secl["confidence"], choice.secl["record_id"]) for choice in choices] == [
+        (0, None, None),
+        (1, None, None),
+    ]
+    if not stream:
+        assert {choice.message.content for choice in choices} == {TEXT}
+    assert not model.begun.is_set()
+    assert len(service.state) == 0
+
+
+def test_a_server_that_refuses_by_confidence_cannot_do_without_it(make_service: MakeService) -> None:
+    service = make_service(method="stated", accept=0.9)
+    app = create_app(service, settings=HttpSettings(refusal="I do not know."))
+    with (
+        opened(app) as address,
+        openai.OpenAI(base_url=f"{address}/v1", api_key="none") as client,
+        pytest.raises(openai.BadRequestError, match="answers are refused by their confidence here"),
+    ):
+        client.chat.completions.create(model="scripted", messages=ASKED, extra_body=UNWANTED)
+
+
 @pytest.mark.parametrize(
     ("secl", "param"),
     [
+        ({"confidence": "no"}, "secl.confidence"),
         (5, "secl"),
         ({"domain": 5}, "secl.domain"),
     ],

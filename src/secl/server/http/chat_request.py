@@ -46,12 +46,14 @@ OneOrMore = Annotated[
 class SeclOptions(BaseModel):
     """Fields of a chat request beyond OpenAI's.
 
-    domain: what kind of question it is. refuse: text in place of an answer that is not accepted.
+    domain: what kind of question it is. refuse: text in place of an answer that is not accepted. confidence: false asks
+    for the texts alone.
     """
 
     model_config = ConfigDict(extra="forbid")
     domain: Domain = "default"
     refuse: Refusal | None = None
+    confidence: StrictBool = True
 
 
 class StreamOptions(BaseModel):

@@ -80,15 +80,18 @@ class Secl(BaseModel):
 
 
 class NoConfidence(BaseModel):
-    """In place of a confidence that takes longer than its stream.
+    """In place of a confidence that takes longer than its stream, or that the request does not want.
 
-    confidence: null. record_id: to ask for the record, which has the confidence as soon as it is known. remark: that in
-    a sentence.
+    confidence: null. record_id: to ask for the record, which has the confidence as soon as it is known; null where none
+    is wanted, because there is no record then. remark: that in a sentence.
     """
 
     confidence: None = None
-    record_id: str
+    record_id: str | None
     remark: str
+
+
+UNWANTED = NoConfidence(record_id=None, remark="the request wants no confidence, so nothing is recorded.")
 
 
 def later(name: str) -> NoConfidence:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -17,7 +17,7 @@ from pydantic import BaseModel
 
 from secl.errors import SeclError
 from secl.server.entries import Values
-from secl.server.http.confidence import NoConfidence, Secl, later, secl_of
+from secl.server.http.confidence import UNWANTED, NoConfidence, Secl, later, secl_of
 from secl.server.http.errors import describe_failure, error_json, to_request_error
 from secl.server.http.waiting import Texts
 from secl.writing import Finish, Token, Written
@@ -124,7 +124,17 @@ class ModelList(BaseModel):
     data: list[ModelCard]
 
 
-def choice_of(index: int, written: Written, secl: Secl | NoConfidence, refusal: str | None = None) -> Choice:
+def choices_of(
+    texts: Sequence[Written], confidences: Sequence[Secl | NoConfidence], refusal: str | None = None
+) -> list[Choice]:
+    """Texts with their confidences, which nobody may have wanted; a refusal stands for those that are not accepted."""
+    return [
+        _choice(index, text, secl, refusal if isinstance(secl, Secl) and secl.accepted is False else None)
+        for index, (text, secl) in enumerate(zip(texts, confidences or [UNWANTED] * len(texts), strict=True))
+    ]
+
+
+def _choice(index: int, written: Written, secl: Secl | NoConfidence, refusal: str | None) -> Choice:
     """A text as a client sees it, or a refusal in its place."""
     return Choice(
         index=index,
@@ -189,11 +199,11 @@ class Shape:
                     logprobs = LogProbs.of(piece.tokens) if piece.tokens else None
                     yield self._event(identifier, _chunk(piece.choice, {"content": piece.text}, logprobs))
             answers = await texts.answers_within(GRACE)
-            confidences: Iterable[Secl | NoConfidence]
-            confidences = map(later, texts.names) if answers is None else map(secl_of, answers)
+            confidences = (
+                [later(name) for name in texts.names] if answers is None else [secl_of(each) for each in answers]
+            )
             written = texts.written
-            choices = [choice_of(*each) for each in zip(range(len(written)), written, confidences, strict=True)]
-            for chunk in self._ends(choices, usage_of(written)):
+            for chunk in self._ends(choices_of(written, confidences), usage_of(written)):
                 yield self._event(identifier, chunk)
         except Exception as problem:
             if not isinstance(problem, SeclError):

@@ -11,9 +11,9 @@ from fastapi.responses import StreamingResponse
 
 from secl.errors import RequestError
 from secl.server.http.chat_request import ChatRequest
-from secl.server.http.confidence import AskReply, ScoreReply, Secl, ask_reply, score_reply, secl_of
+from secl.server.http.confidence import AskReply, NoConfidence, ScoreReply, Secl, ask_reply, score_reply, secl_of
 from secl.server.http.errors import ERROR_RESPONSES
-from secl.server.http.replies import Completion, ModelCard, ModelList, Shape, choice_of, usage_of
+from secl.server.http.replies import Completion, ModelCard, ModelList, Shape, choices_of, usage_of
 from secl.server.http.requests import AskRequest, ScoreRequest, given_in, question_in, question_of
 from secl.server.http.waiting import Texts, unless_gone, wait_for_answer
 from secl.server.online.queue import Answer
@@ -60,24 +60,25 @@ def _add_chat(router: APIRouter, service: Service, settings: HttpSettings, name:
     async def chat(body: ChatRequest, request: Request, response: Response) -> Any:
         """Go on with a conversation, in as many texts as are asked for; each has an object `secl` beside it.
 
+        With "secl": {"confidence": false} they are written, and neither rated nor recorded.
+
         A stream shows texts as they are written. Where a text may have to be refused, nothing of it can be shown before
         its confidence is known, so it comes in one piece.
         """
         check_model(body.model, name)
         warnings, question = body.check(), question_in(body.messages, body.wishes.domain)
         refusal = refusal_of(service, settings, body.wishes.refuse, "secl.refuse")
+        if refusal is not None and not body.wishes.confidence:
+            message = "answers are refused by their confidence here, so it is needed; leave the field out."
+            raise RequestError(400, message, "unsupported_value", "secl.confidence")
         usage = bool(body.stream_options and body.stream_options.include_usage)
         shape = Shape(model=name, warnings=warnings, with_usage=usage)
-        texts = Texts(service, question, body.writing(settings), settings.timeout)
+        texts = Texts(service, question, body.writing(settings), settings.timeout, rate=body.wishes.confidence)
         if body.stream and refusal is None:
             return await _live(shape, texts, request)
         answers = await _whole(texts, request)
-        confidences = [secl_of(answer) for answer in answers]
-        choices = [
-            choice_of(index, text, secl, refusal if secl.accepted is False else None)
-            for index, (text, secl) in enumerate(zip(texts.written, confidences, strict=True))
-        ]
-        headers, identifier = accepted_header(confidences[0]), confidences[0].record_id or uuid.uuid4().hex
+        choices = choices_of(texts.written, [secl_of(answer) for answer in answers], refusal)
+        headers, identifier = accepted_header(choices[0].secl), choices[0].secl.record_id or uuid.uuid4().hex
         if not body.stream:
             response.headers.update(headers)
             return shape.reply(identifier, choices, usage_of(texts.written))
@@ -135,9 +136,10 @@ def refusal_of(service: Service, settings: HttpSettings, refuse: str | None, fie
     return refuse if refuse is not None else settings.refusal
 
 
-def accepted_header(secl: Secl) -> dict[str, str]:
-    """The header that tells proxies whether an answer is accepted; none on a server without a threshold."""
-    return {} if secl.accepted is None else {ACCEPTED: str(secl.accepted).lower()}
+def accepted_header(secl: Secl | NoConfidence) -> dict[str, str]:
+    """The header that tells proxies whether an answer is accepted; none without a confidence or a threshold."""
+    accepted = secl.accepted if isinstance(secl, Secl) else None
+    return {} if accepted is None else {ACCEPTED: str(accepted).lower()}
 
 
 def check_model(requested: str, name: str) -> None:

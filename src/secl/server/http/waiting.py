@@ -51,15 +51,16 @@ class Texts:
         question: of a free form.
         writing: how.
         timeout: seconds that may pass until the first piece, and from each piece to the next.
+        rate: whether their confidences are wanted.
 
     Attributes:
-        names: under which their records can be asked for before they are there.
+        names: under which their records can be asked for before they are there; none without confidences.
     """
 
-    def __init__(self, service: Service, question: Question, writing: Writing, timeout: float) -> None:
+    def __init__(self, service: Service, question: Question, writing: Writing, timeout: float, *, rate: bool) -> None:
         loop = asyncio.get_running_loop()
         self.writing, self._timeout = writing, timeout
-        self.names = [promised_name() for _ in range(writing.n)]
+        self.names = [promised_name() for _ in range(writing.n if rate else 0)]
         self._seen: list[Piece] = []
         self._pieces: asyncio.Queue[Piece | None] = asyncio.Queue()
         self._ahead: list[Piece | None] = []
@@ -67,7 +68,7 @@ class Texts:
         def on_piece(piece: Piece) -> None:
             loop.call_soon_threadsafe(self._pieces.put_nowait, piece)
 
-        self._answers = asyncio.wrap_future(service.write(question, writing, on_piece, self.names))
+        self._answers = asyncio.wrap_future(service.write(question, writing, on_piece, self.names, rate=rate))
         # The loop comes to this after all pieces, which the same thread has sent before.
         self._answers.add_done_callback(lambda _: self._pieces.put_nowait(None))
 
@@ -93,7 +94,7 @@ class Texts:
         return Written.of(self._seen)
 
     async def answers_within(self, seconds: float) -> tuple[Answer, ...] | None:
-        """The answers, if they are there by then; errors as in `begin`."""
+        """The answers, if they are there by then, and none if none are wanted; errors as in `begin`."""
         await asyncio.wait([self._answers], timeout=seconds)
         return self._result() if self._answers.done() else None
 

@@ -108,7 +108,7 @@ class Service:
         return self._queue.put(Request(asked=asked, future=Future()))
 
     def write(
-        self, question: Question, writing: Writing, on_piece: OnPiece, names: Sequence[str] = ()
+        self, question: Question, writing: Writing, on_piece: OnPiece, names: Sequence[str] = (), *, rate: bool = True
     ) -> Future[tuple[Answer, ...]]:
         """Have free answers written, and then answered for like any other: each becomes a record of its own.
 
@@ -117,17 +117,18 @@ class Service:
             writing: how they are written.
             on_piece: is called with every piece of them, in a thread of its own.
             names: under which their records can be asked for, one for each text; none unless given.
+            rate: whether their confidences are wanted; else the texts are written, and nothing is recorded.
 
         Returns:
-            the answers in the order of their numbers. Cancelled, nothing more is written; what has been written to its
-            end becomes a record all the same.
+            the answers in the order of their numbers; none where none are rated. Cancelled, nothing more is written;
+            what has been written to its end becomes a record all the same.
 
         Raises:
             BusyError: too many texts are being written.
             ClosingError: the service is about to stop.
         """
         self._check_open()
-        return self.texts.submit(question, writing, on_piece, names)
+        return self.texts.submit(question, writing, on_piece, names, rate=rate)
 
     def is_promised(self, name: str) -> bool:
         """Whether a record of this name is still to come."""

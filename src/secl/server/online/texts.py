@@ -51,7 +51,7 @@ class TextWriters:
         return self._active
 
     def submit(
-        self, question: Question, writing: Writing, on_piece: OnPiece, names: Sequence[str] = ()
+        self, question: Question, writing: Writing, on_piece: OnPiece, names: Sequence[str] = (), *, rate: bool = True
     ) -> Future[tuple[Answer, ...]]:
         """Have texts written and answered for; arguments, result and errors as of `Service.write`."""
         with self._changed:
@@ -68,7 +68,7 @@ class TextWriters:
                 if texts is not None:
                     requests = [
                         Request(asked=question, future=Future(), written=text, name=name)
-                        for text, name in zip_longest(texts, names)
+                        for text, name in zip_longest(texts if rate else (), names)
                     ]
                     _settle(future.set_result, self._answered(requests))
             except Exception as problem:

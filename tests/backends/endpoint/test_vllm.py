@@ -302,7 +302,7 @@ def test_a_server_of_another_model_or_without_versions_is_refused_with_what_to_d
     assert str(tmp_path / "versions") in str(refused.value)
     deaf, rule = tiny_server(), right.rule
     deaf.rule = lambda weights, prompt: rule(b"", prompt)
-    with pytest.raises(ModelError, match="does not answer with what is learned.*--lora-target-modules"):
+    with pytest.raises(ModelError, match=r"does not answer with what is learned.*--lora-target-modules"):
         make_remote(make_learner(), deaf)
     monkeypatch.setattr(
         right, "_prompt_log_p", lambda text: [None, *({str(each): {"logprob": 0.0}} for each in text[1:])]

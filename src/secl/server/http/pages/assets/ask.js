@@ -1,5 +1,5 @@
 // Asking on the overview, and the commands of an admin.
-import { $, newerVisit, post, refresh, visit } from "./shell.js";
+import { $, post, refresh } from "./shell.js";
 
 // Ask, and go to the page of the record: it says how sure the model is and why, and takes the rating.
 async function ask(event) {
@@ -8,9 +8,7 @@ async function ask(event) {
   const options = $("options").value.split("\n").map((option) => option.trim()).filter(Boolean);
   const body = { question: $("question").value.trim() };
   if (options.length) body.options = options;
-  const left = newerVisit();
-  const here = location.href;
-  const say = (text) => left() || ($("trouble").textContent = text);
+  const say = (text) => ($("trouble").textContent = text);
   say("");
   button.disabled = true;
   button.textContent = "Asking …";
@@ -19,7 +17,7 @@ async function ask(event) {
     const stored = secl.record_id && event.target.dataset.texts === "full";
     const where = secl.record_id ? "its text is not stored" : "it is not stored";
     if (!stored) say(`${answer ?? text} (confidence ${secl.confidence?.toFixed(2) ?? "unknown"}); ${where}.`);
-    else if (!left()) await visit(new URL(`records/${secl.record_id}`, here));
+    else location.assign(`records/${secl.record_id}`);
   } catch (problem) {
     say(problem.message);
   } finally {

@@ -1,7 +1,23 @@
 // What the pages can do with a script; each part looks for what its own page has.
-import { start } from "./shell.js";
+import { $, start } from "./shell.js";
 import "./ask.js";
 import "./rating.js";
-import "./records.js";
+
+const press = (selector) => document.querySelector(selector)?.click();
+
+const KEYS = {
+  r: () => press('.rating [data-correct="true"]'),
+  w: () => press('.rating [data-correct="false"]'),
+  s: () => press(".rating [data-skip]"),
+  u: () => press('.rating [data-correct="null"], #undo'),
+  "/": () => ($("query") ? $("query").focus() : press('nav a[href$="records"]')),
+};
+
+document.addEventListener("keydown", (event) => {
+  const typing = event.target.closest?.("input, textarea, select");
+  if (typing || event.ctrlKey || event.metaKey || event.altKey || !Object.hasOwn(KEYS, event.key)) return;
+  event.preventDefault();
+  KEYS[event.key]();
+});
 
 start();

@@ -1,18 +1,10 @@
-// Keys, requests, links and updates: what all pages share. The server renders; nothing here is made from text.
+// Keys, requests and updates: what all pages share. The server renders; nothing here is made from text.
 const INTERVAL = 2000; // milliseconds between two updates
 const KEY = "secl-key"; // in sessionStorage, which ends with the tab
 const ROOT = new URL("../", import.meta.url); // of the overview, wherever a proxy has put it
 export const $ = (id) => document.getElementById(id);
 let updating = Promise.resolve(); // the latest update
 let pendingUpdates = 0;
-let visits = 0; // pages gone to in this tab
-
-export class Refused extends Error {
-  constructor(status, message) {
-    super(message);
-    this.status = status;
-  }
-}
 
 // A request with the key, if there is one.
 async function request(address, body) {
@@ -30,13 +22,13 @@ export async function post(path, body) {
   try {
     reply = await request(new URL(path, ROOT), body);
   } catch {
-    throw new Refused(0, "The server does not answer.");
+    throw new Error("The server does not answer.");
   }
   const content = await reply.json().catch(() => ({}));
   if (reply.ok) return content;
   const message = content.error?.message ?? (typeof content.detail === "string" ? content.detail : null);
   if (reply.status === 401 || reply.status === 403) $("key-box")?.setAttribute("open", "");
-  throw new Refused(reply.status, message ?? `The server refused with status ${reply.status}.`);
+  throw new Error(message ?? `The server refused with status ${reply.status}.`);
 }
 
 // The page at an address. A record that is not there has a page, too.
@@ -49,32 +41,6 @@ async function load(address) {
 function say(offline) {
   $("offline").textContent = offline ? "The server does not answer; below is the last that was seen of it." : "";
   $("offline").hidden = !offline;
-}
-
-// Whether somebody has gone to another page since; what waits for a reply asks before it goes anywhere itself.
-export function newerVisit(own = 0) {
-  visits += own;
-  const known = visits;
-  return () => visits !== known;
-}
-
-// Go to another page of this server without losing the key; the address and the history are as with a plain link.
-// The latest visit wins: a slower one from before shows nothing.
-export async function visit(address, { replace = false, back = false } = {}) {
-  const overtaken = newerVisit(1);
-  let fresh;
-  try {
-    fresh = await load(address);
-  } catch {
-    if (!overtaken()) say(true);
-    return;
-  }
-  if (overtaken()) return;
-  show(fresh);
-  say(false);
-  if (!back) history[replace ? "replaceState" : "pushState"](null, "", address);
-  window.scrollTo(0, 0);
-  $("main").focus({ preventScroll: true });
 }
 
 function show(fresh) {
@@ -92,16 +58,14 @@ export function refresh() {
 
 // Replace the parts that have changed; what is being typed, opened or read stays.
 async function update() {
-  const address = location.href;
   let fresh;
   try {
-    fresh = await load(address);
+    fresh = await load(location.href);
   } catch {
     say(true);
     return;
   }
   say(false);
-  if (address !== location.href) return;
   if ($("main").dataset.locked !== fresh.getElementById("main").dataset.locked) return show(fresh);
   for (const part of fresh.querySelectorAll("[data-live]")) replacePart($(part.id), part);
   unlock();
@@ -136,29 +100,13 @@ function useKey(event) {
   });
 }
 
-// A link to a page of ours, followed in this tab.
-function ours(event) {
-  const link = event.target.closest?.("#page a[href]");
-  const plain = !event.ctrlKey && !event.metaKey && !event.shiftKey && !event.altKey && event.button === 0;
-  return link && plain && link.href.startsWith(ROOT.href) && !event.defaultPrevented ? link : null;
-}
-
 export function start() {
-  const icon = document.querySelector("link[rel=icon]");
-  icon.href = icon.href; // absolute, because browsers look for it again when the address changes
   document.addEventListener("submit", (event) => event.target.id === "key-form" && useKey(event));
   document.addEventListener("click", (event) => {
-    const link = ours(event);
-    if (link) {
-      event.preventDefault();
-      visit(link.href);
-    }
-    if (event.target.closest?.("#key-forget")) {
-      sessionStorage.removeItem(KEY);
-      refresh();
-    }
+    if (!event.target.closest?.("#key-forget")) return;
+    sessionStorage.removeItem(KEY);
+    refresh();
   });
-  window.addEventListener("popstate", () => visit(location.href, { back: true }));
   unlock();
   if (sessionStorage.getItem(KEY)) refresh();
   const live = () => !document.hidden && document.querySelector("[data-live], [data-locked]");

@@ -30,20 +30,15 @@ class Amount:
     Attributes:
         value: what it is.
         decimals: its digits behind the point.
-        noun: the word behind it in lower case, without a plural s; empty without one.
-        start, end: its place in the text that `in_figures` gives; the noun is not part of it.
+        unit: its unit of measurement under one name; empty without one.
+        start, end: its place in the text that `in_figures` gives; the unit is not part of it.
     """
 
     value: Fraction
     decimals: int
-    noun: str
+    unit: str
     start: int
     end: int
-
-    @property
-    def unit(self) -> str:
-        """Its unit of measurement under one name; empty if the noun is none."""
-        return _UNIT_OF.get(self.noun, "")
 
 
 def in_figures(text: str, *, ones: bool = False) -> str:
@@ -77,7 +72,9 @@ def read_amounts(text: str) -> list[Amount]:
         noun = {"c": "°c", "f": "°f"}.get(noun, noun)
         end = behind.end(1) if scale else match.end()
         decimals = len((match["decimals"] or ".")[1:])
-        amounts.append(Amount(value * SCALES.get(scale, 1), decimals, _singular(noun), match.start(), end))
+        amounts.append(
+            Amount(value * SCALES.get(scale, 1), decimals, _UNIT_OF.get(_singular(noun), ""), match.start(), end)
+        )
     return amounts
 
 

@@ -14,9 +14,8 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from secl.errors import check_whole
 from secl.metrics.graded import graded
-from secl.metrics.probability import bin_edges, bin_index
+from secl.metrics.probability import BIN_EDGES, BINS, bin_index
 
 EXACT = 4000
 """Answers up to which the number of right ones has its exact distribution (a quarter of a second at most)."""
@@ -47,17 +46,16 @@ class Bin:
     accuracy: float
 
 
-def ece(confidence: npt.ArrayLike, correct: npt.ArrayLike, bins: int = 10) -> float:
+def ece(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
     """Expected calibration error: sum over equal-width bins of |B|/n |acc(B) - conf(B)|; lower is better, in [0, 1].
 
     >>> round(ece([0.95, 0.95, 0.15, 0.15], [1, 0, 0, 0]), 3)
     0.3
     """
     confidences, grades = graded(confidence, correct)
-    index = bin_index(confidences, bins)
     if confidences.size == 0:
         return math.nan
-    gaps = np.bincount(index, weights=grades - confidences, minlength=bins)
+    gaps = np.bincount(bin_index(confidences), weights=grades - confidences, minlength=BINS)
     return float(np.abs(gaps).sum() / confidences.size)
 
 
@@ -106,22 +104,21 @@ def ece_floor(confidence: npt.ArrayLike) -> EceFloor:
     return EceFloor(float(simulated.mean()), float(np.quantile(simulated, 0.95)))
 
 
-def ada_ece(confidence: npt.ArrayLike, correct: npt.ArrayLike, bins: int = 10) -> float:
+def ada_ece(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
     """Adaptive ECE: the same sum over equal-mass bins; lower is better, in [0, 1].
 
-    Answers are sorted by confidence and cut into `bins` runs whose sizes differ by at most one, the longer ones first
+    Answers are sorted by confidence and cut into ten runs whose sizes differ by at most one, the longer ones first
     (the rule of numpy.array_split). Equal confidences stay in the order given, so a cut that goes through them depends
     on that order. Fewer answers than bins make bins of one.
 
-    >>> round(ada_ece([0.9, 0.8, 0.7, 0.6], [1, 1, 1, 0], bins=2), 3)
-    0.15
+    >>> round(ada_ece([0.9] * 10 + [0.6] * 10, [1] * 10 + [0] * 10), 3)
+    0.35
     """
     confidences, grades = graded(confidence, correct)
-    check_whole("number of bins", bins, least=1)
     if confidences.size == 0:
         return math.nan
     gaps = (grades - confidences)[np.argsort(confidences, kind="stable")]
-    return float(sum(abs(run.sum()) for run in np.array_split(gaps, bins)) / confidences.size)
+    return float(sum(abs(run.sum()) for run in np.array_split(gaps, BINS)) / confidences.size)
 
 
 def brier(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
@@ -136,21 +133,21 @@ def brier(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
     return float(np.mean((confidences - grades) ** 2))
 
 
-def reliability(confidence: npt.ArrayLike, correct: npt.ArrayLike, bins: int = 10) -> list[Bin]:
+def reliability(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> list[Bin]:
     """The bars of a reliability diagram, lowest bin first; empty bins are included, with nan for both means.
 
-    >>> [(b.lo, b.hi, b.count, round(b.accuracy, 2)) for b in reliability([0.2, 0.7, 0.9], [0, 1, 0], bins=2)]
-    [(0.0, 0.5, 1, 0.0), (0.5, 1.0, 2, 0.5)]
+    >>> [(b.lo, b.hi, b.count, round(b.accuracy, 2)) for b in reliability([0.2, 0.91, 0.97], [0, 1, 0]) if b.count]
+    [(0.2, 0.3, 1, 0.0), (0.9, 1.0, 2, 0.5)]
     """
     confidences, grades = graded(confidence, correct)
-    index, edges = bin_index(confidences, bins), bin_edges(bins)
+    index, edges = bin_index(confidences), BIN_EDGES.tolist()
     rows = []
-    for k in range(bins):
+    for k in range(BINS):
         inside = index == k
         count = int(inside.sum())
         stated = float(confidences[inside].mean()) if count else math.nan
         right = float(grades[inside].mean()) if count else math.nan
-        rows.append(Bin(lo=float(edges[k]), hi=float(edges[k + 1]), count=count, confidence=stated, accuracy=right))
+        rows.append(Bin(lo=edges[k], hi=edges[k + 1], count=count, confidence=stated, accuracy=right))
     return rows
 
 

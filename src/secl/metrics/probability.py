@@ -9,54 +9,43 @@ from typing import overload
 import numpy as np
 import numpy.typing as npt
 
-from secl.errors import ParameterError, check_finite, check_whole
+from secl.errors import ParameterError, check_finite
 from secl.settings import Formula
 
 BINS = 10
-"""Bins of confidences."""
+"""Bins of confidences, as many as there are digits."""
+
+BIN_EDGES = np.arange(BINS + 1) / BINS
+"""The borders of the bins, from 0 to 1, each the double nearest to k/10."""
 
 
 @overload
-def bin_index(p: float, bins: int = BINS) -> int: ...
+def bin_index(p: float) -> int: ...
 @overload
-def bin_index(p: npt.NDArray[np.floating] | Sequence[float], bins: int = BINS) -> npt.NDArray[np.intp]: ...
-def bin_index(p: float | npt.NDArray[np.floating] | Sequence[float], bins: int = BINS) -> int | npt.NDArray[np.intp]:
-    """Number of the bin of a probability: bin k is [k/bins, (k+1)/bins), and the last one includes 1.
+def bin_index(p: npt.NDArray[np.floating] | Sequence[float]) -> npt.NDArray[np.intp]: ...
+def bin_index(p: float | npt.NDArray[np.floating] | Sequence[float]) -> int | npt.NDArray[np.intp]:
+    """Number of the bin of a probability: bin k is [k/10, (k+1)/10), and the last one includes 1.
 
-    The one rule behind ECE, the bin gate and the read-out. Borders are the doubles nearest to k/bins, so 0.3 is in
-    bin 3 and the double below it in bin 2. A float32 is compared as the number it is: float32 0.7 lies below 0.7.
+    The one rule behind ECE, the bin gate and the read-out. Borders are the doubles nearest to k/10, so 0.3 is in bin 3
+    and the double below it in bin 2. A float32 is compared as the number it is: float32 0.7 lies below 0.7.
 
     Returns:
-        An int for a number, an integer array of the same shape for an array; values 0 to bins-1.
+        An int for a number, an integer array of the same shape for an array; values 0 to 9.
 
     Raises:
-        ParameterError: a value outside [0, 1] or nan, or fewer than one bin.
+        ParameterError: a value outside [0, 1] or nan.
 
     >>> bin_index(0.3), bin_index(1.0)
     (3, 9)
     >>> bin_index([0.0, 0.1, 0.19, 0.95]).tolist()
     [0, 1, 1, 9]
     """
-    edges = bin_edges(bins)
     values = np.asarray(p, dtype=np.float64)
     wrong = ~((values >= 0.0) & (values <= 1.0))
     if wrong.any():
         raise ParameterError(f"a probability must lie between 0 and 1, not {values[wrong].flat[0]}.")
-    index = np.minimum(np.searchsorted(edges, values, side="right") - 1, bins - 1)
+    index = np.minimum(np.searchsorted(BIN_EDGES, values, side="right") - 1, BINS - 1)
     return int(index) if index.ndim == 0 else np.asarray(index, dtype=np.intp)
-
-
-def bin_edges(bins: int = BINS) -> npt.NDArray[np.float64]:
-    """The bins+1 borders of equal-width bins, from 0 to 1, each the double nearest to k/bins.
-
-    Raises:
-        ParameterError: fewer than one bin.
-
-    >>> bin_edges(4).tolist()
-    [0.0, 0.25, 0.5, 0.75, 1.0]
-    """
-    check_whole("number of bins", bins, least=1)
-    return np.arange(bins + 1) / bins
 
 
 def normalised_p_true(p_true: Sequence[float], tau: float, formula: Formula = "log") -> float:

@@ -20,7 +20,7 @@ from secl.backends.local.model import LocalModel
 from secl.backends.prompting import Prompting
 from secl.evidence import CandidateEvidence, EvidenceKind
 from secl.lookahead import WINDOW
-from secl.prompts.orders import further_orders
+from secl.prompts.orders import other_order
 from secl.question import Question
 
 ANSWERED, POSTERIOR, BY_HAND = "answered", "posterior", "by_hand"
@@ -110,7 +110,7 @@ def by_hand(hand: ByHand, prompting: Prompting, questions: Sequence[Question]) -
     with hand.model.disable_adapter():
         for question in questions:
             hand.answer({"question": question.text, "options": question.options})
-            orders = further_orders(len(question.options), 1)
+            orders = [other_order(len(question.options))]
             letters = list(prompting.token_ids.letters[: len(question.options)])
             rows = [list(row) for row in prompting.orders(question, orders)]
             (last,) = read_rows(hand, rows, [len(row) - 1 for row in rows])

@@ -8,7 +8,7 @@ import numpy as np
 
 from secl.evidence import LetterOrder
 from secl.posterior.views import LETTERS, Views, centred
-from secl.prompts.orders import further_orders
+from secl.prompts.orders import other_order
 
 
 def texts_of(count: int) -> tuple[str, ...]:
@@ -28,7 +28,10 @@ def lettered(
     texts = texts_of(count)
     liked = preference * rng.normal(size=count)
     orders = []
-    for order in (tuple(range(count)), *further_orders(count, further)):
+    places_of = np.arange(count)
+    half = count // 2
+    orders_of = [tuple(range(count)), other_order(count), (*range(half, count), *range(half))]
+    for order in orders_of[: 1 + further]:
         log_p = liked + noise * rng.normal(size=count)
         for place, candidate in enumerate(order):
             log_p[candidate] += 0.0 if places is None else places[place]

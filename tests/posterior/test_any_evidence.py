@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from secl.evidence import CandidateEvidence, Evidence, LetterOrder, Likelihood, PTrue
 from secl.posterior.rule import PosteriorRule
-from secl.prompts.orders import further_orders
+from secl.prompts.orders import other_order
 from secl.question import LETTERS, Question
 from secl.records import Reply
 from secl.settings import PosteriorSettings
@@ -42,7 +42,7 @@ def asked(draw: st.DrawFn) -> tuple[Question, Reply, Evidence]:
     )
     candidates = CandidateEvidence(
         candidates=options,
-        letters=tuple(LetterOrder(order=order, log_p=draw(many)) for order in further_orders(count, 1)),
+        letters=(LetterOrder(order=other_order(count), log_p=draw(many)),),
         likelihoods=draw(st.tuples(*[likelihood] * count)),
         source="options",
     )

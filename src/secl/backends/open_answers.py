@@ -18,9 +18,6 @@ from secl.prompts.distractors import DISTRACTORS, distinct, near_numbers
 from secl.prompts.programs import result_of
 from secl.question import Form, Question
 
-ORDERS = 1
-"""Further orders of the options that letters are read under; a second one added nothing."""
-
 FIRST = 3
 """Answers that are drawn at first. Where all say what the answer says, no more are."""
 

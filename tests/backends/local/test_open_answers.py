@@ -11,7 +11,7 @@ from secl.backends.generation import Draft
 from secl.backends.local import candidates
 from secl.backends.open_answers import FIRST, FURTHER, LISTED, compare, settled
 from secl.evidence import EvidenceKind, Sample
-from secl.prompts.orders import further_orders
+from secl.prompts.orders import other_order
 from secl.prompts.templates import MAX_ANSWER_TOKENS, NONE_OF_THESE
 from secl.question import Question
 from tests.backends.local.alone import FEW_WORDS, ONE_SENTENCE, Alone, chat
@@ -76,9 +76,7 @@ def test_an_answer_is_one_of_a_choice_in_an_order_of_its_own(question: Question,
     assert all(each is None for each in found.likelihoods)
     first = found.letters[0].order
     assert first[-1] == len(first) - 1
-    assert [each.order for each in found.letters[1:]] == [
-        tuple(first[i] for i in shown) for shown in further_orders(len(first), 1)
-    ]
+    assert [each.order for each in found.letters[1:]] == [tuple(first[i] for i in other_order(len(first)))]
     if not question.free:
         choice = Question(question.text, found.candidates)
         for each in found.letters:

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from secl.backends.endpoint.chat import Pending
 from secl.backends.endpoint.reading import VERDICTS, Completion, read_choice
 from secl.backends.generation import question_seed
-from secl.backends.open_answers import ORDERS, Distractors, Drawn
+from secl.backends.open_answers import Distractors, Drawn
 from secl.evidence import CandidateEvidence, EvidenceKind, LetterOrder, PTrue
-from secl.prompts.orders import as_choice, further_orders, orders_of_answers
+from secl.prompts.orders import as_choice, orders_of_answers, other_order
 from secl.prompts.templates import NONE_OF_THESE, Prompt, order_prompt, p_true_prompt
 from secl.question import LETTERS, Question
 from secl.records import Purpose, Reply
@@ -98,11 +98,11 @@ class Probe:
         """Begin to ask about candidates; an open question becomes a choice between them and "None of these"."""
         letters = None
         if "candidates" in evidence and question.options:
-            orders = further_orders(len(texts), ORDERS)
-            letters = {order: ask(order_prompt(question, order)) for order in orders}
+            order = other_order(len(texts))
+            letters = {order: ask(order_prompt(question, order))}
         elif "candidates" in evidence and len(texts) < len(LETTERS):
             choice = as_choice(question, texts)
-            orders = orders_of_answers(len(texts), ORDERS, question_seed(seed, question, "candidates"))
+            orders = orders_of_answers(len(texts), question_seed(seed, question, "candidates"))
             letters = {order: ask(order_prompt(choice, order)) for order in orders}
         judged = [p_true_prompt(question, text, p_true) for text in texts] if "p_true" in evidence else []
         return cls(texts, letters, [ask(prompt) for prompt in judged], source)

@@ -11,7 +11,6 @@ from secl.backends.local.asker import Asker
 from secl.backends.local.readout import Readout
 from secl.backends.open_answers import (
     FREE_TOKENS,
-    ORDERS,
     PROGRAM_TOKENS,
     Drawn,
     Way,
@@ -21,7 +20,7 @@ from secl.backends.open_answers import (
     settled,
 )
 from secl.evidence import CandidateEvidence, LetterOrder, Likelihood, Sample
-from secl.prompts.orders import as_choice, further_orders, orders_of_answers
+from secl.prompts.orders import as_choice, orders_of_answers, other_order
 from secl.prompts.parsing import is_brief, read_answer
 from secl.prompts.programs import FENCE, OPENING
 from secl.prompts.templates import MAX_ANSWER_TOKENS
@@ -97,7 +96,7 @@ def compared(asker: Asker, question: Question, answer: str) -> CandidateEvidence
 
 def among_options(asker: Asker, question: Question) -> Comparison:
     """What to read about the options."""
-    orders = further_orders(len(question.options), ORDERS)
+    orders = [other_order(len(question.options))]
     prompting = asker.prompting
     bundle = Bundle(orders=prompting.orders(question, orders), spans=prompting.spans(question, question.options))
     return Comparison(bundle, question.options, orders, "options")
@@ -119,7 +118,7 @@ def _among(asker: Asker, question: Question, drawn: Drawn) -> Comparison | None:
     if len(drawn.candidates) >= len(asker.readout.token_ids.letters):
         return None
     choice = as_choice(question, drawn.candidates)
-    orders = orders_of_answers(len(drawn.candidates), ORDERS, asker.seed_for(question, "candidates"))
+    orders = orders_of_answers(len(drawn.candidates), asker.seed_for(question, "candidates"))
     bundle = Bundle(orders=asker.prompting.orders(choice, orders))
     if max(map(len, bundle.sequences)) > asker.backend.limit:
         return None

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from secl.evaluation.acceptance import answers_of
 from secl.evaluation.estimators import ESTIMATORS
 from secl.evaluation.summary import evaluate
 from secl.evidence import Evidence, PTrue
@@ -134,6 +135,7 @@ def make_report() -> Callable[..., RunReport]:
                 "created": "2026-01-01T00:00:00+00:00",
             },
             "settings": {"benchmarks": ("toy",), "tau": 0.7},
+            "answers": answers_of(records),
             "command": "secl run --model scripted --benchmarks toy --set evidence.tau=0.7 --out NEW",
         }
         return RunReport(**{**values, **changes})

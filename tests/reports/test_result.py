@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from secl.evaluation.acceptance import answers_of
 from secl.evaluation.reason import Reason
 from secl.evaluation.summary import evaluate
 from secl.evaluation.trust import Verdict
@@ -31,6 +32,7 @@ def report_of(records: Sequence[Record], total: int | None = None) -> RunReport:
         manifest={"settings": {}, "skipped": [["line 3", "has no question"]]},
         settings={},
         command="",
+        answers=answers_of(records),
     )
 
 

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from secl.display import excerpt
 from secl.evaluation.compare import Comparison, Side, shared_questions
 from secl.metrics.bootstrap import FEWEST_OF_A_KIND
-from secl.metrics.calibration import EceFloor
 from secl.metrics.paired_bootstrap import FEWEST, Difference
 from secl.reports.answers import named
 from secl.reports.formatting import UNDEFINED, counted, number
@@ -84,7 +83,11 @@ def _row(name: str, difference: Difference) -> Row:
 
 def remarks(comparison: Comparison) -> list[str]:
     """What a reader must know beside the table, a sentence each."""
-    lines = [chance("A", "B", comparison.floors), f"{comparison.answers_differ} of {comparison.shared} answers differ."]
+    a, b = (f"{floor.mean:.3f} (in 95% of cases up to {floor.upper:.3f})" for floor in comparison.floors)
+    lines = [
+        f"A would have an ECE of {a} by chance alone and B of {b}, were they perfectly calibrated.",
+        f"{comparison.answers_differ} of {comparison.shared} answers differ.",
+    ]
     if comparison.unfinished:
         lines.insert(0, f"Unfinished: these are the {comparison.shared} questions that both runs have answered so far.")
     if comparison.graded < comparison.shared:
@@ -93,12 +96,6 @@ def remarks(comparison: Comparison) -> list[str]:
     if math.isnan(comparison.measures["auroc"].difference):
         lines.append(f"AUROC is undefined ({UNDEFINED}) where all answers are right or all are wrong.")
     return lines
-
-
-def chance(a: str, b: str, floors: tuple[EceFloor, EceFloor]) -> str:
-    """The floors of both ECE in a sentence; a and b are what people call the sides."""
-    one, other = (f"{floor.mean:.3f} (in 95% of cases up to {floor.upper:.3f})" for floor in floors)
-    return f"{a} would have an ECE of {one} by chance alone and {b} of {other}, were they perfectly calibrated."
 
 
 MOST_CHANGED = 20

@@ -12,6 +12,7 @@ from secl.evidence import Evidence, Posterior, PTrue, Sample
 from secl.model import ModelAnswer
 from secl.question import Question
 from secl.records import Reply
+from secl.reports.answers import named
 from secl.reports.formatting import counted, terminal_lines, terminal_text, whole_percent
 from secl.reports.table import listing
 from secl.signals import NormalisedPTrue
@@ -158,9 +159,7 @@ def answer_panel(
     from rich.text import Text
 
     reply, frozen = answered.reply, answered.frozen
-    answer = "no readable answer" if reply.answer is None else reply.answer
-    if question.options and reply.answer is not None:
-        answer = f"{reply.answer}. {question.option(reply.answer)}"
+    answer = named(question, reply.answer) or "no readable answer"
     parts: list[Text | Table] = [
         Text(f"own answer         {terminal_lines(answer)}", style="bold"),
         Text(f"stated confidence  {reply.confidence:.3f}  (adapter version {reply.version})"),

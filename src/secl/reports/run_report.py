@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from secl.evaluation.acceptance import Answers, answers_of
+from secl.evaluation.acceptance import Answers
 from secl.evaluation.estimators import foremost
 from secl.evaluation.summary import EstimatorSummary, Evaluation, Summary
 from secl.evaluation.trust import Verdict, assess
@@ -16,7 +16,6 @@ from secl.methods import method
 from secl.records import Record
 from secl.reports.answers import AnswerRow, answer_rows
 from secl.reports.figures.drawing import Panel
-from secl.reports.posterior_section import posterior_notes
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,7 @@ class RunReport:
         manifest: manifest of the run folder: settings, model, tau, stream, environment, adapter, created.
         settings: those that differ from the defaults.
         command: shell command that repeats the run.
-        answers: with their labels, for thresholds; None takes what the records say.
+        answers: with their labels, for thresholds.
     """
 
     name: str
@@ -43,17 +42,12 @@ class RunReport:
     manifest: Mapping[str, Any]
     settings: Mapping[str, Any]
     command: str
-    answers: Answers | None = None
+    answers: Answers
 
     @cached_property
     def trust(self) -> Verdict:
         """Whether the reported confidences may be acted on."""
         return assess(self.records)
-
-    @cached_property
-    def acceptance(self) -> Answers:
-        """The answers and what is known of them, for thresholds."""
-        return answers_of(self.records) if self.answers is None else self.answers
 
     @property
     def summary(self) -> Summary:
@@ -64,11 +58,6 @@ class RunReport:
     def rows(self) -> list[AnswerRow]:
         """Every answer as a row, in the order of the stream."""
         return answer_rows(self.records)
-
-    @cached_property
-    def posterior_notes(self) -> list[str]:
-        """What the posteriors show, in plain words; empty for a run without any."""
-        return posterior_notes(self.records)
 
     @property
     def graded(self) -> bool:
@@ -98,11 +87,6 @@ class RunReport:
     def watched(self) -> bool:
         """Whether a gate did anything."""
         return any(r.decision.in_burst or r.decision.statistic is not None for r in self.records)
-
-    @property
-    def tested(self) -> bool:
-        """Whether a gate had a statistic, so that there is one to draw."""
-        return any(r.decision.statistic is not None for r in self.records)
 
     @property
     def complete(self) -> bool:

@@ -14,6 +14,7 @@ from secl.reports.figures.risk_coverage import risk_coverage_figure
 from secl.reports.figures.timeline import timeline_figure
 from secl.reports.formatting import counted, terminal_text
 from secl.reports.graders import graders_line
+from secl.reports.posterior_section import posterior_notes
 from secl.reports.provenance import ledger_table, provenance_table
 from secl.reports.question_table import questions_table, wrong_table
 from secl.reports.result import ANSWERS, bands_table, result_sentences
@@ -116,8 +117,8 @@ def sections_of(run: RunReport) -> Iterator[Section]:
         needy = questions_table(neediest(rows, unlabelled.NEEDY), "question", "answer", "confidence", "why")
         yield Section("Answers that most need a person", tables=[needy])
     yield _acceptance(run)
-    if run.posterior_notes:
-        yield Section("Posterior: how probable each candidate is", run.posterior_notes)
+    if notes := posterior_notes(run.records):
+        yield Section("Posterior: how probable each candidate is", notes)
     if run.graded:
         if len(run.summary.domains) > 1:
             yield Section("By domain", tables=[domain_table(run)])
@@ -151,12 +152,12 @@ def _reliability(run: RunReport) -> Iterator[Section]:
 def _acceptance(run: RunReport) -> Section:
     picture = Picture(
         "risk",
-        lambda: risk_coverage_figure(run.acceptance.curve, RISKS),
+        lambda: risk_coverage_figure(run.answers.curve, RISKS),
         "Share of wrong answers among the accepted ones, over the share of accepted answers",
         "Accepted from the most confident answer on. Dashed: the share of wrong ones that the confidences expect among "
         "them; solid: the share among those with a label. To the left of a place the confidence is higher.",
     )
-    return Section("Which answers may be accepted?", (), [risk_table(run.acceptance)], [picture])
+    return Section("Which answers may be accepted?", (), [risk_table(run.answers)], [picture])
 
 
 def _timeline(run: RunReport) -> Section:

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from rich.console import Console
-from rich.measure import Measurement
-from rich.table import Table as RichTable
 from tabulate import tabulate
 
 from secl.errors import StorageError
 from secl.reports.formatting import RANGE, UNDEFINED, one_line
-from secl.reports.table import Cell, Table, to_csv, to_rich
+from secl.reports.table import Cell, Table, to_csv
 from secl.reports.table import Column as Heading
 from secl_paper.compare import FilledTable, Line
 from secl_paper.layout import Column
@@ -25,29 +21,14 @@ THREE = ("paper", "ours", "difference")
 _MARKS = re.compile(r"([\\`*_\[\]<>#|])")
 
 
-def as_table(table: FilledTable, names: Sequence[str] | None = None) -> Table:
-    """The table with the columns of these numbers, or of all.
-
-    Three columns for each number (paper, ours, difference), or one with its 95% interval where the table is ours alone.
-    """
-    names = list(table.columns) if names is None else names
+def as_table(table: FilledTable) -> Table:
+    """The table with three columns for each number (paper, ours, difference), or one with its 95% interval where it is
+    ours alone."""
+    names = list(table.columns)
     under = THREE if table.printed else ("",)
     headings = [f"{table.columns[name].heading} {text}".strip() for name in names for text in under]
     rows = [[Cell(line.name), *(cell for name in names for cell in _cells(table, line, name))] for line in table.lines]
     return Table([Heading("", text=True), *map(Heading, headings)], {"": rows}, table.notes)
-
-
-def screen_tables(table: FilledTable, width: int) -> Iterator[RichTable]:
-    """A table for a terminal of `width` characters, in as many pieces as it takes, each with the names of the rows."""
-    console = Console(width=10_000)
-    remaining = list(table.columns)
-    while remaining:
-        for count in range(len(remaining), 0, -1):
-            piece = to_rich(replace(as_table(table, remaining[:count]), notes=()))
-            if Measurement.get(console, console.options, piece).maximum <= width:
-                break
-        yield piece
-        remaining = remaining[count:]
 
 
 def markdown(table: FilledTable) -> str:

@@ -8,13 +8,12 @@ import re
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from secl.reports.formatting import UNDEFINED
 from secl_paper.compare import FilledTable, FinishedRun, Line, compare
 from secl_paper.figures import write_figure
 from secl_paper.layout import COLUMNS, Figure, Row, Run, Table
-from secl_paper.output import csv_text, latex, markdown, screen_tables, write_index, write_table
+from secl_paper.output import csv_text, latex, markdown, write_index, write_table
 
 TABLE = FilledTable(
     "kl",
@@ -61,23 +60,6 @@ def test_csv_has_all_digits_and_empty_fields() -> None:
         ["row", "ece", "ece low", "ece high", "cost", "cost low", "cost high"],
         ["SECL", "0.1", "0.05", "0.2", "1.5", "", ""],
     ]
-
-
-@pytest.mark.parametrize("width", [50, 100])
-@pytest.mark.parametrize("table", [TABLE, OURS], ids=["paper", "ours"])
-def test_nothing_is_cut_on_screens_of_any_width(table: FilledTable, width: int) -> None:
-    console = Console(width=width, file=io.StringIO(), markup=False)
-    for part in screen_tables(table, width):
-        console.print(part)
-    text = console.file.getvalue()  # type: ignore[attr-defined]
-    assert "…" not in text
-    assert max(map(len, text.splitlines())) <= width
-    for line in table.lines:
-        assert line.name in text
-    for name in table.columns:
-        assert all(word in text for word in table.columns[name].heading.split())
-    if table is OURS:
-        assert f"0.050{UNDEFINED}0.200" in text
 
 
 def test_a_table_is_written_in_three_forms_and_the_index_names_each_table_once(tmp_path: Path) -> None:

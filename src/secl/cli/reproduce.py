@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -78,11 +79,11 @@ def _show_plan(reproduction: Reproduction) -> None:
 
 
 def _print(table: FilledTable, screen: Console) -> None:
-    from secl_paper.output import screen_tables
+    from secl.reports.table import to_rich
+    from secl_paper.output import as_table
 
     screen.print(f"{table.key}: {table.title}", style="bold", soft_wrap=True)
-    for part in screen_tables(table, screen.width):
-        screen.print(part)
+    print_whole(to_rich(replace(as_table(table), notes=())), screen)
     for note in table.notes:
         screen.print(note, style="dim", soft_wrap=True)
     screen.print()

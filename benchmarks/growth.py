@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.timing import resident, seconds
 from secl.cli.report import command
+from secl.evaluation.acceptance import answers_of
 from secl.evaluation.summary import Evaluation, evaluate
 from secl.question import Question
 from secl.reports.folder import write_report
@@ -116,6 +117,7 @@ def report(store: Store, records: list[Any], evaluation: Evaluation) -> RunRepor
         manifest=store.manifest,
         settings=recipe.changed(),
         command=command(recipe),
+        answers=answers_of(records),
     )
 
 

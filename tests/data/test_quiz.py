@@ -7,8 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
-from secl.data.quiz import DOMAINS, quiz
+from secl.data.quiz import quiz
 from secl.data.streams import fingerprint
+
+DOMAINS = ("arithmetic", "capitals", "science", "misconceptions")
 
 SOLUTIONS: dict[str, Callable[..., int]] = {
     "picks": lambda x, y, z: x + y - z,

@@ -28,7 +28,6 @@ def lettered(
     texts = texts_of(count)
     liked = preference * rng.normal(size=count)
     orders = []
-    places_of = np.arange(count)
     half = count // 2
     orders_of = [tuple(range(count)), other_order(count), (*range(half, count), *range(half))]
     for order in orders_of[: 1 + further]:

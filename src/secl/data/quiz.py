@@ -17,9 +17,6 @@ from typing import Any
 from secl.data.rows import round_robin
 from secl.question import LETTERS, Form, Question
 
-DOMAINS = ("arithmetic", "capitals", "science", "misconceptions")
-"""The domains of the quiz."""
-
 
 def quiz(domain: str, n: int | None = None, seed: int = 42) -> list[Question]:
     """The first `n` questions of a domain, one of each kind in turn; None for all.

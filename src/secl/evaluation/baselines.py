@@ -31,7 +31,7 @@ def with_labels(base: Estimator, kind: Kind) -> Estimator:
             return Series()
         mapped = cross_validated(confidences, grades, kind)
         graded = series.where(series.has_grade)
-        return replace(graded, confidence=np.array(mapped.confidence), fitted=_describe_fit(mapped))
+        return replace(graded, confidence=mapped.confidence, fitted=_describe_fit(mapped))
 
     title = f"{base.title} + {MAPS[kind]}*"
     return replace(base, name=f"{base.name}_{kind}", title=title, estimate=estimate, needs_labels=True)
@@ -94,7 +94,7 @@ def constant_with_labels(stated: Estimator) -> Estimator:
             return Series()
         # Platt scaling of equal confidences is the constant map to the share of right answers.
         mapped = cross_validated([0.5] * len(graded), graded.correct, "platt")
-        return replace(graded, confidence=np.array(mapped.confidence))
+        return replace(graded, confidence=mapped.confidence)
 
     title = "Constant, base rate*"
     return replace(stated, name="constant_labelled", title=title, estimate=estimate, needs_labels=True, ranks=False)

@@ -35,7 +35,7 @@ class Temperature:
     """Temperature scaling: c becomes sigmoid(logit(c) / t), with c clipped to [EPSILON, 1 - EPSILON].
 
     Attributes:
-        t: temperature, above 0, without unit; 1 keeps c, larger ones pull it towards 0.5. nan: fitted to nothing.
+        t: temperature, above 0, without unit; 1 keeps c, larger ones pull it towards 0.5.
 
     >>> Temperature(2.0)([0.1, 0.5, 0.9]).round(3).tolist()
     [0.25, 0.5, 0.75]
@@ -55,8 +55,8 @@ class Platt:
     """Platt scaling: c becomes sigmoid(a c + b), on the confidence itself and not on its logit.
 
     Attributes:
-        a: slope; below 0 where more confident answers are less often right. nan: fitted to nothing.
-        b: intercept, in logits. nan: fitted to nothing.
+        a: slope; below 0 where more confident answers are less often right.
+        b: intercept, in logits.
 
     >>> Platt(4.0, -2.0)([0.0, 0.5, 1.0]).round(3).tolist()
     [0.119, 0.5, 0.881]
@@ -76,11 +76,10 @@ def fit_temperature(confidence: npt.ArrayLike, target: npt.ArrayLike) -> Tempera
     """The temperature with the least cross-entropy to the targets, within [T_MIN, T_MAX].
 
     The optimum lies on a bound where sharper is always better (T_MIN: all answers right and stated above 0.5) or
-    flatter is (T_MAX: all of them wrong). All confidences 0.5: no temperature matters, it is 1. No answer:
-    undefined, nan.
+    flatter is (T_MAX: all of them wrong). All confidences 0.5: no temperature matters, it is 1.
 
     Args:
-        confidence: n probabilities in [0, 1].
+        confidence: n probabilities in [0, 1], at least one.
         target: n grades, right or wrong, or n probabilities in [0, 1].
 
     Raises:
@@ -91,8 +90,6 @@ def fit_temperature(confidence: npt.ArrayLike, target: npt.ArrayLike) -> Tempera
     """
     confidences, targets = with_targets(confidence, target)
     logits = _logits(confidences)
-    if logits.size == 0:
-        return Temperature(math.nan)
     if not logits.any():
         return Temperature(1.0)
     from scipy.optimize import brentq
@@ -114,16 +111,13 @@ def fit_platt(confidence: npt.ArrayLike, target: npt.ArrayLike) -> Platt:
     A soft target y counts as a right answer with weight y and a wrong one with weight 1 - y. The mean of the mapped
     confidences is the mean target. All confidences equal: the constant map to the mean target. A mean target within
     `EPSILON` of 0 or 1 (one class): the constant map to it, clipped to [EPSILON, 1 - EPSILON]. Right and wrong answers
-    that a threshold separates: a steep but finite step. No answer: undefined, a and b are nan. Arguments and errors
-    are those of `fit_temperature`.
+    that a threshold separates: a steep but finite step. Arguments and errors are those of `fit_temperature`.
 
     >>> fitted = fit_platt([0.2, 0.2, 0.2, 0.8, 0.8, 0.8], [0, 0, 1, 0, 1, 1])
     >>> fitted([0.2, 0.8]).round(4).tolist()
     [0.3333, 0.6667]
     """
     confidences, targets = with_targets(confidence, target)
-    if confidences.size == 0:
-        return Platt(math.nan, math.nan)
     rate = targets.mean()
     if not EPSILON <= rate <= 1.0 - EPSILON:
         return Platt(0.0, float(_logits(rate)))
@@ -157,7 +151,7 @@ FITS: Mapping[Kind, Fit] = {"temperature": fit_temperature, "platt": fit_platt}
 """The fit of each kind of map."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Recalibrated:
     """What cross-validation made of some confidences.
 
@@ -166,7 +160,7 @@ class Recalibrated:
         fitted: the map of each fold, fitted to all other folds.
     """
 
-    confidence: tuple[float, ...]
+    confidence: Vector
     fitted: tuple[Map, ...]
 
     @property
@@ -186,17 +180,12 @@ def cross_validated(confidence: npt.ArrayLike, correct: npt.ArrayLike, kind: Kin
     Folds are those of scikit-learn's KFold, shuffled. A map keeps the order within its fold (a Platt map
     with a < 0 reverses it), but every fold has its own, so AUROC over all questions can change.
 
-    Args:
-        confidence: n probabilities in [0, 1].
-        correct: n grades, right or wrong.
-        kind: "temperature" or "platt".
-
     Raises:
         ParameterError: arguments that `graded` refuses, or fewer answers than `FOLDS`.
 
     >>> made = cross_validated([0.9] * 20, [True, False] * 10, "platt")
-    >>> len(made.fitted), 0.4 < min(made.confidence) <= max(made.confidence) < 0.6
-    (5, True)
+    >>> len(made.fitted), round(float(made.confidence.mean()), 1)
+    (5, 0.5)
     """
     confidences, grades = graded(confidence, correct)
     fit = FITS[kind]
@@ -208,7 +197,7 @@ def cross_validated(confidence: npt.ArrayLike, correct: npt.ArrayLike, kind: Kin
     for others, fold in KFold(FOLDS, shuffle=True, random_state=0).split(confidences):
         fitted.append(fit(confidences[others], grades[others]))
         mapped[fold] = fitted[-1](confidences[fold])
-    return Recalibrated(confidence=tuple(mapped.tolist()), fitted=tuple(fitted))
+    return Recalibrated(mapped, tuple(fitted))
 
 
 FEWEST = 10

@@ -206,7 +206,6 @@ def labels_needed(curve: RiskCoverage, risk: float, certainty: float) -> int | N
     where no place is below the risk, so that no number would do. Without any label, what the confidences expect stands
     for the share.
     """
-    check_level(risk, certainty)
     shares = curve.risk if curve.total else curve.expected
     counted = curve.labels >= min(5, curve.total)  # a place with a label or two tells nothing
     hopeful = np.flatnonzero(counted & (shares < risk))

@@ -132,20 +132,9 @@ def run_of(tmp_path: Path) -> Any:
 
 
 SETTINGS = (
-    "--set",
-    "gate.burst=4",
-    "--set",
-    "gate.warmup=3",
-    "--set",
-    "gate.threshold=2",
-    "--set",
-    "loop.bin_gate=off",
-    "--set",
-    "loop.evidence_on=always",
-    "--seed",
-    7,
+    *("gate.burst=4", "gate.warmup=3", "gate.threshold=2", "loop.bin_gate=off", "loop.evidence_on=always"),
+    "adapter.learning_rate=0.01",
 )
-LEARNING = ("--set", "adapter.learning_rate=0.01")
 
 
 @pytest.fixture(scope="session")
@@ -158,18 +147,9 @@ def run(shell: Shell, place: Path, tiny_llama: Path) -> Path:
     """A finished run of two domains, made once. Its name and its domains hold what rich would take for markup."""
     folder = place / "[red]run[/b]"
     if not folder.exists():
-        ended = shell(
-            "run",
-            "--model",
-            tiny_llama,
-            "--benchmarks",
-            "capitals:9,science:9",
-            "--out",
-            folder,
-            "--full",
-            *SETTINGS,
-            *LEARNING,
-        )
+        changes = [part for setting in SETTINGS for part in ("--set", setting)]
+        source = ("--model", tiny_llama, "--benchmarks", "capitals:9,science:9", "--seed", 7)
+        ended = shell("run", *source, *changes, "--out", folder, "--full")
         assert (ended.code, ended.err) == (0, "")
         (place / "said").write_text(ended.out)
     return folder

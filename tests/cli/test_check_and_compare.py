@@ -23,13 +23,6 @@ from secl.testing import ScriptedModel, toy_stream, unit
 from tests.cli.conftest import Ended, Shell
 
 
-class Loaded(ScriptedModel):
-    """A scripted model with what a run records of a loaded one."""
-
-    def check(self, question: Question) -> None:
-        """Nothing is too long for it."""
-
-
 class Knowing(ScriptedModel):
     """Overconfident, but P(True) knows what is right."""
 
@@ -86,7 +79,7 @@ def check(shell: Shell, *arguments: object) -> dict[str, Any]:
     [
         (Knowing(stated=0.9), 0.25, "adapt"),
         (Fooled(stated=0.5), 1.0, "do not adapt"),
-        (Loaded(stated=0.7), 1.0, "cannot tell"),
+        (ScriptedModel(stated=0.7), 1.0, "cannot tell"),
     ],
     ids=["adapt", "do_not_adapt", "cannot_tell"],
 )

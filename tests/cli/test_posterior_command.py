@@ -22,11 +22,8 @@ from secl.testing import ScriptedModel, toy_stream, unit
 from tests.cli.conftest import Shell
 
 
-class Loaded(ScriptedModel):
-    """A scripted model with what a run records of a loaded one, whose texts know what is right."""
-
-    def check(self, question: Question) -> None:
-        """Nothing is too long for it."""
+class Knowing(ScriptedModel):
+    """Its texts know what is right."""
 
     def compare_candidates(self, question: Question, reply: Reply) -> CandidateEvidence | None:
         evidence = super().compare_candidates(question, reply)
@@ -42,7 +39,7 @@ class Loaded(ScriptedModel):
 
 @pytest.fixture(autouse=True)
 def _scripted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runner, "load_model", lambda _settings: Loaded())
+    monkeypatch.setattr(runner, "load_model", lambda _settings: Knowing())
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import random
 import shutil
@@ -25,16 +24,11 @@ from tests.tiny import tiny_folder
 pytestmark = pytest.mark.heavy
 
 QUESTIONS = 28
-SETTINGS = (
-    "--set",
-    "gate.burst=6",
-    "--set",
-    "gate.warmup=4",
-    "--set",
-    "gate.threshold=1",
-    "--set",
-    "loop.bin_gate=off",
-)
+SETTINGS = [
+    part
+    for setting in ("gate.burst=6", "gate.warmup=4", "gate.threshold=1", "loop.bin_gate=off")
+    for part in ("--set", setting)
+]
 
 
 @pytest.fixture(scope="module")
@@ -210,13 +204,6 @@ def test_a_run_goes_on_elsewhere_and_says_once_that_digits_may_differ(stream_cas
     said = stream_case.log.read_text()
     assert said.count("was begun elsewhere (processor: another there, ") == 1
     assert "the last digits of later records may differ" in said
-
-
-def test_a_run_in_use_is_not_resumed(stream_case: Case, begun: Path) -> None:
-    with (begun / "lock").open("a+") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        assert finish(stream_case.resume(begun)) == 2
-    assert stream_case.said() == f"secl: {begun} is in use by another process; wait for it or stop it."
 
 
 def test_settings_given_again_and_the_name_of_the_device_do_not_hinder_and_a_finished_run_is_only_reported(

@@ -155,19 +155,6 @@ class Calibrator(Shown, Scoring):
         facts = {"model": self.model.name, "gate": type(self.gate).__name__, "signal": type(self.signal).__name__}
         return {**facts, "position": self.state.position, **learning}
 
-    def resume(self, entropies: Iterable[float], records: Iterable[Record] = ()) -> None:
-        """Replay gate and posterior over all answers so far; restoring model and labels is up to the caller.
-
-        Args:
-            entropies: of the replies, in nats.
-            records: of the answers; only a calibrator that gathers evidence about candidates needs them.
-        """
-        self.state = replace(self.start(), labels=self.state.labels)
-        for entropy in entropies:
-            self.state, _ = self.state.step(self.gate, entropy)
-        for record in records:
-            self.state, _ = self._weigh(self.state, record.question, record.reply, record.frozen, record.evidence)
-
     def run(self, questions: Iterable[Question], done: Sequence[Record] = ()) -> Iterator[Record]:
         """Ask one question after the other; each record is ready before the next question is asked.
 
@@ -176,10 +163,14 @@ class Calibrator(Shown, Scoring):
 
         Args:
             questions: the whole stream.
-            done: records of its first questions, from a run that is resumed.
+            done: records of its first questions, from a run that is resumed. Gate and posterior are replayed over them;
+                model and labels are as the caller has restored them.
         """
         if done:
-            self.resume((record.reply.entropy for record in done), done)
+            self.state = replace(self.start(), labels=self.state.labels)
+        for record in done:
+            state, _ = self.state.step(self.gate, record.reply.entropy)
+            self.state, _ = self._weigh(state, record.question, record.reply, record.frozen, record.evidence)
         if not isinstance(questions, Sequence):
             for question in questions:
                 yield self.ask(question)

@@ -10,6 +10,7 @@ from secl.backends.generation import Draft
 from secl.backends.local.model import LocalModel
 from secl.calibrator import Calibrator
 from secl.data.quiz import quiz
+from secl.evidence import CandidateEvidence
 from secl.gates import Always, EntropyShift
 from secl.lookahead import WINDOW
 from secl.question import Question
@@ -34,6 +35,13 @@ def mixed_stream() -> list[Question]:
     return [*choice[:14], *numbers[:3], *words, *choice[12:], *numbers, choice[0], choice[0], words[0]]
 
 
+def numbers(evidence: CandidateEvidence) -> list[float | None]:
+    """All log-probabilities that the evidence about candidates has."""
+    letters = [value for order in evidence.letters for value in order.log_p]
+    texts = [value for each in evidence.likelihoods if each is not None for value in (each.given, each.alone)]
+    return [*letters, *texts, *(each.log_p for each in evidence.samples)]
+
+
 def agree(one: list[Record], other: list[Record]) -> None:
     for a, b in zip(one, other, strict=True):
         assert (a.question, a.outcome, a.decision.alarm, a.decision.in_burst) == (
@@ -49,6 +57,13 @@ def agree(one: list[Record], other: list[Record]) -> None:
         assert (a.signal is None) == (b.signal is None)
         if a.signal is not None:
             assert a.signal == pytest.approx(b.signal, abs=1e-4)
+        mine, theirs = a.evidence.candidates, b.evidence.candidates
+        assert (mine is None) == (theirs is None)
+        if mine is not None and theirs is not None:
+            assert (mine.candidates, mine.source) == (theirs.candidates, theirs.source)
+            drawn = [[(each.text, each.candidate) for each in found.samples] for found in (mine, theirs)]
+            assert drawn[0] == drawn[1]
+            assert numbers(mine) == pytest.approx(numbers(theirs), abs=1e-3)
 
 
 @pytest.mark.parametrize(("family", "gate"), [("llama", "always"), ("gemma2", "bursts"), ("llama", "late")])
@@ -57,7 +72,11 @@ def test_a_stream_looked_at_ahead_gives_the_records_of_one_question_at_a_time(
 ) -> None:
     questions = mixed_stream()
     assert len(questions) > 2 * WINDOW
-    settings: dict[str, Any] = {"gate": GATES[gate], "loop": LoopSettings(bin_gate=None)}
+    settings: dict[str, Any] = {
+        "gate": GATES[gate],
+        "loop": LoopSettings(bin_gate=None),
+        "evidence": ("candidates",) if gate == "late" else (),
+    }
     windows = list(Calibrator(make_model(family, learning_rate=2e-3), **settings).run(questions))
     single = list(Calibrator(make_model(family, learning_rate=2e-3), **settings).run(iter(questions)))
     agree(windows, single)

@@ -67,36 +67,6 @@ def test_p_false_is_that_of_transformers_alone(family: str, make_model: MakeMode
         assert (found.probabilities[i], found.false_probabilities[i]) == pytest.approx((true, false), rel=1e-3)
 
 
-def questions() -> list[Question]:
-    """Of all numbers of options that the tokenizer has letters for, with shared beginnings and without."""
-    words = [f"word{i}" for i in range(8)]
-    return [
-        CHOICE,
-        *(Question(f"Which word has {i} letters?", tuple(words[:i]), id=f"q{i}") for i in range(2, 8)),
-        Question("Which is a metal?", ("iron", "neon"), id="other"),
-    ]
-
-
-@pytest.mark.parametrize("family", ["gemma2", "gpt2"])
-def test_a_window_gives_what_each_question_gives_alone(family: str, make_model: MakeModel) -> None:
-    model = made(make_model, family)
-    model.prefetch(questions(), [BOTH] * len(questions()), weights_fixed=True)
-    for question in questions():
-        reply = model.answer(question, evidence=BOTH).reply
-        found = model.compare_candidates(question, reply)
-        assert found is not None
-        model.meter.take()
-        expected = ask(made(make_model, family), question)
-        assert [each.order for each in found.letters] == [each.order for each in expected.letters]
-        for one, other in zip(found.letters, expected.letters, strict=True):
-            assert one.log_p == pytest.approx(other.log_p, abs=1e-4)
-        for mine, theirs in zip(found.likelihoods, expected.likelihoods, strict=True):
-            assert mine is not None
-            assert theirs is not None
-            assert (mine.given, mine.alone) == pytest.approx((theirs.given, theirs.alone), abs=1e-3)
-            assert mine.tokens == theirs.tokens
-
-
 def bundle_of(model: LocalModel, question: Question) -> Bundle:
     """All that is read about a question with both kinds of evidence."""
     return beside(model.prompting.choices(question, judged=True), among_options(model.asker, question))

@@ -10,7 +10,7 @@ import torch
 from secl.backends.generation import Draft
 from secl.backends.local import candidates
 from secl.backends.open_answers import FIRST, FURTHER, LISTED, compare, settled
-from secl.evidence import EvidenceKind, Sample
+from secl.evidence import Sample
 from secl.prompts.orders import other_order
 from secl.prompts.templates import MAX_ANSWER_TOKENS, NONE_OF_THESE
 from secl.question import Question
@@ -82,34 +82,6 @@ def test_an_answer_is_one_of_a_choice_in_an_order_of_its_own(question: Question,
         for each in found.letters:
             assert each.log_p == pytest.approx(Alone("llama").letters(choice, each.order), abs=1e-3)
     assert model.compare_candidates(question, reply) == found
-
-
-def test_a_window_gives_what_each_question_gives_alone_and_reads_no_prompt_twice(make_model: MakeModel) -> None:
-    model = make_model()
-    questions = [OPEN[0], OPEN[2], replace(OPEN[0], text="Who wrote Faust?")]
-    wanted: list[EvidenceKind] = ["candidates"]
-    model.prefetch(questions, [wanted] * 3, weights_fixed=True)
-    for question in questions:
-        reply = model.answer(question, evidence=wanted).reply
-        found, cost = model.compare_candidates(question, reply), model.meter.take()
-        other = make_model()
-        alone = other.compare_candidates(question, other.answer(question).reply)
-        assert found is not None
-        assert alone is not None
-        assert found.candidates == alone.candidates
-        for one, two in zip(found.samples, alone.samples, strict=True):
-            assert (one.text, one.candidate) == (two.text, two.candidate)
-            assert one.log_p == pytest.approx(two.log_p, abs=1e-3)
-        for order, expected in zip(found.letters, alone.letters, strict=True):
-            assert order.order == expected.order
-            assert order.log_p == pytest.approx(expected.log_p, abs=1e-3)
-        # Samples cost the tokens that are written, and the last token of each never goes through the network.
-        assert not any(each.program for each in found.samples)
-        drafts = [candidates._draft(model.asker, question, way) for way in range(len(found.samples))]
-        model.backend.write([drafts])
-        assert cost.sampling == sum(len(draft.written) - 1 for draft in drafts)
-        assert cost.reordering > 0
-        model.meter.take()
 
 
 def test_what_all_samples_repeat_needs_no_more_of_them(make_model: MakeModel, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,11 +7,11 @@ import shutil
 import sqlite3
 import stat
 import tempfile
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 
-from secl.errors import RunError, StorageError
-from secl.runs.folder import FILE, synchronise
+from secl.errors import RunError
+from secl.runs.folder import FILE, storage_errors, synchronise
 from secl.runs.store import Store
 
 log = logging.getLogger("secl.server")
@@ -69,21 +69,18 @@ def backup(folder: Path, out: Path) -> int:
         if out.exists() or out.is_symlink():
             raise RunError(f"{out} exists already; name a folder that does not, so that no older backup is lost.")
         try:
-            out.parent.mkdir(parents=True, exist_ok=True)
-            unfinished = Path(tempfile.mkdtemp(prefix=f"{out.name}.", dir=out.parent))  # only its owner can enter it
-            try:
+            with storage_errors(out), ExitStack() as failure:
+                out.parent.mkdir(parents=True, exist_ok=True)
+                unfinished = Path(
+                    tempfile.mkdtemp(prefix=f"{out.name}.", dir=out.parent)
+                )  # only its owner can enter it
+                failure.callback(shutil.rmtree, unfinished, ignore_errors=True)
                 records = _copy(store, unfinished)
                 unfinished.rename(out)
-            except BaseException:
-                shutil.rmtree(unfinished, ignore_errors=True)
-                raise
-            synchronise(out.parent)
-        except (OSError, sqlite3.OperationalError) as problem:
-            raise StorageError(
-                f"cannot write {out}: {problem}; free space or permissions, then try again."
-            ) from problem
+                failure.pop_all()
+                synchronise(out.parent)
         except sqlite3.DatabaseError as problem:
-            raise RunError(f"{folder / FILE} is damaged: {problem}.") from problem
+            raise store.damaged(problem) from problem
     return records
 
 

@@ -153,7 +153,7 @@ def listed(state: ServerStore, positions: Sequence[int]) -> list[Values]:
 
 
 def latest_points(state: ServerStore, count: int) -> list[Values]:
-    """Of the latest answers those that the model gave with a confidence, the oldest first."""
+    """Of the latest answers those that the model gave itself, the oldest first."""
     latest = f"s.position IN (SELECT position FROM served ORDER BY position DESC LIMIT ?) AND s.{OWN}"
     return [_point(row) for row in state.rows(_POINTS.format(which=latest), count)]
 

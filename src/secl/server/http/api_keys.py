@@ -109,16 +109,11 @@ class Keys:
             ParameterError: there is no such key.
             StorageError: the file cannot be written.
         """
-        self._without(name)  # before a folder is made for nothing
+        names = [key.name for key in self.all()]
+        if name not in names:
+            raise ParameterError(f"there is no key {name!r}; there are {', '.join(names) or 'none'}.")
         with self._alone():
-            self._write(self._without(name))
-
-    def _without(self, name: str) -> list[Key]:
-        others = [key for key in self.all() if key.name != name]
-        if len(others) == len(self.all()):
-            names = ", ".join(key.name for key in others) or "none"
-            raise ParameterError(f"there is no key {name!r}; there are {names}.")
-        return others
+            self._write([key for key in self.all() if key.name != name])
 
     @contextmanager
     def _alone(self) -> Iterator[None]:

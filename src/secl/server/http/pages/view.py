@@ -35,12 +35,12 @@ def view(service: Service) -> Values:
 
     Returns:
         version: of the latest answer. newest: of the next one. in_burst, remaining, statistic: the gate's decision on
-        the latest answer. problems: what does not work, one sentence each. failed_requests, failed_lessons: unexpected
-        exceptions since the start. drift, shift: of the weights and of the stated confidence, each with the bound that
-        pauses learning. unreadable: answers since the start that could not be read. lessons: how many records have each
-        outcome. timeline: the latest answers, the oldest first. feedback: what people's words say. versions: the
-        newest kept ones, the newest first and the untouched model last. events: the latest ones, the oldest first. The
-        other names say what they are.
+        the latest answer. problems: what does not work, one sentence each. failed_requests, unreadable: unexpected
+        exceptions, and answers that could not be read, since the start. drift, shift: of the weights and of the stated
+        confidence, each with the bound that pauses learning. lessons: how many records have each outcome. timeline: the
+        latest answers, the oldest first. feedback: what people's words say. versions: the newest kept ones, the newest
+        first and the untouched model last. events: the latest ones, the oldest first. The other names say what they
+        are.
     """
     learner, decision, bounds = service.learner, service.decision, service.monitor.bounds
     verdict, newest = service.monitor.verdict, service.learner.model.version
@@ -63,7 +63,6 @@ def view(service: Service) -> Values:
         "statistic": defined(decision.statistic) if decision is not None else None,
         "learning": {
             "on": learner.calibrator.learns,
-            "active": learner.active and learner.alive,
             "paused": learner.paused,
             "waiting": learner.waiting,
         },
@@ -75,7 +74,6 @@ def view(service: Service) -> Values:
             "reasons": [asdict(reason) for reason in verdict.reasons],
         },
         "failed_requests": service.failures,
-        "failed_lessons": learner.failures,
         "drift": defined(learner.relative_norm),
         "drift_bound": bounds.drift,
         "shift": defined(service.monitor.shift),
@@ -83,7 +81,6 @@ def view(service: Service) -> Values:
         "unreadable": service.unreadable,
         "waiting": service.waiting,
         "keep_text": service.state.keep_text,
-        "accept": service.calibrator.loop.accept,
         "feedback": feedback([(confidence, right) for confidence, right, _ in labelled], drawn),
     }
 

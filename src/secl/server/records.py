@@ -18,7 +18,6 @@ from secl.errors import ParameterError
 from secl.labels.draw import lot
 from secl.server.entries import Text, Values, answer_text, position_of, record_id
 from secl.server.store import OWN, ServerStore
-from secl.server.tables import has_words
 
 BEGINNING = 200
 """Characters of a question and of an answer that are shown in a list."""
@@ -107,8 +106,6 @@ def _match(state: ServerStore, wanted: Search) -> str:
         raise ParameterError(
             f"this server keeps no texts (--keep-text {state.keep_text}), so there are no words to find."
         )
-    if not has_words(state.db):
-        raise ParameterError("this Python's SQLite was built without full-text search (FTS5); leave the words out.")
     parts = [phrase or word for phrase, word in re.findall(r'"([^"]*)"|([^\s"]+)', wanted.query.replace("\0", " "))]
     words = [part for part in parts if re.search(r"\w", part)]
     if not words:

@@ -22,7 +22,6 @@ from secl.runs.manifest import Manifest
 from secl.server.history import version_now
 from secl.server.store import ServerStore
 from secl.server.stream import pack, resume
-from secl.server.tables import has_words
 
 log = logging.getLogger("secl.server")
 
@@ -156,8 +155,7 @@ def _prune_records(state: ServerStore, policy: Retention) -> int:
         for table in ("checkpoints", "decisions", "served", "records"):
             state.db.execute(f"DELETE FROM {table} WHERE position < ?", (keep,))
         state.db.execute(_PRUNE_UPDATES, (keep,))
-        if has_words(state.db):
-            state.db.execute("INSERT INTO words (words, rank) VALUES ('merge', ?)", (-MERGED,))
+        state.db.execute("INSERT INTO words (words, rank) VALUES ('merge', ?)", (-MERGED,))
     return keep - first
 
 

@@ -34,7 +34,7 @@ from secl.runs.store import Store
 from secl.server.entries import Event, EventKind, Served, Values, position_of
 from secl.server.folder import make_private
 from secl.server.redaction import Keep, redacted
-from secl.server.tables import insert_served, tables
+from secl.server.tables import TABLES, insert_served
 
 HINT = "a running server goes on by itself"
 """What a user has to do once the disk takes records again."""
@@ -92,7 +92,7 @@ class ServerStore:
         check_free(folder)
         with storage_errors(folder, AT_START):
             make_private(folder)
-            Store.create(folder, manifest, tables()).close()
+            Store.create(folder, manifest, TABLES).close()
             for path in (folder, folder.parent):
                 synchronise(path)
         return cls(folder, writable=True)

@@ -7,12 +7,11 @@ everything that ever was, also what has been pruned. Words are indexed where tex
 from __future__ import annotations
 
 import sqlite3
-from contextlib import closing
 
 from secl.records import Record
 from secl.server.entries import answer_text
 
-SERVED = """
+TABLES = """
 CREATE TABLE served (
     position INTEGER PRIMARY KEY REFERENCES records, time REAL NOT NULL, batch INTEGER NOT NULL, name TEXT,
     domain TEXT NOT NULL, reported REAL, accepted INTEGER, outcome TEXT NOT NULL,
@@ -41,34 +40,20 @@ END;
 CREATE TRIGGER label_added AFTER INSERT ON labels BEGIN
     UPDATE served SET correct = NEW.correct WHERE position = NEW.position;
 END;
-"""
-"""`served` has a row for each record: what lists, filters and charts read of it, and the label that stands.
 
-`time` is in seconds since 1970, `batch` how many were answered in the same pass, `name` that under which a stream
-promised the record before it had a position. `reported` is the confidence, `accepted` whether it reached the threshold;
-each is NULL where there is none.
-"""
-
-WORDS = """
 CREATE VIRTUAL TABLE words USING fts5(question, answer, tokenize = "unicode61 remove_diacritics 2");
 CREATE TRIGGER words_deleted AFTER DELETE ON served BEGIN
     DELETE FROM words WHERE rowid = OLD.position; END;
 """
+"""`served` has a row for each record: what lists, filters and charts read of it, and the label that stands.
+
+`time` is in seconds since 1970, `batch` how many were answered in the same pass, `name` that under which a stream
+promised the record before it had a position. `reported` is the confidence, `accepted` whether it reached the threshold,
+NULL where there is none.
+"""
 
 INDEXED = 10_000
 """First characters of a question and of an answer whose words are indexed."""
-
-
-def tables() -> str:
-    """The tables of a new folder, in SQL; SQLite has full-text search (FTS5) nearly always."""
-    with closing(sqlite3.connect(":memory:")) as db:
-        (searchable,) = db.execute("SELECT count(*) FROM pragma_module_list WHERE name = 'fts5'").fetchone()
-    return SERVED + (WORDS if searchable else "")
-
-
-def has_words(db: sqlite3.Connection) -> bool:
-    """Whether there is a table of words."""
-    return bool(db.execute("SELECT count(*) FROM sqlite_master WHERE name = 'words'").fetchone()[0])
 
 
 def insert_served(
@@ -87,7 +72,7 @@ def insert_served(
     }
     marks = ", ".join(f":{column}" for column in values)
     db.execute(f"INSERT INTO served ({', '.join(values)}) VALUES ({marks})", values)
-    if words and has_words(db):
+    if words:
         question = "\n".join((record.question.text, *record.question.options))
         texts = (question[:INDEXED], answer_text(record)[:INDEXED])
         db.execute("INSERT INTO words (rowid, question, answer) VALUES (?, ?, ?)", (record.position, *texts))

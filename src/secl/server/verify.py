@@ -18,7 +18,7 @@ from secl.runs.manifest import Manifest
 from secl.server import stream
 from secl.server.closeness import ARITHMETIC, furthest
 from secl.server.store import ServerStore
-from secl.server.tables import SERVED, insert_served
+from secl.server.tables import TABLES, insert_served
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ def examine(state: ServerStore) -> Examination:
     """
     found = Examination()
     with state.moment(), closing(sqlite3.connect("")) as again:
-        again.executescript(f"{database.SCHEMA} {SERVED}")
+        again.executescript(f"{database.SCHEMA} {TABLES}")
         try:
             _replay(state, again, found)
             found.findings += _unlike(state, again)

@@ -47,7 +47,7 @@ def test_a_reference_that_does_not_fit_the_grader_is_refused_or_skipped(tmp_path
         load_questions(RunSettings.of({"questions": str(path), "grader": "regex"}))
     stream = read_stream(RunSettings.of({"questions": str(path), "grader": "regex", "skip_bad": True}))
     assert [question.text for question in stream.questions] == ["Who?"]
-    assert stream.skipped[0][0] == "line 2"
+    assert stream.skipped[0][0].endswith("line 2")
 
 
 def test_benchmarks_keep_their_official_rules() -> None:

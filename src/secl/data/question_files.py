@@ -19,14 +19,13 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from secl.data.columns import check_mapping, meanings, plain, unread
 from secl.data.question_values import build_question, text, texts, truth
 from secl.data.tables import Table, open_table, table_of
-from secl.errors import DataError, QuestionError
-from secl.grading import check_grader, grader_of
+from secl.errors import DataError
 from secl.question import Grader, Question
 
 LEAVE_OUT = "To leave such rows out: --skip-bad (in Python: skip_bad=True)."
@@ -66,33 +65,14 @@ class QuestionFile:
     skipped: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
 
-    def graded_by(self, grader: Grader, *, skip_bad: bool = False) -> QuestionFile:
-        """The same with a grader for the open questions that bring none: by name, by form or by wrong answers.
-
-        Raises:
-            DataError: the reference of a question does not fit it, unless such rows are skipped.
-        """
-        rows, skipped = [], list(self.skipped)
-        for row in self.rows:
-            question = row.question
-            bare = question.reference is not None and not question.options and not question.grader
-            if bare and grader != "auto" and grader_of(question) == "auto":
-                question = replace(question, grader=grader)
-            try:
-                check_grader(question)
-            except QuestionError as problem:
-                if not skip_bad:
-                    raise DataError(f"{problem} {LEAVE_OUT}") from problem
-                skipped.append((f"line {row.line}", str(problem)))
-                continue
-            rows.append(replace(row, question=question))
-        if not rows:
-            raise DataError(f"no question has a reference that fits its grader: {skipped[-1][1]}")
-        return replace(self, rows=tuple(rows), skipped=tuple(skipped))
-
 
 def read_rows(
-    source: object, *, name: str = "questions", skip_bad: bool = False, columns: Mapping[str, str] | None = None
+    source: object,
+    *,
+    name: str = "questions",
+    skip_bad: bool = False,
+    columns: Mapping[str, str] | None = None,
+    grader: Grader = "auto",
 ) -> QuestionFile:
     """The rows of a question file or of a table in memory, in order.
 
@@ -105,6 +85,7 @@ def read_rows(
         name: of a table in memory; a file's is its stem.
         skip_bad: leave out rows that cannot be used, and say why.
         columns: names of columns by their meaning, such as {"question": "prompt"}.
+        grader: of the open questions that bring none: by name, by form or by wrong answers.
 
     Raises:
         DataError: the file cannot be read, is empty or of another kind, or a row is not usable; it names the row.
@@ -112,8 +93,8 @@ def read_rows(
     """
     if isinstance(source, str | Path):
         path = Path(source)
-        return _read(open_table(path), path.stem, str(path), skip_bad, columns or {})
-    return _read(table_of(source, name), name, name, skip_bad, columns or {})
+        return _read(open_table(path), path.stem, str(path), skip_bad, columns or {}, grader)
+    return _read(table_of(source, name), name, name, skip_bad, columns or {}, grader)
 
 
 def read_questions(
@@ -127,7 +108,9 @@ def read_questions(
     return [row.question for row in read_rows(source, name=name, skip_bad=skip_bad, columns=columns).rows]
 
 
-def _read(table: Table, name: str, source: str, skip_bad: bool, columns: Mapping[str, str]) -> QuestionFile:
+def _read(
+    table: Table, name: str, source: str, skip_bad: bool, columns: Mapping[str, str], grader: Grader
+) -> QuestionFile:
     check_mapping(columns)
     named = functools.cache(lambda names: meanings(names, columns))
     header = table.header
@@ -145,7 +128,7 @@ def _read(table: Table, name: str, source: str, skip_bad: bool, columns: Mapping
             if isinstance(raw.values, str):
                 raise DataError(raw.values)
             present |= set(raw.values)
-            row = _row(raw.values, named(header or tuple(raw.values)), name, raw.line)
+            row = _row(raw.values, named(header or tuple(raw.values)), name, raw.line, grader)
             _check_new(row.question.id, location_of, raw.location)
         except DataError as problem:
             if not skip_bad:
@@ -161,11 +144,13 @@ def _read(table: Table, name: str, source: str, skip_bad: bool, columns: Mapping
     return QuestionFile(tuple(rows), tuple(skipped), tuple(f"{source}: {note}." for note in unread(extras)))
 
 
-def _row(values: Mapping[str, object], meaning_of: Mapping[str, str | None], name: str, line: int) -> QuestionRow:
+def _row(
+    values: Mapping[str, object], meaning_of: Mapping[str, str | None], name: str, line: int, grader: Grader
+) -> QuestionRow:
     by_meaning = {meaning: value for key, value in values.items() if (meaning := meaning_of[key])}
     extra = [(key, _plain_text(value)) for key, value in values.items() if meaning_of[key] is None]
     return QuestionRow(
-        build_question(by_meaning, [(key, value) for key, value in extra if value], name, line),
+        build_question(by_meaning, [(key, value) for key, value in extra if value], name, line, grader),
         text(by_meaning, "answer"),
         truth(by_meaning, "correct"),
         line,

@@ -11,8 +11,8 @@ from typing import get_args
 
 from secl.data.text_files import parse_json
 from secl.errors import DataError, QuestionError
-from secl.grading import check_grader
-from secl.question import LETTERS, Form, Question, References, Role, Turn, letter_of
+from secl.grading import check_grader, grader_of
+from secl.question import LETTERS, Form, Grader, Question, References, Role, Turn, letter_of
 
 Values = Mapping[str, object]
 """Values by their meaning (`secl.data.columns`)."""
@@ -20,10 +20,13 @@ Values = Mapping[str, object]
 _TRUTH = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
 
-def build_question(values: Values, extra: Sequence[tuple[str, str]], name: str, number: int) -> Question:
+def build_question(
+    values: Values, extra: Sequence[tuple[str, str]], name: str, number: int, grader: Grader
+) -> Question:
     """The question of a row with these values by meaning, and with the names and texts of other columns.
 
-    The name of the file is the domain and, with the number of the row, the id of a question that has none.
+    The name of the file is the domain and, with the number of the row, the id of a question that has none. An open
+    question that brings no grader has the one that is given.
 
     Raises:
         DataError: what the row says is not usable.
@@ -33,20 +36,23 @@ def build_question(values: Values, extra: Sequence[tuple[str, str]], name: str, 
         raise DataError("has no 'question'; give its text.")
     options, labels = _options(values)
     try:
-        bare = Question(question, options=options)
-        reference, form = _reference(values, bare, labels)
+        asked = Question(question, options=options)
+        reference, form = _reference(values, asked, labels)
         built = replace(
-            bare,
+            asked,
             reference=reference,
             domain=text(values, "domain") or name,
             id=text(values, "id") or f"{name}-{number:04d}",
-            form=text(values, "form") or (bare.form if options else form),  # type: ignore[arg-type]
+            form=text(values, "form") or (asked.form if options else form),  # type: ignore[arg-type]
             context=text(values, "context") or "",
             system=text(values, "system") or "",
             extra=tuple(extra),
             grader=text(values, "grader") or "",
             history=_history(values),
         )
+        bare = built.reference is not None and not options and not built.grader
+        if bare and grader != "auto" and grader_of(built) == "auto":
+            built = replace(built, grader=grader)
         check_grader(built)
     except QuestionError as error:
         raise DataError(f"cannot be asked: {error}") from error

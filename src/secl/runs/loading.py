@@ -102,8 +102,7 @@ def read_stream(settings: RunSettings, mode: Mode = "ask") -> Stream:
             )
         )
     path = Path(source.questions)
-    file = read_rows(path, skip_bad=source.skip_bad, columns=source.named_columns)
-    file = file.graded_by(source.grader, skip_bad=source.skip_bad)
+    file = read_rows(path, skip_bad=source.skip_bad, columns=source.named_columns, grader=source.grader)
     skipped, notes, answers = file.skipped, file.notes, None
     if mode == "score":
         answers, refused = _given(file, path, source.skip_bad)

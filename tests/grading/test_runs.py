@@ -1,4 +1,4 @@
-"""Graders in runs: named for a whole file, by a question itself, and in runs from before they had names."""
+"""Graders in runs: named for a whole file, or by a question itself."""
 
 from __future__ import annotations
 

@@ -28,7 +28,6 @@ from secl.settings import (
     AdapterSettings,
     AnswerWeights,
     Device,
-    DeviceMap,
     Dtype,
     GateName,
     LoopSettings,
@@ -105,7 +104,7 @@ class Calibrator(Shown, Scoring):
         method: str = "secl",
         dtype: Dtype = "auto",
         device: Device = "auto",
-        device_map: DeviceMap | None = None,
+        device_map: str | None = None,
         quantize: Quantize | None = None,
         adapter: AdapterSettings | None = None,
         answer_weights: AnswerWeights = "frozen",
@@ -122,7 +121,7 @@ class Calibrator(Shown, Scoring):
             method: as for the class.
             dtype: precision of the network's body: auto, bf16, fp16 or fp32.
             device: auto, cpu, cuda, one of several GPUs such as cuda:1, or mps.
-            device_map: "auto" spreads the model over this machine's devices.
+            device_map: "auto" spreads the model over this machine's devices; or a JSON file of modules and devices.
             quantize: "8bit" or "4bit" quantises the linear layers of the network's body (bitsandbytes).
             adapter: size and training of the adapter: rank, layers, modules, learning_rate, beta.
             answer_weights: whose weights write the answers: "frozen", so that learning moves confidences and never an

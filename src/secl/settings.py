@@ -25,9 +25,6 @@ AnswerWeights = Literal["adapted", "frozen"]
 Dtype = Literal["auto", "bf16", "fp16", "fp32"]
 """Precision of the network's body."""
 
-DeviceMap = Literal["auto"]
-"""How a model is spread over the devices of a machine: as accelerate finds best."""
-
 Quantize = Literal["8bit", "4bit"]
 """In how many bits the linear layers of the network's body are kept."""
 
@@ -106,7 +103,9 @@ class ModelSettings(Settings):
     endpoint: str | None = Field(None, description="Address of that server.")
     dtype: Dtype = Field("auto", description="Precision of the body: auto, bf16, fp16, fp32.")
     device: Device = Field("auto", description="auto, cpu, cuda, cuda:1, ... or mps.")
-    device_map: DeviceMap | None = Field(None, description="auto spreads a model over all devices.")
+    device_map: str | None = Field(
+        None, description="auto spreads a large model; or a JSON file of modules and devices."
+    )
     quantize: Quantize | None = Field(None, description="8bit or 4bit layers (bitsandbytes).")
     answer_weights: AnswerWeights | None = Field(None, description="Weights that write answers: adapted or frozen.")
 

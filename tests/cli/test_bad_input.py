@@ -43,7 +43,7 @@ def test_a_data_folder_without_the_benchmark_is_refused(refused: Any, run_of: An
     mmlu = run_of("no such model", "--benchmarks", "mmlu:2", "--data")
     refused((*mmlu, tmp_path / "nowhere"), tmp_path / "nowhere", "does not exist")
     refused((*mmlu, tmp_path / "file"), tmp_path / "file", "does not exist")
-    refused((*mmlu, tmp_path / "data"), tmp_path / "data" / "mmlu" / "test", "does not exist")
+    refused((*mmlu, tmp_path / "data"), tmp_path / "data" / "mmlu" / "test", "unpack the MMLU archive there")
 
 
 def test_a_recipe_is_refused_by_name(refused: Any, tmp_path: Path) -> None:
@@ -64,6 +64,25 @@ def test_usage_errors_end_with_the_same_code(shell: Shell, tmp_path: Path, argum
     assert ended.err.count("\n") == 1
     assert "Traceback" not in ended.err
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (None, ("cannot be read", "No such file")),
+        ('{"model.layers.0": ', ("is not JSON",)),
+        ('{"model.layers.0": ["cpu"]}', ("is not a table of modules and devices",)),
+        ('{"": "cpu", "model.layers.9": "cpu"}', ("names 'model.layers.9'", "it has model, model.embed_tokens")),
+    ],
+    ids=["missing", "broken", "no table", "unknown layer"],
+)
+def test_a_device_map_that_does_not_fit_is_refused(
+    refused: Any, tmp_path: Path, tiny_llama: Path, text: str | None, words: tuple[str, ...]
+) -> None:
+    path = tmp_path / "map.json"
+    if text is not None:
+        path.write_text(text)
+    refused(("ask", "Why?", "--model", tiny_llama, "--device-map", path), *words)
 
 
 def test_a_question_asked_by_hand_is_refused_by_name(refused: Any) -> None:

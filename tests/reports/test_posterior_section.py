@@ -102,7 +102,7 @@ def test_the_result_is_about_the_posterior_and_both_kinds_of_answers(answered: A
     assert own.main == row
     sentences = " ".join(result_sentences(own))
     assert f"Brier score {row.brier:.3f}, of the model's stated confidence alone " in sentences
-    assert "candidates are right in 100%, the model's own answers in 0% (--answer best gives them)" in sentences
+    assert "candidates (--answer best gives them) are right in 100%, the model's own answers in 0%." in sentences
     assert [title for title, _, _ in panels(own)[0]] == ["Stated (frozen)", "Posterior", "Posterior, best answers"]
     ((*_, accuracy),) = domain_table(own).sections["Posterior"]
     assert accuracy.detail == "best 100.0%"

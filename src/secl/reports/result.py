@@ -111,10 +111,10 @@ def _scores(run: RunReport) -> list[str]:
         )
     own, best = rows.get("posterior"), rows.get("posterior_best")
     if own is not None and best is not None and own.n == best.n and best.accuracy != own.accuracy and own.n:
-        how = "the answers given here" if run.summary.answered_best else "--answer best gives them"
+        how = "given here" if run.summary.answered_best else "--answer best gives them"
         lines.append(
-            f"The most probable candidates are right in {100 * best.accuracy:.0f}%, the model's own answers in "
-            f"{100 * own.accuracy:.0f}% ({how})."
+            f"The most probable candidates ({how}) are right in {100 * best.accuracy:.0f}%, the model's own answers in "
+            f"{100 * own.accuracy:.0f}%."
         )
     return lines
 

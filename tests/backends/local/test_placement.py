@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from dataclasses import replace
@@ -64,12 +65,15 @@ def test_a_model_over_two_devices_never_computes_with_tensors_of_both() -> None:
     assert ended.returncode == 0, f"{ended.stdout}{ended.stderr[-2000:]}"
 
 
-def test_a_device_that_is_not_there_or_beside_a_map_is_refused(
-    tiny_llama: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_device_that_is_not_there_or_does_not_fit_a_map_is_refused(
+    tiny_llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(ParameterError, match=r"device is 'cuda:0'; leave one of them out\.$"):
         load(str(tiny_llama), device="cuda:0", device_map="auto")
     assert load(str(tiny_llama), dtype="fp32", device_map="auto").model.device.type in ("cpu", "cuda")
+    (tmp_path / "map.json").write_text(json.dumps({"model": "cpu", "lm_head": "meta"}))
+    mapped = load(str(tiny_llama), dtype="fp32", device_map=str(tmp_path / "map.json")).model
+    assert mapped.hf_device_map == {"model": "cpu", "lm_head": "meta"}
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     with pytest.raises(ModelError, match=r"no cuda:1 device \(its GPUs are cuda:0 to cuda:0\); use --device auto\.$"):

@@ -20,14 +20,14 @@ from transformers import (
 from secl.backends.local.conversion import convert_gguf, sampled_digest
 from secl.backends.local.guard import as_model_error, quiet
 from secl.backends.local.model_parts import text_config
-from secl.backends.local.placement import AUTO, choose_device, twin
+from secl.backends.local.placement import AUTO, check_map, choose_device, read_map, twin
 from secl.backends.local.presets import PRESETS, Preset, preset_of, rule_for
 from secl.backends.local.quantisation import check_quantisable, quantisation
 from secl.backends.local.thinking import answering_at_once
 from secl.backends.local.writer import Remembered
 from secl.backends.token_ids import Tokenizer
 from secl.errors import ModelError, ParameterError
-from secl.settings import Device, DeviceMap, Dtype, Quantize
+from secl.settings import Device, Dtype, Quantize
 
 DTYPES: dict[str, torch.dtype] = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 
@@ -68,7 +68,7 @@ class ModelCache:
         *,
         dtype: Dtype = "auto",
         device: Device = "auto",
-        device_map: DeviceMap | None = None,
+        device_map: str | None = None,
         quantize: Quantize | None = None,
     ) -> Loaded:
         """Like `secl.backends.local.loading.load`."""
@@ -85,7 +85,7 @@ def load(
     *,
     dtype: Dtype = "auto",
     device: Device = "auto",
-    device_map: DeviceMap | None = None,
+    device_map: str | None = None,
     quantize: Quantize | None = None,
 ) -> Loaded:
     """Load a model for asking and adapting.
@@ -94,15 +94,17 @@ def load(
         name: a preset ("smollm2", "llama-3.2-3b", ...), a hub id, a folder, or a GGUF file.
         dtype: precision of the body; "auto" takes bf16 where the device computes it well, else fp32.
         device: "cpu", "cuda", "cuda:1", "mps", or "auto" for the best there is.
-        device_map: "auto" spreads the model over the devices of this machine.
+        device_map: "auto" spreads the model over the devices of this machine; else a JSON file with the device of each
+            module, which transformers is given as it is.
         quantize: "8bit" or "4bit" quantises the linear layers of the body while they are loaded.
 
     Raises:
         ModelError: it cannot be found, read or used.
-        ParameterError: unknown dtype or device, or what cannot be had together.
+        ParameterError: unknown dtype or device, a bad device map, or what cannot be had together.
     """
     if device_map is not None and device != AUTO:
         raise ParameterError(f"device_map spreads a model, and device is {device!r}; leave one of them out.")
+    spread = None if device_map is None else read_map(device_map)
     home = choose_device(device)
     precision = choose_dtype(dtype, home)
     source = locate(name)
@@ -114,12 +116,14 @@ def load(
         tokenizer = AutoTokenizer.from_pretrained(str(source))
         config = transformers.AutoConfig.from_pretrained(str(source))
         kind = text_class(name, config)
+        if isinstance(spread, dict):
+            check_map(spread, kind, config)
         # Gemma 2 caps attention scores, which only the eager implementation does; None is the fastest that a model has.
         attention = "eager" if getattr(text_config(config), "attn_logit_softcapping", None) is not None else None
         how = quantisation(quantize, precision, config)
         # Weights in few bits are made where they compute, and stay there; those for a GPU need no place in between.
         in_bits = bool(how) or getattr(config, "quantization_config", None) is not None
-        places = device_map or ({"": str(home)} if in_bits or home.type == "cuda" else None)
+        places = spread or ({"": str(home)} if in_bits or home.type == "cuda" else None)
         model, report = kind.from_pretrained(
             str(source),
             dtype=precision,

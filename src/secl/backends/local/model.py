@@ -23,7 +23,7 @@ from secl.model import ModelAnswer, Rating
 from secl.prompts.thoughts import answers_alone
 from secl.question import GivenAnswer, Question
 from secl.records import Meter, Purpose, Reply, Update
-from secl.settings import AdapterSettings, AnswerWeights, Device, DeviceMap, Dtype, PromptSettings, PTrueKind, Quantize
+from secl.settings import AdapterSettings, AnswerWeights, Device, Dtype, PromptSettings, PTrueKind, Quantize
 from secl.writing import Piece, Writing
 
 
@@ -90,7 +90,7 @@ class LocalModel(Shown):
         *,
         dtype: Dtype = "auto",
         device: Device = "auto",
-        device_map: DeviceMap | None = None,
+        device_map: str | None = None,
         quantize: Quantize | None = None,
         cache: ModelCache | None = None,
         **settings: Any,

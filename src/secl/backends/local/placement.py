@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import copy
 import itertools
-from collections.abc import Iterable, Iterator
+import json
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,11 +22,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from secl.backends.local.model_parts import layers_of
-from secl.errors import ModelError
+from secl.errors import ModelError, ParameterError
 from secl.settings import check_device
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel
+    from transformers import AutoModelForCausalLM, AutoModelForImageTextToText, PreTrainedConfig, PreTrainedModel
 
 AUTO = "auto"
 
@@ -46,6 +48,50 @@ def choose_device(device: str) -> torch.device:
         beside = f" (its GPUs are cuda:0 to cuda:{gpus - 1})" if gpus and chosen.type == "cuda" else ""
         raise ModelError(f"this machine has no {device} device{beside}; use --device auto.")
     return chosen
+
+
+def read_map(source: str) -> str | dict[str, int | str]:
+    """A device map: "auto", or the devices of modules from a JSON file, {"model.embed_tokens": "cuda:0", ...}.
+
+    Raises:
+        ParameterError: the file cannot be read, or holds no such table.
+    """
+    if source == AUTO:
+        return source
+    try:
+        devices = json.loads(Path(source).read_text(encoding="utf-8"))
+    except OSError as problem:
+        raise ParameterError(f"the device map {source} cannot be read: {problem.strerror}.") from problem
+    except ValueError as problem:
+        raise ParameterError(f"the device map {source} is not JSON: {problem}.") from problem
+    if not isinstance(devices, dict) or not all(type(device) in (int, str) for device in devices.values()):
+        raise ParameterError(
+            f'the device map {source} is not a table of modules and devices, such as {{"model.layers.0": "cuda:0"}}.'
+        )
+    return devices
+
+
+def check_map(
+    devices: Mapping[str, int | str],
+    kind: type[AutoModelForCausalLM | AutoModelForImageTextToText],
+    config: PreTrainedConfig,
+) -> None:
+    """Check that a model has the modules that a device map names.
+
+    Args:
+        devices: by the names of modules.
+        kind: the class that loads the model.
+        config: of the model.
+
+    Raises:
+        ParameterError: it lacks one.
+    """
+    with torch.device("meta"):
+        modules = dict(kind.from_config(config).named_modules())
+    for name in devices:
+        if name not in modules:
+            known = ", ".join(each for each in modules if each.count(".") <= 1 and each)
+            raise ParameterError(f"the device map names {name!r}, which the model does not have; it has {known}, ...")
 
 
 def compute_device(module: nn.Module) -> torch.device:

@@ -33,7 +33,7 @@ def test_questions_that_cannot_be_used_are_skipped_named_counted_and_stay_out(
     assert ended.code == 0
     first, second, third = ended.err.splitlines()
     assert first.startswith(f"skipped: {file}, line 2 is broken JSON")
-    assert second.startswith(f"skipped: {file}, line 4 cannot be asked: question 'q-0004' has a single option")
+    assert second.startswith(f"skipped: {file}, line 4 cannot be asked: question 'a?' has a single option")
     assert third.startswith("skipped: question 'long' takes ")
     assert "more than the" in third
     summary = json.loads((tmp_path / "out" / "summary.json").read_text())

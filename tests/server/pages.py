@@ -39,5 +39,6 @@ class Page(HTMLParser):
 
 
 def shown(tab: Any, selector: str, text: str) -> None:
-    """Wait until an element holds a text."""
+    """Wait until an element holds a text, and the page hears keys."""
     tab.locator(selector).filter(has_text=text).first.wait_for()
+    tab.wait_for_load_state()

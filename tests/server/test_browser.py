@@ -147,6 +147,7 @@ def test_in_a_browser_a_review_goes_through_the_queue_by_keys_and_by_mouse(
 
     def at(position: int) -> None:
         tab.locator(f'.rating[data-record="rec_{position:08d}"]').wait_for()
+        tab.wait_for_load_state()  # keys are heard from then on
 
     def said() -> dict[int, bool]:
         return {label.position: bool(label.correct) for label in service.state.store.labels()}

@@ -1,11 +1,9 @@
-"""The command backup, and the flag of serve that limits what is kept."""
+"""The command backup, and what commands say of a state that was pruned."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-
-import pytest
 
 from secl.server.retention import Retention, prune
 from secl.server.store import ServerStore
@@ -13,14 +11,8 @@ from tests.cli.conftest import Shell
 from tests.server.folders import filled
 
 
-@pytest.fixture
-def state(tmp_path: Path) -> Path:
-    """The folder of a stopped server that has answered 100 questions."""
-    return filled(tmp_path / "state", 100)
-
-
-def test_a_backup_is_verified_and_pruned_like_any_state(shell: Shell, state: Path, tmp_path: Path) -> None:
-    copy = tmp_path / "copy"
+def test_a_backup_is_verified_and_pruned_like_any_state(shell: Shell, tmp_path: Path) -> None:
+    state, copy = filled(tmp_path / "state", 100), tmp_path / "copy"
     ended = shell("backup", copy, "--state", state)
     assert (ended.code, ended.out) == (0, f"{copy} holds 100 records; check it with: secl verify --state {copy}\n")
     with ServerStore(copy, writable=True) as opened:
@@ -34,20 +26,3 @@ def test_a_backup_is_verified_and_pruned_like_any_state(shell: Shell, state: Pat
     assert shell("export", copy, "--out", tmp_path / "x.csv", "--format", "csv").err == (
         f"The records 0 to 69 of {copy} were pruned.\n"
     )
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (("backup", "x", "--state", "{}/none"), "none is not a run folder (it has no run.sqlite)"),
-        (("backup", "{}", "--state", "{}"), "exists already; name a folder that does not"),
-        (("serve", "--state", "new", "--keep-records", "-1"), "--keep-records is '-1'; give a number of records"),
-    ],
-)
-def test_what_cannot_be_done_is_refused_in_a_sentence(
-    shell: Shell, state: Path, arguments: tuple[str, ...], sentence: str
-) -> None:
-    ended = shell(*(each.format(state) for each in arguments))
-    assert ended.code == 2
-    assert sentence in ended.err
-    assert ended.err.count("\n") == 1

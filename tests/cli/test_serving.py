@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import signal
@@ -29,11 +30,13 @@ def test_a_key_is_shown_once_listed_without_itself_and_removed(shell: Shell, tmp
     assert made.code == 0
     token = made.out.strip()
     assert token.startswith("secl_")
-    assert token not in (state / "keys.json").read_text()
+    (kept,) = json.loads((state / "keys.json").read_text())
+    assert kept == {"name": "ops", "role": "admin", "sha256": hashlib.sha256(token.encode()).hexdigest()}
     listed = shell("keys", "list", "--state", state).out
     assert "ops" in listed
     assert "admin" in listed
     assert token not in listed
+    assert "'ops' already" in shell("keys", "add", "ops", "--state", state).err
     removed = shell("keys", "remove", "ops", "--state", state)
     assert (removed.code, "last key" in removed.err) == (0, True)
     assert json.loads((state / "keys.json").read_text()) == []
@@ -41,7 +44,8 @@ def test_a_key_is_shown_once_listed_without_itself_and_removed(shell: Shell, tmp
 
 def test_bad_keys_are_refused_in_one_sentence(refused: Any, tmp_path: Path) -> None:
     refused(("keys", "add", "a", "--role", "root", "--state", tmp_path / "s"), "no role 'root'", "read, admin")
-    refused(("keys", "add", " ", "--state", tmp_path / "s"), "no name for a key")
+    for name in (" ", "a\n", "x" * 65):
+        refused(("keys", "add", name, "--state", tmp_path / "s"), "no name for a key")
     refused(("keys", "remove", "a", "--state", tmp_path / "s"), "no key 'a'; there are none")
     refused(("keys", "list", "--state", tmp_path / "nosuch"), "there is no folder", "nosuch", "secl serve --state")
 
@@ -55,6 +59,7 @@ BAD: list[tuple[tuple[object, ...], str]] = [
     (("--max-shift", 2), "max_shift is 2"),
     (("--timeout", 0), "timeout is 0"),
     (("--keep-text", "some"), "keep-text is 'some'"),
+    (("--keep-records", "-1"), "--keep-records is '-1'; give a number of records"),
     (("--model", "no-such-folder"), "no-such-folder"),
 ]
 
@@ -88,14 +93,13 @@ def test_a_passed_socket_is_refused_in_one_sentence_if_it_does_not_fit(
     refused((*serve, "--host", "0.0.0.0", "--port", 0), "0.0.0.0 can be reached", "no API keys")
 
 
-@pytest.mark.parametrize("package", ["fastapi"])
 def test_a_missing_package_is_named_with_how_to_install_it(
-    package: str, refused: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    refused: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    for name in [name for name in sys.modules if name.startswith(("secl.server.http", package))]:
+    for name in [name for name in sys.modules if name.startswith(("secl.server.http", "fastapi"))]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, package, None)
-    said = f"secl serve needs {package}; install it with: pip install 'secl[server]'."
+    monkeypatch.setitem(sys.modules, "fastapi", None)
+    said = "secl serve needs fastapi; install it with: pip install 'secl[server]'."
     refused(("serve", "--state", tmp_path / "state"), said)
 
 

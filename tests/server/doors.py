@@ -37,3 +37,9 @@ def opened(app: FastAPI) -> Iterator[str]:
 def client_of(service: Service) -> TestClient:
     """A client of a service, without a network."""
     return TestClient(create_app(service), base_url="http://127.0.0.1")
+
+
+def metrics_of(client: TestClient) -> dict[str, float]:
+    """What a server measures, by its name with its labels."""
+    lines = [line for line in client.get("/metrics").text.splitlines() if not line.startswith("#")]
+    return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines)}

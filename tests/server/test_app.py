@@ -44,7 +44,9 @@ def error_of(reply: httpx.Response) -> dict[str, Any]:
     return error
 
 
-def test_a_question_with_options_gets_a_letter_an_option_and_a_confidence(client: httpx.Client) -> None:
+def test_a_reply_holds_an_option_and_a_confidence_and_its_record_can_be_read_back(
+    client: httpx.Client, service: Service
+) -> None:
     reply = client.post("/v1/ask", json=OPTIONS).json()
     assert reply["answer"] in "ABC"
     assert reply["option_text"] == OPTIONS["options"]["ABC".index(reply["answer"])]
@@ -53,10 +55,6 @@ def test_a_question_with_options_gets_a_letter_an_option_and_a_confidence(client
     assert math.isclose(secl["confidence"], sum(p * (k + 0.5) / 10 for k, p in enumerate(secl["bins"])))
     assert secl["source"] == "stated"
     assert (secl["stored"], secl["record_id"], secl["adapter_version"]) == (True, "rec_00000000", 0)
-
-
-def test_a_record_can_be_read_back_and_holds_what_the_reply_said(client: httpx.Client, service: Service) -> None:
-    secl = client.post("/v1/ask", json=OPTIONS).json()["secl"]
     read = client.get(f"/v1/records/{secl['record_id']}").json()
     assert from_plain(read["record"]) == service.state.served(0).record
     assert read["record"]["reply"]["confidence"] == secl["confidence"]

@@ -40,15 +40,6 @@ def test_an_assistant_that_said_nothing_and_parts_of_a_text_stay_turns() -> None
     assert question_in(messages) == Question("b\nc", form="text", history=(Turn("user", "a"), Turn("assistant", "")))
 
 
-@pytest.mark.parametrize(
-    "call", [{"tool_calls": [{"id": "1"}]}, {"function_call": {"name": "f"}}], ids=["tool", "function"]
-)
-def test_a_call_of_the_assistant_is_refused(call: dict[str, object]) -> None:
-    with pytest.raises(RequestError) as refused:
-        question_in([Message.model_validate({"role": "assistant", **call}), user("b")])
-    assert refused.value.param == "messages.0.role"
-
-
 def test_a_prompt_that_is_longer_than_allowed_is_refused_with_both_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(requests, "MAX_PROMPT_CHARS", 9)
     question = Question("ab", ("ef", "gh"), context="c", system="d", history=(Turn("user", "c"),))

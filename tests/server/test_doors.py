@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import socket
 import time
 from collections.abc import Iterator
@@ -216,31 +214,6 @@ def test_no_path_leads_out_of_the_files_of_the_page(address: str, path: str) -> 
     assert reply.startswith(b"HTTP/1.1 404 ")
     assert b"root:" not in reply
     assert b"import" not in reply
-
-
-def test_a_token_is_found_with_its_role_and_only_its_hash_is_kept(tmp_path: Path) -> None:
-    keys = Keys(tmp_path / "state")
-    token = keys.add("ops", "admin")
-    key = keys.find(token)
-    assert key is not None
-    assert (key.name, key.role) == ("ops", "admin")
-    text = (tmp_path / "state" / FILE).read_text()
-    assert token not in text
-    assert json.loads(text)[0]["sha256"] == hashlib.sha256(token.encode()).hexdigest()
-
-
-def test_a_name_counts_once_and_an_unknown_one_or_role_is_refused(tmp_path: Path) -> None:
-    keys = Keys(tmp_path)
-    keys.add("a", "read")
-    with pytest.raises(ParameterError, match="'a' already"):
-        keys.add("a", "admin")
-    with pytest.raises(ParameterError, match="no role 'root'"):
-        keys.add("b", "root")
-    with pytest.raises(ParameterError, match="no key 'c'; there are a"):
-        keys.remove("c")
-    for name in ("", " a", "a\n", "x" * 65):
-        with pytest.raises(ParameterError, match="no name for a key"):
-            keys.add(name, "read")
 
 
 def test_a_file_that_holds_something_else_or_cannot_be_read_lets_nobody_in(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from secl.server.online import service as service_module
 from secl.testing import ScriptedModel, toy_stream
 from tests.reports.conftest import make_record as make_record
 from tests.server.conftest import MakeService
-from tests.server.doors import client_of
+from tests.server.doors import client_of, metrics_of
 from tests.server.waiting import examined, settled, until
 
 SECRET = "My secret is 4711."
@@ -54,11 +54,6 @@ def ask(client: TestClient, question: str = SECRET) -> Any:
     return client.post("/v1/ask", json={"question": question, "options": ["yes", "no"]})
 
 
-def metric(client: TestClient, line: str) -> float:
-    lines = dict(text.rsplit(" ", 1) for text in client.get("/metrics").text.splitlines() if text[0] != "#")
-    return float(lines[line])
-
-
 def check_nothing_is_quoted(client: TestClient, caplog: pytest.LogCaptureFixture) -> None:
     for path in ("/healthz", "/readyz", "/metrics", "/"):
         assert SECRET not in client.get(path).text
@@ -85,7 +80,9 @@ def test_a_question_that_fails_is_one_500_and_is_shown_everywhere(
     }
     assert client.get("/healthz").json()["problems"] == ["the latest questions, or a new version, failed"]
     assert client.get("/readyz").json()["ready"] is True
-    assert metric(client, "secl_failed_requests_total") == metric(client, 'secl_last_error{part="answers"}') == 1
+    assert (
+        metrics_of(client)["secl_failed_requests_total"] == metrics_of(client)['secl_last_error{part="answers"}'] == 1
+    )
     page = client.get("/").text
     assert error.__name__ in page
     assert "in the queue, 1 failed" in page
@@ -94,8 +91,8 @@ def test_a_question_that_fails_is_one_500_and_is_shown_everywhere(
     model.broken = False
     assert ask(client).status_code == 200
     assert client.get("/healthz").json() == OK
-    assert metric(client, "secl_failed_requests_total") == 1
-    assert metric(client, 'secl_last_error{part="answers"}') == 0
+    assert metrics_of(client)["secl_failed_requests_total"] == 1
+    assert metrics_of(client)['secl_last_error{part="answers"}'] == 0
 
 
 @pytest.mark.parametrize(
@@ -112,8 +109,8 @@ def test_a_lesson_that_fails_is_recorded_and_is_shown_everywhere(
     until(lambda: service.state.counts().get("failed") == 1)
     until(lambda: service.learner.waiting == 0)
     assert client.get("/healthz").json() == {**OK, "status": "degraded", "problems": ["the latest lesson failed"]}
-    assert metric(client, "secl_failed_lessons_total") == metric(client, 'secl_last_error{part="lessons"}') == 1
-    assert metric(client, 'secl_thread_alive{part="lessons"}') == 1
+    assert metrics_of(client)["secl_failed_lessons_total"] == metrics_of(client)['secl_last_error{part="lessons"}'] == 1
+    assert metrics_of(client)['secl_thread_alive{part="lessons"}'] == 1
     assert error.__name__ in client.get("/").text
     check_nothing_is_quoted(client, caplog)
 
@@ -162,7 +159,7 @@ def test_a_dead_answering_thread_makes_the_server_unready_and_is_shown(
         "problems": ["no questions are accepted: the answering thread has ended"],
     }
     assert client.get("/healthz").json()["status"] == "degraded"
-    assert metric(client, 'secl_thread_alive{part="answers"}') == metric(client, "secl_ready") == 0
+    assert metrics_of(client)['secl_thread_alive{part="answers"}'] == metrics_of(client)["secl_ready"] == 0
     assert "the answering thread has ended" in overview(view(service))
     assert ask(client).status_code == 503  # at once, and not after the timeout
 

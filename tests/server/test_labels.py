@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from fastapi.testclient import TestClient
 
 from secl.labels import LabelState
-from secl.server.http.app import create_app
 from secl.server.online import monitors
 from secl.server.online.monitors import LABELS, Monitor
 from secl.server.online.service import Service
 from secl.server.settings import Bounds
 from secl.testing import toy_stream
 from tests.server.conftest import MakeService
-from tests.server.doors import client_of
+from tests.server.doors import client_of, metrics_of
 from tests.server.waiting import examined
 
 
@@ -37,12 +35,8 @@ def test_thirty_thumbs_move_the_next_confidence_as_the_formula_says(make_service
     assert examined(service.state) == (31, [])
 
 
-@pytest.fixture
-def client(make_service: MakeService) -> TestClient:
-    return TestClient(create_app(make_service()), base_url="http://127.0.0.1")
-
-
-def test_domains_keep_their_own_level(client: TestClient) -> None:
+def test_domains_keep_their_own_level(make_service: MakeService) -> None:
+    client = client_of(make_service())
     asked = {"question": "Which is it?", "options": ["this", "that"]}
     for number in range(12):
         client.post("/v1/ask", json={**asked, "domain": "law" if number % 2 else "art"})
@@ -53,48 +47,26 @@ def test_domains_keep_their_own_level(client: TestClient) -> None:
     assert law["low"] < law["confidence"] < art["confidence"] < art["high"]
 
 
-HOST = {"host": "localhost"}
-
-
-def asked(service: Service, count: int) -> list[float]:
-    return [service.ask(question, 20).record.confidence for question in toy_stream(count)]
-
-
-def say(client: TestClient, position: int, correct: bool) -> None:
-    body = {"record_id": f"rec_{position:08d}", "correct": correct}
-    assert client.post("/v1/feedback", json=body).status_code == 200
-
-
-def gauges(client: TestClient) -> dict[str, float]:
-    lines = [line for line in client.get("/metrics").text.splitlines() if not line.startswith("#")]
-    return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines)}
-
-
-@pytest.fixture
-def contradicted(make_service: MakeService) -> TestClient:
-    """A client of a server all of whose 30 answers people call wrong."""
+def test_labels_that_contradict_are_named_everywhere(make_service: MakeService) -> None:
     service = make_service(gate="never")
     client = client_of(service)
-    asked(service, 30)
-    for position in range(30):
-        say(client, position, False)
-    return client
-
-
-def test_labels_that_contradict_are_named_everywhere(contradicted: TestClient) -> None:
-    health = contradicted.get("/healthz")
+    for position, question in enumerate(toy_stream(30)):
+        service.ask(question, 20)
+        said = {"record_id": f"rec_{position:08d}", "correct": False}
+        assert client.post("/v1/feedback", json=said).status_code == 200
+    health = client.get("/healthz")
     assert health.status_code == 200
     assert health.json()["status"] == "degraded"
     assert "overconfident" in health.json()["trouble"]
-    found = gauges(contradicted)
+    found = metrics_of(client)
     assert found['secl_trust{reason="overconfident"}'] == 2
     assert (found["secl_verdict"], found["secl_labelled"]) == (2, 30)
-    reply = contradicted.post("/v1/ask", json={"question": "Why?"}).json()["secl"]
+    reply = client.post("/v1/ask", json={"question": "Why?"}).json()["secl"]
     assert reply["verdict"] == "do not act on it"
     assert "overconfident" in reply["warnings"]
-    state = contradicted.get("/v1/state").json()["verdict"]
+    state = client.get("/v1/state").json()["verdict"]
     assert (state["level"], state["graded"]) == ("do not act on it", 30)
-    page = contradicted.get("/").text
+    page = client.get("/").text
     assert "Do not act on these confidences." in page
     assert 'class="lamp warn"' in page
 
@@ -104,7 +76,8 @@ def test_a_verdict_is_about_the_latest_answers_and_the_latest_labels(
 ) -> None:
     monkeypatch.setattr(monitors, "WINDOW", 10)
     service = make_service(gate="never")
-    asked(service, 25)
+    for question in toy_stream(25):
+        service.ask(question, 20)
     assert service.monitor.verdict.questions == 10
     monitor = Monitor(Bounds())
     monitor.refresh([(0.9, False)] * 50 + [(0.5, True), (0.5, False)] * (LABELS // 2))

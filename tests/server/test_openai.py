@@ -142,16 +142,6 @@ def test_log_probabilities_have_openai_s_shape(client: openai.OpenAI) -> None:
     assert [each.content[0].token for each in streamed if each.content] == [token.token for token in logprobs.content]
 
 
-def test_a_stream_has_its_usage_at_the_end_where_it_is_wished_for(client: openai.OpenAI) -> None:
-    *others, last = client.chat.completions.create(
-        model="scripted", messages=ASKED, stream=True, stream_options={"include_usage": True}
-    )
-    assert all(piece.usage is None for piece in others)
-    assert last.choices == []
-    assert last.usage is not None
-    assert last.usage.total_tokens == 15
-
-
 def test_connections_that_close_in_mid_stream_harm_nobody(
     address: str, client: openai.OpenAI, service: Service, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -187,6 +177,8 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "an image": ({"messages": [{"role": "user", "content": [IMAGE]}]}, "messages.0.content.0"),
     "no text": ({"messages": [{"role": "user", "content": " "}]}, "messages.0.content"),
     "a tool's result": ({"messages": [{"role": "tool", "content": "5", "tool_call_id": "a"}]}, "messages.0.role"),
+    "a call of a tool": ({"messages": [{"role": "assistant", "tool_calls": [{"id": "1"}]}, *ASKED]}, "messages.0.role"),
+    "a call": ({"messages": [{"role": "assistant", "function_call": {"name": "f"}}, *ASKED]}, "messages.0.role"),
     "the assistant last": ({"messages": [*ASKED, {"role": "assistant", "content": "Paris"}]}, "messages.1.role"),
     "the system alone": ({"messages": [{"role": "system", "content": "Be brief."}]}, "messages.0.role"),
     "too many texts": ({"n": 17}, "n"),

@@ -82,12 +82,15 @@ def test_whatever_a_model_or_an_admin_writes_is_shown_as_text(make_service: Make
     assert HOSTILE.replace("\x00\x0b", "\ufffd\ufffd") in Page(text).text
 
 
-def test_an_empty_server_has_a_page_that_says_so(make_service: MakeService) -> None:
-    words = " ".join(Page(overview(view(make_service()))).text.split())
-    assert "The first answers will be drawn here." in words
-    assert "Nobody has said yet whether an answer was right." in words
-    assert "nan" not in words
-    assert "None" not in words
+def test_an_empty_server_has_pages_that_say_so(make_service: MakeService) -> None:
+    client = client_of(make_service())
+    shown = words(client.get("/").text)
+    assert "The first answers will be drawn here." in shown
+    assert "Nobody has said yet whether an answer was right." in shown
+    assert "nan" not in shown
+    assert "None" not in shown
+    for path in ("/records", "/review"):
+        assert "Nobody has asked anything yet." in client.get(path).text
 
 
 def words(text: str) -> str:
@@ -108,12 +111,6 @@ def test_the_list_says_what_was_asked_for_and_what_came_of_it(make_service: Make
     refused = client.get("/records?min_confidence=2")
     assert refused.status_code == 400
     assert "min_confidence: Input should be less than or equal to 1." in words(refused.text)
-
-
-def test_an_empty_list_and_an_empty_queue_say_so(make_service: MakeService) -> None:
-    client = client_of(make_service())
-    assert "Nobody has asked anything yet." in client.get("/records").text
-    assert "Nobody has asked anything yet." in client.get("/review").text
 
 
 def test_the_page_of_a_record_says_why_in_the_words_of_secl_show(make_service: MakeService) -> None:

@@ -22,7 +22,6 @@ from secl.testing import toy_stream
 from tests.server.conftest import MakeService
 from tests.server.doors import client_of
 from tests.server.folders import spoiled
-from tests.server.test_posterior import Mixed, mixed_stream
 from tests.server.waiting import ask_all, close, examined
 
 
@@ -56,19 +55,6 @@ def test_the_latest_records_stay_and_verify_goes_on_to_hold(make_service: MakeSe
     again = make_service(folder)
     assert again.position == 33
     assert again.ask(toy_stream(34)[33], 10).record.position == 33
-
-
-def test_a_pruned_server_gives_the_posteriors_of_one_that_was_not(make_service: MakeService) -> None:
-    questions = mixed_stream(40)
-    whole = make_service("whole", model=Mixed(), method="posterior")
-    answers = [record.posterior for record in ask_all(whole, questions)]
-    first = make_service("pruned", keep_text="none", model=Mixed(), method="posterior")
-    ask_all(first, questions[:26])
-    assert prune(first.state, Retention(records=2), rest=0.0) == 24
-    close(first)
-    second = make_service("pruned", keep_text="none", model=Mixed(), method="posterior")
-    assert [record.posterior for record in ask_all(second, questions[26:])] == answers[26:]
-    assert examined(second.state) == (16, [])
 
 
 def test_texts_are_gone_from_the_file_and_its_pages_are_used_again(make_service: MakeService) -> None:

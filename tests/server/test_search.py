@@ -8,7 +8,6 @@ import pytest
 
 from secl.errors import ParameterError
 from secl.question import Question
-from secl.runs.folder import FILE
 from secl.server.entries import answer_text, record_id
 from secl.server.online.service import Service
 from secl.server.records import Search, review_queue, search
@@ -117,9 +116,6 @@ def test_without_texts_no_words_are_kept_and_none_are_looked_for(make_service: M
     assert search(service.state, Search()).positions == (0,)
     with pytest.raises(ParameterError, match=r"keeps no texts \(--keep-text none\)"):
         search(service.state, Search(query="secret"))
-    with service.state.lock:  # the learner may read and write meanwhile
-        service.state.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    assert b"secret phrase" not in (service.state.folder / FILE).read_bytes()
 
 
 def test_a_random_review_draws_every_recent_answer_alike_and_goes_on_where_it_was_left(

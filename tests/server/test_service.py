@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from secl.errors import BusyError, ClosingError, NotFiniteError, RunError, StorageError
+from secl.errors import ClosingError, NotFiniteError, RunError, StorageError
 from secl.gates import EntropyShift, replay
 from secl.question import Question
 from secl.records import Reply, Update
 from secl.runs.folder import FILE
 from secl.server.online import monitors
 from secl.server.online import service as service_module
-from secl.server.settings import Bounds, Limits
+from secl.server.settings import Bounds
 from secl.testing import ScriptedModel, toy_stream
 from tests.server.conftest import MakeService
 from tests.server.waiting import Slow, settled, until
@@ -80,21 +80,6 @@ def test_what_was_asked_before_the_end_is_answered(make_service: MakeService) ->
     assert [future.result(60).record.position for future in asked] == list(range(30))
     ending.join(60)
     assert not ending.is_alive()
-
-
-def test_a_full_queue_refuses_and_a_cancelled_question_is_never_answered(make_service: MakeService) -> None:
-    model = Slow()
-    service = make_service(model=model, limits=Limits(queue=3))
-    first = service.submit(toy_stream(1)[0])
-    until(lambda: service.waiting == 0)
-    rest = [service.submit(question) for question in toy_stream(3)]
-    with pytest.raises(BusyError, match="3 questions"):
-        service.submit(toy_stream(1)[0])
-    assert rest[1].cancel()
-    model.go.set()
-    assert first.result(60).record.position == 0
-    assert [rest[0].result(60).record.position, rest[2].result(60).record.position] == [1, 2]
-    assert service.position == 3
 
 
 def test_answers_go_on_while_another_process_has_locked_the_store(make_service: MakeService) -> None:

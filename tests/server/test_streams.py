@@ -3,54 +3,35 @@
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import openai
 import pytest
 
-from secl.evidence import EvidenceKind
 from secl.model import ModelAnswer
 from secl.question import Question
 from secl.server.http.app import create_app
 from secl.server.online.service import Service
 from secl.server.settings import HttpSettings
-from secl.testing import ScriptedModel
 from tests.server.conftest import MakeService
 from tests.server.doors import opened
-from tests.server.waiting import until
+from tests.server.test_openai import ASKED, TEXT
+from tests.server.waiting import Slow, until
 
-ASKED: list[Any] = [{"role": "user", "content": "What is the capital of France?"}]
-TEXT = "I think that it is 583, and nothing else."
 UNWANTED = {"secl": {"confidence": False}}
 
 
-class Pondering(ScriptedModel):
-    """Writes at once, and says how sure it is of what it wrote when it is let."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.begun, self.allowed = threading.Event(), threading.Event()
-
-    def answer(
-        self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | None = None
-    ) -> ModelAnswer:
-        self.begun.set()
-        assert self.allowed.wait(60)
-        return super().answer(question, evidence=evidence, written=written)
-
-
 @pytest.fixture
-def model() -> Iterator[Pondering]:
-    model = Pondering()
+def model() -> Iterator[Slow]:
+    model = Slow()
     yield model
-    model.allowed.set()
+    model.go.set()
 
 
 @pytest.fixture
-def service(make_service: MakeService, model: Pondering) -> Service:
+def service(make_service: MakeService, model: Slow) -> Service:
     return make_service(model=model)
 
 
@@ -65,17 +46,18 @@ def record_of(client: openai.OpenAI, name: str) -> Any:
 
 
 def test_a_stream_ends_before_a_slow_confidence_which_is_found_by_its_name(
-    client: openai.OpenAI, model: Pondering, service: Service
+    client: openai.OpenAI, model: Slow, service: Service
 ) -> None:
     stream = client.chat.completions.create(
         model="scripted", messages=ASKED, stream=True, n=2, stream_options={"include_usage": True}
     )
     chunks: list[Any] = list(stream)  # up to [DONE], while the model still ponders
     assert model.begun.wait(60)
-    assert not model.allowed.is_set()
+    assert not model.go.is_set()
     *_, first, second, usage = chunks
     assert [each.choices[0].finish_reason for each in (first, second)] == ["stop", "stop"]
-    assert usage.usage.completion_tokens == 18
+    assert (usage.choices, usage.usage.total_tokens) == ([], 6 + 18)
+    assert all(each.usage is None for each in chunks[:-1])
     names = [each.secl["record_id"] for each in (first, second)]
     assert len(set(names)) == 2
     for each, name in zip((first, second), names, strict=True):
@@ -83,7 +65,7 @@ def test_a_stream_ends_before_a_slow_confidence_which_is_found_by_its_name(
         assert f"GET /v1/records/{name}" in each.secl["remark"]
     with pytest.raises(openai.NotFoundError, match="not known yet; ask again"):
         record_of(client, names[0])
-    model.allowed.set()
+    model.go.set()
     until(lambda: len(service.state) == 2)
     until(lambda: not any(map(service.is_promised, names)))
     for position, name in enumerate(names):
@@ -98,7 +80,7 @@ def test_a_stream_ends_before_a_slow_confidence_which_is_found_by_its_name(
 def test_a_confidence_that_fails_after_its_stream_leaves_no_record_and_the_server_alive(
     make_service: MakeService,
 ) -> None:
-    class Failing(Pondering):
+    class Failing(Slow):
         def answer(self, question: Question, **how: Any) -> ModelAnswer:
             super().answer(question, **how)
             raise RuntimeError("broken")
@@ -108,7 +90,7 @@ def test_a_confidence_that_fails_after_its_stream_leaves_no_record_and_the_serve
     with opened(create_app(service)) as address, openai.OpenAI(base_url=f"{address}/v1", api_key="none") as client:
         *_, last = client.chat.completions.create(model="scripted", messages=ASKED, stream=True)
         name = last.secl["record_id"]  # type: ignore[attr-defined]
-        model.allowed.set()
+        model.go.set()
         until(lambda: not service.is_promised(name))
         with pytest.raises(openai.NotFoundError, match="there is no record"):
             record_of(client, name)
@@ -117,7 +99,7 @@ def test_a_confidence_that_fails_after_its_stream_leaves_no_record_and_the_serve
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_confidence_that_nobody_wants_is_not_made_and_the_text_is_not_recorded(
-    client: openai.OpenAI, model: Pondering, service: Service, stream: bool
+    client: openai.OpenAI, model: Slow, service: Service, stream: bool
 ) -> None:
     reply: Any = client.chat.completions.create(
         model="scripted", messages=ASKED, stream=stream, n=2, extra_body=UNWANTED, logprobs=True

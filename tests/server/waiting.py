@@ -19,15 +19,16 @@ from secl.testing import ScriptedModel
 
 
 class Slow(ScriptedModel):
-    """Answers when it is let."""
+    """Writes at once; answers, and rates what it wrote, when it is let."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.go = threading.Event()
+        self.begun, self.go = threading.Event(), threading.Event()
 
     def answer(
         self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | None = None
     ) -> ModelAnswer:
+        self.begun.set()
         assert self.go.wait(60)
         return super().answer(question, evidence=evidence, written=written)
 

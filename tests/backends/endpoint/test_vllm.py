@@ -258,13 +258,13 @@ def test_a_snapshot_is_published_when_it_is_restored(
     model.restore(one)
     server.asked.clear()
     alike(model.answer(questions[1]).reply, expected.reply)
-    name = backend_of(model).published
+    name = backend_of(model).name_of(1)
     assert name.startswith("secl-1-")
     assert set(server.models()) == {"base", name}
     model.restore(other)
-    assert backend_of(model).published != name
+    assert backend_of(model).name_of(2) != name
     model.restore(one)
-    assert backend_of(model).published == name
+    assert backend_of(model).name_of(1) == name
     model.reset()
     assert model.answer(questions[1]).reply == model.answer(questions[1]).frozen
 
@@ -284,7 +284,7 @@ def test_servers_hear_of_a_version_when_several_questions_are_asked_under_it(
         each.prefetch(questions, [()] * 3, weights_fixed=True)
     for question in questions:
         alike(model.answer(question).reply, local.answer(question).reply)
-    assert server.loaded == [*trial, backend_of(model).published]
+    assert server.loaded == [*trial, backend_of(model).name_of(2)]
 
 
 def test_a_server_of_another_model_or_without_versions_is_refused_with_what_to_do(

@@ -15,16 +15,16 @@ from secl.backends.endpoint.versions import Versions
 from secl.backends.endpoint.vllm_backend import VllmBackend
 from secl.backends.local.model import LocalModel
 from secl.backends.token_ids import SAMPLE
-from secl.errors import ModelError, NotLoadedError, QuestionError, UnavailableError, check_finite, check_whole
+from secl.errors import ModelError, NotLoadedError, QuestionError, check_finite, check_whole
 from secl.records import Reply
 
 WORKERS = 128
 """Requests that are under way together, unless said otherwise."""
 
-B = "lora_B"
+LORA_B = "lora_B"
 """In the names of the matrices that are zero before anything is learned."""
 
-TRIALS = (0.02, 0.1, 0.5)
+TRIAL_SCALES = (0.02, 0.1, 0.5)
 """Standard deviations of the random weights that an adapter is tried with, until its answer is another one."""
 
 
@@ -93,44 +93,48 @@ def _check_model(learner: LocalModel, backend: VllmBackend, tolerance: float) ->
     Raises:
         ModelError: it does not.
     """
-    server, root = backend.server, backend.server.root
+    server = backend.server
+    load_ours = f"Start it with the learner's model in the same precision; it has {server.root}."
     frozen = learner.answer(SAMPLE).frozen
     sequence = learner.prompting.confidence(SAMPLE, frozen.text)
-    _check_bins(f"{server.url} does not serve the learner's model", learner, backend, frozen, tolerance)
+    if (problem := _differs(learner, backend, frozen, tolerance)) is not None:
+        raise ModelError(f"{server.url} does not serve the learner's model: {problem} {load_ours}")
     (reading,) = learner.backend.read([Bundle(spans=[Span(sequence, 1)])])
     (row,) = server.read([sequence])
     distance = abs(sum(row) - reading.likelihoods()[0]) / len(row)
     if distance > tolerance:
         raise ModelError(
             f"{server.url} reads a text otherwise than the learner: its log-probabilities are {distance:.2f} nats a "
-            f"token away, more than {tolerance:g}."
+            f"token away, more than {tolerance:g}. {load_ours}"
         )
     snapshot = learner.snapshot()
     try:
         adapted = _on_trial(learner, frozen, tolerance)
         # Random weights make differences of precision larger than lessons do; a server without them is farther.
-        bound = max(tolerance, _apart(adapted.bins, frozen.bins) / 2)
-        _check_bins(f"{server.url} does not answer with what is learned", learner, backend, adapted, bound)
-    except (ModelError, QuestionError) as problem:
-        if isinstance(problem, UnavailableError) and not isinstance(problem, NotLoadedError):
-            raise
-        raise ModelError(
-            f"{problem} Start all servers with the same model name ({root}), --enable-lora, a --max-lora-rank that is "
-            "large enough, --lora-target-modules that has all modules, VLLM_ALLOW_RUNTIME_LORA_UPDATING=True and "
-            f"VLLM_LORA_RESOLVER_CACHE_DIR={backend.versions.folder}."
-        ) from problem
+        unlike = _differs(learner, backend, adapted, max(tolerance, _apart(adapted.bins, frozen.bins) / 2))
+    except (NotLoadedError, QuestionError) as problem:
+        unlike = str(problem)
     finally:
         learner.restore(snapshot)
         backend.publish()
+    if unlike is not None:
+        raise ModelError(
+            f"{server.url} does not answer with what is learned: {unlike} Start all servers with the same model name "
+            f"({server.root}), --enable-lora, a --max-lora-rank that is large enough, --lora-target-modules that has "
+            "all modules, VLLM_ALLOW_RUNTIME_LORA_UPDATING=True and "
+            f"VLLM_LORA_RESOLVER_CACHE_DIR={backend.versions.folder}."
+        )
 
 
 def _on_trial(learner: LocalModel, frozen: Reply, tolerance: float) -> Reply:
     """What the learner answers with random weights in its adapter, large enough to see that they are used."""
     tensors, draw = load(learner.weights()), np.random.default_rng(0)
     noise = {
-        name: draw.standard_normal(tensor.shape, np.float32) for name, tensor in sorted(tensors.items()) if B in name
+        name: draw.standard_normal(tensor.shape, np.float32)
+        for name, tensor in sorted(tensors.items())
+        if LORA_B in name
     }
-    for scale in TRIALS:
+    for scale in TRIAL_SCALES:
         weights = tensors | {name: scale * values for name, values in noise.items()}
         learner.load_version(save(weights), 1)
         adapted = learner.answer(SAMPLE).reply
@@ -139,21 +143,20 @@ def _on_trial(learner: LocalModel, frozen: Reply, tolerance: float) -> Reply:
     return adapted
 
 
-def _check_bins(problem: str, learner: LocalModel, backend: VllmBackend, reply: Reply, tolerance: float) -> None:
-    """Compare the stated confidence of a server with that of the learner's reply to the sample question."""
+def _differs(learner: LocalModel, backend: VllmBackend, reply: Reply, tolerance: float) -> str | None:
+    """How far a server's stated confidence is from that of the learner's reply to the sample question, in a sentence;
+    None if it is no farther than `tolerance`."""
     sequence = learner.prompting.confidence(SAMPLE, reply.text)
-    name = backend.published if reply.version else ""
+    name = backend.name_of(reply.version)
     steps = [
         backend.server.complete(name, [sequence], CompletionRequest(top=0, only=digit))[0][0].log_p[digit]
         for digit in learner.backend.token_ids.digits
     ]
     p = [math.exp(log_p) for log_p in steps]
     distance = _apart([each / sum(p) for each in p], reply.bins)
-    if not distance <= tolerance:
-        raise ModelError(
-            f"{problem}: on a sample question its stated confidence is {distance:.2f} away (total variation), more "
-            f"than {tolerance:.2g}."
-        )
+    if distance <= tolerance:
+        return None
+    return f"on a sample question its stated confidence is {distance:.2f} away (total variation), over {tolerance:.2g}."
 
 
 def _apart(one: Sequence[float], other: Sequence[float]) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -124,7 +125,7 @@ class VllmBackend:
         self.server = server
         self.versions = versions
         self.learns = learns
-        self._published = ""
+        self._name, self._naming = "", threading.Lock()
         self.distributions = Distributions(server, top, len(learner.token_ids.tokenizer))
         # A question that the server cannot read to its end is refused like one that the learner cannot read.
         self.limit = min(learner.limit, server.window or learner.limit)
@@ -143,12 +144,11 @@ class VllmBackend:
 
         A version that servers never hear of needs no folder, no loading, and no cached prompts of its own.
         """
-        if self.learns and not self._published and len(readings) == 1:
+        if self.learns and not self._name and len(readings) == 1:
             bundle = readings[0].bundle
             (frozen,) = self.learner.read([Bundle(bundle.answers, bundle.positions)])
             (adapted,) = self.learner.adapt([frozen], version)
             return [replace(adapted, tokens=frozen.tokens + adapted.tokens)]
-        self.published  # noqa: B018  # before requests in other threads need the name
         return [VllmReading(self, reading.bundle, version) for reading in readings]
 
     def together(self, jobs: Sequence[Callable[[], None]]) -> None:
@@ -227,8 +227,17 @@ class VllmBackend:
         return draft
 
     def name_of(self, version: int) -> str:
-        """What servers call the learner's version; "" for version 0."""
-        return self._published if version else ""
+        """What servers call the learner's version, which the first to ask writes where they find it; "" for version 0.
+
+        Raises:
+            StorageError: the folder cannot be written.
+        """
+        if not version:
+            return ""
+        with self._naming:  # many requests of a window ask at once
+            if not self._name:
+                self._name = self.versions.publish(self.learner.adapter.version, self.learner.adapter.weights())
+            return self._name
 
     def train(self, reading: VllmReading | LocalReading, position: Position, target: float) -> Training:
         """Train on the very answer that was given; servers load the new version when they are asked for it."""
@@ -244,18 +253,7 @@ class VllmBackend:
 
     def publish(self) -> None:
         """Make the weights in the adapter the present version; they are written when servers are first asked for it."""
-        self._published = ""
-
-    @property
-    def published(self) -> str:
-        """What servers call the present version, which they find from now on.
-
-        Raises:
-            StorageError: the folder cannot be written.
-        """
-        if not self._published:
-            self._published = self.versions.publish(self.learner.adapter.version, self.learner.adapter.weights())
-        return self._published
+        self._name = ""
 
     def close(self) -> None:
         """End all connections, and the threads."""

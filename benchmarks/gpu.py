@@ -26,7 +26,10 @@ import torch
 import transformers
 from torch import Tensor
 
+from benchmarks.serving import serve
+from benchmarks.setting import Setting
 from benchmarks.timing import seconds
+from secl.backends.generation import Draft
 from secl.backends.local.fast.shared_network import SharedNetwork
 from secl.backends.local.loading import load, wrap
 from secl.backends.local.model import LocalModel
@@ -267,6 +270,32 @@ def questions(place: Place) -> Row:
     return Row(f"{len(asked) / answering:.1f} questions a second, a lesson {1000 * learning:.0f} ms")
 
 
+def decoding(place: Place) -> Row:
+    """How long a step takes that writes one token of 1, 16 and 64 texts together."""
+    local, length = place.large(), 4 if place.tiny else 32
+    took = {}
+    for count in (1, 16, 64):
+        for _ in range(2):  # the first time is for warming up
+            batch = [Draft([(row + number) % 200 for number in range(60)], "text", length) for row in range(count)]
+            took[count] = seconds(lambda batch=batch: local.backend.write([batch]))  # type: ignore[misc]
+    return Row(", ".join(f"{count} texts {1000 * each / length:.3g} ms a token" for count, each in took.items()))
+
+
+def server(place: Place) -> Row:
+    """How long eight clients wait while a server learns, beside one that does not."""
+    asked = quiz("capitals", 4 if place.tiny else 80, 1)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        if place.tiny:
+            place.random().save_pretrained(folder / "model")
+            place.tokenizer().save_pretrained(folder / "model")
+        model = str(folder / "model") if place.tiny else place.model
+        setting = Setting(model, "bf16", "cuda" if place.cuda else "cpu")
+        learning = serve(setting, folder / "learning", asked, 8, learns=True)["p95"]
+        alone = serve(setting, folder / "alone", asked, 8, learns=False)["p95"]
+    return Row(f"p95 {learning:.2g} s and {alone:.2g} s", learning < 2 * alone if place.cuda else None)
+
+
 def head(place: Place) -> Row:
     """Logits of the whole vocabulary beside exact ones: apart by bf16's grid if they were rounded."""
     rows: Any = place.local("bf16").backend.network.head
@@ -281,20 +310,22 @@ def head(place: Place) -> Row:
 
 PARTS: dict[str, tuple[Callable[[Place], Row], int, str]] = {
     "machine": (machine, 20, "printed"),
-    "fast path of five families": (families, 40, "all"),
-    "CPU against device, float32": (agreement, 50, "1e-3"),
+    "fast path of five families": (families, 30, "all"),
+    "CPU against device, float32": (agreement, 40, "1e-3"),
     "float32 against bf16": (precision, 30, "mean .03"),
     "attention without cuDNN": (kernels, 20, "none"),
     "lessons of many lengths": (finite, 30, "finite"),
-    "the same lessons twice": (repeats, 40, "equal"),
-    "layers on GPU and CPU": (spread, 30, ".01"),
-    "8 and 4 bits": (bits, 30, "no error"),
-    "branched chats": (long_chats, 40, "no error"),
+    "the same lessons twice": (repeats, 30, "equal"),
+    "layers on GPU and CPU": (spread, 20, ".01"),
+    "8 and 4 bits": (bits, 20, "no error"),
+    "branched chats": (long_chats, 30, "no error"),
     "too little memory": (too_small, 20, "one sentence"),
     "logits in float32": (head, 20, ".01"),
-    "waits for the GPU": (waits, 30, "3 a question"),
-    "speed of passes, 8B": (passes, 40, "printed"),
-    "speed of questions, 8B": (questions, 40, "printed"),
+    "waits for the GPU": (waits, 20, "3 a question"),
+    "speed of passes, 8B": (passes, 30, "printed"),
+    "speed of questions, 8B": (questions, 30, "printed"),
+    "speed of writing, 8B": (decoding, 30, "printed"),
+    "a server that learns": (server, 60, "2 times alone"),
 }
 """Each check: how it is made, its most seconds on a GPU, eight minutes together, and what is asked of it."""
 

@@ -25,7 +25,6 @@ ESTIMATORS = {
     "sequence probability": estimators.MaximumSequenceProbability,
     "mean token entropy": estimators.MeanTokenEntropy,
     "P(True)": estimators.PTrue,
-    "lexical similarity, 10 samples": lambda: estimators.LexicalSimilarity("rougeL"),
     "degree matrix by words, 10 samples": lambda: estimators.DegMat(similarity_score=JACCARD),
 }
 """Those that need no other model: its semantic ones load one from a hub."""

@@ -104,8 +104,8 @@ def test_gates_and_signals_go_by_name() -> None:
     calibrator = secl.Calibrator(secl.ScriptedModel(), gate="page-hinkley", signal="p_true")
     assert calibrator.gate == secl.PageHinkley()
     assert calibrator.signal == RawPTrue()
-    with pytest.raises(SeclError, match="there is no gate 'allways'; the gates are always, never"):
-        secl.Calibrator(secl.ScriptedModel(), gate="allways")  # type: ignore[arg-type]
+    with pytest.raises(SeclError, match="there is no gate 'allways'; take always, never"):
+        secl.Calibrator(secl.ScriptedModel(), gate="allways")
     with pytest.raises(SeclError, match="there is no signal 'ptrue'; the signals are norm_p_true"):
         secl.Calibrator(secl.ScriptedModel(), signal="ptrue")  # type: ignore[arg-type]
 

@@ -12,14 +12,16 @@ from dataclasses import replace
 from typing import Any
 
 from secl.display import Shown
+from secl.errors import RunError
 from secl.evidence import Evidence, EvidenceKind
-from secl.gates import Gate, named_gate
+from secl.gates import Gate
 from secl.grading import grade
 from secl.lesson import EvidencePlan, gather, teach
 from secl.lookahead import WINDOW, Lookahead, predict_bursts
 from secl.machine import uncollected
 from secl.methods import method_to_follow
 from secl.model import Model
+from secl.named_gates import gate_class
 from secl.posterior.rule import PosteriorRule
 from secl.question import Question
 from secl.records import LearningOutcome, Record
@@ -29,7 +31,6 @@ from secl.settings import (
     AnswerWeights,
     Device,
     Dtype,
-    GateName,
     LoopSettings,
     Quantize,
     SignalName,
@@ -71,7 +72,7 @@ class Calibrator(Shown, Scoring):
         model: Model,
         *,
         method: str = "secl",
-        gate: Gate | GateName | None = None,
+        gate: Gate | str | None = None,
         signal: Signal | SignalName | None = None,
         posterior: PosteriorRule | None = None,
         evidence: Sequence[EvidenceKind] = (),
@@ -81,7 +82,7 @@ class Calibrator(Shown, Scoring):
         chosen = method_to_follow(method)
         gate = gate or chosen.gate
         self.model = model
-        self.gate: Gate = named_gate(gate) if isinstance(gate, str) else gate
+        self.gate: Gate = gate_class(gate)() if isinstance(gate, str) else gate
         self.signal: Signal = (
             make_signal(signal, model.tau) if isinstance(signal, str) else signal or NormalisedPTrue(model.tau)
         )
@@ -168,7 +169,12 @@ class Calibrator(Shown, Scoring):
         if done:
             self.state = replace(self.start(), labels=self.state.labels)
         for record in done:
-            state, _ = self.state.step(self.gate, record.reply.entropy)
+            state, decision = self.state.step(self.gate, record.reply.entropy)
+            if (decision.alarm, decision.in_burst) != (record.decision.alarm, record.decision.in_burst):
+                raise RunError(
+                    f"the gate decides otherwise about the question at position {record.position} than it did when it "
+                    "was answered; bring the gate's file back as it was, or start a new run."
+                )
             self.state, _ = self._weigh(state, record.question, record.reply, record.frozen, record.evidence)
         if not isinstance(questions, Sequence):
             for question in questions:

@@ -17,7 +17,7 @@ from typing import Any, Protocol, get_args
 
 from secl.errors import ParameterError, check_finite, check_whole
 from secl.records import Decision
-from secl.settings import GateName, Restart
+from secl.settings import Restart
 
 
 class Gate(Protocol):
@@ -280,21 +280,10 @@ def replay(gate: Gate, entropies: Iterable[float]) -> list[Decision]:
     return decisions
 
 
-GATES: dict[GateName, Callable[..., Gate]] = {
+GATES: dict[str, Callable[..., Gate]] = {
     "always": Always,
     "never": Never,
     "page-hinkley": PageHinkley,
     "entropy-shift": EntropyShift,
 }
-"""Every gate under the name that recipes and the shell use; each takes its attributes as keyword arguments."""
-
-
-def named_gate(name: str) -> Gate:
-    """The gate called `name`, with its own parameters.
-
-    Raises:
-        ParameterError: there is none of that name.
-    """
-    if name not in GATES:
-        raise ParameterError(f"there is no gate {name!r}; the gates are {', '.join(GATES)}.")
-    return GATES[name]()
+"""Every gate under its `secl.settings.GateName`; each takes its attributes as keyword arguments."""

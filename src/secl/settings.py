@@ -170,8 +170,8 @@ class StreamSettings(Settings):
 class GateSettings(Settings):
     """When to learn. None takes the method's gate, and the gate's own value of a parameter (`secl.gates`)."""
 
-    name: Annotated[GateName | None, Parameter("--gate")] = Field(
-        None, description="entropy-shift, page-hinkley, always or never."
+    name: Annotated[str | None, Parameter("--gate")] = Field(
+        None, description="entropy-shift, page-hinkley, always, never, or your own, FILE.py:CLASS."
     )
     burst: Annotated[int | None, UNFLAGGED] = Field(None, ge=1, description="Questions in a burst; 50 by default.")
     warmup: Annotated[int | None, UNFLAGGED] = Field(

@@ -156,6 +156,7 @@ def start_run(settings: RunSettings, folder: Path, load: Load | None = None, *, 
     check_free(folder)
     settings = named(RunSettings.of(with_absolute_paths(settings.to_json())))
     stream = read_stream(settings, mode)
+    settings.build_gate()  # one that cannot be made is refused before the model is loaded
     model = (load or load_model)(settings)
     stream = stream.checked(model, settings.stream.skip_bad)
     questions = stream.questions
@@ -170,7 +171,7 @@ def resume_run(folder: str | Path, changes: Mapping[str, object] | None = None, 
 
     Args:
         folder: of the run.
-        changes: settings given again; only `data`, `device` and `accept` may differ from those of the run.
+        changes: settings given again; only `CHANGEABLE_SETTINGS` may differ from those of the run.
         load: loads the model, as for `start`.
 
     Raises:

@@ -13,8 +13,9 @@ from pydantic import model_validator
 from secl.data.streams import check_sampled
 from secl.errors import DataError, ParameterError
 from secl.evidence import EvidenceKind
-from secl.gates import GATES, Gate
+from secl.gates import Gate
 from secl.methods import Method, method
+from secl.named_gates import gate_class, is_own_gate
 from secl.setting_groups import FLAT_NAMES, SettingGroups, merged, nested
 from secl.settings import ENDPOINT_VIEWS, AnswerWeights, LoopSettings
 from secl.settings_base import OFF
@@ -109,7 +110,8 @@ class RunSettings(SettingGroups):
                 f"the method {self.method!r} compares no candidates, so there is no best answer; leave answer out, or "
                 "take the method posterior or the extra evidence candidates."
             )
-        self.build_gate()
+        if not is_own_gate(self.gate_name):  # whoever reads a run executes no file that it names
+            self.build_gate()
         if self.model.engine == "openai":
             self._check_endpoint()
         return self
@@ -164,20 +166,25 @@ class RunSettings(SettingGroups):
         """The loop's settings, with the method's choice of where evidence is gathered."""
         return self.named_method.complete(self.loop)
 
+    @property
+    def gate_name(self) -> str:
+        """The gate named here, or the method's."""
+        return self.gate.name or self.named_method.gate
+
     def build_gate(self) -> Gate:
-        """The gate named here, or the method's, with the parameters set here.
+        """The gate named here, or the method's, with the parameters set here; the file of one's own is executed.
 
         Raises:
             ParameterError: a gate or a parameter of it that the method or the gate does not have.
         """
-        name = self.gate.name or self.named_method.gate
+        name = self.gate_name
         if self.gate.name is not None and self.named_method.gate == "never":
             raise ParameterError(f"the method {self.method!r} has no use for a gate; leave the gate {name!r} out.")
-        overrides = self.gate.overrides()
+        make, overrides = gate_class(name), self.gate.overrides()
         for key in overrides:
-            if not hasattr(GATES[name](), key):
+            if not hasattr(make(), key):
                 raise ParameterError(f"the gate {name!r} has no {key}; leave it out or choose another gate.")
-        return GATES[name](**overrides)
+        return make(**overrides)
 
     def tau(self, own: float) -> float:
         """The temperature of normalised P(True): the one set here, or a model's own."""
@@ -243,7 +250,7 @@ def with_absolute_paths(values: Mapping[str, object]) -> dict[str, object]:
     """
     groups = nested(values)
     elsewhere = groups.get("model", {}).get("engine") == "openai"
-    for name in ("questions", "data", "nli", *([] if elsewhere else ["model"])):
+    for name in ("questions", "data", "nli", "gate", *([] if elsewhere else ["model"])):
         group, key = FLAT_NAMES[name]
         value = groups.get(group, {}).get(key)
         if isinstance(value, str) and (path := _path(name, value)):
@@ -256,6 +263,8 @@ def _path(name: str, value: str) -> str | None:
     if name in ("questions", "data"):
         return value
     path = os.path.expanduser(value)
+    if name == "gate":
+        return path if is_own_gate(path) else None
     if name == "nli":
         return path if os.path.isdir(path) else None
     if not os.path.exists(path):

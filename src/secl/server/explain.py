@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from secl.evaluation.summary import LOW_DIGIT_MASS
 from secl.evaluation.symptoms import Source
 from secl.evidence import Posterior
+from secl.gates import GATES
 from secl.metrics.probability import bin_index
 from secl.prompts.templates import answer_prompt, choice_with_confidence, confidence_prompt
 from secl.question import Question
@@ -69,7 +70,8 @@ def explain(state: ServerStore, position: int) -> Explanation:
     record, settings = served.record, Manifest.of(state.store).settings
     alongside = settings.prompts.open_confidence == "alongside"
     number = _number(record, _was_weighed(settings, record))
-    threshold: float | None = getattr(settings.build_gate(), "threshold", None)
+    known = settings.gate_name in GATES  # the file of a gate of one's own may be elsewhere by now
+    threshold: float | None = getattr(settings.build_gate(), "threshold", None) if known else None
     lesson = _lesson(record, settings.loop.bin_gate, state.paused(served.time))
     why = [*number, f"gate: {_gate(record, threshold)}", f"lesson: {lesson}", PEOPLE[served.correct]]
     return Explanation(

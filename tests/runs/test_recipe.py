@@ -34,7 +34,7 @@ def test_a_recipe_file_sets_what_it_names_and_leaves_the_rest(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"gate": "fence"}, "gate is 'fence'; it must be one of entropy-shift, page-hinkley, always, never"),
+        ({"gate": "fence"}, "there is no gate 'fence'; take always, never"),
         ({"method": "magic"}, "no method 'magic'; the methods are secl, secl-paper, posterior, stated, p_true"),
         ({"method": "stated", "burst": 5}, "the gate 'never' has no burst"),
         ({"method": "stated", "gate": "always"}, "method 'stated' has no use for a gate; leave the gate 'always'"),

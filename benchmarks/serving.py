@@ -59,7 +59,7 @@ def serve(
     command += ["--device", setting.device]
     recipe = folder.with_suffix(".toml")
     recipe.write_text(f'gate = "{"always" if learns else "never"}"\nbin_gate = "off"\n', encoding="utf-8")
-    command += ["--state", str(folder), "--port", "0", "--recipe", str(recipe), "--max-shift", "1"]
+    command += ["--state", str(folder), "--port", "0", "--recipe", str(recipe)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             url = address(process)

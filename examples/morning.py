@@ -3,7 +3,7 @@
     python examples/morning.py [MODEL [QUESTIONS.csv [FOLDER]]]
 
 Answers the questions of a CSV (`morning.csv` beside this file: a passage beside each question, and its right answers),
-lets somebody rate 20 answers drawn at random, finds the cheapest threshold if a wrong answer costs twice a look,
+lets somebody rate 20 answers drawn at random, accepts those that are worth it if a wrong answer costs twice a look,
 and writes `answers.csv` with every answer, its confidence, its band and whether it is accepted, and `threshold.png`.
 """
 
@@ -16,11 +16,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import secl
-from secl.evaluation.acceptance import advise_on_cost, answers_of
+from secl.evaluation.acceptance import answers_of
 from secl.grading import grade
 from secl.labels.draw import by_lot
 from secl.labels.state import relabelled
-from secl.reports.acceptance_report import cost_sentence
 from secl.reports.figures.drawing import write_picture
 from secl.reports.figures.risk_coverage import risk_coverage_figure
 
@@ -43,10 +42,7 @@ def main(model: str = "smollm2", file: str = str(Path(__file__).with_suffix(".cs
     before, after = (sum(each.confidence for each in group) / len(group) for group in (records, rated))
     print(f"{len(records)} answers, mean confidence {before:.2f}; after {LABELS} labels {after:.2f}")
 
-    answers = answers_of(records, log)
-    advice = advise_on_cost(answers, COST_WRONG, COST_REVIEW)
-    print(cost_sentence(advice))
-    accept = 1.0 if advice.threshold is None else advice.threshold.value
+    accept = 1 - COST_REVIEW / COST_WRONG  # above it a wrong answer is so improbable that it costs less than a look
     right = [bool(grade(by_position[record.position], record.answer)) for record in rated]
     taken = [verdict for record, verdict in zip(rated, right, strict=True) if record.confidence >= accept]
     print(f"in truth: {sum(right)} of {len(right)} answers are right, {sum(taken)} of {len(taken)} accepted ones")
@@ -54,7 +50,7 @@ def main(model: str = "smollm2", file: str = str(Path(__file__).with_suffix(".cs
     out = Path(folder)
     out.mkdir(parents=True, exist_ok=True)
     write(out / "answers.csv", rated, accept)
-    write_picture(risk_coverage_figure(answers.curve), out / "threshold")
+    write_picture(risk_coverage_figure(answers_of(records, log).curve), out / "threshold")
     print(f"wrote {out / 'answers.csv'} and {out / 'threshold.png'}")
 
 

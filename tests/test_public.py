@@ -76,7 +76,6 @@ def test_records_make_a_data_frame() -> None:
 
 def test_a_data_frame_without_a_library_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
-    monkeypatch.setitem(sys.modules, "polars", None)
     with pytest.raises(SeclError, match="pip install pandas"):
         secl.to_frame([])
 

@@ -68,16 +68,16 @@ def loads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loading, "load_model", load)
 
 
-def test_history_prints_bursts_versions_and_events(shell: Shell, state: Path, loads_nothing: None) -> None:
+def test_history_prints_versions_and_events(shell: Shell, state: Path, loads_nothing: None) -> None:
     with ServerStore(state, writable=True) as opened:
         opened.add_event("pause", 10, "too hot")
     ended = shell("history", "--state", state)
     assert (ended.code, ended.err) == (0, "")
-    for words in ("40 answers", "learning is paused: too hot", "0 to 9", "1 to 10", "* 10", "untouched model"):
+    for words in ("40 answers", "learning is paused: too hot", "* 10", "rec_00000010"):
         assert words in ended.out, ended.out
     told = json.loads(shell("history", "--state", state, "--json").out)
     assert (told["answers"], told["version"], told["paused"]) == (40, 10, "too hot")
-    assert told["bursts"][0]["lessons"] == {"trained": 10}
+    assert told["lessons"] == {"trained": 10, "idle": 30}
     assert [event["kind"] for event in told["events"]] == ["pause"]
 
 

@@ -193,7 +193,7 @@ def test_a_comparison_on_the_screen_names_both_and_marks_differences(
     assert max(map(len, lines[2:])) <= 80
     assert next(line for line in lines if line.startswith("Mean confidence ")).endswith("*")
     assert not next(line for line in lines if line.startswith("Accuracy ")).endswith("*")
-    assert any(line.startswith("toy1 (30)") for line in lines)
+    assert any(line.startswith("toy1 ") for line in lines)
     assert lines[-1] == "0 of 60 answers differ."
 
 
@@ -203,13 +203,8 @@ def test_a_comparison_says_what_sets_the_runs_apart(shell: Shell, pair: tuple[Pa
     assert found["notes"] == []
     assert "Settings that differ: method: secl in A, norm_p_true in B." in shell("compare", *pair).out
     assert "Settings" not in shell("compare", pair[0], pair[0], "--estimator", "stated:secl").out
-    told = {"environment": {"dtype": "bfloat16"}, "model": "a" * 64}
-    one = scripted_run(tmp_path / "one", manifest=told)
-    two = scripted_run(tmp_path / "two", method="norm_p_true", manifest=told)
-    (note,) = compare(shell, one, two)["notes"]
-    assert note.startswith("In bfloat16 even the frozen model's numbers can differ")
-    assert compare(shell, one, scripted_run(tmp_path / "again", manifest=told, seed=1))["notes"] == []
-    other = scripted_run(tmp_path / "other", model="llama-3.2-3b", manifest={**told, "model": "b" * 64})
+    one = scripted_run(tmp_path / "one", manifest={"model": "a" * 64})
+    other = scripted_run(tmp_path / "other", model="llama-3.2-3b", manifest={"model": "b" * 64})
     found = compare(shell, one, other)
     assert found["settings"] == ["model: smollm2 in A, llama-3.2-3b in B"]
     assert found["notes"] == ["The models are not the same one: their weights or files differ."]
@@ -221,21 +216,6 @@ def test_runs_are_compared_on_the_questions_that_both_have_answered(
     found = compare(shell, pair[0], scripted_run(tmp_path / "other", questions=toy_stream(63)[3:]))
     assert found["shared"] == 57
     assert found["notes"][0].startswith("A has answered 60 questions and B 60, 57 of them the same")
-
-
-def test_in_full_a_comparison_lists_the_answers_that_changed(
-    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "200")
-    stream = toy_stream(60)
-    turned = [replace(q, options=q.options[::-1]) if n < 5 else q for n, q in enumerate(stream)]
-    one, other = scripted_run(tmp_path / "one"), scripted_run(tmp_path / "other", questions=turned)
-    differ = compare(shell, one, other)["answers_differ"]
-    assert differ > 0
-    said = shell("compare", one, other, "--full").out
-    table = said[said.index("Questions with another answer") :]
-    assert sum(question.text in table for question in stream) == differ
-    assert "Questions with another answer" not in shell("compare", one, other).out
 
 
 def test_a_comparison_refuses_what_it_cannot_use(refused: Any, pair: tuple[Path, Path], tmp_path: Path) -> None:

@@ -73,4 +73,3 @@ def test_what_cannot_be_labelled_is_refused(refused: Any, reviewed: Path, tmp_pa
     refused(("label", tmp_path / "nosuch"), "is not a run folder")
     refused(("label", reviewed, "--undo", 99), "no record 99", "12")
     refused(("label", reviewed, "--undo", 3), "nothing to take back")
-    refused(("label", reviewed, "--domain", "history"), "no question of the domain 'history'", "quiz/capitals")

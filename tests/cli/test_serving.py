@@ -56,7 +56,6 @@ BAD: list[tuple[tuple[object, ...], str]] = [
     (("--host", "no.such.host.invalid", "--port", 0), "cannot listen at no.such.host.invalid"),
     (("--gate", "always", "--set", "gate.threshold=2"), "has no threshold"),
     (("--max-queue", 0), "max_queue is 0"),
-    (("--max-shift", 2), "max_shift is 2"),
     (("--timeout", 0), "timeout is 0"),
     (("--keep-text", "some"), "keep-text is 'some'"),
     (("--keep-records", "-1"), "--keep-records is '-1'; give a number of records"),

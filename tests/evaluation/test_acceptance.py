@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import pytest
 
-from secl.evaluation.acceptance import ENOUGH, advise, advise_on_cost, answers_of
+from secl.evaluation.acceptance import advise, answers_of
 from secl.labels import Label, LabelSource, LabelState, label_of
 from secl.records import Record
 from tests.answers import answered
@@ -86,19 +85,6 @@ def test_an_answer_that_could_not_be_read_is_never_accepted_and_counts_as_wrong(
     advice = advise(answers_of([*records, *unread]), 0.1)
     assert advice.threshold is not None
     assert (advice.threshold.coverage, advice.threshold.labels) == (0.5, 40)
-
-
-def test_costs_come_from_labels_only_where_there_are_enough() -> None:
-    partly = [*CORRECT[:-11], *[None] * 11]
-    few, many = answers_of(answered(CONFIDENCE, partly)), answers_of(answered(CONFIDENCE, CORRECT))
-    assert few.curve.total < ENOUGH <= many.curve.total
-    by_labels = advise_on_cost(many, 10, 1)
-    assert by_labels.basis == "labels"
-    assert by_labels.threshold is not None
-    assert (by_labels.threshold.value, by_labels.cost, by_labels.accept_all) == (0.7, 0.5, 5.0)
-    by_confidence = advise_on_cost(few, 5, 1)
-    assert by_confidence.basis == "confidences"
-    assert by_confidence.accept_all == pytest.approx((30 * 0.1 + 30 * 0.5) / 60 * 5)
 
 
 def test_a_review_beside_feedback_of_another_chance_can_promise() -> None:

@@ -16,7 +16,7 @@ from secl.evaluation.summary import summarise, summary_json
 from secl.metrics.bootstrap import MEASURES, percentile_interval, resampled_measures, standard_measures
 from secl.metrics.calibration import ece_floor
 from secl.metrics.error_interval import ada_ece_interval, ece_interval
-from secl.metrics.selective import coverage_at_risk, prr
+from secl.metrics.selective import prr
 from secl.records import Decision, Record
 from tests.answers import answered
 
@@ -47,9 +47,7 @@ def test_measures_are_those_of_the_maths_with_their_intervals() -> None:
     floor = ece_floor(confidence)
     assert (measures.ece_floor, measures.ece_floor_95, measures.ece_within_floor) == (floor.mean, floor.upper, True)
     assert measure(confidence / 2, correct, resamples=0).ece_within_floor is False
-    assert (measures.prr, measures.prr_50) == (prr(confidence, correct), prr(confidence, correct, 0.5))
-    coverages = [coverage_at_risk(confidence, correct, risk) for risk in (0.05, 0.1, 0.2)]
-    assert [measures.coverage_at_5, measures.coverage_at_10, measures.coverage_at_20] == coverages
+    assert measures.prr == prr(confidence, correct)
     nothing = measure([], [])
     assert all(math.isnan(getattr(nothing, name)) for name in MEASURES)
     assert nothing.intervals is not None
@@ -152,7 +150,7 @@ def test_the_order_of_constants_is_not_measured() -> None:
     rows = summarise(records).estimators
     for name in ("constant", "constant_labelled"):
         row = rows[name]
-        assert math.isnan(row.auroc + row.auroc_within + row.prr + row.coverage_at_5), name
+        assert math.isnan(row.auroc + row.auroc_within + row.prr), name
         assert row.intervals is not None
         assert math.isnan(row.intervals["auroc"].low)
         assert not math.isnan(row.ece + row.brier + row.intervals["brier"].low)

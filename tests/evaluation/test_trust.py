@@ -10,7 +10,7 @@ import pytest
 
 from secl.evaluation.symptoms import seen, seen_in_one
 from secl.evaluation.trust import GAP, assess, conclude, from_grades
-from secl.evidence import CandidateEvidence, Evidence, LetterOrder, Posterior, PTrue
+from secl.evidence import CandidateEvidence, Evidence, LetterOrder, Posterior
 from secl.question import Question
 from secl.records import Record
 from tests.reports.conftest import MakeRecord
@@ -113,12 +113,6 @@ def test_what_shows_without_right_answers(make_record: MakeRecord) -> None:
     assert codes([make_record(n, digit=2) for n in range(40)]) == {"constant"}
     unreadable = [replace(each, reply=replace(each.reply, answer=None)) for each in silent]
     assert "unreadable" in codes(unreadable)
-    p_true = PTrue(candidates=tuple("abcde"), probabilities=(0.3,) * 5, distractor_source="listed:4")
-    flat = [
-        replace(make_record(n, digit=n % 10, outcome="trained"), evidence=Evidence(p_true), signal=0.19 + n / 1500)
-        for n in range(40)
-    ]
-    assert "flat_signal" in codes(flat)
     sound = [choice(make_record(n, digit=n % 10), "ABCD"[n % 4]) for n in range(60)]
     assert (assess(sound).level, assess(sound).codes) == ("unproven", ("unlabelled",))
 

@@ -11,7 +11,6 @@ import pytest
 
 from secl.errors import ParameterError
 from secl.metrics.risk_control import (
-    cheapest,
     estimated,
     fewest_labels,
     guaranteed,
@@ -84,22 +83,6 @@ def test_the_estimate_is_the_mean_of_what_the_confidences_leave() -> None:
     assert found is not None
     assert (found.coverage, found.expected) == pytest.approx((2 / 3, 0.1))
     assert estimated(curve, 0.01) is None
-
-
-def test_an_answer_is_worth_accepting_while_its_error_costs_less_than_a_review() -> None:
-    curve = risk_coverage([0.95, 0.92, 0.88, 0.4], [NAN] * 4)
-    found, cost = cheapest(curve, 10, 1, from_labels=False)  # accept while (1 - c) 10 < 1
-    assert found is not None
-    assert found.coverage == 0.5
-    assert cost == pytest.approx((0.5 + 0.8 + 1 + 1) / 4)
-    assert cheapest(curve, 1000, 1, from_labels=False) == (None, 1)
-    everything, free = cheapest(curve, 0, 1, from_labels=False)
-    assert everything is not None
-    assert (everything.value, free) == (0.0, 0.0)
-    graded = risk_coverage([0.9, 0.8, 0.7, 0.6], [1, 1, 0, 1])
-    by_labels, cost = cheapest(graded, 3, 1, from_labels=True)  # costs of 4 answers: 3, 2, 4, 3
-    assert by_labels is not None
-    assert (by_labels.value, cost) == (0.75, 0.5)
 
 
 def test_what_is_no_risk_or_no_answer_is_refused() -> None:

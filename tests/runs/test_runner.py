@@ -37,7 +37,7 @@ def test_a_model_from_outside_runs_is_stopped_and_resumed(tmp_path: Path) -> Non
     with whole.store:
         whole.proceed()
         summary = whole.finish()
-    assert (whole.settings, whole.tau, whole.method.learns) == (SETTINGS, 0.7, True)
+    assert (whole.manifest.settings, whole.manifest.tau, whole.manifest.method.learns) == (SETTINGS, 0.7, True)
     stop_after(start_run(SETTINGS, tmp_path / "stopped", scripted), 3)
     resumed = resume_run(tmp_path / "stopped", load=scripted)
     assert len(resumed.records) == 3
@@ -80,4 +80,4 @@ def test_a_run_goes_on_in_the_precision_that_it_began_with(
     resumed = resume_run(tmp_path / "run", load=load)
     with resumed.store:
         assert seen == [loaded]
-        assert resumed.settings == settings
+        assert resumed.manifest.settings == settings

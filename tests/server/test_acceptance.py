@@ -18,7 +18,6 @@ from secl.testing import toy_stream
 from tests.server.conftest import MakeService
 from tests.server.doors import opened
 
-HEADER = "X-Secl-Accepted"
 OPTIONS = {"question": "Capital of France?", "options": ["Rome", "Paris", "Bern"]}
 CHAT: dict[str, Any] = {
     "model": "scripted",
@@ -47,7 +46,6 @@ def test_a_reply_says_whether_it_reaches_the_threshold(client: Any, accept: floa
         for path, body in (("/v1/ask", OPTIONS), ("/v1/chat/completions", CHAT)):
             reply = http.post(path, json=body)
             assert (reply.json()["secl"]["accepted"], reply.json()["secl"]["accept"]) == (accepted, accept)
-            assert reply.headers[HEADER] == str(accepted).lower()
         # It is marked, and given all the same.
         assert http.post("/v1/ask", json=OPTIONS).json()["answer"] in ("A", "B", "C")
         assert f'secl_accepted_total{{accepted="{str(accepted).lower()}"}} 3.0' in http.get("/metrics").text
@@ -57,39 +55,27 @@ def test_without_a_threshold_nothing_is_said(client: Any) -> None:
     with client(None) as http:
         reply = http.post("/v1/ask", json=OPTIONS)
         assert (reply.json()["secl"]["accepted"], reply.json()["secl"]["accept"]) == (None, None)
-        assert HEADER not in reply.headers
-        for path, body in (
-            ("/v1/ask", {**OPTIONS, "refuse": "No."}),
-            ("/v1/chat/completions", {**CHAT, "secl": {"refuse": "No."}}),
-        ):
-            refused = http.post(path, json=body)
-            assert (refused.status_code, refused.json()["error"]["code"]) == (400, "no_threshold")
 
 
 def test_a_refusal_stands_in_place_of_the_answer_which_is_stored(client: Any) -> None:
-    with client(0.9) as http:
-        asked = http.post("/v1/ask", json={**OPTIONS, "refuse": "I do not know."}).json()
+    with client(0.9, "I do not know.") as http:
+        asked = http.post("/v1/ask", json=OPTIONS).json()
         assert (asked["answer"], asked["option_text"], asked["text"]) == (None, None, "I do not know.")
-        chat = http.post("/v1/chat/completions", json={**CHAT, "secl": {"refuse": "I do not know."}}).json()
+        chat = http.post("/v1/chat/completions", json=CHAT).json()
         assert chat["choices"][0]["message"]["content"] == "I do not know."
         record = http.get(f"/v1/records/{asked['secl']['record_id']}").json()["record"]
         assert record["answer"] in ("A", "B", "C")
         assert (record["abstained"], record["accept"]) == (True, 0.9)
-
-
-def test_the_servers_own_refusal_holds_for_everybody_and_a_request_may_have_another(client: Any) -> None:
-    with client(0.9, "Please ask a person.") as http:
-        assert http.post("/v1/ask", json=OPTIONS).json()["text"] == "Please ask a person."
-        assert http.post("/v1/ask", json={**OPTIONS, "refuse": "No."}).json()["text"] == "No."
-    with client(0.8, "Please ask a person.") as http:
+    with client(0.8, "I do not know.") as http:
         assert http.post("/v1/ask", json=OPTIONS).json()["answer"] in ("A", "B", "C")
 
 
 def test_a_stream_refuses_too(client: Any) -> None:
-    with client(0.9) as http, openai.OpenAI(base_url=f"{http.base_url}/v1", api_key="none", max_retries=0) as api:
-        body = {"secl": {"refuse": "I do not know."}}
-        with api.chat.completions.with_streaming_response.create(**CHAT, stream=True, extra_body=body) as reply:
-            assert reply.headers[HEADER] == "false"
+    with (
+        client(0.9, "I do not know.") as http,
+        openai.OpenAI(base_url=f"{http.base_url}/v1", api_key="none", max_retries=0) as api,
+    ):
+        with api.chat.completions.with_streaming_response.create(**CHAT, stream=True) as reply:
             events = [line[6:] for line in reply.iter_lines() if line.startswith("data: ")]
         chunks = [json.loads(event) for event in events[:-1]]
         text = "".join(chunk["choices"][0]["delta"].get("content", "") for chunk in chunks if chunk["choices"])

@@ -51,13 +51,13 @@ def test_a_chat_is_answered_with_what_the_model_says(client: openai.OpenAI, serv
 def test_the_confidence_is_beside_the_answer(client: openai.OpenAI) -> None:
     completion: Any = client.chat.completions.create(model="scripted", messages=ASKED)
     assert set(completion.secl) == {
-        "confidence", "source", "calibration", "low", "high", "labels", "label_free", "stated", "frozen", "remark",
+        "confidence", "source", "low", "high", "labels", "label_free", "stated", "frozen", "remark",
         "own_answer", "own_confidence", "best_answer", "best_confidence", "candidates", "bins",
         "digit_mass", "entropy", "adapter_version", "adapting", "cost", "record_id", "stored", "accepted", "accept",
         "verdict", "warnings",
     }  # fmt: skip
     assert completion.secl["confidence"] == completion.secl["stated"] == pytest.approx(0.85)
-    assert (completion.secl["source"], completion.secl["calibration"]) == ("stated", "none")
+    assert completion.secl["source"] == "stated"
     assert completion.secl["cost"] == {"answering": 10}
     assert len(completion.secl["bins"]) == 10
     assert completion.choices[0].secl == completion.secl
@@ -70,12 +70,12 @@ def test_confidences_of_weights_that_have_learned_say_so_and_labels_are_counted(
     service.learner.pause("so that the version stands still")
     service.model.learn(Question("Why?"), service.model.answer(Question("Why?")).reply, 0.5)
     learned: Any = client.chat.completions.create(model="scripted", messages=ASKED)
-    assert (learned.secl["source"], learned.secl["calibration"]) == ("distilled", "label-free")
+    assert learned.secl["source"] == "stated"
     assert learned.secl["frozen"] == pytest.approx(0.85) != learned.secl["stated"]
     assert learned.secl["adapter_version"] == 1
     client.post("/feedback", body={"record_id": learned.secl["record_id"], "correct": False}, cast_to=object)
     labelled: Any = client.chat.completions.create(model="scripted", messages=ASKED)
-    assert labelled.secl["calibration"] == "1 label"
+    assert labelled.secl["labels"] == 1
 
 
 def test_a_stream_says_the_same_in_pieces_as_they_are_written(client: openai.OpenAI, service: Service) -> None:
@@ -163,7 +163,7 @@ def test_what_says_nothing_about_the_reply_is_taken_and_named(client: openai.Ope
     messages: list[Any] = [{**ASKED[0], "name": "Ada"}]
     reply: Any = client.chat.completions.create(
         model="scripted", messages=messages, user="me", store=True, metadata={"a": "b"}, service_tier="auto",
-        parallel_tool_calls=True, response_format={"type": "text"}, tool_choice="none", modalities=["text"],
+        parallel_tool_calls=True, response_format={"type": "text"}, tool_choice="none",
     )  # fmt: skip
     fields = ("metadata", "parallel_tool_calls", "service_tier", "store", "user", "messages.0.name")
     assert sorted(reply.warnings) == sorted(f"{field} was accepted and has no effect." for field in fields)

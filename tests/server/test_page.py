@@ -32,7 +32,7 @@ def test_the_page_is_whole_without_a_script(make_service: MakeService) -> None:
     assert f"ECE {state['feedback']['ece']:.3f}" in words
     assert f"Trained {state['lessons']['trained']}" in words
     pictures = [attributes for tag, attributes in page.tags if tag == "svg" and attributes.get("role") == "img"]
-    assert len(pictures) == 2
+    assert len(pictures) == 1
     identifiers = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
     assert len(identifiers) == len(set(identifiers))
     for picture in pictures:

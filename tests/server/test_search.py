@@ -22,11 +22,9 @@ WANTED = (
     Search(label="right"),
     Search(label="wrong"),
     Search(label="none"),
-    Search(learned=True),
-    Search(learned=False),
     Search(min_confidence=0.6),
     Search(max_confidence=0.5, label="none"),
-    Search(query="what 7", learned=True),
+    Search(query="what 7", label="right"),
     Search(domain="nowhere"),
 )
 
@@ -55,7 +53,6 @@ def by_looking(state: ServerStore, wanted: Search) -> list[int]:
             wanted.min_confidence <= record.confidence <= wanted.max_confidence,
             wanted.label is None
             or said.get(record.position) is {"right": True, "wrong": False, "none": None}[wanted.label],
-            wanted.learned in (None, record.outcome == "trained"),
         )
         found += [record.position] if all(fits) else []
     return found[::-1]

@@ -18,7 +18,6 @@ from secl.records import Reply, Update
 from secl.runs.folder import FILE
 from secl.server.online import monitors
 from secl.server.online import service as service_module
-from secl.server.settings import Bounds
 from secl.testing import ScriptedModel, toy_stream
 from tests.server.conftest import MakeService
 from tests.server.waiting import Slow, settled, until
@@ -183,12 +182,11 @@ def test_a_failed_update_is_taken_back_and_said(make_service: MakeService, notic
     assert service.ask(toy_stream(1)[0], 60).record.reply.version == 0
 
 
-@pytest.mark.parametrize("bounds", [Bounds(drift=0.05), Bounds(drift=10, shift=0.02)])
 def test_learning_out_of_bounds_freezes_itself_and_raises_an_alert(
-    make_service: MakeService, bounds: Bounds, monkeypatch: pytest.MonkeyPatch
+    make_service: MakeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(monitors, "WINDOW", 3)
-    service = make_service(gate="always", bounds=bounds)
+    monkeypatch.setattr(monitors, "MAX_DRIFT", 0.05)
+    service = make_service(gate="always")
     for question in toy_stream(40):
         service.ask(question, 60)
         until(lambda: service.learner.waiting == 0)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from secl.cli.app import AsJson, Full, app, console, print_json
+from secl.cli.app import AsJson, app, console, print_json
 from secl.errors import ParameterError, RunError
 
 if TYPE_CHECKING:
@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 
 
 @app.command
-def compare(
-    run_a: Path, run_b: Path, /, *, estimator: str | None = None, full: Full = False, as_json: AsJson = False
-) -> None:
+def compare(run_a: Path, run_b: Path, /, *, estimator: str | None = None, as_json: AsJson = False) -> None:
     """Compare two runs on the questions that both answered, or two confidences of one run: differences with intervals.
 
     Args:
@@ -28,7 +26,7 @@ def compare(
     """
     from secl.evaluation.compare import compare as compare_sides
     from secl.evaluation.compare import comparison_json
-    from secl.reports.comparison_report import changed_table, comparison_table, remarks
+    from secl.reports.comparison_report import comparison_table, remarks
     from secl.reports.formatting import terminal_text
     from secl.reports.table import to_rich
     from secl.runs.manifest import Manifest
@@ -43,7 +41,8 @@ def compare(
         of_a, of_b = Manifest.of(store_a), Manifest.of(store_b)
         a = _side(run_a, of_a, list(store_a.records()), names[0])
         b = _side(run_b, of_b, list(store_b.records()), names[-1])
-    settings, notes = of_a.settings.differences(of_b.settings, ("in A", "in B")), _notes(of_a, of_b)
+    settings = of_a.settings.differences(of_b.settings, ("in A", "in B"))
+    notes = ["The models are not the same one: their weights or files differ."] if of_a.model != of_b.model else []
     if run_a.resolve() == run_b.resolve() and a.estimator.name == b.estimator.name:
         raise ParameterError(
             f"{run_a} compared with itself needs two estimators; add for example --estimator stated:secl."
@@ -68,25 +67,6 @@ def compare(
     lines = [f"Settings that differ: {'; '.join(settings)}."] if settings else []
     for line in (*lines, *notes, *remarks(comparison)):
         screen.print(terminal_text(line))
-    if full and comparison.answers_differ:
-        screen.print()
-        screen.print(to_rich(changed_table(a, b)))
-
-
-def _notes(a: Manifest, b: Manifest) -> list[str]:
-    """What else sets two runs apart, a sentence each."""
-    if a.model != b.model:
-        return ["The models are not the same one: their weights or files differ."]
-    # Which passes are made depends on these, and with them what is computed together.
-    keys = ("method", "evidence_on", "signal", "p_true", "nli")
-    asked, asked_there = ([each.settings.flat()[key] for key in keys] for each in (a, b))
-    types = {str(each.environment.get("dtype", "float32")) for each in (a, b)} - {"float32"}
-    if asked == asked_there or not types:
-        return []
-    return [
-        f"In {' and '.join(sorted(types))} even the frozen model's numbers can differ a little between runs that ask "
-        "for different things, because their passes have other shapes; --dtype fp32 compares exactly."
-    ]
 
 
 def _side(run: Path, manifest: Manifest, records: Sequence[Record], name: str | None) -> Side:

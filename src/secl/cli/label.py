@@ -25,7 +25,6 @@ def label(
     run: Annotated[Path, Parameter(help="A run, or the state folder of a server that is not running.")],
     /,
     *,
-    domain: Annotated[str | None, Parameter(help="Only answers to questions of this domain.")] = None,
     undo: Annotated[
         int | None, Parameter(help="Take back what was said of the answer at this position, and ask nothing.")
     ] = None,
@@ -42,7 +41,7 @@ def label(
             add_label(store, store.record(undo), None)
             echo(f"what was said of the answer at position {undo} is taken back.")
             return
-        waiting, log = queue(store, domain), store.label_log()
+        waiting, log = queue(store), store.label_log()
         with suppress(KeyboardInterrupt):
             _review(store, waiting)
         labels = store.labels()
@@ -63,7 +62,7 @@ def _review(store: Store, waiting: Sequence[int]) -> None:
     from secl.runs.labelling import add_label
 
     if not waiting:
-        echo("every answer that fits has a label already.")
+        echo("every answer has a label already.")
         return
     labelled: list[int] = []
     number = 0

@@ -13,7 +13,6 @@ from secl.settings import FLAT
 
 if TYPE_CHECKING:
     from secl.model import Model
-    from secl.question import Question
     from secl.records import Record
     from secl.runs.runner import Run
 
@@ -93,20 +92,6 @@ def print_result(*, full: bool = False) -> Finish:
     return lambda run: write_and_print(run.store, run.records, full=full)
 
 
-def _warn_of_equal_options(questions: Sequence[Question]) -> None:
-    """Say which questions have options that nobody can tell apart; they are asked all the same."""
-    from secl.reports.formatting import counted
-
-    repeated = [question for question in questions if len(set(question.options)) < len(question.options)]
-    if repeated:
-        names = ", ".join(repr(question.id) for question in repeated[:3]) + (", ..." if len(repeated) > 3 else "")
-        console().print(
-            f"warning: {counted(len(repeated), 'question')} with equal options ({names}); they get the same "
-            "probability, and where one is right so is the other.",
-            soft_wrap=True,
-        )
-
-
 def name_skipped(skipped: Sequence[tuple[str, str]]) -> None:
     """Say which questions are left out and why, at most ten of them; a run's summary counts them."""
     for where, reason in skipped[:10]:
@@ -127,7 +112,6 @@ def proceed(open_run: Callable[[], Run], folder: Path, finish: Finish) -> None:
     for note in run.notes:
         echo(f"warning: {note}", error=True)
     name_skipped(run.manifest.skipped)
-    _warn_of_equal_options(run.questions)
     with run.store:
         try:
             _watch(run)

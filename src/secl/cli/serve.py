@@ -16,7 +16,7 @@ from pydantic import Field
 
 from secl.cli.app import Set, app, console, echo
 from secl.errors import ParameterError
-from secl.server.settings import Bounds, HttpSettings, Limits
+from secl.server.settings import HttpSettings, Limits
 from secl.setting_groups import OF_METHOD, OF_MODEL, OF_OUTPUT, merged, with_set
 from secl.settings import (
     FLAT,
@@ -34,7 +34,7 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 LOG_LINE = "%(asctime)s %(levelname)s %(message)s"
 
 OF_HTTP = Parameter(group=Group("HTTP", sort_key=4))
-BOUNDS = Parameter(name="*")  # their defaults are shown
+SHOWN = Parameter(name="*")  # their defaults are shown
 
 StateFolder = Annotated[Path, Parameter(name="--state", help="The server's folder.")]
 
@@ -54,13 +54,12 @@ def serve(
     state: StateFolder,
     host: Annotated[str | None, OF_HTTP] = None,
     port: Annotated[int | None, OF_HTTP] = None,
-    http: Annotated[HttpSettings | None, BOUNDS, OF_HTTP] = None,
+    http: Annotated[HttpSettings | None, SHOWN, OF_HTTP] = None,
     flags: Annotated[ServedSettings | None, FLAT] = None,
     recipe: Annotated[Path | None, OF_METHOD] = None,
     set_: Set = None,
-    bounds: Annotated[Bounds | None, BOUNDS, OF_METHOD] = None,
     versions: Annotated[Path | None, OF_MODEL] = None,
-    limits: Annotated[Limits | None, BOUNDS, OF_MODEL] = None,
+    limits: Annotated[Limits | None, SHOWN, OF_MODEL] = None,
     keep_text: Annotated[str, OF_OUTPUT] = "full",
     keep_records: Annotated[str | None, OF_OUTPUT] = None,
     log_level: Annotated[str, OF_OUTPUT] = "info",
@@ -110,7 +109,6 @@ def serve(
                 endpoint=vllm,
                 versions=versions,
                 limits=limits,
-                bounds=bounds,
                 retention=retention,
             )
         with service.state:

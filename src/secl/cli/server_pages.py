@@ -24,7 +24,7 @@ MAX_FINDINGS = 50
 
 
 def history_page(past: Values) -> list[RenderableType]:
-    """A summary and three tables: bursts, versions, events; of what `secl.server.history.history` returns."""
+    """A summary and two tables: versions and events; of what `secl.server.history.history` returns."""
     learning = "on" if past["learns"] else "off, for this method learns nothing"
     if past["paused"] is not None:
         learning = f"paused: {terminal_lines(past['paused'])}"
@@ -34,33 +34,17 @@ def history_page(past: Values) -> list[RenderableType]:
         f"adapter version {past['version']}; learning is {learning}",
     ]
     if past["first"]:
-        first = record_id(past["first"])
-        parts.append(
-            f"the records before {first} were pruned; counts are of all, bursts and versions of those that are kept"
-        )
+        parts.append(f"the records before {record_id(past['first'])} were pruned")
     labelled = counted(past["labelled"], "answer")
     parts.append(f"lessons: {_outcomes(past['lessons'])}; {labelled} labelled by people")
-    bursts = [
-        (
-            _time(burst["began"]),
-            f"{burst['first']} to {burst['last']}",
-            _number(burst["statistic"], ".2f") if burst["alarm"] else "no alarm",
-            _outcomes(burst["lessons"]),
-            UNDEFINED if burst["versions"] is None else "{} to {}".format(*burst["versions"]),
-            str(burst["remaining"]) if burst["remaining"] else "",
-        )
-        for burst in past["bursts"]
-    ]
     versions = [
         (
-            f"{'*' if version['current'] else ' '} {version['number']}",
-            "untouched model" if version["number"] == 0 else _time(version["began"]),
-            UNDEFINED if version["position"] is None else str(version["position"]),
-            str(version["answers"]),
-            _number(version["shift"], "+.3f"),
-            _number(version["drift"], ".4f"),
+            f"{'*' if each['version'] == past['version'] else ' '} {each['version']}",
+            record_id(each["position"]),
+            _time(each["time"]),
+            UNDEFINED if each["drift"] is None else f"{each['drift']:.4f}",
         )
-        for version in past["versions"]
+        for each in reversed(past["versions"])
     ]
     events = [
         (
@@ -72,10 +56,9 @@ def history_page(past: Values) -> list[RenderableType]:
         )
         for event in past["events"]
     ]
-    of_versions = ("version", "first answer", "record", "answers", "stated less frozen", "drift of the weights")
+    of_versions = ("version", "first answer", "given", "drift of the weights")
     return [
         *parts,
-        *_section("Bursts", ("began", "records", "statistic", "lessons", "versions", "to come"), bursts),
         *_section("Versions (* is where learning stands)", of_versions, versions),
         *_section("Events", ("time", "what", "after record", "version", ""), events),
     ]
@@ -96,10 +79,6 @@ def _section(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]])
 
 def _time(seconds: float | None) -> str:
     return UNDEFINED if seconds is None else f"{moment(seconds)}Z"
-
-
-def _number(value: float | None, form: str) -> str:
-    return UNDEFINED if value is None else format(value, form)
 
 
 def explanation_page(explanation: Explanation) -> list[RenderableType]:

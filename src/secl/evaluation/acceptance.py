@@ -21,7 +21,6 @@ from secl.metrics.graded import Vector
 from secl.metrics.risk_control import (
     RiskCoverage,
     Threshold,
-    cheapest,
     check_level,
     estimated,
     fewest_labels,
@@ -35,9 +34,6 @@ from secl.records import Record
 Basis = Literal["labels", "volunteers", "confidences"]
 """What a statement rests on: labels of answers drawn at random, labels that people volunteered, or no label at all."""
 
-ENOUGH = 50
-"""Labels from which costs are estimated; with fewer, the confidences tell more."""
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Answers:
@@ -46,14 +42,12 @@ class Answers:
     Attributes:
         confidence: in [0, 1]; 0 for an answer that could not be read, which nobody can accept.
         correct: 1 or 0, nan without a label.
-        domains: of the questions.
         basis: what the labels are.
         left_out: labels that people volunteered, and that count for nothing because there are others.
     """
 
     confidence: Vector
     correct: Vector
-    domains: Sequence[str]
     basis: Basis
     left_out: int = 0
 
@@ -61,13 +55,6 @@ class Answers:
     def curve(self) -> RiskCoverage:
         """Risk over coverage."""
         return risk_coverage(self.confidence, self.correct)
-
-    def of(self, domain: str) -> Answers:
-        """Those of one domain."""
-        chosen = np.array([each == domain for each in self.domains], dtype=np.bool_)
-        correct = self.correct[chosen]
-        basis: Basis = self.basis if np.isfinite(correct).any() else "confidences"
-        return Answers(self.confidence[chosen], correct, [domain] * int(chosen.sum()), basis)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,28 +84,6 @@ class Advice:
     nearest: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CostAdvice:
-    """The cheapest threshold.
-
-    Attributes:
-        cost_wrong, cost_review: of an accepted wrong answer, and of a rejected answer.
-        basis: what it rests on.
-        labels: how many there are.
-        threshold: None where accepting nothing is cheapest.
-        cost: of an answer at the threshold.
-        accept_all: of an answer if all are accepted.
-    """
-
-    cost_wrong: float
-    cost_review: float
-    basis: Basis
-    labels: int
-    threshold: Threshold | None
-    cost: float
-    accept_all: float
-
-
 def answers_of(records: Iterable[Record], log: Sequence[Label] = ()) -> Answers:
     """The answers of records with their labels, and with the confidences that such answers get next.
 
@@ -133,17 +98,14 @@ def answers_of(records: Iterable[Record], log: Sequence[Label] = ()) -> Answers:
         label.position: bool(label.correct) for label in labels if label.position not in correct_of
     }
     state = LabelState.start().add(log)
-    domains: list[str] = []
 
     def rows() -> Iterator[tuple[float, float, float]]:
         without_record = {label.position: label for label in labels}
         for record in records:
-            domains.append(record.question.domain)
             known = correct_of.get(record.position, _by_reference(record))
             without_record.pop(record.position, None)
             yield _confidence(record, state), _number(known), _number(correct_of_volunteers.get(record.position))
         for position, label in without_record.items():  # its record was pruned; what a promise needs is in the label
-            domains.append(label.domain)
             confidence = state.confidence(label.domain, label.confidence)
             yield confidence, _number(correct_of.get(position)), _number(correct_of_volunteers.get(position))
 
@@ -151,7 +113,7 @@ def answers_of(records: Iterable[Record], log: Sequence[Label] = ()) -> Answers:
     confidence, correct, of_volunteers = columns.T.copy()
     basis: Basis = "labels" if np.isfinite(correct).any() else "volunteers" if correct_of_volunteers else "confidences"
     left_out = len(correct_of_volunteers) if basis == "labels" else 0
-    return Answers(confidence, of_volunteers if basis == "volunteers" else correct, domains, basis, left_out)
+    return Answers(confidence, of_volunteers if basis == "volunteers" else correct, basis, left_out)
 
 
 def _equally_likely(labels: Sequence[Label]) -> list[Label]:
@@ -208,40 +170,6 @@ def advise(answers: Answers, risk: float, certainty: float = 0.9) -> Advice:
         fewest=fewest,
         needed=needed,
         nearest=nearest,
-    )
-
-
-def advise_by_domain(answers: Answers, risk: float, certainty: float = 0.9) -> dict[str, Advice]:
-    """The advice for each domain with enough labels for a promise, in order of appearance; each holds by itself."""
-    domains = list(dict.fromkeys(answers.domains))
-    if answers.basis != "labels" or len(domains) < 2:
-        return {}
-    fewest = fewest_labels(risk, certainty)
-    parts = {domain: answers.of(domain) for domain in domains}
-    return {name: advise(part, risk, certainty) for name, part in parts.items() if part.curve.total >= fewest}
-
-
-def advise_on_cost(answers: Answers, cost_wrong: float, cost_review: float) -> CostAdvice:
-    """The cheapest threshold, from labels where there are `ENOUGH` or every answer has one, else from the confidences.
-
-    Raises:
-        ParameterError: there are no answers, or a cost is negative or not finite.
-    """
-    if not len(answers.confidence):
-        raise ParameterError("there are no answers, so nothing costs anything; ask some questions first.")
-    curve = answers.curve
-    known = curve.total >= ENOUGH or curve.total == curve.answers
-    basis: Basis = answers.basis if known else "confidences"
-    threshold, cost = cheapest(curve, cost_wrong, cost_review, from_labels=basis != "confidences")
-    all_wrong = curve.risk[-1] if basis != "confidences" else curve.expected[-1]
-    return CostAdvice(
-        cost_wrong=cost_wrong,
-        cost_review=cost_review,
-        basis=basis,
-        labels=curve.total,
-        threshold=threshold,
-        cost=cost,
-        accept_all=float(all_wrong) * cost_wrong,
     )
 
 

@@ -64,21 +64,6 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
-class DomainComparison:
-    """The questions of one domain.
-
-    Attributes:
-        n: graded questions.
-        brier: difference in Brier score.
-        ece: difference in ECE.
-    """
-
-    n: int
-    brier: Difference
-    ece: Difference
-
-
-@dataclass(frozen=True, slots=True)
 class Comparison:
     """How the confidence of side b differs from that of side a.
 
@@ -89,7 +74,7 @@ class Comparison:
         answers_differ: shared questions whose answers are not the same.
         measures: {measure: difference}, over all graded questions.
         floors: the ECE of side a and of side b that chance alone makes.
-        domains: in order of appearance.
+        domains: {domain: difference in Brier score}, in order of appearance.
     """
 
     shared: int
@@ -98,7 +83,7 @@ class Comparison:
     answers_differ: int
     measures: dict[str, Difference]
     floors: tuple[EceFloor, EceFloor]
-    domains: dict[str, DomainComparison]
+    domains: dict[str, Difference]
 
 
 def compare(a: Side, b: Side, *, resamples: int = 1000) -> Comparison:
@@ -110,7 +95,7 @@ def compare(a: Side, b: Side, *, resamples: int = 1000) -> Comparison:
     Raises:
         RunError: the runs have no answered question in common, or none that they share is graded on both sides.
     """
-    shared = shared_questions(a, b)
+    shared = [key for key in a.by_question if key in b.by_question]
     if not shared:
         raise RunError(
             "the runs have no answered question in common; compare runs of the same questions, or finish "
@@ -133,7 +118,6 @@ def compare(a: Side, b: Side, *, resamples: int = 1000) -> Comparison:
     domains: dict[str, list[Key]] = {}
     for key in graded:
         domains.setdefault(a.by_question[key].question.domain, []).append(key)
-    by_domain = {domain: measures(keys) for domain, keys in domains.items()}
     return Comparison(
         shared=len(shared),
         unfinished=len(a.records) < a.total or len(b.records) < b.total,
@@ -141,16 +125,8 @@ def compare(a: Side, b: Side, *, resamples: int = 1000) -> Comparison:
         answers_differ=sum(a.answer(a.by_question[key]) != b.answer(b.by_question[key]) for key in shared),
         measures=measures(graded),
         floors=(ece_floor([graded_a[key][0] for key in graded]), ece_floor([graded_b[key][0] for key in graded])),
-        domains={
-            domain: DomainComparison(len(domains[domain]), differences["brier"], differences["ece"])
-            for domain, differences in by_domain.items()
-        },
+        domains={domain: measures(keys)["brier"] for domain, keys in domains.items()},
     )
-
-
-def shared_questions(a: Side, b: Side) -> list[Key]:
-    """The questions answered by both, in the order of a."""
-    return [key for key in a.by_question if key in b.by_question]
 
 
 def comparison_json(comparison: Comparison) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from secl.metrics.bootstrap import RESAMPLES, Interval, intervals, standard_meas
 from secl.metrics.calibration import ece_floor
 from secl.metrics.error_interval import ada_ece_interval, ece_interval
 from secl.metrics.graded import graded
-from secl.metrics.selective import coverage_at_risk, prr
+from secl.metrics.selective import prr
 
 OF_LEVEL = ("brier", "ece", "ece_floor", "ece_floor_95", "ada_ece", "accuracy", "mean_confidence")
 """Measures that mean something for a constant: all but those of the order of answers."""
@@ -34,9 +34,6 @@ class Measures:
         auroc: area under the ROC curve; nan if all answers are right or all are wrong.
         auroc_within: mean AUROC inside the domains, weighted by pairs of a right and a wrong answer.
         prr: prediction rejection ratio over all rejections; nan where AUROC is.
-        prr_50: the same up to half of the answers rejected ("PRR@50%").
-        coverage_at_5, coverage_at_10, coverage_at_20: largest share of most confident answers of which 5, 10 or 20% at
-            most are wrong.
         accuracy: share of right answers.
         mean_confidence: mean of the confidences.
         intervals: 95% intervals by name of the measure, those of calibration errors by `secl.metrics.error_interval`,
@@ -54,10 +51,6 @@ class Measures:
     auroc: float
     auroc_within: float
     prr: float
-    prr_50: float
-    coverage_at_5: float
-    coverage_at_10: float
-    coverage_at_20: float
     accuracy: float
     mean_confidence: float
     intervals: Mapping[str, Interval] | None
@@ -94,10 +87,6 @@ def measure(
         # Sums in another order may differ in the last digits.
         ece_within_floor=standard["ece"] <= floor.upper + 1e-9 if grades.size else None,
         prr=prr(confidences, grades),
-        prr_50=prr(confidences, grades, 0.5),
-        coverage_at_5=coverage_at_risk(confidences, grades, 0.05),
-        coverage_at_10=coverage_at_risk(confidences, grades, 0.1),
-        coverage_at_20=coverage_at_risk(confidences, grades, 0.2),
         intervals=spans,
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 Severity = Literal["note", "doubt", "stop"]
 """A note changes nothing, a doubt keeps a verdict from being fine, a stop means: do not act on it."""
@@ -13,7 +13,6 @@ Code = Literal[
     "digit_mass",
     "letter_mass",
     "constant",
-    "flat_signal",
     "unreadable",
     "answers_changed",
     "unlabelled",
@@ -27,9 +26,6 @@ Code = Literal[
     "tested",
 ]
 """Short names of reasons, for programs."""
-
-CODES: tuple[Code, ...] = get_args(Code)
-"""All of them."""
 
 FEWEST = 20
 """Questions, or graded answers, below which nothing is concluded from them."""

@@ -28,7 +28,7 @@ def seen(records: Sequence[Record]) -> list[Reason]:
     """What the records show, in order, without any right answer."""
     reasons = [_of_changed_answers(records), _of_letters(records)]
     if len(records) >= FEWEST:
-        reasons += [_of_digits(records), _of_unreadable(records), _of_spread(records), _of_signal(records)]
+        reasons += [_of_digits(records), _of_unreadable(records), _of_spread(records)]
     return [reason for reason in reasons if reason is not None]
 
 
@@ -88,24 +88,6 @@ def _of_spread(records: Sequence[Record]) -> Reason | None:
         return None
     text = f"{same} of {len(confidences)} confidences are {middle:.2f}: they tell no answer from another."
     return Reason("constant", "stop", text)
-
-
-def _of_signal(records: Sequence[Record]) -> Reason | None:
-    """Whether what is learned from is 1/K for nearly all questions."""
-    signals = [
-        record.signal * len(record.evidence.p_true.candidates)
-        for record in records
-        if record.signal is not None and record.evidence.p_true is not None and stated_alone(record)
-    ]
-    flat = sum(abs(each - 1) <= 0.25 for each in signals)
-    trained = any(record.outcome == "trained" for record in records)
-    if not trained or len(signals) < FEWEST or flat < NEARLY_ALL * len(signals):
-        return None
-    text = (
-        f"What is learned from is about 1 over the number of candidates for {flat} of {len(signals)} questions, so it "
-        "moves all confidences alike; use --method posterior."
-    )
-    return Reason("flat_signal", "doubt", text)
 
 
 def _of_changed_answers(records: Sequence[Record]) -> Reason | None:

@@ -228,30 +228,6 @@ def estimated(curve: RiskCoverage, risk: float, *, from_labels: bool = False) ->
     return threshold_at(curve, int(within[-1])) if within.size else None
 
 
-def cheapest(
-    curve: RiskCoverage, cost_wrong: float, cost_review: float, *, from_labels: bool
-) -> tuple[Threshold | None, float]:
-    """The threshold at which answers cost least, and the cost of an answer there.
-
-    An accepted wrong answer costs `cost_wrong`, a rejected answer `cost_review`; so an answer is worth accepting while
-    (1 - confidence) cost_wrong < cost_review. None accepts nothing, which costs `cost_review`.
-
-    Raises:
-        ParameterError: a cost that is negative or not finite.
-    """
-    for name, cost in (("cost of a wrong answer", cost_wrong), ("cost of a review", cost_review)):
-        check_finite(name, cost, cost >= 0, "be at least 0")
-    if from_labels:
-        accepted, wrong = curve.labels / max(1, curve.total), curve.wrong / max(1, curve.total)
-    else:
-        accepted, wrong = curve.coverage, curve.coverage * curve.expected
-    costs = wrong * cost_wrong + (1 - accepted) * cost_review
-    if not costs.size or costs.min() >= cost_review:
-        return None, cost_review
-    index = int(np.argmin(costs))
-    return threshold_at(curve, index), float(costs[index])
-
-
 def threshold_at(curve: RiskCoverage, index: int) -> Threshold:
     """The threshold that accepts what the curve accepts at this place."""
     below = float(curve.confidence[index + 1]) if index + 1 < len(curve.confidence) else None

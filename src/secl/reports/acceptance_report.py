@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 
-from secl.evaluation.acceptance import Advice, Answers, CostAdvice
+from secl.evaluation.acceptance import Advice, Answers
 from secl.evaluation.trust import further
 from secl.grading import reported_correct
 from secl.metrics.risk_control import Threshold, estimated, guaranteed, risk_bound
@@ -88,22 +88,6 @@ def _nearest(advice: Advice) -> str:
     return f". The lowest share of wrong ones that can be promised is {share(advice.nearest)}"
 
 
-def cost_sentence(advice: CostAdvice) -> str:
-    """The cheapest threshold in words."""
-    source = {
-        "labels": f"from {counted(advice.labels, 'label')}",
-        "volunteers": f"from {counted(advice.labels, 'label')} of answers that were not drawn at random",
-        "confidences": "by the confidences alone",
-    }[advice.basis]
-    review = f"1,000 answers cost {1000 * advice.cost_review:,.0f} if people look at all"
-    everything = f"{1000 * advice.accept_all:,.0f} if all are accepted"
-    if advice.threshold is None:
-        return f"Accept nothing: {review}, and {everything} (an estimate {source})."
-    cost = f"1,000 answers then cost {1000 * advice.cost:,.0f}"
-    other = review.replace("1,000 answers cost ", "", 1)
-    return f"{accept(advice.threshold)}; {cost}, against {other}, and {everything} (an estimate {source})."
-
-
 def accepted_line(answer: str | None, confidence: float, accept: float) -> str:
     """Whether an answer is accepted, in words.
 
@@ -154,17 +138,6 @@ def _accepted(threshold: Threshold | None) -> tuple[str, ...]:
     """The same, with its labelled answers and how many of them are wrong."""
     counts = (amount(threshold.labels), amount(threshold.wrong)) if threshold else (UNDEFINED, UNDEFINED)
     return (*value_and_coverage(threshold), *counts)
-
-
-def domain_table(parts: Mapping[str, Advice]) -> Table:
-    """What to accept in each domain."""
-    headings = ("accept above", "answers accepted", "labelled above", "wrong", "nearest risk")
-    rows = [
-        (name, amount(advice.labels), *_accepted(advice.threshold), share(advice.nearest or math.nan))
-        for name, advice in parts.items()
-    ]
-    note = "Each line holds with that certainty by itself, and not all of them together."
-    return plain_table(("domain", "labels", *headings), rows, (note,), texts=1)
 
 
 def advice_json(answers: Answers, advice: Advice) -> dict[str, object]:

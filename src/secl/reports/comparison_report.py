@@ -5,13 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from secl.display import excerpt
-from secl.evaluation.compare import Comparison, Side, shared_questions
+from secl.evaluation.compare import Comparison
 from secl.metrics.bootstrap import FEWEST_OF_A_KIND
 from secl.metrics.paired_bootstrap import FEWEST, Difference
-from secl.reports.answers import named
-from secl.reports.formatting import UNDEFINED, counted, number
-from secl.reports.question_table import GRADES, LONGEST
+from secl.reports.formatting import UNDEFINED, number
 from secl.reports.table import Cell, Column, Row, Table
 
 TITLES = {
@@ -34,13 +31,10 @@ NOTE = (
 
 
 def comparison_table(comparison: Comparison) -> Table:
-    """The table of a comparison: all measures, then Brier score and ECE of each domain where there are several."""
+    """The table of a comparison: all measures, then the Brier score of each domain where there are several."""
     sections = {"": {TITLES[measure]: difference for measure, difference in comparison.measures.items()}}
     if len(comparison.domains) > 1:
-        for heading, measure in (("Brier by domain", "brier"), ("ECE by domain", "ece")):
-            sections[heading] = {
-                f"{domain} ({part.n})": getattr(part, measure) for domain, part in comparison.domains.items()
-            }
+        sections["Brier by domain"] = comparison.domains
     return difference_table(("A", "B"), sections, NOTE)
 
 
@@ -96,39 +90,3 @@ def remarks(comparison: Comparison) -> list[str]:
     if math.isnan(comparison.measures["auroc"].difference):
         lines.append(f"AUROC is undefined ({UNDEFINED}) where all answers are right or all are wrong.")
     return lines
-
-
-MOST_CHANGED = 20
-"""Changed answers that are shown."""
-
-
-def changed_table(a: Side, b: Side) -> Table:
-    """The shared questions with another answer in B than in A, those with another grade first."""
-    changed = [key for key in shared_questions(a, b) if a.answer(a.by_question[key]) != b.answer(b.by_question[key])]
-    rows = []
-    for key in changed:
-        cells = [Cell(excerpt(a.by_question[key].question.text, LONGEST))]
-        grades = []
-        for side in (a, b):
-            record = side.by_question[key]
-            confidence, grade = _estimate(side, record.position)
-            grades.append(grade)
-            cells.append(Cell(excerpt(named(record.question, side.estimator.answer(record)), LONGEST) or UNDEFINED))
-            cells.append(Cell(number(confidence, 3), grade))
-        rows.append((grades[0] == grades[1], cells))
-    rows.sort(key=lambda row: row[0])
-    texts = {"Questions with another answer", "A answers", "B answers"}
-    headings = ("Questions with another answer", "A answers", "A", "B answers", "B")
-    columns = [Column(heading, text=heading in texts, wraps=heading in texts) for heading in headings]
-    more = len(rows) - MOST_CHANGED
-    notes = [f"{counted(more, 'question')} more with another answer."] if more > 0 else []
-    return Table(columns, {"": [cells for _, cells in rows[:MOST_CHANGED]]}, notes)
-
-
-def _estimate(side: Side, position: int) -> tuple[float | None, str]:
-    """Confidence and grade of an answer; None and no word without them."""
-    where = (side.series.positions == position).nonzero()[0]
-    if not where.size:
-        return None, ""
-    correct = float(side.series.correct[where[0]])
-    return float(side.series.confidence[where[0]]), "" if math.isnan(correct) else GRADES[bool(correct)]

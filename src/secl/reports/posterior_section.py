@@ -9,9 +9,6 @@ from secl.posterior.views import view_title
 from secl.records import Record
 from secl.reports.formatting import counted, number
 
-RELIABLE = 0.7
-"""Reliability from which letters are said to follow the options; between 0 and it, they do so in part."""
-
 
 def posterior_notes(records: Sequence[Record]) -> list[str]:
     """What the posteriors of a run show, in plain words, a sentence or two each; empty for a run without any."""
@@ -20,7 +17,7 @@ def posterior_notes(records: Sequence[Record]) -> list[str]:
         return []
     # Open questions have weights of their own; those of whichever are more are said.
     forms = [[each for each in posteriors if each.none_last is last] for last in (False, True)]
-    return [_of_weights(max(forms, key=len)[-1]), *_of_missing(records), _of_answers(records)]
+    return [_of_weights(max(forms, key=len)[-1]), _of_answers(records)]
 
 
 def _of_weights(last: Posterior) -> str:
@@ -34,21 +31,8 @@ def letters_sentence(reliability: float | None, questions: int) -> str:
     if reliability is None:
         return ""
     seen = f"seen in {counted(questions, 'question')}" if questions else "as known before the first question"
-    if reliability == 0:
-        return f"The letters do not follow the options when these change places ({seen}): they weigh nothing."
-    how = "follow" if reliability >= RELIABLE else "follow only in part"
     value = number(reliability, 2)
-    return f"The letters {how} the options when these change places (reliability {value} of 1, {seen})."
-
-
-def _of_missing(records: Sequence[Record]) -> list[str]:
-    missing = sum(record.posterior is None for record in records)
-    if not missing:
-        return []
-    return [
-        f"{counted(missing, 'question')} had no posterior: none was asked for, no answer could be read, or there were "
-        "no two different candidates. The stated confidence stands there."
-    ]
+    return f"The letters follow the options when these change places with a reliability of {value} of 1 ({seen})."
 
 
 def _of_answers(records: Sequence[Record]) -> str:

@@ -22,9 +22,6 @@ NOTHING = "no readable answer"
 GRADES = {True: "right", False: "wrong", None: ""}
 """Grades in words; an answer without a reference has none."""
 
-ACCEPTED = {None: "", False: "yes", True: "no"}
-"""Whether an answer was accepted, in words; nothing where no threshold was set."""
-
 
 def _asked(row: AnswerRow) -> Cell:
     return Cell(excerpt(row.question.text, LONGEST), excerpt("; ".join(row.options), LONGEST))
@@ -55,7 +52,6 @@ COLUMNS: dict[str, tuple[Column, Callable[[AnswerRow], Cell]]] = {
     "P(True)": (Column("P(True)"), _p_true),
     "PMI": (Column("PMI"), _pmi),
     "grade": (Column("Grade", text=True), lambda row: Cell(GRADES[row.correct], "labelled" if row.labelled else "")),
-    "accepted": (Column("Accepted", text=True), lambda row: Cell(ACCEPTED[row.record.abstained])),
     "why": (
         Column("Why", text=True, wraps=True),
         lambda row: Cell(", ".join(SIGNS[sign] for sign in row.signs) or NO_SIGN),

@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.console import Console
 
-MOST_ANSWERS = 40
-"""Questions of a run whose answers all stand in the terminal."""
-
 COST_NOTE = (
     "Cost in forward passes per question. Paper: as the paper counts, whatever the length. Ours: tokens that went "
     "through the network per token of plain answering."
@@ -126,13 +123,7 @@ def sections_of(run: RunReport) -> Iterator[Section]:
         note = "Worth reading: here the model was surest and wrong. Sometimes it is the reference that is wrong."
         tables = [wrong] if wrong else []
         yield Section("Most confident wrong answers", [note] if wrong else ["No graded answer was wrong."], tables)
-    few = len(run.rows) <= MOST_ANSWERS
-    yield Section(
-        "Every question",
-        [] if few else ["They stand on the page, and in what secl export writes."],
-        [questions_table(run.rows, "question", "answer", "confidence", "grade", "accepted")] if few else [],
-        answers=run.rows,
-    )
+    yield Section("Every question", ["They stand on the page, and in what secl export writes."], answers=run.rows)
     yield _timeline(run)
     tables = [provenance_table(run), ledger_table(run.records)]
     yield Section("How the run was made", ["Repeat it with:"], tables, command=run.command, folded=True)

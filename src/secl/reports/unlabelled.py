@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from secl.evaluation.symptoms import Source, main_source
 from secl.metrics.calibration import Z, wilson
-from secl.reports.answers import LOW, SIGNS, AnswerRow
+from secl.reports.answers import SIGNS, AnswerRow
 from secl.reports.formatting import RANGE, amount, counted, number, percent
 from secl.reports.run_report import RunReport
 from secl.reports.table import Cell, Column, Row, Table
@@ -114,25 +114,22 @@ def share_notes(run: RunReport) -> list[str]:
 
 
 def domains_table(run: RunReport) -> Table:
-    """A row for each domain: the estimated share of right answers, and how many confidences are low."""
+    """A row for each domain: the estimated share of right answers, and how many answers have a sign of trouble."""
     groups: dict[str, list[AnswerRow]] = {}
     for row in ungraded(run.rows):
         groups.setdefault(row.question.domain, []).append(row)
     if len(groups) > 1:
         groups = {"all questions": ungraded(run.rows)} | groups
-    headings = ("Questions", "Estimated right", "Median confidence", f"Below {LOW:g}", "Worth a look")
+    headings = ("Questions", "Estimated right", "Worth a look")
     columns = [Column("Domain", text=True, wraps=True), *map(Column, headings)]
     return Table(columns, {"": [_domain(name, rows) for name, rows in groups.items()]}, (RANGES,))
 
 
 def _domain(name: str, rows: Sequence[AnswerRow]) -> Row:
-    confidences = [row.confidence for row in rows]
-    estimate = estimate_share(confidences)
+    estimate = estimate_share([row.confidence for row in rows])
     return [
         Cell(name),
         Cell(amount(len(rows))),
         Cell(percent(estimate.share), f"{100 * estimate.low:.0f}{RANGE}{100 * estimate.high:.0f}%"),
-        Cell(number(statistics.median(confidences), 3)),
-        Cell(amount(sum(each < LOW for each in confidences))),
         Cell(amount(sum(bool(row.signs) for row in rows))),
     ]

@@ -36,23 +36,16 @@ CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 
 
 def to_frame(records: Iterable[Record]) -> Any:
-    """A data frame of pandas, else of polars: a row for each record, as in an exported CSV.
+    """A data frame of pandas: a row for each record, as in an exported CSV.
 
     Raises:
-        ParameterError: neither is installed.
+        ParameterError: pandas is not installed.
     """
-    rows = [to_row(record) for record in records]
     try:
         import pandas
-
-        return pandas.DataFrame(rows)
-    except ImportError:
-        pass
-    try:
-        import polars  # type: ignore[import-not-found, unused-ignore]
     except ImportError as problem:
-        raise ParameterError("a data frame needs pandas or polars; run: pip install pandas.") from problem
-    return polars.DataFrame(rows, infer_schema_length=None)
+        raise ParameterError("a data frame needs pandas; run: pip install pandas.") from problem
+    return pandas.DataFrame([to_row(record) for record in records])
 
 
 def write(store: Store, format: str, out: Path | None = None) -> Path | None:

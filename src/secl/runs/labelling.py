@@ -33,21 +33,10 @@ def current_records(store: Store, log: Sequence[Label] | None = None) -> Iterato
         yield record.with_label(grades[record.position]) if record.position in grades else record
 
 
-def queue(store: Store, domain: str | None = None) -> list[int]:
-    """Positions of the answers that nobody has labelled, in random order; an interrupted review goes on in it.
-
-    Raises:
-        RunError: there is no such domain.
-    """
-    domain_of, labelled = dict(store.domains()), {label.position for label in store.labels()}
-    domains = sorted(set(domain_of.values()))
-    if domain is not None and domain not in domains:
-        raise RunError(f"{store.folder} has no question of the domain {domain!r}; it has {', '.join(domains)}.")
-    return [
-        position
-        for position in by_lot(domain_of, SEED)
-        if position not in labelled and domain in (None, domain_of[position])
-    ]
+def queue(store: Store) -> list[int]:
+    """Positions of the answers that nobody has labelled, in random order; an interrupted review goes on in it."""
+    labelled = {label.position for label in store.labels()}
+    return [position for position in by_lot(range(store.first, len(store)), SEED) if position not in labelled]
 
 
 def add_label(store: Store, record: Record, correct: bool | None) -> None:

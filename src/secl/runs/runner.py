@@ -20,7 +20,6 @@ from secl.gates import Always
 from secl.grading import reported_correct
 from secl.labels import label_of
 from secl.labels.draw import by_lot
-from secl.methods import Method
 from secl.model import Model
 from secl.posterior.rule import PosteriorRule
 from secl.question import GivenAnswer, Question
@@ -59,21 +58,6 @@ class Run:
     def manifest(self) -> Manifest:
         """What was known before the first question."""
         return Manifest.of(self.store)
-
-    @property
-    def settings(self) -> RunSettings:
-        """The settings that the run began with."""
-        return self.manifest.settings
-
-    @property
-    def tau(self) -> float:
-        """Temperature of normalised P(True)."""
-        return self.manifest.tau
-
-    @property
-    def method(self) -> Method:
-        """The run's method."""
-        return self.manifest.method
 
     def proceed(self, progress: Progress | None = None) -> None:
         """Ask what remains, or rate it, each question recorded before the next; safe to interrupt at any moment."""

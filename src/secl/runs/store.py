@@ -146,10 +146,6 @@ class Store(Shown):
             except (ValueError, KeyError, TypeError, AttributeError, QuestionError) as problem:
                 raise self.damaged(problem) from problem
 
-    def domains(self) -> Iterator[tuple[int, str]]:
-        """Position and domain of all records, in order."""
-        return self.read("SELECT position, domain FROM records ORDER BY position")
-
     def record(self, position: int) -> Record:
         """The record at a position.
 

@@ -31,8 +31,8 @@ from secl.server.store import ServerStore
 from secl.server.verify import Finding, examine
 
 Match = Literal["same", "rounding", "differs", "unknown"]
-"""How a reply computed again agrees: to the last digit, alone or with the questions of its pass; within rounding; not
-at all; or nobody can tell, because a close choice between words came out otherwise or texts were not kept."""
+"""How a reply computed again agrees: to the last digit; within rounding; not at all; or nobody can tell, because a
+close choice between words came out otherwise or texts were not kept."""
 
 NOT_KEPT = "its texts were not kept"
 
@@ -145,8 +145,6 @@ def rederive(state: ServerStore, model: Model, served: Served, tolerance: float,
     difference = now.distance(record)
     if rounds and difference <= tolerance:
         return outcome("rounding" if difference else "same", difference)
-    if served.batch > 1 and _same_together(state, model, served):
-        return outcome("same", 0.0)
     if rounds and (reason := now.unsettled(record, tolerance)):
         return outcome("unknown", None, reason)
     reply = now.answer.reply
@@ -163,20 +161,6 @@ def _is_written(model: Model, record: Record) -> bool:
     """Whether the answer was written by the untouched weights, so that any version can rate it as it stands."""
     written = record.question.free or model.answer_weights == "frozen"
     return written and not record.question.options and not record.given
-
-
-def _same_together(state: ServerStore, model: Model, served: Served) -> bool:
-    """Whether the questions of its pass, asked together again, bring the same reply to the last digit."""
-    position, batch = served.record.position, served.batch
-    try:
-        near = state.latest(2 * batch - 1, until=position + batch - 1)
-    except RunError:
-        return False  # a damaged neighbour, which the examination names
-    records = [other.record for other in near if other.time == served.time]
-    if len(records) != batch:
-        return False
-    answers = _ask(state, model, records)
-    return answers[position - records[0].position].is_same(served.record)
 
 
 def _ask(state: ServerStore, model: Model, records: Sequence[Record], *, stored: bool = False) -> list[Computed]:

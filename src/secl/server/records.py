@@ -1,4 +1,4 @@
-"""Finding records: by words, domain, confidence, label, threshold and lesson; the newest first, a page at a time.
+"""Finding records: by words, domain, confidence, label and threshold; the newest first, a page at a time.
 
 Pages follow by position, so that records which arrive meanwhile move nothing. `review_queue` says which answers to rate
 next.
@@ -36,7 +36,7 @@ class Search(BaseModel):
 
     query: words that question and answer together contain; put double quotes around words that stand side by side.
     min_confidence, max_confidence: of the reported confidence, both included. label: what people said of the answer,
-    `none` while nobody did. accepted: whether the threshold accepted it. learned: whether the model learned from it.
+    `none` while nobody did. accepted: whether the threshold accepted it.
     before: the `before` of the page before this one.
     """
 
@@ -47,7 +47,6 @@ class Search(BaseModel):
     max_confidence: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 1.0
     label: Labelled | None = None
     accepted: bool | None = None
-    learned: bool | None = None
     before: Annotated[Text, Field(max_length=30)] = ""
     count: Annotated[int, Field(ge=1, le=100)] = 30
 
@@ -92,8 +91,6 @@ def search(state: ServerStore, wanted: Search) -> Found:
         conditions["correct IS ?"] = {"right": 1, "wrong": 0, "none": None}[wanted.label]
     if wanted.accepted is not None:
         conditions["accepted = ?"] = wanted.accepted
-    if wanted.learned is not None:
-        conditions["(outcome = 'trained') = ?"] = wanted.learned
     query = f"SELECT position FROM served WHERE {' AND '.join(conditions) or 1} ORDER BY position DESC LIMIT ?"
     positions = [position for (position,) in state.rows(query, *conditions.values(), wanted.count + 1)]
     more = len(positions) > wanted.count

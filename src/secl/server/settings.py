@@ -16,6 +16,9 @@ TEXTS = 16
 BACKLOG = 1000
 """Questions that wait for their lesson; further ones are dropped."""
 
+MAX_DRIFT = 0.1
+"""Largest norm of what learning adds to the weights, over that of the weights, before it is paused."""
+
 SHARE = 0.2
 """Time of learning between two batches under load, as a fraction of the last batch, in [0, 1).
 
@@ -40,17 +43,6 @@ class Limits(Settings):
 
     batch: Annotated[int, Parameter("--max-batch-size")] = Field(16, ge=1, description="Most questions in one pass.")
     queue: Annotated[int, Parameter("--max-queue")] = Field(256, ge=1, description="Most questions that wait.")
-
-
-class Bounds(Settings):
-    """How far learning may go before it is paused and somebody is told."""
-
-    drift: Annotated[float, Parameter("--max-drift")] = Field(
-        0.1, gt=0, description="Largest change of the weights, relative."
-    )
-    shift: Annotated[float, Parameter("--max-shift")] = Field(
-        0.4, gt=0, le=1, description="Largest mean move in 200 answers."
-    )
 
 
 class HttpSettings(Settings):

@@ -19,7 +19,6 @@ CREATE TABLE served (
 CREATE UNIQUE INDEX named ON served (name) WHERE name IS NOT NULL;
 CREATE INDEX lessons ON records (outcome);
 CREATE INDEX answered_by ON records (version);
-CREATE INDEX burst_questions ON decisions (position) WHERE in_burst;
 CREATE INDEX updated ON updates (position);
 CREATE INDEX kept_at ON versions (position);
 CREATE INDEX labels_of ON labels (position, number);

@@ -10,7 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, 
 
 from secl.errors import RequestError
 from secl.server.entries import Text
-from secl.server.http.requests import Domain, Message, Refusal
+from secl.server.http.requests import Domain, Message
 from secl.server.settings import MAX_CHOICES, HttpSettings
 from secl.writing import MAX_TOP, Writing
 
@@ -46,13 +46,11 @@ OneOrMore = Annotated[
 class SeclOptions(BaseModel):
     """Fields of a chat request beyond OpenAI's.
 
-    domain: what kind of question it is. refuse: text in place of an answer that is not accepted. confidence: false asks
-    for the texts alone.
+    domain: what kind of question it is. confidence: false asks for the texts alone.
     """
 
     model_config = ConfigDict(extra="forbid")
     domain: Domain = "default"
-    refuse: Refusal | None = None
     confidence: StrictBool = True
 
 
@@ -90,10 +88,6 @@ class ChatRequest(BaseModel):
     response_format: dict[str, object] | None = None
     tools: list[object] | None = None
     tool_choice: object = None
-    functions: list[object] | None = None
-    function_call: object = None
-    modalities: list[str] | None = None
-    audio: object = None
     secl: SeclOptions | None = None
 
     @property
@@ -110,12 +104,6 @@ class ChatRequest(BaseModel):
         """The fields that ask for what other kinds of models do, each with the sentence that says so."""
         if self.tools or self.tool_choice not in (None, "none", "auto"):
             yield "tools" if self.tools else "tool_choice", "this model uses no tools."
-        if self.functions or self.function_call not in (None, "none", "auto"):
-            yield "functions" if self.functions else "function_call", "this model calls no functions."
-        if self.modalities not in (None, [], ["text"]):
-            yield "modalities", "this model writes text only."
-        if self.audio is not None:
-            yield "audio", "this model writes text only."
         if self.response_format is not None and self.response_format.get("type") != "text":
             yield (
                 "response_format",

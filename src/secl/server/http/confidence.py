@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Literal
 
 from pydantic import BaseModel
 
 from secl.evaluation.json_values import defined
 from secl.evaluation.reason import Code
+from secl.evaluation.symptoms import Source
 from secl.evaluation.trust import Level
 from secl.posterior.views import pmi_of
 from secl.reports.answers import source_of
-from secl.reports.formatting import counted
 from secl.server.entries import record_id
 from secl.server.online.queue import Answer
 
@@ -24,17 +23,11 @@ class Candidate(BaseModel):
     probability: float
 
 
-Origin = Literal["stated", "distilled", "posterior"]
-"""Where a reported confidence comes from."""
-
-
 class Secl(BaseModel):
     """How sure the model is of its answer; the best number that there is, and those that it was made of.
 
-    confidence: probability that the answer is right, in [0, 1]. source: where it comes from; "stated" by the untouched
-    model (the expected centre of the ten bins, in [0.05, 0.95]), "distilled": stated by weights that have learned,
-    "posterior": what the frozen model shows about all candidates. calibration: what it was held against: "none",
-    "label-free", or "120 labels".
+    confidence: probability that the answer is right, in [0, 1]. source: where it comes from; "stated" by the model (the
+    expected centre of the ten bins, in [0.05, 0.95]) or "posterior": what the frozen model shows about all candidates.
     low, high: the band that the right confidence lies in with a probability of 0.9. labels: how many answers people had
     rated by then; label_free: the confidence without them. stated: what the model states; frozen: what the model that
     never learned states.
@@ -51,8 +44,7 @@ class Secl(BaseModel):
     """
 
     confidence: float
-    source: Origin
-    calibration: str
+    source: Source
     low: float | None = None
     high: float | None = None
     labels: int = 0
@@ -111,16 +103,12 @@ def secl_of(answer: Answer) -> Secl:
             Candidate(text=text, probability=probability)
             for text, probability in zip(posterior.candidates, posterior.probabilities, strict=True)
         ]
-    labels = 0 if labelled is None else labelled.labels
-    source: Origin = "posterior" if source_of(record) == "posterior" else "distilled" if reply.version else "stated"
-    calibration = "none" if source == "stated" else "label-free"
     return Secl(
         confidence=record.confidence,
-        source=source,
-        calibration=counted(labels, "label") if labels else calibration,
+        source=source_of(record),
         low=None if labelled is None else labelled.low,
         high=None if labelled is None else labelled.high,
-        labels=labels,
+        labels=0 if labelled is None else labelled.labels,
         label_free=record.label_free,
         stated=reply.confidence,
         frozen=record.frozen.confidence,
@@ -149,7 +137,7 @@ class AskReply(BaseModel):
     """An answer (an option letter, or a text; null where the model's words could not be read) and its confidence.
 
     `text` is the model's own answer as it wrote it. The answer is that, unless the server answers with the most
-    probable candidate. Where an answer is not accepted and a refusal was asked for, `text` is that, and the others are
+    probable candidate. Where an answer is not accepted and the server has a refusal, `text` is that, and the others are
     null.
     """
 

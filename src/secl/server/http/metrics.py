@@ -13,13 +13,11 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 from starlette.types import Scope
 
-from secl.evaluation.reason import CODES, Severity
-from secl.evaluation.trust import Level, Verdict
+from secl.evaluation.trust import Level
 from secl.server.online.queue import Answer
 from secl.server.online.service import Service
 
 SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
-SEVERITIES: dict[Severity, int] = {"note": 0, "doubt": 1, "stop": 2}
 BINS = tuple(k / 10 for k in range(1, 11))
 
 
@@ -63,27 +61,17 @@ class ServiceCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         service, learner = self.service, self.service.learner
-        errors = GaugeMetricFamily("secl_last_error", "Whether the latest attempt failed.", labels=("part",))
-        alive = GaugeMetricFamily("secl_thread_alive", "Whether the thread runs.", labels=("part",))
-        for part, worker in (("answers", service), ("lessons", learner)):
-            errors.add_metric((part,), float(worker.last_error is not None))
-            alive.add_metric((part,), float(worker.alive))
-        yield from (errors, alive)
-        verdict = service.monitor.verdict
-        yield _trust(verdict)
+        level = service.monitor.verdict.level
         gauges = (
-            ("secl_verdict", "0 fine, 1 unproven, 2 do not act on it.", get_args(Level).index(verdict.level)),
-            ("secl_labelled", "Latest labelled answers that the verdict is about.", len(service.monitor.graded)),
+            ("secl_verdict", "0 fine, 1 unproven, 2 do not act on it.", get_args(Level).index(level)),
             ("secl_ready", "Whether questions are accepted.", service.ready),
             ("secl_queue", "Questions that wait for their answer.", service.waiting),
             ("secl_drift", "Norm of the adapter over that of what it changes.", learner.relative_norm),
-            ("secl_shift", "Mean of stated less frozen confidence, latest answers.", service.monitor.shift),
             ("secl_learning", "Whether questions of bursts get lessons.", learner.active and learner.alive),
             ("secl_storage_trouble", "Whether the disk refuses.", service.storage_fails or learner.storage_fails),
         )
         for name, meaning, value in gauges:
-            if value is not None:
-                yield GaugeMetricFamily(name, meaning, float(value))
+            yield GaugeMetricFamily(name, meaning, float(value))
         counters = (
             ("secl_unreadable", "Answers that could not be read.", service.unreadable),
             ("secl_failed_requests", "Questions that an unexpected exception left without answer.", service.failures),
@@ -91,16 +79,6 @@ class ServiceCollector(Collector):
         )
         for name, meaning, count in counters:
             yield CounterMetricFamily(name, meaning, count)
-
-
-def _trust(verdict: Verdict) -> Metric:
-    """What speaks against acting on the reported confidences, a series for each reason."""
-    worst = {reason.code: SEVERITIES[reason.severity] for reason in verdict.reasons}
-    meaning = "What speaks against acting on the confidences of the latest answers: 0 nothing, 1 a doubt, 2 stop."
-    family = GaugeMetricFamily("secl_trust", meaning, labels=("reason",))
-    for code in CODES:
-        family.add_metric((code,), float(worst.get(code, 0)))
-    return family
 
 
 def metrics_router(metrics: Metrics) -> APIRouter:

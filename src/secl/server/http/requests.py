@@ -23,9 +23,6 @@ LARGEST_EXACT = 2**53
 Domain = Annotated[Text, Field(min_length=1, max_length=100)]
 """What kind of question it is; labels of a domain move its own confidences more than those of others."""
 
-Refusal = Annotated[Text, Field(min_length=1, max_length=1000)]
-"""What a client wants in place of an answer that is not accepted."""
-
 ROLES: dict[str, Role] = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 """The roles of messages, and what they are to a chat template."""
 
@@ -47,7 +44,7 @@ class Message(BaseModel):
     function_call: object = None
 
 
-class Asked(BaseModel):
+class AskRequest(BaseModel):
     """A question. With options it is multiple choice; without them the answer is a few words unless `form` says else.
 
     `context` is a passage beside the question, `system` the system text, `history` what was said between that and the
@@ -64,13 +61,7 @@ class Asked(BaseModel):
     domain: Domain = "default"
 
 
-class AskRequest(Asked):
-    """A question to answer. `refuse` stands in place of an answer that is not accepted."""
-
-    refuse: Refusal | None = None
-
-
-class ScoreRequest(Asked):
+class ScoreRequest(AskRequest):
     """A question with an answer to rate.
 
     With `options` the answer is an option's letter or text. `rivals` are other answers to an open question to compare
@@ -166,7 +157,7 @@ def question_in(messages: Sequence[Message], domain: str = "default") -> Questio
     return check_length(Question(last.text, domain=domain, form="text", system=system, history=tuple(history)))
 
 
-def question_of(body: Asked, form: Form = "short") -> Question:
+def question_of(body: AskRequest, form: Form = "short") -> Question:
     """The question of a plain request; an open one has this form unless the request names another.
 
     Raises:

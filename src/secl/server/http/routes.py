@@ -6,12 +6,12 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Request
 from fastapi.responses import StreamingResponse
 
 from secl.errors import RequestError
 from secl.server.http.chat_request import ChatRequest
-from secl.server.http.confidence import AskReply, NoConfidence, ScoreReply, Secl, ask_reply, score_reply, secl_of
+from secl.server.http.confidence import AskReply, ScoreReply, ask_reply, score_reply, secl_of
 from secl.server.http.errors import ERROR_RESPONSES
 from secl.server.http.replies import Completion, ModelCard, ModelList, Shape, choices_of, usage_of
 from secl.server.http.requests import AskRequest, ScoreRequest, given_in, question_in, question_of
@@ -19,9 +19,6 @@ from secl.server.http.waiting import Texts, unless_gone, wait_for_answer
 from secl.server.online.queue import Answer
 from secl.server.online.service import Service
 from secl.server.settings import HttpSettings, public_name
-
-ACCEPTED = "X-Secl-Accepted"
-"""Header of a reply: true or false."""
 
 STREAMED: dict[int | str, dict[str, object]] = {
     200: {"content": {"text/event-stream": {}}, "description": "The reply, or the events of a stream."}
@@ -36,19 +33,15 @@ def answers_router(service: Service, settings: HttpSettings) -> APIRouter:
     _add_models(router, ModelCard(id=name, created=int(service.started)))
 
     @router.post("/v1/ask")
-    async def ask(body: AskRequest, request: Request, response: Response) -> AskReply:
+    async def ask(body: AskRequest, request: Request) -> AskReply:
         """Answer one question."""
-        refusal = refusal_of(service, settings, body.refuse, "refuse")
-        reply = ask_reply(await wait_for_answer(service, question_of(body), request, settings.timeout), refusal)
-        response.headers.update(accepted_header(reply.secl))
-        return reply
+        answer = await wait_for_answer(service, question_of(body), request, settings.timeout)
+        return ask_reply(answer, settings.refusal)
 
     @router.post("/v1/score")
-    async def score(body: ScoreRequest, request: Request, response: Response) -> ScoreReply:
+    async def score(body: ScoreRequest, request: Request) -> ScoreReply:
         """Rate an answer that somebody else gave; nothing is learned from it."""
-        reply = score_reply(await wait_for_answer(service, given_in(body), request, settings.timeout))
-        response.headers.update(accepted_header(reply.secl))
-        return reply
+        return score_reply(await wait_for_answer(service, given_in(body), request, settings.timeout))
 
     return router
 
@@ -57,7 +50,7 @@ def _add_chat(router: APIRouter, service: Service, settings: HttpSettings, name:
     """/v1/chat/completions."""
 
     @router.post("/v1/chat/completions", response_model=Completion, responses=STREAMED)
-    async def chat(body: ChatRequest, request: Request, response: Response) -> Any:
+    async def chat(body: ChatRequest, request: Request) -> Any:
         """Go on with a conversation, in as many texts as are asked for; each has an object `secl` beside it.
 
         With "secl": {"confidence": false} they are written, and neither rated nor recorded.
@@ -67,7 +60,7 @@ def _add_chat(router: APIRouter, service: Service, settings: HttpSettings, name:
         """
         check_model(body.model, name)
         warnings, question = body.check(), question_in(body.messages, body.wishes.domain)
-        refusal = refusal_of(service, settings, body.wishes.refuse, "secl.refuse")
+        refusal = settings.refusal
         if refusal is not None and not body.wishes.confidence:
             message = "answers are refused by their confidence here, so it is needed; leave the field out."
             raise RequestError(400, message, "unsupported_value", "secl.confidence")
@@ -78,12 +71,11 @@ def _add_chat(router: APIRouter, service: Service, settings: HttpSettings, name:
             return await _live(shape, texts, request)
         answers = await _whole(texts, request)
         choices = choices_of(texts.written, [secl_of(answer) for answer in answers], refusal)
-        headers, identifier = accepted_header(choices[0].secl), choices[0].secl.record_id or uuid.uuid4().hex
+        identifier = choices[0].secl.record_id or uuid.uuid4().hex
         if not body.stream:
-            response.headers.update(headers)
             return shape.reply(identifier, choices, usage_of(texts.written))
         events = shape.at_once(identifier, choices, usage_of(texts.written))
-        return StreamingResponse(events, media_type="text/event-stream", headers=headers)
+        return StreamingResponse(events, media_type="text/event-stream")
 
 
 def _add_models(router: APIRouter, card: ModelCard) -> None:
@@ -122,24 +114,6 @@ async def _live(shape: Shape, texts: Texts, request: Request) -> StreamingRespon
         texts.cancel()
         raise
     return StreamingResponse(shape.live(uuid.uuid4().hex, texts), media_type="text/event-stream")
-
-
-def refusal_of(service: Service, settings: HttpSettings, refuse: str | None, field: str) -> str | None:
-    """What stands in place of an answer that is not accepted: what the request asks for, else the server's text.
-
-    Raises:
-        RequestError: 400; this server accepts every answer.
-    """
-    if refuse is not None and service.calibrator.loop.accept is None:
-        message = "this server accepts every answer, so there is nothing to refuse; start it with --accept."
-        raise RequestError(400, message, "no_threshold", field)
-    return refuse if refuse is not None else settings.refusal
-
-
-def accepted_header(secl: Secl | NoConfidence) -> dict[str, str]:
-    """The header that tells proxies whether an answer is accepted; none without a confidence or a threshold."""
-    accepted = secl.accepted if isinstance(secl, Secl) else None
-    return {} if accepted is None else {ACCEPTED: str(accepted).lower()}
 
 
 def check_model(requested: str, name: str) -> None:

@@ -17,7 +17,7 @@ from secl.runs.settings import SERVED, RunSettings, with_absolute_paths
 from secl.server.online.service import Service
 from secl.server.redaction import KEEPS, Keep
 from secl.server.retention import Retention
-from secl.server.settings import Bounds, Limits
+from secl.server.settings import Limits
 from secl.server.store import ServerStore
 
 
@@ -43,7 +43,6 @@ def open_service(
     endpoint: str | None = None,
     versions: Path | None = None,
     limits: Limits | None = None,
-    bounds: Bounds | None = None,
     retention: Retention | None = None,
     load: Load = load_model,
 ) -> Service:
@@ -56,7 +55,6 @@ def open_service(
         endpoint: address of a vLLM server that answers in place of this process, which then only learns.
         versions: folder in which those servers find what was learned.
         limits: of load.
-        bounds: of learning.
         retention: what is kept; everything unless given.
         load: loads a model, once to answer and once to learn; any object that satisfies `secl.model.Model` will do.
 
@@ -88,9 +86,7 @@ def open_service(
             raise _differs(folder, f"model: {state.store.manifest['model']} there, {model.fingerprint} here")
         note_environment(state, environment(model))
         failure.pop_all()
-    service = Service(
-        build_calibrator(settings, model), build_calibrator(settings, twin), state, limits, bounds, retention
-    )
+    service = Service(build_calibrator(settings, model), build_calibrator(settings, twin), state, limits, retention)
     twin.set_pause_hook(service.scheduler.wait)
     return service
 

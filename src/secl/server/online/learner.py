@@ -14,8 +14,9 @@ from secl.errors import GivenUpError, RunError, StorageError, UnavailableError
 from secl.records import LearningOutcome, Record
 from secl.server.entries import EventKind
 from secl.server.history import version_now
-from secl.server.online.monitors import Monitor, rejection_reason
+from secl.server.online.monitors import out_of_bounds, rejection_reason
 from secl.server.online.scheduler import Scheduler
+from secl.server.settings import BACKLOG
 from secl.server.store import ServerStore
 
 log = logging.getLogger("secl.server")
@@ -33,9 +34,7 @@ class Learner:
     Args:
         calibrator: its model learns; its gate is not asked, because the decision was made when the reply was given.
         state: where lessons are written.
-        monitor: pauses learning that goes too far.
         scheduler: yields to answers.
-        backlog: most questions that wait for their lesson.
 
     Attributes:
         paused: why learning is paused; None if it is not.
@@ -46,11 +45,9 @@ class Learner:
         relative_norm: of the model, kept because it is read often and takes a while to compute.
     """
 
-    def __init__(
-        self, calibrator: Calibrator, state: ServerStore, monitor: Monitor, scheduler: Scheduler, backlog: int
-    ) -> None:
+    def __init__(self, calibrator: Calibrator, state: ServerStore, scheduler: Scheduler) -> None:
         self.calibrator, self.model = calibrator, calibrator.model
-        self.state, self.monitor, self.scheduler, self.backlog = state, monitor, scheduler, backlog
+        self.state, self.scheduler = state, scheduler
         self.paused = state.paused()
         self.last_error: str | None = None
         self.failures = 0
@@ -107,7 +104,7 @@ class Learner:
         """Queue records of a burst. What the backlog has no room for is dropped; all are while learning is paused."""
         with self._changed:
             paused = self.paused is not None  # since the gate decided
-            room = 0 if paused else max(0, self.backlog - len(self._waiting))
+            room = 0 if paused else max(0, BACKLOG - len(self._waiting))
             self._waiting.extend(records[:room])
             self._changed.notify_all()
         self._finish(records[room:], "dropped")
@@ -252,9 +249,9 @@ class Learner:
         """Publish the new version, then pause learning if it is out of bounds; an operator may roll back."""
         try:
             self.newest, self.relative_norm = self.model.snapshot(), self.model.relative_norm
-            violation = self.monitor.violation(self.relative_norm)
-            if violation is not None:
-                self._pause_itself(violation)
+            reason = out_of_bounds(self.relative_norm)
+            if reason is not None:
+                self._pause_itself(reason)
         except Exception as problem:
             self._note_failure(f"publishing version {self.model.version} ended with {type(problem).__name__}")
 

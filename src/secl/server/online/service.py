@@ -32,7 +32,7 @@ from secl.server.online.scheduler import Scheduler
 from secl.server.online.texts import OnPiece, TextWriters
 from secl.server.records import labelled_answers
 from secl.server.retention import Pruner, Retention
-from secl.server.settings import BACKLOG, SHARE, TEXTS, Bounds, Limits
+from secl.server.settings import SHARE, TEXTS, Limits
 from secl.server.store import ServerStore
 from secl.writing import Writing
 
@@ -46,14 +46,14 @@ class Service:
         calibrator: answers; its gate decides on the replies, in order.
         trainer: a calibrator of the same settings around a twin of the model, which learns.
         state: where everything is written.
-        limits, bounds, retention: of load, of learning by itself, and of what is kept; all records unless given.
+        limits, retention: of load, and of what is kept; all records unless given.
 
     Attributes:
         last_error: why the latest batch or version failed, in one sentence; None after a success.
         failures: questions that failed through no fault of their own.
         storage_fails: whether the disk refused the latest batch, whose replies then say that they are not stored.
         unreadable: replies without a readable answer.
-        monitor: whether the confidences of the latest answers may be acted on, and how far learning has moved them.
+        monitor: whether the confidences of the latest answers may be acted on.
         on_answer: is called with every answer, in the thread that answers.
     """
 
@@ -63,12 +63,11 @@ class Service:
         trainer: Calibrator,
         state: ServerStore,
         limits: Limits | None = None,
-        bounds: Bounds | None = None,
         retention: Retention | None = None,
     ) -> None:
         self.calibrator, self.model, self.state = calibrator, calibrator.model, state
         self.limits = limits or Limits()
-        self.monitor = Monitor(bounds or Bounds())
+        self.monitor = Monitor()
         self.scheduler = Scheduler(SHARE)
         self.started = time.time()
         self.last_error: str | None = None
@@ -82,7 +81,7 @@ class Service:
             self._count(served.record)
         self._loaded: bytes | None = None
         self._load_fails = False
-        self.learner = Learner(trainer, state, self.monitor, self.scheduler, BACKLOG)
+        self.learner = Learner(trainer, state, self.scheduler)
         self.pruner = Pruner(state, retention or Retention())
         self._queue = RequestQueue(self.limits.queue, self.limits.batch)
         self._closing = False

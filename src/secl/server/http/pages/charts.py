@@ -1,7 +1,7 @@
-"""The page's charts as numbers and path data; the template makes SVG of them.
+"""The page's chart as numbers and path data; the template makes SVG of them.
 
-All plots are 1000 wide and 100 high and are stretched to the available space, so that one drawing serves every screen;
-strokes keep their width, and labels are text beside the plot. Vertical axes go from 0 to 1.
+It is 1000 wide and 100 high and is stretched to the available space, so that one drawing serves every screen; strokes
+keep their width, and labels are text beside the plot. The vertical axis goes from 0 to 1.
 """
 
 from __future__ import annotations
@@ -19,12 +19,6 @@ WIDTH = 1000.0
 
 WINDOW = 20
 """Answers in a running mean."""
-
-FEW = 10
-"""A bar of fewer answers is faded: the share of right ones among them can hardly be told."""
-
-ENOUGH = 50
-"""Labelled answers below which a chart says that they are too few: then half of the ECE, or more, is chance."""
 
 
 def y(value: float) -> float:
@@ -85,45 +79,3 @@ def line(values: Sequence[float]) -> str:
     """
     step = WIDTH / len(values)
     return "M" + "L".join(f"{(index + 0.5) * step:.1f} {y(value):.1f}" for index, value in enumerate(values))
-
-
-def reliability_chart(feedback: Values) -> Values:
-    """Accuracy of labelled answers over reported confidence.
-
-    Args:
-        feedback: as of `secl.server.http.pages.view.feedback`.
-
-    Returns:
-        bars: of the bins that have answers, up to their accuracy, with a whisker for its 95% interval and a stroke at
-        their mean confidence. counts: answers in each bin, lowest first. description: the chart in words. few: that
-        there are too few to tell; "" if there are enough. chosen: that people chose what they rated; "" if all were
-        drawn.
-    """
-    bars, phrases = [], []
-    for each in feedback["bins"]:
-        if not each["count"]:
-            continue
-        left, width = each["lo"] * WIDTH, (each["hi"] - each["lo"]) * WIDTH
-        x, wide, middle = left + 0.08 * width, 0.84 * width, left + width / 2
-        bars.append(
-            {
-                "x": round(x, 1),
-                "y": round(y(each["accuracy"]), 2),
-                "width": round(wide, 1),
-                "height": round(100.0 * each["accuracy"], 2),
-                "whisker": f"M{middle:.1f} {y(each['low']):.2f}V{y(each['high']):.2f}",
-                "stated": f"M{x:.1f} {y(each['confidence']):.2f}h{wide:.1f}",
-                "few": each["count"] < FEW,
-            }
-        )
-        phrases.append(f"{each['count']} near {each['confidence']:.2f}, {each['accuracy']:.0%} of them right")
-    n, chosen = feedback["n"], feedback["n"] - feedback["drawn"]
-    which = "They were" if chosen == n else f"{chosen} of them were"
-    few = f"{counted(n, 'label')} {'is' if n == 1 else 'are'} too few to tell; {ENOUGH} say something."
-    return {
-        "bars": bars,
-        "counts": [each["count"] for each in feedback["bins"]],
-        "description": f"{'; '.join(phrases)}.",
-        "few": few if n < ENOUGH else "",
-        "chosen": f"{which} volunteered, not drawn: people rate what they dislike more often." if chosen else "",
-    }

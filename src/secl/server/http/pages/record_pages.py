@@ -21,7 +21,6 @@ Page = tuple[str, int]
 CHOICES = (
     ("label", "People say", (("right", "right"), ("wrong", "wrong"), ("none", "nothing yet"))),
     ("accepted", "Threshold", (("true", "accepted"), ("false", "not accepted"))),
-    ("learned", "Lesson", (("true", "learned from"), ("false", "not learned from"))),
 )
 """Filters with a few choices: name, label, and value and words of each."""
 

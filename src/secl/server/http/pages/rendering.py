@@ -11,7 +11,7 @@ import jinja2
 
 from secl.reports.formatting import html_templates
 from secl.server.entries import Values, moment, record_id
-from secl.server.http.pages.charts import FEW, reliability_chart, timeline
+from secl.server.http.pages.charts import timeline
 
 ASSETS = Path(__file__).parent / "assets"
 
@@ -39,7 +39,6 @@ def overview(state: Values, *, now: float | None = None) -> str:
         now=time() if now is None else now,
         mean={name: _mean([point[name] for point in points]) for name in ("confidence", "frozen_confidence")},
         timeline=timeline(points) if points else None,
-        reliability=reliability_chart(state["feedback"]) if state["feedback"]["n"] else None,
     )
 
 
@@ -60,13 +59,13 @@ def _mean(values: Sequence[float]) -> float | None:
     return sum(values) / len(values) if values else None
 
 
-def _number(value: float | None, digits: int = 2, sign: str = "") -> str:
-    return "–" if value is None else f"{value:{sign}z.{digits}f}".replace("-", "−")  # noqa: RUF001
+def _number(value: float | None, digits: int = 2) -> str:
+    return "–" if value is None else f"{value:z.{digits}f}"  # noqa: RUF001
 
 
 @cache
 def _templates() -> jinja2.Environment:
     templates = html_templates(ASSETS)
-    templates.globals |= {"event_names": EVENTS, "few": FEW}
+    templates.globals["event_names"] = EVENTS
     templates.filters |= {"number": _number, "moment": moment, "record_id": record_id}
     return templates

@@ -8,13 +8,13 @@ from dataclasses import asdict
 import numpy as np
 
 from secl.evaluation.json_values import defined
-from secl.metrics.calibration import Bin, brier, ece, reliability, wilson
+from secl.metrics.calibration import brier, ece
 from secl.server.entries import Values
-from secl.server.history import kept_versions
+from secl.server.history import versions
 from secl.server.http.health import problems
 from secl.server.online.service import Service
 from secl.server.records import labelled_answers, latest_points
-from secl.server.settings import public_name
+from secl.server.settings import MAX_DRIFT, public_name
 from secl.server.store import ServerStore, at_one_moment
 
 POINTS = 300
@@ -24,7 +24,7 @@ VERSIONS = 8
 """Kept adapter versions that are listed, the newest ones."""
 
 LABELLED = 1000
-"""Latest labelled answers that reliability is about."""
+"""Latest labelled answers that the measures are about."""
 
 EVENTS = 20
 """Events that are listed, the latest ones."""
@@ -36,13 +36,12 @@ def view(service: Service) -> Values:
     Returns:
         version: of the latest answer. newest: of the next one. in_burst, remaining, statistic: the gate's decision on
         the latest answer. problems: what does not work, one sentence each. failed_requests, unreadable: unexpected
-        exceptions, and answers that could not be read, since the start. drift, shift: of the weights and of the stated
-        confidence, each with the bound that pauses learning. lessons: how many records have each outcome. timeline: the
-        latest answers, the oldest first. feedback: what people's words say. versions: the newest kept ones, the newest
-        first and the untouched model last. events: the latest ones, the oldest first. The other names say what they
-        are.
+        exceptions, and answers that could not be read, since the start. drift: of the weights, with the bound beyond
+        which learning pauses. lessons: how many records have each outcome. timeline: the latest answers, the oldest
+        first. feedback: what people's words say. versions: the newest kept ones, the newest first and the untouched
+        model last. events: the latest ones, the oldest first. The other names say what they are.
     """
-    learner, decision, bounds = service.learner, service.decision, service.monitor.bounds
+    learner, decision = service.learner, service.decision
     verdict, newest = service.monitor.verdict, service.learner.model.version
     with at_one_moment(service.state.folder) as reader:
         labelled = labelled_answers(reader, LABELLED)
@@ -75,9 +74,7 @@ def view(service: Service) -> Values:
         },
         "failed_requests": service.failures,
         "drift": defined(learner.relative_norm),
-        "drift_bound": bounds.drift,
-        "shift": defined(service.monitor.shift),
-        "shift_bound": bounds.shift,
+        "drift_bound": MAX_DRIFT,
         "unreadable": service.unreadable,
         "waiting": service.waiting,
         "keep_text": service.state.keep_text,
@@ -93,8 +90,8 @@ def feedback(labelled: Sequence[tuple[float, bool]], drawn: int = 0) -> Values:
         drawn: how many of them were drawn with a known chance.
 
     >>> measures = feedback([(0.75, True), (0.75, False)])
-    >>> measures["n"], measures["ece"], measures["accuracy"], measures["bins"][7]["count"]
-    (2, 0.25, 0.5, 2)
+    >>> measures["n"], measures["ece"], measures["accuracy"]
+    (2, 0.25, 0.5)
     """
     confidence, correct = [reported for reported, _ in labelled], [right for _, right in labelled]
     return {
@@ -103,22 +100,15 @@ def feedback(labelled: Sequence[tuple[float, bool]], drawn: int = 0) -> Values:
         "ece": defined(ece(confidence, correct)),
         "brier": defined(brier(confidence, correct)),
         "accuracy": float(np.mean(correct)) if labelled else None,
-        "bins": [_bin(each) for each in reliability(confidence, correct)],
     }
-
-
-def _bin(each: Bin) -> Values:
-    low, high = wilson(each.accuracy, each.count) if each.count else (None, None)
-    plain = {name: defined(value) for name, value in asdict(each).items()}
-    return plain | {"low": low, "high": high}
 
 
 def _versions(state: ServerStore, newest: int) -> list[Values]:
     """The newest kept versions with their first answer, that of the next answer, and the untouched model."""
-    first = {number: (position, time) for number, position, time in kept_versions(state, VERSIONS)}
-    versions: list[Values] = []
+    first = {each["version"]: each for each in versions(state, VERSIONS)}
+    listed: list[Values] = []
     for number in [*sorted({*first, newest} - {0}, reverse=True), 0]:
-        position, time = first.get(number, (None, None))
+        place = {name: first[number][name] if number in first else None for name in ("position", "time")}
         usable = {"kept": number == 0 or number in first, "current": number == newest}
-        versions.append({"version": number, "position": position, "time": time, **usable})
-    return versions
+        listed.append({"version": number, **place, **usable})
+    return listed

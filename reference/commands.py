@@ -10,7 +10,7 @@ from secl.cli import app
 INTRODUCTION = """# Command line
 
 Made from the commands' own help: `secl --help` and `secl COMMAND --help` say the same. A mistake ends in one sentence
-and exit code 2. Every flag of `secl run` that is a setting is described with its range under
+and exit code 2. Every flag of `secl run` that is a setting is described under
 [runs](../runs.md#all-settings).
 """
 

@@ -19,7 +19,7 @@ from secl.runs.settings import shown
 from secl.setting_groups import FLAT_NAMES, SettingGroups, has_flag, place_of
 from secl.settings_base import allowed
 
-COLUMNS = ("key", "flag", "allowed", "default", "meaning")
+COLUMNS = ("key", "flag", "default", "meaning")
 MARK = "<!-- made by: python -m reference.settings -->\n"
 
 
@@ -33,8 +33,15 @@ def all_settings() -> str:
         flag = code(next(_named(field), usual)) if has_flag(name) else ""
         value = field.get_default(call_default_factory=True)
         default = "" if value in (None, (), "") and name != "bin_gate" else code(shown(name, value))
-        rows.append((code(place_of(name)), flag, allowed(field), default, field.description or ""))
+        rows.append((code(place_of(name)), flag, default, _meaning(field)))
     return table(COLUMNS, rows)
+
+
+def _meaning(field: FieldInfo) -> str:
+    """What a setting does, with its choices unless the text names them."""
+    meaning, (kind, _, choices) = field.description or "", allowed(field).partition(" of ")
+    named = kind not in ("one", "one or more") or all(choice in meaning for choice in choices.split(", "))
+    return meaning if named else f"{meaning} One of {choices}."
 
 
 def _named(field: FieldInfo) -> Iterator[str]:

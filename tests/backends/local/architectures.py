@@ -251,12 +251,12 @@ ARCHITECTURES = (
 def table() -> str:
     """The table as it stands in docs/models.md."""
     rows = [
-        "| architecture | models | configuration | layers see | template tried | path |",
-        "|---|---|---|---|---|---|",
+        "| architecture | models | configuration | path |",
+        "|---|---|---|---|",
     ]
     for each in ARCHITECTURES:
         path = each.path if not each.why else f"{each.path}: {each.why}"
-        rows.append(f"| {each.name} | {each.models} | `{each.config}` | {each.sees} | {each.template} | {path} |")
+        rows.append(f"| {each.name} | {each.models} | `{each.config}` | {path} |")
     return "\n".join(rows) + "\n"
 
 

@@ -84,6 +84,16 @@ def test_an_open_answer_is_compared_with_further_answers(model: EndpointModel, s
     assert len(server.asked) == 2 + 3 + 2 + 1
 
 
+def test_a_further_answer_that_ends_where_it_may_have_no_more_tokens_is_none(
+    model: EndpointModel, server: FakeServer
+) -> None:
+    server.rule = lambda body: [{"Lima": 0.9}] * 99 if body.get("temperature") else knowing(body)
+    compared = model.compare_candidates(OPEN, model.answer(OPEN, evidence=["candidates"]).reply)
+    assert compared is not None
+    assert compared.candidates == ("Lima", "None of these")
+    assert [(each.text, each.candidate) for each in compared.samples] == [(None, None)] * 5
+
+
 @pytest.mark.parametrize(("computed", "drawn"), [("3 + 4", 0), ("3 * 4", 2), ("unknown", 2)])
 def test_a_number_is_checked_by_a_program_and_reasoned_for_again_where_that_disagrees(
     model: EndpointModel, server: FakeServer, computed: str, drawn: int

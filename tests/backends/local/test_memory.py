@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from secl.backends.local import prefill
 from secl.backends.local.fast.batch import Batch
 from secl.backends.local.fast.batching import group_tokens
 from secl.data.quiz import quiz
@@ -57,12 +58,22 @@ def test_texts_for_which_memory_is_too_small_together_are_written_in_halves(
         step(batch, keep, tokens)
 
     monkeypatch.setattr(Batch, "step", step_if_it_fits)
+    padded, lacks = prefill._padded, list[int]()
+
+    def padded_if_it_fits(begun: Sequence[Any], config: Any) -> Any:
+        if model is cramped and len(begun) > 2:
+            lacks.append(len(begun))
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        return padded(begun, config)
+
+    monkeypatch.setattr(prefill, "_padded", padded_if_it_fits)
     questions, room = quiz("arithmetic", 5, 3), 2
     for model in (usual, cramped):
         model.prefetch(questions, [()] * len(questions), weights_fixed=True)
     for question in questions:
         one, other = (model.answer(question).reply for model in (usual, cramped))
         assert (one.text, one.answer_tokens) == (other.text, other.answer_tokens)
+    assert lacks == [5]
     room = 0
     with pytest.raises(ModelError, match="a question alone needs more memory than the device has"):
         cramped.prefetch(quiz("arithmetic", 5, 4), [()] * 5, weights_fixed=True)

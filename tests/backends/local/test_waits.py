@@ -12,6 +12,21 @@ from secl.backends.local import backend
 from secl.question import Question
 from tests.backends.local.conftest import MakeModel
 
+
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The looks at numbers of tensors from now on, by the name of the method."""
+    looks: list[str] = []
+    for name in ("tolist", "item", "cpu", "numpy", "__bool__", "__int__", "__float__"):
+        usual = getattr(torch.Tensor, name)
+
+        def look(tensor: Any, *given: Any, usual: Any = usual, name: str = name) -> Any:
+            looks.append(name)
+            return usual(tensor, *given)
+
+        monkeypatch.setattr(torch.Tensor, name, look)
+    return looks
+
+
 QUESTION = Question("What is the capital of France?", options=("Paris", "Rome", "Bern"), id="a")
 
 
@@ -21,16 +36,7 @@ def test_a_reading_looks_once_at_the_device_whatever_is_asked_of_it(
     model = make_model()
     model.prefetch([QUESTION], [["candidates", "p_true"]], weights_fixed=True)
     reading: Any = model.answer(QUESTION) and model._latest and model._latest.frozen.reading
-    looks: list[str] = []
-    for name in ("tolist", "item", "cpu", "numpy", "__bool__", "__int__", "__float__"):
-        usual = getattr(torch.Tensor, name)
-
-        def counted(tensor: Any, *given: Any, usual: Any = usual, name: str = name) -> Any:
-            looks.append(name)
-            return usual(tensor, *given)
-
-        monkeypatch.setattr(torch.Tensor, name, counted)
-
+    looks = counted(monkeypatch)
     places, ids = reading.bundle.positions, model.backend.token_ids.digits
     asked: list[Callable[[], Any]] = [
         lambda: reading.logits(places, ids),
@@ -51,3 +57,14 @@ def test_a_reading_looks_once_at_the_device_whatever_is_asked_of_it(
     scores = asked[2]()
     assert scores.entropy == pytest.approx(whole[2].entropy, abs=1e-5)
     assert scores.log_probability == pytest.approx(whole[2].log_probability, abs=1e-5)
+
+
+def test_a_lesson_looks_once_at_the_device_when_all_its_steps_are_done(
+    make_model: MakeModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = make_model()
+    reply = model.answer(QUESTION).reply
+    looks = counted(monkeypatch)
+    model.learn(QUESTION, reply, 0.3)
+    # What is left (the optimizer's count of steps, where tokens stand) lies on the processor, whatever the device.
+    assert looks.count("tolist") == 1

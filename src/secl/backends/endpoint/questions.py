@@ -198,7 +198,7 @@ def _read_sample(completion: Completion, question: Question) -> Sample:
     answer = read_answer(text, question.form)
     tokens = within(completion.tokens, text.strip())
     log_p = math.fsum(token.log_p for token in tokens) if tokens else None
-    brief = answer is not None and is_brief(answer, question.form)
+    brief = answer is not None and not completion.cut_off and is_brief(answer, question.form)
     return Sample(text=answer if brief else None, candidate=None, log_p=log_p)
 
 

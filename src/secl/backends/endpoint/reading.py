@@ -38,11 +38,13 @@ class Completion:
         text: of its first choice.
         tokens: of the text; empty without log-probabilities.
         length: tokens of prompt and text together.
+        cut_off: whether it ends where it may have no more tokens.
     """
 
     text: str
     tokens: tuple[Token, ...]
     length: int
+    cut_off: bool = False
 
 
 def read_completion(answer: Any) -> Completion:
@@ -58,6 +60,7 @@ def read_completion(answer: Any) -> Completion:
             text=choice["message"].get("content") or "",
             tokens=tokens_of(choice.get("logprobs")),
             length=int(usage.get("total_tokens") or 0),
+            cut_off=choice.get("finish_reason") == "length",
         )
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as problem:
         raise ModelError("the endpoint answers in another way than OpenAI's API describes.") from problem

@@ -261,6 +261,7 @@ class LocalBackend:
         with enough_memory():
             yield from write_texts(self.model, self.rules, prompt, writing, self.prefill)
 
+    @enough_memory()
     def together(self, jobs: Sequence[Callable[[], None]]) -> None:
         for job in jobs:
             job()

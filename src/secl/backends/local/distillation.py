@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -49,7 +50,7 @@ class Distiller:
         Raises:
             NotFiniteError: a loss, a gradient or that confidence is not finite; nothing has changed.
         """
-        losses = []
+        seen: list[tuple[str, Tensor]] = []
         with adapter.all_or_nothing():
             # The trunk below the adapted layers is the same in every step, so a step replays the top layers alone.
             for _ in range(self.epochs):
@@ -60,13 +61,13 @@ class Distiller:
                 adapter.optimizer.zero_grad()
                 loss.backward()  # type: ignore[no-untyped-call]
                 gradients = [each.grad for each in adapter.parameters.values() if each.grad is not None]
-                losses.append(_finite("loss", loss))
-                _finite("gradient", torch.nn.utils.get_total_norm(gradients))
+                seen += [("loss", loss.detach()), ("gradient", torch.nn.utils.get_total_norm(gradients))]
                 adapter.optimizer.step()
             with torch.no_grad():
-                after = _finite("confidence", stated_confidence(head.rows(replay(), digits)))
+                seen.append(("confidence", stated_confidence(head.rows(replay(), digits)).sum()))
+            numbers = _finite(seen)
         adapter.count_update()
-        return tuple(losses), after
+        return tuple(numbers[:-1:2]), numbers[-1]
 
     def _confidence(self, head: Head, hidden: Tensor, digits: Tensor) -> Tensor:
         if self.over == "digits":
@@ -79,11 +80,13 @@ def stated_confidence(logits: Tensor) -> Tensor:
     return (logits.softmax(-1) * _centres(logits)).sum(-1)
 
 
-def _finite(what: str, value: Tensor) -> float:
-    number = value.item()
-    if not math.isfinite(number):
-        raise NotFiniteError(f"the {what} of a lesson is {number}; the weights stay what they were.")
-    return number
+def _finite(seen: Sequence[tuple[str, Tensor]]) -> list[float]:
+    """The numbers of a lesson, which come from the device together."""
+    numbers: list[float] = torch.stack([value for _, value in seen]).tolist()
+    for (what, _), number in zip(seen, numbers, strict=True):
+        if not math.isfinite(number):
+            raise NotFiniteError(f"the {what} of a lesson is {number}; the weights stay what they were.")
+    return numbers
 
 
 def _centres(beside: Tensor) -> Tensor:

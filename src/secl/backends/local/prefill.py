@@ -75,11 +75,12 @@ class Prefill:
         return self._begun.get(prompt) or self._texts.get(prompt)
 
     @torch.no_grad()
-    def batch(self, drafts: Sequence[Draft]) -> tuple[Batch, dict[tuple[int, ...], Begun]]:
+    def batch(self, drafts: Sequence[Draft]) -> tuple[Batch | None, dict[tuple[int, ...], Begun]]:
         """Send unfinished drafts through the network, as the adapted model while the adapter is on.
 
         Returns:
-            them as a batch to go on from, and where each of the texts so far is.
+            them as a batch to go on from, None where there is too little memory for all together, and where each of the
+            texts so far is.
         """
         texts = [(*draft.prompt, *draft.written) for draft in drafts]
         turns = Counter(texts)
@@ -91,10 +92,16 @@ class Prefill:
         return self._behind(begun), place_of
 
     @torch.no_grad()
-    def _behind(self, begun: Sequence[Begun]) -> Batch:
-        """A batch with a row behind each of some prompts that went through the network."""
-        states = torch.cat([share.forward.frozen(share.paths[0][-1:]) for share in begun])
-        return Batch(self.model, *_padded(begun, self.model.config), self.network.head.written(states))
+    def _behind(self, begun: Sequence[Begun]) -> Batch | None:
+        """A batch with a row behind each of some prompts that went through the network.
+
+        None where there is too little memory for all rows: the writer reads fewer of them at a time again.
+        """
+        try:
+            states = torch.cat([share.forward.frozen(share.paths[0][-1:]) for share in begun])
+            return Batch(self.model, *_padded(begun, self.model.config), self.network.head.written(states))
+        except torch.OutOfMemoryError:
+            return None
 
     def go_on(self, bundles: Sequence[Bundle]) -> list[Begun | None]:
         """Read bundles behind the prompts that are kept; None for all others."""
@@ -129,13 +136,13 @@ def _padded(begun: Sequence[Begun], config: PreTrainedConfig) -> tuple[DynamicCa
     start_of = {id(forward): start for forward, start in zip(forwards, starts, strict=False)}
     paths = [share.paths[0] + start_of[id(share.forward)] for share in begun]
     length = max(map(len, paths))
-    places = torch.from_numpy(np.stack([np.pad(path, (length - len(path), 0)) for path in paths]))
-    mask = torch.tensor([[0] * (length - len(path)) + [1] * len(path) for path in paths])
     device = forwards[0].states.device
+    places = torch.from_numpy(np.stack([np.pad(path, (length - len(path), 0)) for path in paths])).to(device)
+    mask = torch.tensor([[0] * (length - len(path)) + [1] * len(path) for path in paths])
 
     def batched(parts: Sequence[Tensor]) -> Tensor:
         """(1, heads, tokens, d) of each pass as (rows, heads, length, d)."""
-        return torch.cat(list(parts), dim=2)[0][:, places.to(device)].transpose(0, 1)
+        return torch.cat(list(parts), dim=2)[0][:, places].transpose(0, 1)
 
     layers = zip(*(forward.cache.layers for forward in forwards if forward.cache is not None), strict=True)
     states = [(batched([each.keys for each in layer]), batched([each.values for each in layer])) for layer in layers]

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from secl.backends.generation import TOP_P, Draft, TextRules
 from secl.backends.local.fast.batch import Batch, fast_single_row
-from secl.backends.local.guard import in_halves
+from secl.backends.local.guard import enough_memory, in_halves
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -80,10 +80,13 @@ class Writer:
         before = {id(draft): (list(draft.written), list(draft.log_p), draft.tokens) for draft in drafts}
 
         def write(some: Sequence[Draft]) -> list[None]:
+            whole = len(some) == len(drafts)
+            if begun is not None and not whole:
+                begun.clear()  # halves need its memory
             for draft in some:
                 written, log_p, draft.tokens = before[id(draft)]
                 draft.written, draft.log_p = list(written), list(log_p)
-            self._write_together(some, begun if len(some) == len(drafts) else None)
+            self._write_together(some, begun if whole else None)
             return []
 
         in_halves(write, drafts)
@@ -123,6 +126,7 @@ class Writer:
             for draft in active:
                 draft.tokens += 1
 
+    @enough_memory()
     @torch.no_grad()
     def beams(self, draft: Draft, count: int) -> list[Draft]:
         """Beam search for the `count` most probable texts (sum of log-probabilities, no length penalty), best first.

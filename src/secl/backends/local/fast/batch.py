@@ -55,6 +55,10 @@ class Batch:
         # Positions count from the first token that is no padding; those of the padding are masked and do not matter.
         return cls(model, cache, mask, _next_logits(model, cache, mask, tokens, (mask.cumsum(-1) - 1).clamp(min=0)))
 
+    def clear(self) -> None:
+        """Let go of all tensors; nothing can be written behind these rows any more."""
+        self.cache, self.mask, self.logits = DynamicCache(), self.mask.new_empty(0), self.logits.new_empty(0)
+
     def step(self, keep: list[int], tokens: list[int]) -> None:
         """Go on with the rows `keep`, which may repeat, each one token longer."""
         if keep != list(range(len(self.mask))):

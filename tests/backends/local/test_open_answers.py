@@ -96,7 +96,7 @@ def test_what_all_samples_repeat_needs_no_more_of_them(make_model: MakeModel, mo
 @pytest.mark.parametrize("left", [0, 1])
 def test_a_further_answer_that_ends_where_it_may_have_no_more_tokens_is_none(make_model: MakeModel, left: int) -> None:
     model = make_model()
-    draft = Draft.answer([1, 2], "short", model.backend.token_ids.tokenizer.encode("Paris", add_special_tokens=False))
+    draft = Draft.answer([1, 2], "short", model.backend.token_ids.encode("Paris"))
     draft = replace(draft, limit=len(draft.written) + left)
     assert candidates._read(model.asker, draft).text == (None, "Paris")[left]
 

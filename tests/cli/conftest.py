@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 import torch
 
 from secl import cli
+from secl.question import Question
 from secl.records import Record
 from secl.runs.store import Store
 
@@ -159,3 +161,10 @@ def run(shell: Shell, place: Path, tiny_llama: Path) -> Path:
 def records(run: Path) -> list[Record]:
     with Store(run) as store:
         return list(store.records())
+
+
+def ask_file(path: Path, questions: Sequence[Question]) -> Path:
+    """A question file with these questions."""
+    rows = [{"question": q.text, "options": q.options, "reference": q.reference, "domain": q.domain} for q in questions]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    return path

@@ -19,6 +19,7 @@ from secl.runs.store import Store
 from secl.testing import ScriptedModel
 from tests.answers import answered
 from tests.cli.conftest import Shell
+from tests.runs.conftest import stop_after
 
 
 @pytest.fixture
@@ -53,13 +54,8 @@ def test_a_resumed_run_may_accept_more(tmp_path: Path) -> None:
         return ScriptedModel(stated=0.75)
 
     begun = start_run(settings, tmp_path / "run", load)
-
-    def stop(done: int, _total: int, _record: Any) -> None:
-        if done == 2:
-            raise KeyboardInterrupt
-
     with begun.store, pytest.raises(KeyboardInterrupt):
-        begun.proceed(stop)
+        begun.proceed(stop_after(2))
     resumed = resume_run(tmp_path / "run", {"accept": 0.7}, load)
     with resumed.store:
         resumed.proceed()

@@ -92,12 +92,17 @@ def test_show_tells_why_an_answer_got_its_number(shell: Shell, state: Path, load
     assert told["record"]["reply"]["confidence"] == pytest.approx(0.7375)
 
 
-def test_show_says_that_texts_were_not_kept(shell: Shell, make_service: serving.MakeService) -> None:
+def test_without_texts_show_and_verify_say_what_they_cannot_do(
+    shell: Shell, make_service: serving.MakeService, loads_nothing: None
+) -> None:
     folder = close(serve(make_service, 12, "none"))
-    ended = shell("show", "3", "--state", folder)
-    assert ended.code == 0
-    assert "texts were not kept (keep-text none)" in ended.out
-    assert TEXT not in ended.out
+    shown = shell("show", "3", "--state", folder)
+    assert shown.code == 0
+    assert "texts were not kept (keep-text none)" in shown.out
+    assert TEXT not in shown.out
+    ended = shell("verify", "--state", folder)
+    assert (ended.code, ended.err) == (3, "")
+    assert "12 not verifiable" in ended.out
 
 
 def test_verify_says_that_all_agrees(shell: Shell, state: Path, loads: None) -> None:
@@ -110,15 +115,6 @@ def test_verify_says_that_all_agrees(shell: Shell, state: Path, loads: None) -> 
     assert (found["agrees"], found["examined"], found["matches"], found["findings"]) == (True, 40, {"same": 1}, [])
     assert (found["rederived"][0]["position"], found["rederived"][0]["version"]) == (7, 7)
     assert json.loads(shell("verify", "--state", state, "--json").out)["matches"] == {"same": 20}
-
-
-def test_verify_without_texts_says_what_it_cannot_do(
-    shell: Shell, make_service: serving.MakeService, loads_nothing: None
-) -> None:
-    folder = close(serve(make_service, 12, "none"))
-    ended = shell("verify", "--state", folder)
-    assert (ended.code, ended.err) == (3, "")
-    assert "12 not verifiable" in ended.out
 
 
 def test_verify_ends_with_1_where_something_does_not_agree(shell: Shell, state: Path, loads: None) -> None:

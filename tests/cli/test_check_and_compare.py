@@ -20,7 +20,7 @@ from secl.runs.settings import RunSettings
 from secl.runs.store import Store
 from secl.settings import LoopSettings
 from secl.testing import ScriptedModel, toy_stream, unit
-from tests.cli.conftest import Ended, Shell
+from tests.cli.conftest import Ended, Shell, ask_file
 
 
 class Knowing(ScriptedModel):
@@ -51,12 +51,6 @@ def use(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
 def mine(tmp_path: Path) -> Path:
     """A question file with eighty right answers."""
     return ask_file(tmp_path / "mine.jsonl", toy_stream(80))
-
-
-def ask_file(path: Path, questions: list[Question]) -> Path:
-    rows = [{"question": q.text, "options": q.options, "reference": q.reference, "domain": q.domain} for q in questions]
-    path.write_text("\n".join(map(json.dumps, rows)))
-    return path
 
 
 def check(shell: Shell, *arguments: object) -> dict[str, Any]:

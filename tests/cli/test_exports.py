@@ -88,15 +88,12 @@ def test_an_adapter_that_cannot_be_exported_is_refused_by_name(refused: Any, run
     refused(("export", run, "--adapter", last, "--out", tmp_path / "file"), tmp_path / "file", "cannot write")
 
 
-@pytest.mark.parametrize("command", [("export",)], ids=" ".join)
-def test_ctrl_c_in_any_command_ends_in_one_sentence(
-    shell: Shell, run: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
-) -> None:
+def test_ctrl_c_in_any_command_ends_in_one_sentence(shell: Shell, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Store, "__enter__", interrupted)
-    ended = shell(*command, run)
+    ended = shell("export", run)
     assert (ended.code, ended.out, ended.err) == (2, "", "secl: stopped.\n")
 
 

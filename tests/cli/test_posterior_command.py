@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import secl.cli.run as demo
 from secl.evidence import CandidateEvidence, Likelihood
 from secl.question import Question
-from secl.records import Record, Reply
+from secl.records import Reply
 from secl.reports.effect import ROWS
 from secl.reports.formatting import number
 from secl.runs import runner
 from secl.runs.store import Store
 from secl.testing import ScriptedModel, toy_stream, unit
-from tests.cli.conftest import Shell
+from tests.cli.conftest import Shell, ask_file
 
 
 class Knowing(ScriptedModel):
@@ -42,41 +40,20 @@ def _scripted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner, "load_model", lambda _settings: Knowing())
 
 
-@pytest.fixture
-def mine(tmp_path: Path) -> Path:
-    """A question file with sixty multiple-choice questions."""
-    rows = [
-        {"question": q.text, "options": q.options, "reference": q.reference, "domain": q.domain} for q in toy_stream(60)
-    ]
-    path = tmp_path / "mine.jsonl"
-    path.write_text("\n".join(map(json.dumps, rows)))
-    return path
-
-
-@pytest.fixture
-def done(shell: Shell, mine: Path, tmp_path: Path) -> Callable[..., tuple[list[Record], dict[str, Any], str]]:
-    """A run with flags: its records, its summary and what it printed."""
-
-    def run(*flags: object) -> tuple[list[Record], dict[str, Any], str]:
-        folder = tmp_path / "out"
-        ended = shell("run", "--questions", mine, "--method", "posterior", "--out", folder, *flags)
-        assert (ended.code, ended.err) == (0, "")
-        with Store(folder) as store:
-            return list(store.records()), json.loads((folder / "summary.json").read_text()), ended.out
-
-    return run
-
-
-def test_flags_reach_the_posterior(done: Any) -> None:
+def test_flags_reach_the_posterior(shell: Shell, tmp_path: Path) -> None:
+    mine, folder = ask_file(tmp_path / "mine.jsonl", toy_stream(60)), tmp_path / "out"
     flags = ("--set", "posterior.views=letters,likelihood,p_true", "--answer", "best")
-    records, summary, _ = done(*flags)
-    last = records[-1].posterior
+    ended = shell("run", "--questions", mine, "--method", "posterior", "--out", folder, *flags)
+    assert (ended.code, ended.err) == (0, "")
+    with Store(folder) as store:
+        records = list(store.records())
+    posteriors = [record.posterior for record in records if record.posterior is not None]
+    assert len(posteriors) == 60
     # The scripted P(True) has no P(False), so it is asked but gives no view.
-    assert [view for view, _ in last.weights] == ["letters", "likelihood"]
-    assert (last.questions, records[7].posterior.questions) == (59, 7)
+    assert [view for view, _ in posteriors[-1].weights] == ["letters", "likelihood"]
+    assert (posteriors[-1].questions, posteriors[7].questions) == (59, 7)
     assert all(record.answers_best and record.evidence.p_true is not None for record in records)
-    assert summary["answered_best"] == 60
-    assert all(record.posterior is not None for record in records)
+    assert json.loads((folder / "summary.json").read_text())["answered_best"] == 60
     assert any(record.best_answer != record.reply.answer for record in records)
 
 

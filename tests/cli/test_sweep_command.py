@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -99,6 +98,8 @@ def test_a_sweep_that_is_stopped_says_how_many_runs_are_done(
     ("text", "more", "words"),
     [
         ('benchmarks = ["capitals:2"]\nsede = 1', (), ("no setting 'sede'", "[grid] and [[runs]]", "seed")),
+        ('benchmarks = ["capitals:2"]\n[grid]\nsede = [1]', (), ("no setting 'sede'", "[grid] and [[runs]]")),
+        ('benchmarks = ["capitals:2"]\n[gird]\nseed = [1]', (), ("no setting 'gird'", "[grid] and [[runs]]")),
         ('benchmarks = ["capitals:2"]\n[grid]\nseed = 1', (), ("seed in [grid] is 1", "a list")),
         ("benchmarks = [", (), ("not valid TOML",)),
         ('benchmarks = ["capitals:2"]', ("--on", "moon"), ("--on is 'moon'", "ray://HOST:PORT")),
@@ -115,13 +116,10 @@ def test_bad_input_is_refused_in_one_sentence(
     refused(("sweep", path, "--out", tmp_path / "out", *more), *words)
 
 
-def test_a_sweep_without_a_file_or_ray_or_with_a_foreign_folder_is_refused(
-    shell: Shell, refused: Any, recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_sweep_without_a_file_or_with_a_foreign_folder_is_refused(
+    shell: Shell, refused: Any, recipe: Path, tmp_path: Path
 ) -> None:
     refused(("sweep", tmp_path / "none.toml", "--out", tmp_path / "out"), "none.toml", "cannot be read")
-    with monkeypatch.context() as patch:
-        patch.setitem(sys.modules, "ray", None)
-        refused(("sweep", recipe, "--out", tmp_path / "out", "--on", "ray"), 'pip install "secl[ray]"')
     jobs = jobs_of(recipe, tmp_path / "out")
     jobs[1].folder.mkdir(parents=True)
     (jobs[1].folder / "letter").touch()

@@ -12,7 +12,7 @@ from tests.cli.conftest import Shell
 CONFIDENCE = [0.9] * 60 + [0.5] * 60
 
 
-def test_labels_give_a_promise(shell: Shell, tmp_path: Path) -> None:
+def test_labels_give_a_promise_and_json_has_its_numbers(shell: Shell, tmp_path: Path) -> None:
     run = run_folder(tmp_path / "run", answered(CONFIDENCE, [True] * 60 + [False] * 60))
     ended = shell("threshold", run, "--risk", 0.05)
     assert ended.code == 0
@@ -21,10 +21,6 @@ def test_labels_give_a_promise(shell: Shell, tmp_path: Path) -> None:
         "Of the 60 labelled answers above it 0 are wrong, so 3.8% at most.\n"
     )
     assert "random sample" in ended.out
-
-
-def test_json_has_the_numbers(shell: Shell, tmp_path: Path) -> None:
-    run = run_folder(tmp_path / "run", answered(CONFIDENCE, [True] * 60 + [False] * 60))
     values = json.loads(shell("threshold", run, "--risk", 0.05, "--json").out)
     assert (values["guarantee"], values["labels"], values["answers"]) == (True, 120, 120)
     assert values["threshold"]["value"] == 0.7

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -32,3 +33,13 @@ def run_folder(tmp_path: Path, records: list[Record]) -> Path:
             kept = Version(number, f"weights {number}".encode()) if number in (2, 4) else None
             store.add(record, 0.5, snapshot=f"state {number}".encode() if number else None, kept=kept)
     return folder
+
+
+def stop_after(count: int) -> Callable[[int, int, Record | None], None]:
+    """A report of progress that comes with Ctrl-C when so many questions are answered."""
+
+    def progress(done: int, _total: int, _record: Record | None) -> None:
+        if done == count:
+            raise KeyboardInterrupt
+
+    return progress

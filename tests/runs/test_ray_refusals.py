@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from secl.errors import ParameterError, RunError
-from secl.records import Record
 from secl.runs.ray_sweep import run_on_ray
 from secl.runs.store import Store
 from secl.runs.sweep import Job, plan, run_job
+from tests.runs.conftest import stop_after
 
 
 @pytest.fixture
@@ -53,12 +53,8 @@ def test_a_cluster_that_refuses_is_quoted_in_one_sentence(jobs: list[Job], monke
 
 
 def test_a_folder_that_somebody_is_writing_is_refused_before_any_work(tiny_llama: Path, tmp_path: Path) -> None:
-    def interrupt(answered: int, _total: int, _record: Record | None) -> None:
-        if answered:
-            raise KeyboardInterrupt
-
     (job,) = plan([{"model": str(tiny_llama), "benchmarks": ["capitals:5"]}], tmp_path)
     with pytest.raises(KeyboardInterrupt):
-        run_job(job, interrupt)
+        run_job(job, stop_after(1))
     with Store(job.folder, writable=True), pytest.raises(RunError, match="in use by another process"):
         run_on_ray([job], None)

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,21 +22,17 @@ import pytest
 import torch
 
 from secl.errors import SeclError
-from secl.records import Record
 from secl.runs.folder import FILE
 from secl.runs.ray_sweep import LOCAL_ENVIRONMENT, run_on_ray
 from secl.runs.store import Store
 from secl.runs.sweep import Job, is_finished, plan, read_files, run_in_sequence, run_job
+from tests.runs.conftest import stop_after
 from tests.runs.test_sweep import records_of
+from tests.server.waiting import until
 from tests.tiny import tiny_folder
 
 LEARNING: dict[str, Any] = {"burst": 4, "warmup": 3, "threshold": 2.0, "bin_gate": "off", "learning_rate": 0.01}
 NEEDS_RAY = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed")
-
-
-def interrupt(answered: int, _total: int, _record: Record | None) -> None:
-    if answered == 3:
-        raise KeyboardInterrupt
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +99,7 @@ def test_two_workers_give_the_records_of_one_run_after_the_other(
 ) -> None:
     jobs = grid(models, tmp_path)
     with pytest.raises(KeyboardInterrupt):
-        run_job(jobs[0], interrupt)  # an unfinished run is replaced
+        run_job(jobs[0], stop_after(3))  # an unfinished run is replaced
     run_job(jobs[1])  # a finished one is not
     inode = (jobs[1].folder / "run.sqlite").stat().st_ino
     reports: set[tuple[str, int, int]] = set()
@@ -189,7 +185,7 @@ def test_ctrl_c_ends_the_workers_and_the_same_command_goes_on(models: list[Path]
     path.write_text(f'model = "{models[0]}"\nbenchmarks = ["arithmetic:5", "capitals:8"]')
     with shell_sweep(path, out, "ray", dict(os.environ)) as stopped:
         family = psutil.Process(stopped.pid)
-        wait_until(lambda: any(process.name().startswith("ray::run_") for process in family.children(recursive=True)))
+        until(lambda: any(process.name().startswith("ray::run_") for process in family.children(recursive=True)))
         os.killpg(stopped.pid, signal.SIGINT)
         members = family.children(recursive=True)
         error = without_progress(stopped.communicate(timeout=60)[1])
@@ -199,16 +195,8 @@ def test_ctrl_c_ends_the_workers_and_the_same_command_goes_on(models: list[Path]
     assert psutil.wait_procs(members, timeout=30)[1] == []
     with shell_sweep(path, out, "ray", dict(os.environ)) as resumed:
         family = psutil.Process(resumed.pid)
-        wait_until(lambda: any(process.name().startswith("ray::run_") for process in family.children(recursive=True)))
+        until(lambda: any(process.name().startswith("ray::run_") for process in family.children(recursive=True)))
         assert listening(family) == {"127.0.0.1"}
         printed, error = resumed.communicate(timeout=300)
     assert (resumed.returncode, without_progress(error)) == (0, "")
     assert "run folders: " in printed
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    for _ in range(240):
-        if condition():
-            return
-        time.sleep(0.25)
-    pytest.fail("it has not happened within a minute")

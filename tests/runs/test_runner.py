@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from secl.errors import RunError
-from secl.runs.runner import ADAPTER, SUMMARY, Run, resume_run, start_run
+from secl.runs.runner import ADAPTER, SUMMARY, resume_run, start_run
 from secl.runs.settings import RunSettings
 from secl.runs.store import Store
 from secl.testing import ScriptedModel
+from tests.runs.conftest import stop_after
 
 SETTINGS = RunSettings.of(
     {"model": "scripted", "benchmarks": ["capitals:9"], "burst": 4, "warmup": 3, "bin_gate": "off", "tau": 0.7}
@@ -23,13 +24,11 @@ def scripted(settings: RunSettings) -> ScriptedModel:
     return ScriptedModel()
 
 
-def stop_after(run: Run, count: int) -> None:
-    def progress(done: int, _total: int, _record: object) -> None:
-        if done == count:
-            raise KeyboardInterrupt
-
+def stopped(settings: RunSettings, folder: Path) -> None:
+    """Begin a run, and stop it after three questions."""
+    run = start_run(settings, folder, scripted)
     with run.store, pytest.raises(KeyboardInterrupt):
-        run.proceed(progress)
+        run.proceed(stop_after(3))
 
 
 def test_a_model_from_outside_runs_is_stopped_and_resumed(tmp_path: Path) -> None:
@@ -38,7 +37,7 @@ def test_a_model_from_outside_runs_is_stopped_and_resumed(tmp_path: Path) -> Non
         whole.proceed()
         summary = whole.finish()
     assert (whole.manifest.settings, whole.manifest.tau, whole.manifest.method.learns) == (SETTINGS, 0.7, True)
-    stop_after(start_run(SETTINGS, tmp_path / "stopped", scripted), 3)
+    stopped(SETTINGS, tmp_path / "stopped")
     resumed = resume_run(tmp_path / "stopped", load=scripted)
     assert len(resumed.records) == 3
     with resumed.store:
@@ -51,7 +50,7 @@ def test_a_model_from_outside_runs_is_stopped_and_resumed(tmp_path: Path) -> Non
 
 
 def test_a_run_is_not_resumed_with_another_model_or_library(tmp_path: Path) -> None:
-    stop_after(start_run(SETTINGS, tmp_path / "run", scripted), 3)
+    stopped(SETTINGS, tmp_path / "run")
     with pytest.raises(RunError, match=r"the model 'scripted' has changed since .*fingerprint scripted/0\.8 then"):
         resume_run(tmp_path / "run", load=lambda _settings: ScriptedModel(stated=0.6))
     with Store(tmp_path / "run", writable=True) as store, store.db:
@@ -67,7 +66,7 @@ def test_a_run_goes_on_in_the_precision_that_it_began_with(
     tmp_path: Path, chosen: str, begun: str, loaded: str
 ) -> None:
     settings = RunSettings.of({**SETTINGS.to_json(), "model": {**SETTINGS.to_json()["model"], "dtype": chosen}})
-    stop_after(start_run(settings, tmp_path / "run", scripted), 3)
+    stopped(settings, tmp_path / "run")
     with Store(tmp_path / "run", writable=True) as store, store.db:
         environment = json.dumps({**store.manifest["environment"], "dtype": begun})
         store.db.execute("UPDATE manifest SET value = ? WHERE key = 'environment'", (environment,))

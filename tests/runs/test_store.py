@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import tempfile
-from dataclasses import fields
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,18 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from secl.errors import RunError, StorageError
-from secl.evidence import DincoEvidence, Evidence, PTrue
 from secl.question import Form, Question, References
-from secl.records import Decision, Ledger, Record, Reply, Update
+from secl.records import Record
 from secl.runs.database import Version
 from secl.runs.folder import FILE
 from secl.runs.store import Store
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=12)
 WORD = st.text(st.characters(codec="utf-8"), min_size=1, max_size=12).filter(str.strip)
-SHARE = st.floats(0, 1)
-NATS = st.floats(0, 12)
-FLOAT = st.floats(allow_nan=False, allow_infinity=False)
 
 
 @st.composite
@@ -41,73 +37,14 @@ def questions(draw: st.DrawFn) -> Question:
     return Question(draw(WORD), tuple(options), reference, draw(TEXT), draw(TEXT), form)
 
 
-REPLIES = st.builds(
-    Reply,
-    text=TEXT,
-    answer=st.none() | TEXT,
-    bins=st.lists(SHARE, min_size=10, max_size=10).map(tuple),
-    digit_mass=SHARE,
-    entropy=NATS,
-    log_probability=NATS.map(lambda nats: -nats),
-    version=st.integers(0, 10**6),
-)
-JUDGEMENTS = st.none() | st.builds(
-    PTrue,
-    candidates=st.lists(TEXT, min_size=1, max_size=5).map(tuple),
-    probabilities=st.lists(SHARE, min_size=1, max_size=5).map(tuple),
-    distractor_source=TEXT,
-)
-ROW = st.lists(SHARE, max_size=4).map(tuple)
-ROWS = st.lists(ROW, max_size=4).map(tuple)
-TEXTS = st.lists(TEXT, min_size=1, max_size=5).map(tuple)
-DINCO = st.builds(
-    DincoEvidence,
-    candidates=TEXTS,
-    answers=TEXTS,
-    beams=st.integers(1, 5),
-    p_yes=ROW,
-    entails=ROWS,
-    contradicts=ROWS,
-    agreement=ROWS,
-    nli_name=TEXT,
-)
-EVIDENCE = st.builds(
-    Evidence,
-    p_true=JUDGEMENTS,
-    samples=st.none() | st.lists(st.none() | TEXT, max_size=10).map(tuple),
-    dinco=st.none() | DINCO,
-)
-TOKENS = st.floats(0, 1e9)
-DECISIONS = st.builds(
-    Decision, alarm=st.booleans(), in_burst=st.booleans(), remaining=st.integers(0, 1000), statistic=st.none() | FLOAT
-)
-UPDATES = st.none() | st.builds(
-    Update,
-    version=st.integers(1, 10**6),
-    before=SHARE,
-    target=SHARE,
-    after=SHARE,
-    losses=st.lists(FLOAT, max_size=4).map(tuple),
-)
-RECORDS = st.builds(
-    Record,
-    position=st.just(0),
-    question=questions(),
-    reply=REPLIES,
-    frozen=REPLIES,
-    decision=DECISIONS,
-    evidence=EVIDENCE,
-    signal=st.none() | SHARE,
-    outcome=st.sampled_from(["idle", "agreed", "no_signal", "trained"]),
-    update=UPDATES,
-    correct=st.none() | st.booleans(),
-    frozen_correct=st.none() | st.booleans(),
-    ledger=st.builds(Ledger, **dict.fromkeys([field.name for field in fields(Ledger)], TOKENS)),
-    plain_tokens=TOKENS,
-)
+# Every other field of a record, and of what it holds, is drawn by its type.
+st.register_type_strategy(Question, questions())
+st.register_type_strategy(str, TEXT)
+st.register_type_strategy(int, st.integers(0, 2**40))
+st.register_type_strategy(float, st.floats(allow_nan=False, allow_infinity=False))
 
 
-@given(record=RECORDS)
+@given(record=st.from_type(Record).map(lambda record: replace(record, position=0)))
 @settings(max_examples=40, deadline=None)
 def test_any_record_comes_back_from_the_store_exactly(record: Record) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -170,11 +107,10 @@ def test_a_run_of_another_format_is_refused_and_can_be_opened_again_by_others(ru
             Store(run_folder, writable=True)
 
 
-@pytest.mark.parametrize("kept", [0.6])
-def test_a_truncated_file_is_damaged(run_folder: Path, kept: float) -> None:
+def test_a_truncated_file_is_damaged(run_folder: Path) -> None:
     path = run_folder / FILE
     content = path.read_bytes()
-    path.write_bytes(content[: int(len(content) * kept)])
+    path.write_bytes(content[: int(len(content) * 0.6)])
     with pytest.raises(RunError, match=f"{path} is damaged"):
         read_all(run_folder)
 

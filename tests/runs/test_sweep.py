@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from secl.errors import ParameterError, RunError
+from secl.errors import RunError
 from secl.records import Record
 from secl.runs import runner, sweep
 from secl.runs.runner import SUMMARY
@@ -28,6 +28,7 @@ from secl.runs.sweep import (
     write_files,
 )
 from secl.setting_groups import nested
+from tests.runs.conftest import stop_after
 
 QUESTIONS = 12
 STREAM = ["capitals:6", "science:6"]
@@ -56,14 +57,6 @@ def records_of(job: Job) -> list[Record]:
         return list(store.records())
 
 
-def interrupt_after(count: int) -> Callable[[int, int, Record | None], None]:
-    def progress(done: int, total: int, record: Record | None) -> None:
-        if done == count:
-            raise KeyboardInterrupt
-
-    return progress
-
-
 # What a sweep is made of.
 
 
@@ -82,14 +75,6 @@ def test_a_sweep_is_every_variant_at_every_point_of_its_grid(write: WriteSweep) 
         for variant in ({"method": "baselines"}, {"gate": "page-hinkley", "burst": 9, "per_domain": 30})
         for point in points
     ]
-
-
-@pytest.mark.parametrize("text", ["[grid]\nsede = [1]", "[gird]\nsede = [1]"])
-def test_an_unknown_key_anywhere_is_named_with_the_known_ones(write: WriteSweep, text: str) -> None:
-    with pytest.raises(
-        ParameterError, match=r"beside \[grid\] and \[\[runs\]\], there is no setting '(sede|gird)'; .* seed\."
-    ):
-        read_sweep(write(text))
 
 
 def test_equal_settings_are_one_job(tmp_path: Path) -> None:
@@ -143,7 +128,7 @@ def test_a_job_that_was_interrupted_goes_on_and_has_the_records_of_one_that_was_
     job = plan([settings_of(tiny_llama)], tmp_path)[0]
     assert (progress_of(job), is_finished(job)) == (None, False)
     with pytest.raises(KeyboardInterrupt):
-        run_job(job, interrupt_after(7))
+        run_job(job, stop_after(7))
     assert (progress_of(job), is_finished(job)) == ((7, QUESTIONS), False)
     run_job(job)
     assert (progress_of(job), is_finished(job)) == ((QUESTIONS, QUESTIONS), True)
@@ -203,7 +188,7 @@ def test_runs_of_a_model_are_done_together_in_the_order_of_the_models(
 def test_a_run_from_elsewhere_replaces_an_unfinished_one(done: Job, tmp_path: Path, tiny_llama: Path) -> None:
     job = plan([settings_of(tiny_llama)], tmp_path)[0]
     with pytest.raises(KeyboardInterrupt):
-        run_job(job, interrupt_after(3))
+        run_job(job, stop_after(3))
     write_files(job, read_files(done.folder))
     assert is_finished(job)
     assert read_files(job.folder) == read_files(done.folder)
@@ -213,7 +198,7 @@ def test_a_run_from_elsewhere_replaces_an_unfinished_one(done: Job, tmp_path: Pa
 def test_an_unfinished_run_from_elsewhere_is_refused(done: Job, tmp_path: Path, tiny_llama: Path) -> None:
     job = plan([settings_of(tiny_llama)], tmp_path / "a")[0]
     with pytest.raises(KeyboardInterrupt):
-        run_job(job, interrupt_after(3))
+        run_job(job, stop_after(3))
     other = plan([settings_of(tiny_llama)], tmp_path / "b")[0]
     with pytest.raises(RunError, match="has come back unfinished"):
         write_files(other, read_files(job.folder))

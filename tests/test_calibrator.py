@@ -121,17 +121,13 @@ def test_the_bin_gate_stops_lessons_whose_bins_differ_by_at_most_its_width(width
     assert {record.outcome for record in records} == {"trained", "agreed"}
 
 
-def test_without_a_bin_gate_every_question_of_a_burst_is_learned_from() -> None:
-    records = run()
+def test_without_a_bin_gate_every_question_of_a_burst_is_learned_from_and_updates_add_up() -> None:
+    model = Recording(entropy=shifting)
+    records = run(model)
     assert [record.outcome for record in records if record.decision.in_burst] == ["trained"] * 10
     assert all(record.outcome == "idle" for record in records if not record.decision.in_burst)
     assert [record.position for record in records if record.decision.alarm] == [0, 20]
-
-
-def test_updates_add_up_over_the_stream_by_default() -> None:
-    model = Recording(entropy=shifting)
-    versions = [record.update.version for record in run(model) if record.update]
-    assert versions == list(range(1, 11))
+    assert [record.update.version for record in records if record.update] == list(range(1, 11))
     assert ("reset", "") not in model.calls
 
 
@@ -150,14 +146,11 @@ def test_with_accumulation_over_a_question_every_question_is_answered_by_the_unt
             assert record.update.after == pytest.approx(record.update.before + move, abs=1e-9)
 
 
-def test_judging_always_judges_every_question_and_judging_in_bursts_only_those() -> None:
-    assert all(record.evidence.p_true is not None and record.signal is not None for record in run(evidence_on="always"))
-    for record in run(evidence_on="burst"):
-        assert (record.evidence.p_true is not None) == (record.signal is not None) == record.decision.in_burst
-
-
-def test_judging_more_changes_nothing_that_is_learned() -> None:
+def test_judging_every_question_or_those_of_bursts_alone_changes_nothing_that_is_learned() -> None:
     often, seldom = run(evidence_on="always"), run(evidence_on="burst")
+    assert all(record.evidence.p_true is not None and record.signal is not None for record in often)
+    for record in seldom:
+        assert (record.evidence.p_true is not None) == (record.signal is not None) == record.decision.in_burst
     assert [(r.reply, r.decision, r.outcome, r.update) for r in often] == [
         (r.reply, r.decision, r.outcome, r.update) for r in seldom
     ]

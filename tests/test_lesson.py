@@ -11,6 +11,9 @@ from secl.settings import LoopSettings
 from secl.testing import ScriptedModel
 
 QUESTION = Question("Which?", options=("one", "two"))
+REPLY = Reply(
+    text="A", answer="A", bins=(0, 0, 1, 0, 0, 0, 0, 0, 0, 0), digit_mass=1.0, entropy=1.0, log_probability=-1.0
+)
 
 
 @pytest.mark.parametrize(
@@ -28,18 +31,12 @@ def test_the_target_is_bounded_and_may_aim_at_the_centre_of_the_signals_bin(
     rule: LoopSettings, signal: float, target: float
 ) -> None:
     model = ScriptedModel()
-    reply = Reply(
-        text="A", answer="A", bins=(0, 0, 1, 0, 0, 0, 0, 0, 0, 0), digit_mass=1.0, entropy=1.0, log_probability=-1.0
-    )
     model.answer(QUESTION)
-    outcome, update = teach(model, QUESTION, reply, signal, rule)
+    outcome, update = teach(model, QUESTION, REPLY, signal, rule)
     assert outcome == "trained"
     assert update is not None
     assert update.target == pytest.approx(target)
 
 
 def test_neighbouring_bins_agree_whatever_their_centres() -> None:
-    reply = Reply(
-        text="A", answer="A", bins=(0, 0, 1, 0, 0, 0, 0, 0, 0, 0), digit_mass=1.0, entropy=1.0, log_probability=-1.0
-    )
-    assert teach(ScriptedModel(), QUESTION, reply, 0.39, LoopSettings(signal_bins="centre")) == ("agreed", None)
+    assert teach(ScriptedModel(), QUESTION, REPLY, 0.39, LoopSettings(signal_bins="centre")) == ("agreed", None)

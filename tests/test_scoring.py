@@ -12,7 +12,7 @@ from secl.data.question_files import QuestionRow, read_rows
 from secl.errors import QuestionError
 from secl.evaluation.estimators import ESTIMATORS
 from secl.evaluation.posterior import letter_probability, order_averaged
-from secl.gates import Always, EntropyShift
+from secl.gates import Always
 from secl.lookahead import WINDOW
 from secl.methods import METHODS
 from secl.metrics.probability import softmax
@@ -161,10 +161,3 @@ def test_a_table_is_rated_as_its_rows_are() -> None:
     (record,) = Calibrator(ScriptedModel()).score_many(table)
     assert [record] == list(Calibrator(ScriptedModel()).score_many(table.rows))
     assert record.question.extra == (("year", "1535"),)
-
-
-def test_a_gate_that_shifts_sees_no_given_answer() -> None:
-    calibrator = Calibrator(ScriptedModel(), gate=EntropyShift(warmup=5))
-    list(calibrator.score_many(STREAM))
-    assert calibrator.state.gate == calibrator.gate.start()
-    assert calibrator.model.version == 0

@@ -75,6 +75,8 @@ def test_a_report_elsewhere_leaves_the_run_as_it_was(
     assert {path.name for path in out.iterdir()} == FILES
     for picture in out.glob("*.svg"):
         assert len(ET.fromstring(picture.read_text(encoding="utf-8"))) > 0
+    assert shell("report", made("another"), "--out", out).code == 0  # over an earlier report
+    assert {path.name for path in out.iterdir()} == FILES
     shell("report", run, "--out", f"{run}/../first")
     assert own(run) == OF_RUN
 

@@ -28,9 +28,7 @@ def test_a_table_is_run_printed_and_written_and_a_second_time_only_printed(
     assert "main: SECL and the label-free baselines, with their cost" in first.out
     for row in ("Verbalized", "P(True) Norm", "DINCO", "SECL"):
         assert re.search(rf"^{re.escape(row)} +\d+\.\d +\d+\.\d +[+-]\d+\.\d +0\.\d{{3}} +0\.\d{{3}}", first.out, re.M)
-    assert "The paper ran Llama 3.2-3B with 500 questions per domain; these numbers are tiny-llama with 3." in first.out
     assert "not the paper's, with its own in brackets: gate always (page-hinkley), tau 1 (0.7)." in first.out
-    assert "DINCO was judged by the answering model itself" in first.out
     assert re.search(r"The network computed in (float32|bfloat16) on cpu; the paper does not say in what", first.out)
     assert first.out.splitlines()[-1] == f"tables: {out / 'README.md'}"
     assert len(list((out / "runs").glob(f"*/{FILE}"))) == 2

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import io
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -11,7 +10,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from rich.console import Console
 
 from secl.calibrator import Calibrator
 from secl.errors import ParameterError
@@ -28,10 +26,8 @@ from secl.reports.check_report import (
     learning_sentence,
     notes,
     scores_table,
-    signal_table,
     use_and_why,
 )
-from secl.reports.table import Table, to_rich
 from secl.settings import LoopSettings
 from secl.testing import ScriptedModel, toy_stream, unit
 from tests.reports.conftest import record, reply
@@ -81,12 +77,6 @@ def even(generator: Generator, signal: float) -> tuple[float, bool]:
     return chance, bool(generator.random() < chance)
 
 
-def screen(table: Table) -> str:
-    console = Console(file=io.StringIO(), width=80)
-    console.print(to_rich(table))
-    return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
-
-
 def test_an_overconfident_model_with_a_calibrated_signal_should_adapt() -> None:
     records = simulated(120, overconfident, 1)
     found = check(records, 0.5)
@@ -95,8 +85,6 @@ def test_an_overconfident_model_with_a_calibrated_signal_should_adapt() -> None:
     p_true = [plain.evidence.p_true.probabilities for plain in records if plain.evidence.p_true]
     signals = np.array([normalised_p_true(each, 0.5) for each in p_true])
     assert found.signal == paired_differences(stated, grades, signals, grades)
-    text = screen(signal_table(found)) + screen(scores_table(found))
-    assert max(map(len, text.splitlines())) <= 80
     plain = json.loads(json.dumps(check_json(found), allow_nan=False))
     assert (plain["verdict"], plain["learning"]) == (found.verdict, learning_sentence(found))
     assert plain["signal"]["ece"]["interval"] == [found.signal["ece"].interval.low, found.signal["ece"].interval.high]

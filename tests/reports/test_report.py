@@ -15,13 +15,12 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from secl.errors import ParameterError, StorageError
 from secl.evidence import Labelled, Posterior
 from secl.question import Question, References
 from secl.records import Record
 from secl.reports import page as page_module
 from secl.reports.answers import answer_rows, neediest
-from secl.reports.folder import BESIDE_RUN, check_folder, write_report
+from secl.reports.folder import write_report
 from secl.reports.question_table import wrong_table
 from secl.reports.run_report import RunReport, panels
 from secl.reports.sections import print_sections, sections_of
@@ -183,24 +182,6 @@ def test_a_page_without_right_answers_has_an_estimate_and_no_empty_table(
     moved = make_report([replace(record, labelled=band) for record in various])
     assert "moved by up to 12 labels" in headline(moved)
     assert "0.40 to 0.80" in text_of(written(tmp_path, moved))
-
-
-def test_the_folder_of_a_run_has_a_page_and_two_pictures_and_another_folder_everything(
-    tmp_path: Path, make_stream: MakeStream, make_record: MakeRecord, make_report: MakeReport, sketched: None
-) -> None:
-    mine = {"notes.txt", "summary.json"}
-    for name in mine:
-        (tmp_path / name).write_text("mine")
-    with pytest.raises(ParameterError, match=r"is not empty and holds no report"):
-        check_folder(tmp_path)
-    write_report(tmp_path, make_report(make_stream(40)), of_run=True)
-    assert {path.name for path in tmp_path.iterdir()} == {*mine, "report.html", *BESIDE_RUN}
-    write_report(tmp_path / "other", make_report([make_record(correct=None, frozen_correct=None)]))
-    write_report(tmp_path / "other", make_report(make_stream(40)))
-    assert {"summary.csv", "risk.svg"} <= {path.name for path in (tmp_path / "other").iterdir()}
-    check_folder(tmp_path / "other")
-    with pytest.raises(StorageError, match=r"notes\.txt"):
-        write_report(tmp_path / "notes.txt", make_report(make_stream(20)))
 
 
 def test_the_surest_wrong_answers_are_listed_with_their_options(make_record: MakeRecord) -> None:

@@ -33,23 +33,18 @@ def said(stream: Iterable[Any], index: int = 0) -> str:
     return "".join(choice.delta.content or "" for choice in choices)
 
 
-def test_a_chat_is_answered_with_what_the_model_says(client: openai.OpenAI, service: Service) -> None:
-    completion = client.chat.completions.create(model="scripted", messages=ASKED)
+def test_a_chat_is_answered_with_what_the_model_says_and_the_confidence_is_beside_it(
+    client: openai.OpenAI, service: Service
+) -> None:
+    completion: Any = client.chat.completions.create(model="scripted", messages=ASKED)
     (choice,) = completion.choices
-    assert choice.message.role == "assistant"
-    assert choice.message.content == TEXT
-    assert choice.finish_reason == "stop"
+    assert (choice.message.role, choice.message.content, choice.finish_reason) == ("assistant", TEXT, "stop")
     assert completion.id == "chatcmpl-rec_00000000"
-    assert completion.usage is not None
     usage = completion.usage
     assert (usage.prompt_tokens, usage.completion_tokens, usage.total_tokens) == (6, 9, 15)
     record = service.state.served(0).record
     assert (record.question.text, record.question.form) == (ASKED[0]["content"], "text")
     assert record.reply.text == TEXT
-
-
-def test_the_confidence_is_beside_the_answer(client: openai.OpenAI) -> None:
-    completion: Any = client.chat.completions.create(model="scripted", messages=ASKED)
     assert set(completion.secl) == {
         "confidence", "source", "low", "high", "labels", "label_free", "stated", "frozen", "remark",
         "own_answer", "own_confidence", "best_answer", "best_confidence", "candidates", "bins",
@@ -60,7 +55,7 @@ def test_the_confidence_is_beside_the_answer(client: openai.OpenAI) -> None:
     assert completion.secl["source"] == "stated"
     assert completion.secl["cost"] == {"answering": 10}
     assert len(completion.secl["bins"]) == 10
-    assert completion.choices[0].secl == completion.secl
+    assert choice.secl == completion.secl
     assert completion.warnings == []
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from secl.errors import DataError, QuestionError
+from secl.errors import QuestionError
 from secl.question import LETTERS, GivenAnswer
 from secl.records import Record
 from secl.runs.manifest import Manifest
@@ -18,20 +18,16 @@ from secl.testing import ScriptedModel, toy_stream
 from tests.runs.conftest import stop_after
 
 
-def write(path: Path, count: int = 40, **changes: object) -> Path:
-    """Questions with the letters A, B, C, D, A, ... for answers."""
-    rows: list[dict[str, object]] = [
-        {"question": q.text, "options": q.options, "reference": q.reference, "id": q.id, "answer": LETTERS[i % 4]}
-        for i, q in enumerate(toy_stream(count))
-    ]
-    rows[-1] |= changes
-    path.write_text("\n".join(map(json.dumps, rows)))
-    return path
-
-
 @pytest.fixture
 def pairs(tmp_path: Path) -> Path:
-    return write(tmp_path / "pairs.jsonl")
+    """A file of forty questions with the letters A, B, C, D, A, ... for answers."""
+    rows = [
+        {"question": q.text, "options": q.options, "reference": q.reference, "id": q.id, "answer": LETTERS[i % 4]}
+        for i, q in enumerate(toy_stream(40))
+    ]
+    path = tmp_path / "pairs.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    return path
 
 
 def load(_settings: object) -> ScriptedModel:
@@ -73,22 +69,6 @@ def test_a_run_of_ratings_that_was_stopped_goes_on_as_if_it_had_not(pairs: Path,
     with run.store:
         run.proceed()
     assert run.records == whole
-
-
-def test_a_row_without_an_answer_that_can_be_rated_is_named_or_skipped(tmp_path: Path) -> None:
-    for changes, words in (
-        ({"answer": None}, "has no 'answer' to rate"),
-        ({"answer": "Lima"}, "none of its options"),
-        ({"rivals": ["5", "6"]}, "give no others"),
-    ):
-        path = write(tmp_path / "pairs.jsonl", **changes)
-        with pytest.raises(DataError, match=rf"pairs\.jsonl, line 40 .*{words}"):
-            rate(path, tmp_path / "run")
-        assert not (tmp_path / "run").exists()
-        run = start_run(score_settings(path, {"skip_bad": True}), tmp_path / words, load, mode="score")
-        with run.store:
-            assert len(run.questions) == 39
-            assert run.manifest.skipped[0][0].endswith("line 40")
 
 
 def test_an_answer_that_the_model_cannot_read_is_refused_before_anything_is_written(

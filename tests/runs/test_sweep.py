@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,18 +32,6 @@ from tests.runs.conftest import stop_after
 QUESTIONS = 12
 STREAM = ["capitals:6", "science:6"]
 
-WriteSweep = Callable[[str], Path]
-
-
-@pytest.fixture
-def write(tmp_path: Path) -> WriteSweep:
-    def write(text: str) -> Path:
-        path = tmp_path / "sweep.toml"
-        path.write_text(text)
-        return path
-
-    return write
-
 
 def settings_of(model: Path, **changes: Any) -> dict[str, Any]:
     """Of a run that learns."""
@@ -60,17 +47,16 @@ def records_of(job: Job) -> list[Record]:
 # What a sweep is made of.
 
 
-def test_a_sweep_is_every_variant_at_every_point_of_its_grid(write: WriteSweep) -> None:
-    runs = read_sweep(
-        write(
-            'benchmarks = ["mmlu", "arc"]\nper_domain = 20\n'
-            '[grid]\nseed = [42, 43]\norder = ["forward", "reversed"]\n'
-            '[[runs]]\nmethod = "baselines"\n[[runs]]\ngate = {name = "page-hinkley", burst = 9}\nper_domain = 30\n'
-        )
+def test_a_sweep_is_every_variant_at_every_point_of_its_grid(tmp_path: Path) -> None:
+    path = tmp_path / "sweep.toml"
+    path.write_text(
+        'benchmarks = ["mmlu", "arc"]\nper_domain = 20\n'
+        '[grid]\nseed = [42, 43]\norder = ["forward", "reversed"]\n'
+        '[[runs]]\nmethod = "baselines"\n[[runs]]\ngate = {name = "page-hinkley", burst = 9}\nper_domain = 30\n'
     )
     common = {"benchmarks": ["mmlu", "arc"], "per_domain": 20}
     points = [{"seed": seed, "order": order} for seed in (42, 43) for order in ("forward", "reversed")]
-    assert runs == [
+    assert read_sweep(path) == [
         nested({**common, **point, **variant})
         for variant in ({"method": "baselines"}, {"gate": "page-hinkley", "burst": 9, "per_domain": 30})
         for point in points

@@ -189,6 +189,9 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "tops alone": ({"top_logprobs": 2}, "top_logprobs"),
     "a stream in doubt": ({"extra_body": {"stream": "maybe"}}, "stream"),
     "an unknown field": ({"extra_body": {"top_k": 5}}, "top_k"),
+    "no word of no": ({"extra_body": {"secl": {"confidence": "no"}}}, "secl.confidence"),
+    "no table": ({"extra_body": {"secl": 5}}, "secl"),
+    "no text for a domain": ({"extra_body": {"secl": {"domain": 5}}}, "secl.domain"),
     "a stray wish": ({"extra_body": {"secl": {"options": ["a", "b"]}}}, "secl.options"),
 }
 
@@ -211,4 +214,5 @@ def test_what_is_not_supported_is_refused_and_named(refusing: openai.OpenAI, why
     with pytest.raises(openai.BadRequestError) as refused:
         refusing.chat.completions.create(**{"model": "scripted", "messages": ASKED, **fields})
     assert refused.value.param == param
+    assert refused.value.body["message"].endswith(".")  # type: ignore[index]
     assert refused.value.type == "invalid_request_error"

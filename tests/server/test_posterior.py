@@ -71,16 +71,6 @@ def ask(service: Service, body: dict[str, Any] = OPTIONS) -> dict[str, Any]:
     return reply
 
 
-def printed(parts: Any) -> str:
-    from rich.console import Console
-
-    screen = Console(width=200)
-    with screen.capture() as capture:
-        for part in parts:
-            screen.print(part)
-    return " ".join(capture.get().split())
-
-
 def test_the_reported_confidence_is_the_posterior_of_the_models_own_answer(make_service: MakeService) -> None:
     service = make_service(method="posterior")
     reply = ask(service)
@@ -126,4 +116,4 @@ def test_a_question_without_candidates_is_answered_as_stated_and_says_so(
     assert secl["confidence"] == secl["stated"] == pytest.approx(0.85)
     assert words in secl["remark"]
     assert secl["own_answer"] == reply["answer"]
-    assert words[1:] in printed(explanation_page(explain(service.state, 0)))
+    assert words[1:] in "\n".join(map(str, explanation_page(explain(service.state, 0))))

@@ -125,24 +125,3 @@ def test_a_server_that_refuses_by_confidence_cannot_do_without_it(make_service: 
         pytest.raises(openai.BadRequestError, match="answers are refused by their confidence here"),
     ):
         client.chat.completions.create(model="scripted", messages=ASKED, extra_body=UNWANTED)
-
-
-@pytest.mark.parametrize(
-    ("secl", "param"),
-    [
-        ({"confidence": "no"}, "secl.confidence"),
-        (5, "secl"),
-        ({"domain": 5}, "secl.domain"),
-    ],
-    ids=str,
-)
-def test_wrong_types_in_secl_are_one_sentence(
-    client: openai.OpenAI, service: Service, secl: object, param: str
-) -> None:
-    with pytest.raises(openai.BadRequestError) as refused:
-        client.chat.completions.create(model="scripted", messages=ASKED, extra_body={"secl": secl})
-    assert refused.value.param == param
-    said = refused.value.body["message"]  # type: ignore[index]
-    assert said.startswith(param)
-    assert said.endswith(".")
-    assert service.position == 0

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from secl.errors import StorageError
 from secl.evidence import Labelled, Posterior
 from secl.question import Question, References
 from secl.records import Record
@@ -182,6 +183,14 @@ def test_a_page_without_right_answers_has_an_estimate_and_no_empty_table(
     moved = make_report([replace(record, labelled=band) for record in various])
     assert "moved by up to 12 labels" in headline(moved)
     assert "0.40 to 0.80" in text_of(written(tmp_path, moved))
+
+
+def test_a_folder_that_cannot_be_written_is_said(
+    tmp_path: Path, make_stream: MakeStream, make_report: MakeReport
+) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(StorageError, match=r"notes\.txt"):
+        write_report(tmp_path / "notes.txt", make_report(make_stream(20)))
 
 
 def test_the_surest_wrong_answers_are_listed_with_their_options(make_record: MakeRecord) -> None:

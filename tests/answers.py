@@ -34,10 +34,13 @@ def answered(
     return records
 
 
-def run_folder(folder: Path, records: Sequence[Record]) -> Path:
-    """A run folder with these records."""
-    settings = {"stream": {"benchmarks": ["toy"]}, "method": "stated"}
-    with Store.create(folder, {"total": len(records), "settings": settings}) as store:
+def run_folder(
+    folder: Path, records: Sequence[Record], *, total: int | None = None, settings: object = None, **manifest: object
+) -> Path:
+    """A run folder with these records; what is not named of its manifest is that of a finished run of toy questions."""
+    settings = {"stream": {"benchmarks": ["toy"]}, "method": "stated"} if settings is None else settings
+    values = {"total": len(records) if total is None else total, "settings": settings, **manifest}
+    with Store.create(folder, values) as store:
         for record in records:
             store.add(record, 0.1)
     return folder

@@ -18,9 +18,9 @@ from secl.records import Reply
 from secl.reports.comparison_report import TITLES
 from secl.runs import runner
 from secl.runs.settings import RunSettings
-from secl.runs.store import Store
 from secl.settings import LoopSettings
 from secl.testing import ScriptedModel, toy_stream, unit
+from tests.answers import run_folder
 from tests.cli.conftest import Ended, Shell, ask_file
 
 
@@ -158,10 +158,8 @@ def scripted_run(
             ScriptedModel(stated=0.9), gate=Never(), loop=LoopSettings(evidence_on="always"), evidence=("p_true",)
         )
     recipe = RunSettings.of(dict(benchmarks=("capitals",), method=method, **settings)).to_json()
-    with Store.create(folder, {"total": len(stream), "settings": recipe, "tau": 1.0, **(manifest or {})}) as store:
-        for record in list(loop.run(stream))[:asked]:
-            store.add(record, 0.1)
-    return folder
+    values = {"tau": 1.0, **(manifest or {})}
+    return run_folder(folder, list(loop.run(stream))[:asked], total=len(stream), settings=recipe, **values)
 
 
 @pytest.fixture

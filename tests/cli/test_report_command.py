@@ -16,9 +16,9 @@ from secl.gates import EntropyShift
 from secl.runs import runner
 from secl.runs.folder import FILE
 from secl.runs.settings import RunSettings
-from secl.runs.store import Store
 from secl.settings import LoopSettings
 from secl.testing import ScriptedModel, toy_stream
+from tests.answers import run_folder
 from tests.cli.conftest import Shell
 from tests.pictures import PNG
 
@@ -34,16 +34,11 @@ SCRIPTED = RunSettings.of({"benchmarks": ("capitals",), "model": '<b>"model" & c
 def made(tmp_path: Path) -> Callable[..., Path]:
     """Make a run folder without a network: some of its questions, answered by rule."""
 
-    def run(name: str, answered: int = 16, total: int = 16) -> Path:
-        folder = tmp_path / name
-        loop = Calibrator(
-            ScriptedModel(stated=0.05 + 0.01 * len(name)), gate=EntropyShift(burst=4), loop=LoopSettings(bin_gate=None)
-        )
-        manifest = {"settings": SCRIPTED.to_json(), "total": total, "tau": 1.0, "model": "ab" * 32, "stream": "cd" * 32}
-        with Store.create(folder, manifest) as store:
-            for record in loop.run(toy_stream(total)[:answered]):
-                store.add(record, 0.5)
-        return folder
+    def run(name: str, answered: int = 16) -> Path:
+        loop = Calibrator(ScriptedModel(stated=0.1), gate=EntropyShift(burst=4), loop=LoopSettings(bin_gate=None))
+        records = list(loop.run(toy_stream(16)[:answered]))
+        manifest = {"settings": SCRIPTED.to_json(), "tau": 1.0, "model": "ab" * 32, "stream": "cd" * 32}
+        return run_folder(tmp_path / name, records, total=16, **manifest)
 
     return run
 

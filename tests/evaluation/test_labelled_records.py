@@ -12,6 +12,7 @@ from secl.evaluation.summary import summarise
 from secl.labels import label_of
 from secl.runs.labelling import current_records
 from secl.runs.store import Store
+from tests.answers import run_folder
 from tests.reports.conftest import MakeRecord
 
 
@@ -26,9 +27,8 @@ def test_a_label_is_the_grade_of_every_reply_that_gave_the_answer(make_record: M
 def test_confidences_that_labels_have_moved_have_a_row_of_their_own(make_record: MakeRecord, tmp_path: Path) -> None:
     records = [make_record(n, digit=8, correct=None, frozen_correct=None) for n in range(12)]
     assert "stated_with_labels" not in summarise(records).estimators
-    with Store.create(tmp_path / "run", {"settings": {"stream": {"benchmarks": ["toy"]}}}) as store:
+    with Store(run_folder(tmp_path / "run", records), writable=True) as store:
         for record in records:
-            store.add(record, 0.1)
             store.add_label(label_of(record, record.position % 4 == 0, number=record.position + 1))
         assert list(store.records()) == records  # what was recorded stays
         current = list(current_records(store))

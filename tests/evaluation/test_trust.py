@@ -73,10 +73,6 @@ def test_right_answers_decide_what_a_confidence_is_worth(
     assert math.isnan(verdict.accuracy) is (not graded)
 
 
-def test_calibrated_confidences_are_hardly_ever_found_wrong() -> None:
-    assert not any(from_grades(calibrated(100, seed)).level == BAD for seed in range(20))
-
-
 def test_advice_is_possible_to_follow_and_volunteers_are_named() -> None:
     few = [(0.5, number % 2 > 0) for number in range(10)]
     assert "ask 40 more questions to test" in from_grades(few, answers=10).line

@@ -34,7 +34,7 @@ def client(make_service: MakeService) -> Any:
         threshold = {} if accept is None else {"accept": accept}
         service = make_service(f"state-{accept}", method="stated", **threshold)
         app = create_app(service, settings=HttpSettings(refusal=refusal))
-        with opened(app) as address, httpx.Client(base_url=address) as client:
+        with opened(app) as address, httpx.Client(base_url=address, timeout=60) as client:
             yield client
 
     return make

@@ -15,9 +15,6 @@ import pytest
 import secl
 from reference import http_api, outside, python_api, records
 from tests.conftest import ROOT
-from tests.server.conftest import browser
-
-__all__ = ["browser"]
 
 LOADS = {("script", "src"), ("img", "src"), ("link", "href"), ("iframe", "src"), ("source", "src"), ("use", "href")}
 """What a browser fetches by itself."""

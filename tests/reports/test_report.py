@@ -6,11 +6,11 @@ import base64
 import hashlib
 import io
 import re
-import shutil
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -236,38 +236,31 @@ def test_of_too_many_answers_the_page_lists_those_that_need_a_person(
 
 @pytest.mark.slow
 def test_in_a_browser_one_searches_sorts_and_turns_pages_and_no_text_is_run(
-    tmp_path: Path, make_record: MakeRecord, make_report: MakeReport, sketched: None
+    tmp_path: Path, make_record: MakeRecord, make_report: MakeReport, browser: Any, sketched: None
 ) -> None:
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    chromium = shutil.which("chromium") or shutil.which("google-chrome")
-    if chromium is None:
-        pytest.skip("there is no Chromium on this machine")
     hostile = "</script><img src=x onerror=alert(1)> | *a*\n=1+1"
     records = [make_record(n, digit=n % 10, domain=hostile if n % 3 else "other") for n in range(120)]
     records[7] = replace(records[7], question=Question(hostile, (hostile, "no"), "A", domain=hostile, id="7"))
-    page_file = write_report(tmp_path, make_report(records))
-    with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        page, problems = browser.new_page(), list[str]()
-        page.on("pageerror", lambda problem: problems.append(str(problem)))
-        page.on("dialog", lambda dialog: problems.append("a dialog"))
-        page.on("console", lambda message: problems.append(message.text))
-        page.goto(page_file.as_uri())
-        rows = page.locator("table.answers tbody tr")
-        count = page.locator(".count")
-        assert rows.count() == 50
-        page.locator("[name=on]").click()
-        assert rows.first.locator("td").first.text_content() == "50"
-        page.locator("table.answers thead .c button").click()
-        assert rows.first.locator(".c").text_content() == "0.050"
-        page.fill("[name=search]", "onerror NO")
-        count.filter(has_text="1 of 120 questions").wait_for()
-        rows.locator("summary").click()
-        assert hostile.split("\n")[0] in str(rows.locator(".full").text_content())
-        page.fill("[name=search]", "")
-        page.select_option("[name=domain]", label="other")
-        count.filter(has_text="40 of 120 questions").wait_for()
-        page.fill("[name=most]", "0.3")
-        count.filter(has_text="12 of 120 questions").wait_for()
-        browser.close()
+    page, problems = browser.new_page(), list[str]()
+    page.on("pageerror", lambda problem: problems.append(str(problem)))
+    page.on("dialog", lambda dialog: problems.append("a dialog"))
+    page.on("console", lambda message: problems.append(message.text))
+    page.goto(write_report(tmp_path, make_report(records)).as_uri())
+    rows = page.locator("table.answers tbody tr")
+    count = page.locator(".count")
+    assert rows.count() == 50
+    page.locator("[name=on]").click()
+    assert rows.first.locator("td").first.text_content() == "50"
+    page.locator("table.answers thead .c button").click()
+    assert rows.first.locator(".c").text_content() == "0.050"
+    page.fill("[name=search]", "onerror NO")
+    count.filter(has_text="1 of 120 questions").wait_for()
+    rows.locator("summary").click()
+    assert hostile.split("\n")[0] in str(rows.locator(".full").text_content())
+    page.fill("[name=search]", "")
+    page.select_option("[name=domain]", label="other")
+    count.filter(has_text="40 of 120 questions").wait_for()
+    page.fill("[name=most]", "0.3")
+    count.filter(has_text="12 of 120 questions").wait_for()
+    page.close()
     assert problems == []

@@ -19,7 +19,6 @@ from secl.server.http.pages.rendering import overview
 from secl.server.http.pages.view import view
 from secl.server.online import service as service_module
 from secl.testing import ScriptedModel, toy_stream
-from tests.reports.conftest import make_record as make_record
 from tests.server.conftest import MakeService
 from tests.server.doors import client_of, metrics_of
 from tests.server.waiting import examined, settled, until

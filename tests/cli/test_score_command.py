@@ -92,6 +92,6 @@ def test_flags_that_do_not_go_together_are_refused(pairs: Path, tmp_path: Path, 
     refused(("score", tmp_path / "nothing.csv"), "nothing.csv")
     pairs.write_text("question\nWhy?\n")
     refused(("score", pairs), "line 2 has no 'answer' to rate")
-    pairs.write_text("question,A,B,answer\nCapital of Italy?,Rome,Pisa,Oslo\n")
-    refused(("score", pairs), "line 2", "none of its options")
+    pairs.write_text("question,A,B,answer\nCapital of France?,Rome,Paris,Paris\nCapital of Italy?,Rome,Pisa,Oslo\n")
+    refused(("score", pairs), "line 3 cannot be rated", "none of its options")
     refused(("score", pairs, "--set", "evidence.extra_evidence=dinco"), "dinco")

@@ -1,4 +1,4 @@
-"""Letters drawn so that what belongs to the place, to the option and to nobody is known."""
+"""Replies, and letters drawn so that what belongs to the place, to the option and to nobody is known."""
 
 from __future__ import annotations
 
@@ -9,6 +9,20 @@ import numpy as np
 from secl.evidence import LetterOrder
 from secl.posterior.views import LETTERS, Views, centred
 from secl.prompts.orders import other_order
+from secl.records import Reply
+
+
+def replied(text: str, option_log_p: Sequence[float] = ()) -> Reply:
+    """A reply with this answer and these letters; its confidence is never looked at."""
+    return Reply(
+        text=text,
+        answer=text,
+        bins=(0.1,) * 10,
+        digit_mass=1.0,
+        entropy=1.0,
+        log_probability=-1.0,
+        option_log_p=tuple(option_log_p),
+    )
 
 
 def texts_of(count: int) -> tuple[str, ...]:

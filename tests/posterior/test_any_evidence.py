@@ -14,6 +14,7 @@ from secl.prompts.orders import other_order
 from secl.question import LETTERS, Question
 from secl.records import Reply
 from secl.settings import PosteriorSettings
+from tests.posterior.synthetic import replied
 
 LOG_P = st.one_of(st.floats(-20, 0), st.sampled_from([0.0, -1e4, -math.inf]))
 P = st.one_of(st.floats(0, 1), st.sampled_from([0.0, 1.0, 5e-324]))
@@ -26,17 +27,7 @@ def asked(draw: st.DrawFn) -> tuple[Question, Reply, Evidence]:
     options = tuple(draw(st.lists(st.sampled_from(["a", "b", "c", "d", "a ", "A"]), min_size=2, max_size=6)))
     count = len(options)
     many = st.tuples(*[LOG_P] * count)
-    own = draw(st.integers(0, count - 1))
-    letter = LETTERS[own]
-    reply = Reply(
-        text=letter,
-        answer=letter,
-        bins=(0.1,) * 10,
-        digit_mass=1.0,
-        entropy=1.0,
-        log_probability=-1.0,
-        option_log_p=draw(many),
-    )
+    reply = replied(LETTERS[draw(st.integers(0, count - 1))], draw(many))
     likelihood = st.one_of(
         st.none(), st.builds(Likelihood, given=LOG_P, alone=LOG_P, tokens=st.integers(min_value=1, max_value=9))
     )

@@ -15,9 +15,8 @@ from secl.evidence import CandidateEvidence, Evidence, Likelihood, Posterior
 from secl.posterior.rule import PosteriorRule, PosteriorState
 from secl.posterior.views import LETTERS, Views, centred
 from secl.question import Question
-from secl.records import Reply
 from secl.settings import ViewName
-from tests.posterior.synthetic import lettered
+from tests.posterior.synthetic import lettered, replied
 
 RULE = PosteriorRule()
 
@@ -115,10 +114,7 @@ def test_open_questions_say_nothing_of_the_letters_of_options() -> None:
 
 def test_a_letter_of_two_equal_options_is_worth_as_much_as_one_of_their_sum() -> None:
     def posterior(options: tuple[str, ...], p: tuple[float, ...], likelihoods: tuple[float, ...]) -> Posterior:
-        question, log_p = Question("Capital?", options), tuple(map(math.log, p))
-        reply = Reply(
-            text="B", answer="B", bins=(0.1,) * 10, digit_mass=1.0, entropy=1.0, log_probability=0.0, option_log_p=log_p
-        )
+        question, reply = Question("Capital?", options), replied("B", [math.log(each) for each in p])
         texts = tuple(Likelihood(given=value, alone=-9.0, tokens=1) for value in likelihoods)
         evidence = CandidateEvidence(candidates=options, letters=(), likelihoods=texts, source="options")
         _, found = RULE.step(RULE.start(), RULE.read(question, reply, reply, Evidence(candidates=evidence)))

@@ -14,20 +14,12 @@ from secl.evidence import CandidateEvidence, Evidence, LetterOrder, Likelihood, 
 from secl.posterior.views import VIEWS, VOTE, Views, centred, p_true, read_views, view_title
 from secl.prompts.templates import NONE_OF_THESE
 from secl.question import Question
-from secl.records import Reply
 from secl.settings import ViewName
+from tests.posterior.synthetic import replied
 
 ALL: tuple[ViewName, ...] = ("letters", "likelihood", "p_true")
 QUESTION = Question("Capital of France?", ("Rome", "Paris", "Bern"))
-REPLY = Reply(
-    text="B",
-    answer="B",
-    bins=(0.1,) * 10,
-    digit_mass=1.0,
-    entropy=1.0,
-    log_probability=-1.0,
-    option_log_p=(-3.0, -1.0, -2.0),
-)
+REPLY = replied("B", (-3.0, -1.0, -2.0))
 CANDIDATES = CandidateEvidence(
     candidates=QUESTION.options,
     letters=(LetterOrder(order=(2, 0, 1), log_p=(-4.0, -2.0, -6.0)),),

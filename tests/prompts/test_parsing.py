@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from secl.prompts.parsing import is_complete, read_answer, read_list, trim_answer
-from secl.prompts.templates import answer_prompt, distractor_prompt, p_true_prompt
-from secl.question import FORMS, Form, Question
+from secl.question import FORMS, Form
 
 
 @pytest.mark.parametrize(
@@ -60,10 +59,3 @@ def test_no_text_breaks_the_readers(text: str, form: Form) -> None:
     read_answer(trimmed, form)
     read_list(text, form)
     is_complete(text, form)
-
-
-@given(st.text(min_size=1, max_size=40).filter(str.strip), st.sampled_from(FORMS[:4]))
-def test_every_prompt_begins_with_the_question(text: str, form: Form) -> None:
-    question = Question(text, options=("yes", "no") if form == "choice" else (), form=form)
-    for prompt in (answer_prompt(question), p_true_prompt(question, "x"), distractor_prompt(Question(text))):
-        assert prompt.turns[0].startswith(f"Question: {text}\n")

@@ -18,12 +18,11 @@ from safetensors.torch import load
 from secl.backends.endpoint import client
 from secl.backends.endpoint.model import EndpointModel
 from secl.backends.endpoint.vllm import answer_by_vllm
-from secl.backends.local.loading import wrap
 from secl.backends.local.model import LocalModel
 from secl.question import Question
 from tests.backends.endpoint.fake import FakeServer, running
 from tests.backends.endpoint.fake_vllm import FakeVllm
-from tests.backends.local.conftest import tiny_local
+from tests.backends.local.conftest import QUESTIONS, tiny_of
 from tests.tiny import tiny_model, tiny_tokenizer
 
 Fakes = Callable[..., FakeVllm]
@@ -105,8 +104,7 @@ def make_learner(brief: None) -> MakeLearner:
     """A tiny random Llama that learns fast enough to see it."""
 
     def make(seed: int = 0, family: str = "llama", **settings: Any) -> LocalModel:
-        loaded = wrap(family, tiny_model(family, seed=seed), tiny_tokenizer())
-        return tiny_local(loaded, **{"learning_rate": 0.01, **settings})
+        return tiny_of(family, changes={"seed": seed}, **{"learning_rate": 0.01, **settings})
 
     return make
 
@@ -143,8 +141,4 @@ def make_remote(tmp_path: Path) -> Iterator[MakeRemote]:
 @pytest.fixture
 def questions() -> list[Question]:
     """Two questions with options and an open one."""
-    return [
-        Question("What is the capital of France?", options=("Paris", "Rome", "Bern"), reference="A", id="a"),
-        Question("Which is a metal?", options=("neon", "iron", "argon", "sulfur", "helium"), reference="B", id="b"),
-        Question("Who wrote Hamlet?", reference="Shakespeare", id="d"),
-    ]
+    return [QUESTIONS[number] for number in (0, 1, 3)]

@@ -7,7 +7,6 @@ What an engine computes is held to plain transformers in `local/`, and to the mo
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -40,13 +39,7 @@ def make(request: pytest.FixtureRequest) -> Make:
     if request.param == "vllm":
         server, make_remote = request.getfixturevalue("tiny_server")(), request.getfixturevalue("make_remote")
         return lambda: make_remote(make_learner(), server)
-
-    def local() -> Any:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # the plain path says that it is slow
-            return make_learner(family="gpt2", modules=("c_attn",)) if request.param == "plain" else make_learner()
-
-    return local
+    return lambda: make_learner(family="gpt2" if request.param == "plain" else "llama")
 
 
 learners = pytest.mark.parametrize("make", LEARNERS, indirect=True)

@@ -59,7 +59,6 @@ class FakeServer:
     def __init__(self, rule: Callable[[Body], list[Distribution]] = knowing) -> None:
         self.rule = rule
         self.most = 20
-        self.limit = "max_tokens"
         self.models = ["tiny"]
         self.key: str | None = None
         self.statuses: list[int] = []
@@ -74,8 +73,8 @@ class FakeServer:
 
     def answer(self, body: Body) -> tuple[int, Any]:
         """Status and body of the answer to a chat request."""
-        if self.limit not in body and "stream" not in body:
-            return 400, {"error": {"message": f"Unsupported parameter: use '{self.limit}' instead."}}
+        if "max_tokens" not in body and "stream" not in body:
+            return 400, {"error": {"message": "Unsupported parameter: use 'max_tokens' instead."}}
         if body.get("top_logprobs", 0) > self.most > 0:
             return 400, {"error": {"message": f"top_logprobs must be at most {self.most}."}}
         if len(str(body.get("messages"))) > 5000:
@@ -83,7 +82,7 @@ class FakeServer:
                 "error": {"message": "This model's maximum context length is 1024 tokens, but 1500 are asked."}
             }
         self.asked.append(body)
-        steps = self.rule(body)[: body.get(self.limit)]
+        steps = self.rule(body)[: body.get("max_tokens")]
         tokens = [max(step, key=step.__getitem__) for step in steps]
         content = [
             {
@@ -94,7 +93,7 @@ class FakeServer:
             for token, step in zip(tokens, steps, strict=True)
             if body.get("logprobs") and self.most
         ]
-        finish = "length" if len(steps) == body.get(self.limit) else "stop"
+        finish = "length" if len(steps) == body.get("max_tokens") else "stop"
         choice = {"index": 0, "message": {"role": "assistant", "content": "".join(tokens)}, "finish_reason": finish}
         usage = {"prompt_tokens": 10, "completion_tokens": len(tokens), "total_tokens": 10 + len(tokens)}
         logprobs = {"content": content} if self.most else None

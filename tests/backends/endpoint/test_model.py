@@ -10,8 +10,7 @@ import pytest
 from secl.backends.endpoint.model import EndpointModel
 from secl.errors import ModelError, ParameterError, QuestionError
 from secl.question import Question
-from secl.runs.runner import build_calibrator
-from secl.server.online.factory import serving_settings
+from secl.writing import Writing
 from tests.backends.endpoint.fake import PLAIN, Body, Distribution, FakeServer, knowing
 
 BOTH: Any = ("p_true", "candidates")
@@ -36,9 +35,15 @@ def test_an_open_answer_has_the_probability_of_its_tokens(model: EndpointModel) 
     assert reply.confidence < 0.5
 
 
-def test_evidence_about_options_comes_from_other_orders_and_verdicts(model: EndpointModel) -> None:
+def test_evidence_about_options_comes_from_other_orders_and_verdicts_and_is_paid_for_once(
+    model: EndpointModel, server: FakeServer
+) -> None:
     reply = model.answer(CHOICE, evidence=BOTH).reply
+    count, spent = len(server.asked), model.meter.take()
+    assert count == 2 + 1 + 4
+    assert (spent.answering, spent.reordering, spent.scoring) == (11 + 13, 13, 4 * 11)
     compared, p_true = model.compare_candidates(CHOICE, reply), model.score_p_true(CHOICE, reply)
+    assert (len(server.asked), model.meter.take().total) == (count, 0)
     assert compared is not None
     assert compared.candidates == CHOICE.options
     assert compared.likelihoods == (None,) * 4
@@ -58,16 +63,6 @@ def test_one_question_that_fails_ends_the_requests_of_its_window(model: Endpoint
         model.prefetch(questions, [BOTH] * 16, weights_fixed=True)
     model.close()
     assert len(server.asked) < 15 * 11 / 2
-
-
-def test_evidence_is_asked_for_once_and_paid_for_once(model: EndpointModel, server: FakeServer) -> None:
-    reply = model.answer(CHOICE, evidence=BOTH).reply
-    count, spent = len(server.asked), model.meter.take()
-    assert count == 2 + 1 + 4
-    assert (spent.answering, spent.reordering, spent.scoring) == (11 + 13, 13, 4 * 11)
-    model.compare_candidates(CHOICE, reply)
-    model.score_p_true(CHOICE, reply)
-    assert (len(server.asked), model.meter.take().total) == (count, 0)
 
 
 def test_an_open_answer_is_compared_with_further_answers(model: EndpointModel, server: FakeServer) -> None:
@@ -116,17 +111,6 @@ def test_a_number_is_checked_by_a_program_and_reasoned_for_again_where_that_disa
     assert len(server.asked) == 2 + 1 + drawn + 2
 
 
-def test_a_posterior_of_letters_and_verdicts_moves_the_confidence(model: EndpointModel) -> None:
-    settings = serving_settings(engine="openai", endpoint=model.endpoint.url)
-    calibrator = build_calibrator(settings, model)
-    orders = [[*"abc"[: i % 4], "d!", *"abc"[i % 4 :]] for i in range(12)]
-    questions = [Question(f"Which is {i}?", options=tuple(order), id=str(i)) for i, order in enumerate(orders)]
-    records = list(calibrator.run(questions))
-    assert all(record.posterior is not None and record.posterior.confidence == record.confidence for record in records)
-    assert [record.answer for record in records] == [*"ABCD"] * 3
-    assert records[-1].confidence > 0.5
-
-
 def test_only_digits_among_the_most_probable_tokens_count_and_their_mass_says_so(server: FakeServer) -> None:
     server.most = 5
     server.rule = lambda body: [{"no": 0.4, "8": 0.1, "6": 0.1, "x": 0.09, "y": 0.08, "9": 0.07}]
@@ -164,7 +148,6 @@ def test_samples_of_an_open_answer_are_drawn_and_letters_come_from_the_answer(
     assert all((body["temperature"], body["top_p"]) == (1, 0.95) for body in server.asked)
     drawn = model.sample(CHOICE, 500)
     assert [drawn.count(letter) / 500 for letter in "ABCD"] == pytest.approx([0.06, 0.06, 0.82, 0.06], abs=0.05)
-    assert model.sample(CHOICE, 5) == model.sample(CHOICE, 5)
 
 
 def test_nothing_is_learned_and_a_snapshot_is_empty(model: EndpointModel) -> None:
@@ -178,11 +161,6 @@ def test_nothing_is_learned_and_a_snapshot_is_empty(model: EndpointModel) -> Non
     model.reset()
     model.restore(model.snapshot())
     assert (model.version, model.relative_norm, model.snapshot()) == (0, 0.0, b"")
-
-
-def test_what_the_server_refuses_is_an_error_about_the_question(model: EndpointModel) -> None:
-    with pytest.raises(QuestionError, match="maximum context length is 1024 tokens, but 1500 are asked"):
-        model.answer(Question("long " * 2000))
 
 
 def test_several_models_want_a_name(server: FakeServer) -> None:
@@ -205,6 +183,8 @@ def test_as_many_log_probabilities_are_asked_for_as_the_server_gives(server: Fak
     assert model.environment == {"engine": "openai", "log_probabilities": most}
     model.answer(CHOICE)
     assert {body["top_logprobs"] for body in server.asked} == {most}
+    with pytest.raises(QuestionError, match=f"top_logprobs is {most + 1}, but the endpoint gives {most} of them"):
+        next(model.write(OPEN, Writing(top_logprobs=most + 1)))
     model.close()
 
 

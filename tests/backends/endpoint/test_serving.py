@@ -58,7 +58,9 @@ def test_answers_have_a_posterior_that_feedback_moves_and_a_restart_keeps(opened
     assert (service.model.name, service.learner.active) == ("tiny", False)
     before = asked(service, range(8))
     assert [record.answer for record in before] == [*"ABCD"] * 2
-    assert all(record.posterior is not None and record.outcome == "idle" for record in before)
+    assert {record.outcome for record in before} == {"idle"}
+    assert all(record.posterior and record.posterior.confidence == record.confidence for record in before)
+    assert before[-1].confidence > 0.5
     for record in before:
         service.state.add_feedback(record.position, correct=False)
     (moved,) = asked(service, range(8, 9))

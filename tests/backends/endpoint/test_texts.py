@@ -7,7 +7,7 @@ import math
 import pytest
 
 from secl.backends.endpoint.model import EndpointModel
-from secl.errors import QuestionError, TooLongError, UnavailableError
+from secl.errors import TooLongError, UnavailableError
 from secl.question import Question, Turn
 from secl.writing import Writing, Written
 from tests.backends.endpoint.fake import Body, Distribution, FakeServer, knowing
@@ -61,15 +61,6 @@ def test_log_probabilities_are_given_as_far_as_they_are_asked_for(model: Endpoin
     (text,) = Written.of(model.write(FREE, Writing(top_logprobs=2)))
     assert [token.text for token in text.tokens] == ["Li", "ma", ", of", " course", "."]
     assert text.tokens[0].top == (("Li", math.log(0.5)), ("x", math.log(0.25)))
-
-
-def test_more_of_them_than_the_endpoint_gives_are_refused(server: FakeServer) -> None:
-    server.most = 5
-    with pytest.warns(UserWarning, match="5 log-probabilities"):
-        model = EndpointModel(server.url)
-    with pytest.raises(QuestionError, match="top_logprobs is 6, but the endpoint gives 5 of them"):
-        next(model.write(FREE, Writing(top_logprobs=6)))
-    model.close()
 
 
 def test_a_written_text_is_answered_for_in_the_same_conversation(model: EndpointModel, wordy: FakeServer) -> None:

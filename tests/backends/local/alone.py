@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
+from secl.backends.local.model import LocalModel
 from secl.question import LETTERS, Question
 from tests.tiny import tiny_model, tiny_tokenizer
 
@@ -30,17 +32,33 @@ def chat(*turns: str, prefill: str = "") -> str:
     return f"{told}<|start|>assistant\n{prefill}"
 
 
+@torch.no_grad()
+def log_p(network: Any, tokens: Sequence[int]) -> torch.Tensor:
+    """Log-probabilities (tokens, vocabulary) of what comes behind each token, by a plain pass of the whole network."""
+    found: torch.Tensor = network(input_ids=torch.tensor([list(tokens)])).logits[0].double().log_softmax(-1)
+    return found
+
+
+def generated(
+    network: Any, model: LocalModel, question: Question, *, limit: int = 20, seed: int = 0, **how: Any
+) -> str:
+    """What plain `generate` writes behind the prompt of a question."""
+    begun, ends = torch.tensor([model.prompting.answer(question)]), sorted(model.backend.rules.end_ids)
+    how = {"do_sample": False, "max_new_tokens": limit, "eos_token_id": ends, **how}
+    torch.manual_seed(seed)
+    ids = network.generate(begun, attention_mask=torch.ones_like(begun), **how)[0, begun.shape[1] :]
+    return str(model.backend.token_ids.tokenizer.decode(ids, skip_special_tokens=True))
+
+
 class Alone:
     """The same model without the library."""
 
     def __init__(self, family: str) -> None:
         self.model = tiny_model(family)
 
-    @torch.no_grad()
     def log_p(self, tokens: Sequence[int]) -> torch.Tensor:
         """Log-probabilities (tokens, vocabulary) of what comes behind each token."""
-        found: torch.Tensor = self.model(input_ids=torch.tensor([list(tokens)])).logits[0].double().log_softmax(-1)
-        return found
+        return log_p(self.model, tokens)
 
     def written(self, prompt: str, limit: int) -> str:
         """What plain `generate` writes behind a prompt."""

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 import transformers
 
 from secl.backends.local.fast.shared_network import SharedNetwork
@@ -17,6 +16,7 @@ from secl.backends.local.model import LocalModel
 from secl.prompts.parsing import as_written, trim_answer
 from secl.question import Question
 from secl.writing import Writing, Written
+from tests.backends.local.alone import generated, log_p
 from tests.backends.local.architectures import ARCHITECTURES, PAGE, WINDOW, Architecture, page_with_table
 from tests.backends.local.conftest import tiny_local
 
@@ -38,23 +38,8 @@ def local(architecture: Architecture, **settings: Any) -> LocalModel:
     return tiny_local(loaded, **{"learning_rate": 0.05, **settings})
 
 
-@torch.no_grad()
-def log_p(model: Any, tokens: Sequence[int]) -> torch.Tensor:
-    """Log-probabilities of what comes behind a text."""
-    found: torch.Tensor = model(input_ids=torch.tensor([list(tokens)])).logits[0, -1].double().log_softmax(-1)
-    return found
-
-
-def bins(model: Any, tokens: Sequence[int], digits: Sequence[int]) -> Any:
-    return pytest.approx(log_p(model, tokens)[list(digits)].softmax(-1).tolist(), abs=2e-5)
-
-
-def generated(by_itself: Any, model: LocalModel, question: Question) -> str:
-    """What plain `generate` writes in twenty tokens."""
-    begun, ends = torch.tensor([model.prompting.answer(question)]), sorted(model.backend.rules.end_ids)
-    how = {"attention_mask": torch.ones_like(begun), "max_new_tokens": 20, "do_sample": False}
-    ids = by_itself.generate(begun, eos_token_id=ends, **how)[0, begun.shape[1] :]
-    return str(model.backend.token_ids.tokenizer.decode(ids, skip_special_tokens=True))
+def bins(network: Any, tokens: Sequence[int], digits: Sequence[int]) -> Any:
+    return pytest.approx(log_p(network, tokens)[-1, list(digits)].softmax(-1).tolist(), abs=2e-5)
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES, ids=[each.name for each in ARCHITECTURES])
@@ -73,14 +58,14 @@ def test_a_model_answers_writes_and_learns_as_plain_transformers_says(architectu
     for question in CHOICES:
         answer = model.answer(question, evidence=["p_true"])
         prompt = prompting.confidence(question, "A")
-        letters = log_p(by_itself, prompt[: prompt.index(ids.letters[0], len(prompt) - 8)])[list(ids.letters)]
+        letters = log_p(by_itself, prompt[: prompt.index(ids.letters[0], len(prompt) - 8)])[-1, list(ids.letters)]
         assert answer.reply.answer == "ABCD"[int(letters[: len(question.options)].argmax())]
         assert answer.reply.bins == bins(by_itself, prompting.confidence(question, answer.reply.text), ids.digits)
         scored = model.score_p_true(question, answer.reply)
         assert scored is not None
         for candidate, p in zip(scored.candidates, scored.probabilities, strict=True):
             (verdict,) = prompting.verdicts(question, [candidate])
-            assert p == pytest.approx(log_p(by_itself, verdict)[list(ids.true)].exp().sum().item(), abs=2e-5)
+            assert p == pytest.approx(log_p(by_itself, verdict)[-1, list(ids.true)].exp().sum().item(), abs=2e-5)
     for question in OPEN:
         reply, item = model.answer(question).reply, model._latest
         assert item is not None

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Sequence
-from typing import Any
 
 import pytest
 
@@ -32,16 +30,9 @@ def ask(model: LocalModel, question: Question) -> CandidateEvidence:
     return found
 
 
-def made(make_model: MakeModel, family: str, **settings: Any) -> LocalModel:
-    """A model; GPT-2 has a layout that the fast path does not fit."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        return make_model(family, **(settings if family != "gpt2" else {"modules": ("c_attn",), **settings}))
-
-
 @pytest.mark.parametrize("family", ["llama", "gemma2", "gpt2"])
 def test_letters_and_likelihoods_are_those_of_transformers_alone(family: str, make_model: MakeModel) -> None:
-    found, alone = ask(made(make_model, family), CHOICE), Alone(family)
+    found, alone = ask(make_model(family), CHOICE), Alone(family)
     assert found.candidates == CHOICE.options
     assert found.source == "options"
     assert [each.order for each in found.letters] == [(3, 2, 1, 0)]
@@ -58,7 +49,7 @@ def test_letters_and_likelihoods_are_those_of_transformers_alone(family: str, ma
 @pytest.mark.parametrize("family", ["llama", "gpt2"])
 def test_p_false_is_that_of_transformers_alone(family: str, make_model: MakeModel) -> None:
     alone = Alone(family)
-    model = made(make_model, family)
+    model = make_model(family)
     found = model.score_p_true(CHOICE, model.answer(CHOICE).reply)
     assert found is not None
     assert len(found.false_probabilities) == len(CHOICE.options)
@@ -88,7 +79,7 @@ def spent(model: LocalModel, question: Question, evidence: tuple[EvidenceKind, .
 
 @pytest.mark.parametrize("family", ["llama", "gpt2"])
 def test_the_parts_of_the_ledger_are_the_tokens_of_the_pass(family: str, make_model: MakeModel) -> None:
-    model = made(make_model, family)
+    model = make_model(family)
 
     def cost(sequences: Sequence[Sequence[int]]) -> int:
         # The plain path computes no common beginning once.
@@ -111,8 +102,8 @@ def test_the_parts_of_the_ledger_are_the_tokens_of_the_pass(family: str, make_mo
         assert parts[purpose] == pytest.approx(cost(sequences) - before), purpose
         before = cost(sequences)
     # What was not wanted costs nothing, and what is gathered later costs a pass of its own.
-    assert spent(made(make_model, family), CHOICE, ())["likelihood"] == 0
-    later = made(make_model, family)
+    assert spent(make_model(family), CHOICE, ())["likelihood"] == 0
+    later = make_model(family)
     reply = later.answer(CHOICE).reply
     later.meter.take()
     later.compare_candidates(CHOICE, reply)

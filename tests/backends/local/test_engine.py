@@ -17,6 +17,7 @@ from secl.prompts.templates import CONFIDENCE, answer_prompt, confidence_prompt,
 from secl.question import Question
 from secl.records import Record
 from secl.settings import LoopSettings, PromptSettings
+from tests.backends.local.alone import log_p
 from tests.backends.local.conftest import MakeModel
 from tests.tiny import tiny_model, tiny_tokenizer
 
@@ -43,10 +44,8 @@ def test_p_true_of_the_one_token_behind_the_papers_question(make_model: MakeMode
     network = tiny_model("llama")
     for candidate, p in zip(scored.candidates, scored.probabilities, strict=True):
         ids = token_ids.encode(render(token_ids.tokenizer, p_true_prompt(question, candidate, "paper")))
-        with torch.no_grad():
-            after = network(input_ids=torch.tensor([ids])).logits[0, -1].softmax(-1)
         (true,) = token_ids.encode("True")
-        assert p == pytest.approx(after[true].item(), abs=1e-6)
+        assert p == pytest.approx(log_p(network, ids)[-1, true].exp().item(), abs=1e-6)
 
 
 @pytest.mark.parametrize("form", ["short", "sentence", "number"])
@@ -61,10 +60,9 @@ def test_a_confidence_alongside_an_open_answer_comes_from_the_same_reply(form: A
         assert answer.text is not None
         text = render(model.backend.token_ids.tokenizer, confidence_prompt(question, answer.text, alongside=True))
         assert list(answer.reading.bundle.answers[0]) == model.backend.token_ids.before(text, "0")
-        ids = torch.tensor([answer.reading.bundle.answers[0]])
-        with torch.no_grad(), model.adapter.on() if version else contextlib.nullcontext():
-            logits = model.backend.model(input_ids=ids).logits[0, -1]
-        bins = logits[list(model.backend.token_ids.digits)].double().softmax(-1)
+        with model.adapter.on() if version else contextlib.nullcontext():
+            after = log_p(model.backend.model, answer.reading.bundle.answers[0])[-1]
+        bins = after[list(model.backend.token_ids.digits)].softmax(-1)
         assert reply.bins == pytest.approx(bins.tolist(), abs=1e-5)
         model.learn(question, reply, 0.1)
 

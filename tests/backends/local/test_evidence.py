@@ -22,9 +22,10 @@ from secl.calibrator import Calibrator
 from secl.errors import ModelError
 from secl.evidence import EvidenceKind
 from secl.gates import Always, EntropyShift, Never
-from secl.prompts.templates import answer_prompt, entailment_prompt, verification_prompt
+from secl.prompts.templates import Prompt, answer_prompt, entailment_prompt, verification_prompt
 from secl.question import Question
 from secl.settings import AdapterSettings, LoopSettings
+from tests.backends.local.alone import log_p
 from tests.backends.local.conftest import MakeModel
 from tests.tiny import tiny_folder, tiny_tokenizer
 
@@ -35,20 +36,17 @@ CHOICE = Question("Which is a metal?", options=("neon", "iron", "argon"), refere
 OPEN = Question("Who wrote Hamlet?", reference="Shakespeare", id="d")
 
 
-@torch.no_grad()
-def logits(model: LocalModel, prompt: str) -> torch.Tensor:
-    """Of the next token, by a plain pass of the whole network."""
-    tokens = torch.tensor([model.backend.token_ids.encode(prompt)])
-    found: torch.Tensor = model.backend.model(input_ids=tokens).logits[0, -1].double()
-    return found
+def behind(model: LocalModel, prompt: Prompt) -> torch.Tensor:
+    """Log-probabilities of the next token, by a plain pass of the whole network."""
+    ids = model.backend.token_ids
+    return log_p(model.backend.model, ids.encode(render(ids.tokenizer, prompt)))[-1]
 
 
 @pytest.mark.parametrize("family", ["llama", "phi3"])
 def test_sampled_letters_follow_the_probabilities_of_the_letters(family: str, make_model: MakeModel) -> None:
     model = make_model(family)
     drawn = Counter(model.sample(CHOICE, 4000))
-    prompt = render(model.backend.token_ids.tokenizer, answer_prompt(CHOICE))
-    shares = logits(model, prompt)[list(model.backend.token_ids.letters[:3])].softmax(-1)
+    shares = behind(model, answer_prompt(CHOICE))[list(model.backend.token_ids.letters[:3])].softmax(-1)
     kept, total = [0.0, 0.0, 0.0], 0.0
     for place in shares.argsort(descending=True).tolist():  # the nucleus: the likeliest until 0.95 are reached
         if total < 0.95:
@@ -69,16 +67,18 @@ def test_verification_and_entailment_are_those_of_plain_passes(
     assert found.nli_name == "self"
     texts = found.candidates
     for text, p_yes in zip(texts, found.p_yes, strict=True):
-        prompt = render(model.backend.token_ids.tokenizer, verification_prompt(CHOICE, text))
-        exact = logits(model, prompt)[list(model.backend.token_ids.yes_no)].softmax(-1)[0]
+        exact = behind(model, verification_prompt(CHOICE, text))[list(model.backend.token_ids.yes_no)].softmax(-1)[0]
         assert p_yes == pytest.approx(exact.item(), abs=1e-4)
     for i, premise in enumerate(texts):
         for j, hypothesis in enumerate(texts):
             if i == j:
                 assert (found.entails[i][j], found.contradicts[i][j]) == (1.0, 0.0)
                 continue
-            prompt = render(model.backend.token_ids.tokenizer, entailment_prompt(CHOICE, premise, hypothesis))
-            shares = logits(model, prompt)[list(model.backend.token_ids.letters[:3])].softmax(-1).tolist()
+            shares = (
+                behind(model, entailment_prompt(CHOICE, premise, hypothesis))[list(model.backend.token_ids.letters[:3])]
+                .softmax(-1)
+                .tolist()
+            )
             assert (found.entails[i][j], found.contradicts[i][j]) == pytest.approx((shares[0], shares[2]), abs=1e-4)
     row, own = found.agreement[0], found.answers[0]
     for sample, agreed in zip(("A", "B", None), row, strict=True):
@@ -91,21 +91,18 @@ def test_verification_and_entailment_are_those_of_plain_passes(
             assert agreed == pytest.approx((found.entails[0][other] + found.entails[other][0]) / 2)
 
 
-def test_an_nli_model_judges_where_one_is_named(make_model: MakeModel, tmp_path: Path) -> None:
+def save_classifier(folder: Path, *labels: str) -> None:
+    """A tiny random classifier of pairs of texts as files."""
     tokenizer = tiny_tokenizer()
-    config = DebertaV2Config(
-        vocab_size=len(tokenizer),
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=16,
-        num_labels=3,
-        id2label={0: "entailment", 1: "neutral", 2: "contradiction"},
-        label2id={"entailment": 0, "neutral": 1, "contradiction": 2},
-    )
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    config = DebertaV2Config(vocab_size=len(tokenizer), **sizes, id2label=dict(enumerate(labels)))
     torch.manual_seed(0)
-    DebertaV2ForSequenceClassification(config).save_pretrained(tmp_path)
-    tokenizer.save_pretrained(tmp_path)
+    DebertaV2ForSequenceClassification(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def test_an_nli_model_judges_where_one_is_named(make_model: MakeModel, tmp_path: Path) -> None:
+    save_classifier(tmp_path, "entailment", "neutral", "contradiction")
     model = make_model(nli=str(tmp_path))
     found = model.dinco(CHOICE, model.answer(CHOICE).reply, ())
     assert found is not None
@@ -123,10 +120,7 @@ def test_an_nli_model_judges_where_one_is_named(make_model: MakeModel, tmp_path:
 def test_a_model_that_is_no_nli_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="cannot be loaded"):
         NliModel(str(tmp_path / "nowhere"), torch.device("cpu"))
-    sizes = {"vocab_size": 8, "hidden_size": 8, "intermediate_size": 8}
-    config = DebertaV2Config(**sizes, num_hidden_layers=1, num_attention_heads=1)
-    DebertaV2ForSequenceClassification(config).save_pretrained(tmp_path)
-    tiny_tokenizer().save_pretrained(tmp_path)
+    save_classifier(tmp_path, "good", "bad")
     with pytest.raises(ModelError, match="no NLI model"):
         NliModel(str(tmp_path), torch.device("cpu"))
 
@@ -207,9 +201,9 @@ def test_beams_are_the_most_probable_texts(family: str, make_model: MakeModel, m
     start = Draft.answer(prompt, "short")
     found = model.backend.writer.beams(start, 40)
     network = model.backend.model
+    first = log_p(network, prompt)[-1]
+    best = first.topk(40).indices.tolist()
     with torch.no_grad():
-        first = network(input_ids=torch.tensor([prompt])).logits[0, -1].log_softmax(-1)
-        best = first.topk(40).indices.tolist()
         rows = torch.tensor([[*prompt, token] for token in best])
         second = network(input_ids=rows).logits[:, -1].log_softmax(-1) + first[best][:, None]
     expected = second.flatten().topk(5).indices.tolist()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import pytest
 import torch
@@ -13,7 +12,7 @@ from secl.backends.local.writer import Writer
 from secl.backends.text_stream import FreeText
 from secl.question import Question
 from secl.writing import Writing
-from tests.backends.local.conftest import MakeModel
+from tests.backends.local.conftest import MakeModel, tokens_seen
 from tests.tiny import tiny_model, tiny_tokenizer
 
 PROMPTS = [list(range(40, 52)), list(range(60, 65)), list(range(80, 110))]
@@ -41,17 +40,11 @@ def test_a_batch_writes_what_transformers_writes_for_each_alone(writer: Writer) 
 
 
 def test_every_token_that_goes_through_the_network_is_counted(writer: Writer) -> None:
-    seen = 0
-
-    def count(module: Any, args: Any, kwargs: dict[str, Any]) -> None:
-        nonlocal seen
-        seen += int(kwargs["input_ids"].numel())
-
-    writer.model.register_forward_pre_hook(count, with_kwargs=True)
+    seen = tokens_seen(writer.model)
     drafts = [endless(PROMPTS[0], 8), endless(PROMPTS[0][::-1], 3)]
     writer.write(drafts)
     # The last token of a text is never read by the network.
-    assert sum(d.tokens for d in drafts) == seen == sum(len(d.prompt) + len(d.written) - 1 for d in drafts)
+    assert sum(d.tokens for d in drafts) == sum(seen) == sum(len(d.prompt) + len(d.written) - 1 for d in drafts)
 
 
 def test_sampled_lists_depend_on_seed_and_question_alone(make_model: MakeModel) -> None:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
-import torch
 
 from secl.backends.local.fast import batching
 from secl.backends.local.model import LocalModel
 from secl.model import ModelAnswer
 from secl.question import Question
-from tests.backends.local.conftest import MakeModel
+from tests.backends.local.conftest import MakeModel, tokens_seen
 
 pytestmark = pytest.mark.heavy
 
@@ -61,12 +58,6 @@ def test_answers_are_read_as_in_passes_of_their_own(
 
 def test_every_token_of_an_untouched_model_is_counted_once(make_model: MakeModel) -> None:
     model = make_model()
-    seen = 0
-
-    def count(_module: Any, args: tuple[torch.Tensor, ...]) -> None:
-        nonlocal seen
-        seen += args[0].numel()
-
-    model.backend.model.get_input_embeddings().register_forward_pre_hook(count)
+    seen = tokens_seen(model.backend.model)
     answered(model, 0)
-    assert model.meter.take().total == pytest.approx(seen)
+    assert model.meter.take().total == pytest.approx(sum(seen))

@@ -17,7 +17,8 @@ from secl.prompts.templates import answer_prompt
 from secl.question import Question, Turn
 from secl.settings import LoopSettings
 from secl.writing import Writing, Written
-from tests.backends.local.conftest import MakeModel
+from tests.backends.local.alone import generated, log_p
+from tests.backends.local.conftest import MakeModel, tokens_seen
 
 ASKED = Question(
     "And of Italy?",
@@ -28,18 +29,6 @@ ASKED = Question(
 SAMPLED: dict[str, Any] = {"do_sample": True, "temperature": 0.8, "top_p": 0.9, "top_k": 0}
 
 
-def generated(model: LocalModel, question: Question, *, seed: int = 0, tokens: int = 30, **how: Any) -> str:
-    """What plain `generate` writes."""
-    prompt = torch.tensor([model.prompting.answer(question)])
-    torch.manual_seed(seed)
-    how = {"do_sample": False} | how
-    ends = sorted(model.backend.rules.end_ids)
-    (ids,) = model.backend.model.generate(
-        prompt, attention_mask=torch.ones_like(prompt), max_new_tokens=tokens, eos_token_id=ends, **how
-    )
-    return model.backend.token_ids.tokenizer.decode(ids[prompt.shape[1] :].tolist(), skip_special_tokens=True)
-
-
 def written(model: LocalModel, question: Question, **how: Any) -> tuple[Written, ...]:
     return Written.of(model.write(question, Writing(**{"max_tokens": 30} | how)))
 
@@ -48,9 +37,11 @@ def written(model: LocalModel, question: Question, **how: Any) -> tuple[Written,
 def test_texts_are_those_of_generate(family: str, make_model: MakeModel) -> None:
     model = make_model(family)
     (greedy,) = written(model, ASKED)
-    assert greedy.text == generated(model, ASKED)
+    network = model.backend.model
+    assert greedy.text == generated(network, model, ASKED, limit=30)
     drawn = written(model, ASKED, temperature=0.8, top_p=0.9, seed=5, n=3)
-    assert [each.text for each in drawn] == [generated(model, ASKED, seed=5 + i, **SAMPLED) for i in range(3)]
+    expected = [generated(network, model, ASKED, limit=30, seed=5 + i, **SAMPLED) for i in range(3)]
+    assert [each.text for each in drawn] == expected
     assert len({each.text for each in drawn}) == 3
 
 
@@ -69,7 +60,7 @@ def test_a_text_for_which_memory_ends_while_it_is_written_says_so_in_a_sentence(
     monkeypatch.setattr(Batch, "step", step)
     with pytest.raises(ModelError, match="needs more memory than the device has"):
         written(model, ASKED)
-    assert written(model, ASKED)[0].text == generated(model, ASKED)
+    assert written(model, ASKED)[0].text == generated(model.backend.model, model, ASKED, limit=30)
 
 
 @pytest.mark.parametrize("family", ["llama", "phi3"])
@@ -100,8 +91,7 @@ def test_what_is_said_of_a_text_does_not_depend_on_what_was_kept_of_its_prompt(
 
 def test_the_prompt_of_a_text_goes_through_the_network_once(make_model: MakeModel) -> None:
     model = make_model()
-    seen: list[int] = []
-    model.backend.model.get_input_embeddings().register_forward_pre_hook(lambda _, args: seen.append(args[0].numel()))
+    seen = tokens_seen(model.backend.model)
     (text,) = written(model, ASKED)
     prompt = len(model.prompting.answer(ASKED))
     assert seen == [prompt, *([1] * (text.completion_tokens - 1))]
@@ -133,14 +123,11 @@ def test_log_probabilities_are_those_of_the_logits(make_model: MakeModel) -> Non
     model = make_model()
     (text,) = written(model, ASKED, max_tokens=5, top_logprobs=3, temperature=1.5, seed=1)
     tokenizer = model.backend.token_ids.tokenizer
-    ids = model.prompting.answer(ASKED)
-    with torch.no_grad():
-        logits = model.backend.model(torch.tensor([ids])).logits[0, -1].log_softmax(-1)
-    first = text.tokens[0]
-    best = logits.topk(3)
+    first, expected = text.tokens[0], log_p(model.backend.model, model.prompting.answer(ASKED))[-1]
+    best = expected.topk(3)
     assert [word for word, _ in first.top] == [tokenizer.decode([i]) for i in best.indices]
     assert [log_p for _, log_p in first.top] == pytest.approx(best.values.tolist(), abs=1e-5)
-    assert first.log_p in [pytest.approx(float(p), abs=1e-5) for p in logits]
+    assert first.log_p in [pytest.approx(float(p), abs=1e-5) for p in expected]
     assert len(text.tokens) == 5
 
 

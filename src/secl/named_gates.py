@@ -37,8 +37,8 @@ def gate_class(name: str) -> Callable[..., Gate]:
         raise ParameterError(f"the gate {name!r} cannot be loaded: {file} defines no {attribute}.")
     if not (is_dataclass(state) and isinstance(decision, Decision)):
         raise ParameterError(f"the gate {name!r}: step() must give a frozen dataclass of numbers and a secl Decision.")
-    made: Callable[..., Gate] = own
-    return made
+    gate: Callable[..., Gate] = own
+    return gate
 
 
 def is_own_gate(name: str) -> bool:

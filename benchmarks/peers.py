@@ -29,8 +29,7 @@ from secl.backends.local.conversion import convert_gguf
 from secl.backends.local.loading import choose_dtype, locate
 from secl.data.question_files import read_questions
 from secl.grading import grade
-from secl.metrics.discrimination import auroc
-from secl.metrics.selective import prr
+from secl.metrics.discrimination import auroc, prr
 from secl.prompts.parsing import read_answer
 from secl.prompts.templates import MAX_ANSWER_TOKENS, answer_prompt
 from secl.question import Question

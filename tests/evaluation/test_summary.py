@@ -15,8 +15,8 @@ from secl.evaluation.measures import Measures, measure
 from secl.evaluation.summary import summarise, summary_json
 from secl.metrics.bootstrap import MEASURES, percentile_interval, resampled_measures, standard_measures
 from secl.metrics.calibration import ece_floor
+from secl.metrics.discrimination import prr
 from secl.metrics.error_interval import ada_ece_interval, ece_interval
-from secl.metrics.selective import prr
 from secl.records import Decision, Record
 from tests.answers import answered
 

@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from secl.metrics.bootstrap import RESAMPLES, Interval, intervals, standard_measures
 from secl.metrics.calibration import ece_floor
+from secl.metrics.discrimination import prr
 from secl.metrics.error_interval import ada_ece_interval, ece_interval
 from secl.metrics.graded import graded
-from secl.metrics.selective import prr
 
 OF_LEVEL = ("brier", "ece", "ece_floor", "ece_floor_95", "ada_ece", "accuracy", "mean_confidence")
 """Measures that mean something for a constant: all but those of the order of answers."""
@@ -33,7 +33,7 @@ class Measures:
         ada_ece: ECE with ten equal-mass bins.
         auroc: area under the ROC curve; nan if all answers are right or all are wrong.
         auroc_within: mean AUROC inside the domains, weighted by pairs of a right and a wrong answer.
-        prr: prediction rejection ratio over all rejections; nan where AUROC is.
+        prr: prediction rejection ratio; nan where AUROC is.
         accuracy: share of right answers.
         mean_confidence: mean of the confidences.
         intervals: 95% intervals by name of the measure, those of calibration errors by `secl.metrics.error_interval`,

@@ -91,16 +91,11 @@ def ece_floor(confidence: npt.ArrayLike) -> EceFloor:
     starts = np.flatnonzero(np.diff(index, prepend=-1))
     if confidences.size > EXACT:
         spread = np.sqrt(np.add.reduceat(confidences * (1.0 - confidences), starts))
-        simulated = np.abs(generator.standard_normal((DRAWS, starts.size)) * spread).sum(axis=1) / confidences.size
-        return EceFloor(float(simulated.mean()), float(np.quantile(simulated, 0.95)))
-    expected = np.add.reduceat(confidences, starts)
-    block = max(1, 2**20 // confidences.size)  # about 8 MB of random numbers at a time
-    errors = []
-    for start in range(0, DRAWS, block):
-        right = generator.random((min(block, DRAWS - start), confidences.size)) < confidences
-        gaps = np.add.reduceat(right, starts, axis=1, dtype=np.float64) - expected
-        errors.append(np.abs(gaps).sum(axis=1) / confidences.size)
-    simulated = np.concatenate(errors)
+        gaps = generator.standard_normal((DRAWS, starts.size)) * spread
+    else:
+        right = generator.random((DRAWS, confidences.size)) < confidences
+        gaps = np.add.reduceat(right, starts, axis=1, dtype=np.float64) - np.add.reduceat(confidences, starts)
+    simulated = np.abs(gaps).sum(axis=1) / confidences.size
     return EceFloor(float(simulated.mean()), float(np.quantile(simulated, 0.95)))
 
 

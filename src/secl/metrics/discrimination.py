@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from secl.errors import ParameterError
 from secl.metrics.graded import graded
+from secl.metrics.risk_control import risk_coverage
 
 
 def auroc(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
@@ -49,6 +50,32 @@ def auroc_within(confidence: npt.ArrayLike, correct: npt.ArrayLike, domains: Seq
             pairs.append(right * (len(places) - right))
     # Shares, not numpy.average: a single domain keeps its AUROC to the last digit.
     return float(np.dot(areas, np.array(pairs) / sum(pairs))) if areas else math.nan
+
+
+def prr(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
+    """Prediction rejection ratio: of what an oracle gains by rejecting wrong answers first, the share gained.
+
+    Answers are rejected from the least confident one up. The gain is the mean accuracy of those that are left over 0,
+    1, ... rejected ones, minus the accuracy of all answers, which rejecting at random keeps. 1 is a perfect order, 0
+    chance, below 0 (without bound) worse than chance; higher is better. This is the full PRR of lm-polygraph (Vashurin
+    et al. 2025). Malinin and Gales (2021) count a rejected answer as right; for grades that one is 2 AUROC - 1.
+
+    Equal confidences have no order, so a tie counts with the expectation over its orders. Undefined (nan) where no
+    order gains anything: all answers right or all wrong.
+
+    >>> prr([0.9, 0.8, 0.3], [1, 1, 0]), prr([0.5, 0.5, 0.5], [1, 1, 0]), prr([0.9, 0.8], [1, 1])
+    (1.0, 0.0, nan)
+    """
+    curve = risk_coverage(*graded(confidence, correct))
+    right = curve.labels - curve.wrong
+    total, rights = curve.total, float(right.max(initial=0))
+    if rights in (0.0, total):
+        return math.nan
+    count = np.arange(1, total + 1)
+    # Within a tie right answers are spread evenly, in expectation.
+    ours = np.interp(count, [0.0, *curve.labels], [0.0, *right]) / count
+    oracle, chance = np.minimum(count, rights) / count, rights / total
+    return float((ours - chance).mean() / (oracle - chance).mean())
 
 
 def members(domains: Sequence[Hashable], answers: int) -> list[npt.NDArray[np.intp]]:

@@ -21,6 +21,9 @@ TOPS = (20, 10, 5)
 LIMITS = ("max_tokens", "max_completion_tokens")
 """What servers call the most tokens that they may write."""
 
+WORKERS = 16
+"""Requests that are under way together."""
+
 WORD_TOKENS = 12
 """Tokens for a letter, a digit or a verdict, and for what a model may say before it."""
 
@@ -143,16 +146,14 @@ class Requests:
     Args:
         endpoint: the server.
         abilities: what it can do.
-        workers: requests that are under way together.
     """
 
-    def __init__(self, endpoint: Endpoint, abilities: Abilities, workers: int) -> None:
+    def __init__(self, endpoint: Endpoint, abilities: Abilities) -> None:
         self.endpoint, self.abilities = endpoint, abilities
-        self._workers = workers
         self._pool = self._new_pool()
 
     def _new_pool(self) -> ThreadPoolExecutor:
-        return ThreadPoolExecutor(self._workers, thread_name_prefix="secl-requests")
+        return ThreadPoolExecutor(WORKERS, thread_name_prefix="secl-requests")
 
     def send(self, prompt: Prompt, tokens: int = WORD_TOKENS, *, seed: int | None = None) -> Pending:
         """Send a request.

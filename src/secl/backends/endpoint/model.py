@@ -10,13 +10,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NoReturn, TypeVar
 
 from secl.backends.endpoint.candidates import Findings
-from secl.backends.endpoint.chat import Abilities, Requests, find_out, only_model
-from secl.backends.endpoint.client import SILENCE, Endpoint
+from secl.backends.endpoint.chat import WORKERS, Abilities, Requests, find_out, only_model
+from secl.backends.endpoint.client import Endpoint
 from secl.backends.endpoint.questions import Asking
 from secl.backends.endpoint.texts import Texts
 from secl.backends.generation import TOP_P, question_seed
 from secl.display import Shown
-from secl.errors import ModelError, check_whole
+from secl.errors import ModelError
 from secl.evidence import CandidateEvidence, Evidence, EvidenceKind, PTrue
 from secl.model import ModelAnswer, Rating
 from secl.prompts.parsing import read_answer, trim_answer
@@ -27,9 +27,6 @@ from secl.settings import AnswerWeights, PTruePrompt
 from secl.writing import Piece, Writing
 
 T = TypeVar("T")
-
-WORKERS = 16
-"""Requests that are under way together, unless said otherwise."""
 
 
 class EndpointModel(Shown):
@@ -44,14 +41,12 @@ class EndpointModel(Shown):
         key: sent as a bearer token.
         p_true_prompt: the question that P(True) is asked by, "plain" or "paper".
         seed: of sampled answers and distractors.
-        workers: requests that are under way together.
-        timeout: seconds that the server may be silent.
 
     Attributes:
         abilities: what the server can do.
 
     Raises:
-        ParameterError: an address or a number makes no sense, or several models could be meant.
+        ParameterError: the address makes no sense, or several models could be meant.
         ModelError: the server does not answer, or gives no log-probabilities.
     """
 
@@ -70,11 +65,8 @@ class EndpointModel(Shown):
         key: str | None = None,
         p_true_prompt: PTruePrompt = "plain",
         seed: int = 42,
-        workers: int = WORKERS,
-        timeout: float = SILENCE,
     ) -> None:
-        check_whole("number of requests at a time", workers, 1)
-        self.endpoint = Endpoint(url, key=key, timeout=timeout)
+        self.endpoint = Endpoint(url, key=key)
         try:
             self.name = name or only_model(self.endpoint)
             self.abilities: Abilities = find_out(self.endpoint, self.name)
@@ -86,9 +78,9 @@ class EndpointModel(Shown):
         self.fingerprint = f"openai:{self.name}"
         self.seed = seed
         self.meter = Meter()
-        self.requests = Requests(self.endpoint, self.abilities, workers)
+        self.requests = Requests(self.endpoint, self.abilities)
         self.asking = Asking(self.requests, p_true_prompt=p_true_prompt, seed=seed)
-        self._questions = ThreadPoolExecutor(workers, thread_name_prefix="secl-questions")
+        self._questions = ThreadPoolExecutor(WORKERS, thread_name_prefix="secl-questions")
         self.texts = Texts(self.endpoint, self.abilities)
         self._window: dict[tuple[Question, str | None], Findings] = {}
         self._latest: Findings | None = None

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from secl.metrics.selective import prr
+from secl.metrics.discrimination import prr
 
 Pairs = list[tuple[float, bool]]
 FEW = st.lists(st.tuples(st.integers(0, 2).map(lambda k: k / 2), st.booleans()), min_size=1, max_size=6)
@@ -34,7 +34,6 @@ def test_prr_is_the_gain_over_chance_relative_to_the_oracle(pairs: Pairs) -> Non
     assert actual == pytest.approx((ours - chance) / (oracle - chance))
 
 
-def test_what_is_undefined_is_nan() -> None:
-    assert math.isnan(prr([], []))
-    for same in (True, False):
-        assert math.isnan(prr([0.1, 0.9, 0.4], [same] * 3))
+def test_a_ratio_without_any_gain_is_nan() -> None:
+    for confidence, correct in (([], []), ([0.9], [True]), ([0.1, 0.9, 0.4], [False] * 3), ([0.1, 0.9], [True] * 2)):
+        assert math.isnan(prr(confidence, correct))

@@ -147,7 +147,7 @@ class Table:
     note: str | None = None
 
     def __post_init__(self) -> None:
-        columns = tuple(COLUMNS) if self.by is None else MEASURES
+        columns = tuple(COLUMNS if self.by is None else MEASURES)
         for column in self.columns:
             if column not in columns:
                 raise ParameterError(

@@ -13,9 +13,9 @@ import pytest
 from secl.calibrator import Calibrator
 from secl.evidence import PTrue
 from secl.gates import EntropyShift, Never
+from secl.metrics.bootstrap import MEASURES
 from secl.question import Question
 from secl.records import Reply
-from secl.reports.comparison_report import TITLES
 from secl.runs import runner
 from secl.runs.settings import RunSettings
 from secl.settings import LoopSettings
@@ -186,7 +186,7 @@ def test_a_comparison_on_the_screen_names_both_and_marks_differences(
     assert max(map(len, lines[2:])) <= 80
     assert next(line for line in lines if line.startswith("Mean confidence ")).endswith("*")
     assert not next(line for line in lines if line.startswith("Accuracy ")).endswith("*")
-    for row in (*TITLES.values(), "toy0", "toy1"):
+    for row in (*MEASURES.values(), "toy0", "toy1"):
         assert any(line.startswith(f"{row} ") for line in lines), row
     assert lines[-1] == "0 of 60 answers differ."
 

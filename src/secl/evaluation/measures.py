@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy.typing as npt
 
-from secl.metrics.bootstrap import RESAMPLES, Interval, intervals, standard_measures
+from secl.metrics.bootstrap import OF_BOTH_KINDS, RESAMPLES, Interval, intervals, standard_measures
 from secl.metrics.calibration import ece_floor
 from secl.metrics.discrimination import prr
 from secl.metrics.error_interval import ada_ece_interval, ece_interval
 from secl.metrics.graded import graded
 
-OF_LEVEL = ("brier", "ece", "ece_floor", "ece_floor_95", "ada_ece", "accuracy", "mean_confidence")
-"""Measures that mean something for a constant: all but those of the order of answers."""
+OF_ORDER = (*OF_BOTH_KINDS, "prr")
+"""Measures of the order of answers, which a constant does not have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,10 +93,9 @@ def measure(
 
 def without_ranking(measures: Measures) -> Measures:
     """The measures of a constant: what depends on the order of answers is nan, and so are its intervals."""
-    ranking = {each.name for each in fields(Measures) if each.type == "float"} - {*OF_LEVEL}
-    undefined: dict[str, Any] = dict.fromkeys(ranking, math.nan)
+    undefined: dict[str, Any] = dict.fromkeys(OF_ORDER, math.nan)
     spans = measures.intervals
     if spans is not None:
         none = Interval(math.nan, math.nan)
-        spans = {name: each if name in OF_LEVEL else none for name, each in spans.items()}
+        spans = {name: none if name in OF_ORDER else each for name, each in spans.items()}
     return replace(measures, **undefined, intervals=spans)

@@ -50,8 +50,17 @@ def percentile_interval(values: npt.ArrayLike) -> Interval:
     return Interval(float(low), float(high))
 
 
-MEASURES = ("brier", "ece", "ada_ece", "auroc", "auroc_within", "accuracy", "mean_confidence")
-"""Names of the standard measures, those that have an interval, in the order of reports: proper before binned."""
+MEASURES = {
+    "brier": "Brier",
+    "ece": "ECE",
+    "ada_ece": "AdaECE",
+    "auroc": "AUROC",
+    "auroc_within": "AUROC within domains",
+    "accuracy": "Accuracy",
+    "mean_confidence": "Mean confidence",
+}
+"""The standard measures, those that have an interval, and what people call them, in the order of reports: proper before
+binned."""
 
 OF_BOTH_KINDS = ("auroc", "auroc_within")
 """Measures that compare right answers with wrong ones."""

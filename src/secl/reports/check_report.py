@@ -6,7 +6,8 @@ from typing import Any
 
 from secl.evaluation.check import MIN_GAIN, MIN_PER_CLASS, MIN_QUESTIONS, Check
 from secl.evaluation.json_values import json_value
-from secl.reports.comparison_report import NOTE, TITLES, difference_table
+from secl.metrics.bootstrap import MEASURES
+from secl.reports.comparison_report import NOTE, difference_table
 from secl.reports.formatting import number, percent
 from secl.reports.posterior_section import letters_sentence
 from secl.reports.summary_table import score_cells
@@ -117,7 +118,7 @@ def scores_table(result: Check, *, full: bool = True) -> Table:
 
 def signal_table(result: Check) -> Table:
     """Stated confidence against normalised P(True), with intervals; fits 80 columns."""
-    rows = {TITLES[name]: result.signal[name] for name in COMPARED}
+    rows = {MEASURES[name]: result.signal[name] for name in COMPARED}
     return difference_table(("Stated", "Signal"), {f"normalised P(True), tau {result.tau:g}": rows}, NOTE)
 
 

@@ -6,21 +6,10 @@ import math
 from collections.abc import Mapping
 
 from secl.evaluation.compare import Comparison
-from secl.metrics.bootstrap import FEWEST_OF_A_KIND
+from secl.metrics.bootstrap import FEWEST_OF_A_KIND, MEASURES
 from secl.metrics.paired_bootstrap import FEWEST, Difference
 from secl.reports.formatting import UNDEFINED, number
 from secl.reports.table import Cell, Column, Row, Table
-
-TITLES = {
-    "brier": "Brier",
-    "ece": "ECE",
-    "ada_ece": "AdaECE",
-    "auroc": "AUROC",
-    "auroc_within": "AUROC within domains",
-    "accuracy": "Accuracy",
-    "mean_confidence": "Mean confidence",
-}
-"""What people call the measures."""
 
 NOTE = (
     "Differences have 95% paired bootstrap intervals over questions; * excludes 0. They reach equally far to both "
@@ -32,7 +21,7 @@ NOTE = (
 
 def comparison_table(comparison: Comparison) -> Table:
     """The table of a comparison: all measures, then the Brier score of each domain where there are several."""
-    sections = {"": {TITLES[measure]: difference for measure, difference in comparison.measures.items()}}
+    sections = {"": {MEASURES[measure]: difference for measure, difference in comparison.measures.items()}}
     if len(comparison.domains) > 1:
         sections["Brier by domain"] = comparison.domains
     return difference_table(("A", "B"), sections, NOTE)

@@ -72,7 +72,7 @@ def route(questions: Iterable[secl.Question], small: Endpoint, large: Endpoint) 
             raise SystemExit("the small model's server accepts everything; start it with secl serve --accept 0.8")
         answer, by, more = first["option_text"] or first["text"], "small", 0.0
         if not first["secl"]["accepted"]:
-            choices = "".join(f"\n{letter}. {question.option(letter)}" for letter in question.letters)
+            choices = "".join(f"\n{question.named(letter)}" for letter in question.letters)
             (answer, more), by = large.chat(question.text + choices), "large"
         yield Routed(question, answer, by, first["secl"]["confidence"], paid, more)
 

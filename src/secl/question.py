@@ -163,6 +163,16 @@ class Question:
         """The text of the option called `letter`."""
         return self.options[LETTERS.index(letter)]
 
+    def named(self, answer: str | None) -> str:
+        """An answer as people read it: an option with its letter and text, else the text alone; empty for None.
+
+        >>> Question("Capital of France?", options=("Rome", "Paris")).named("B"), Question("1 + 1?").named("2")
+        ('B. Paris', '2')
+        """
+        if answer is not None and answer in self.letters:
+            return f"{answer}. {self.option(answer)}"
+        return answer or ""
+
 
 def has_half_character(text: str) -> bool:
     """Whether a text has a lone surrogate, which is what is left of bytes that were no UTF-8."""
@@ -219,6 +229,7 @@ def letter_of(question: Question, answer: str) -> str:
     'B'
     """
     wanted = answer.strip()
+    named = [question.named(letter) for letter in question.letters]
     for plain in (_as_it_is, _folded):  # "A" is rather the letter than the option "a"
         texts = [plain(option) for option in question.options]
         by_text = texts.index(plain(wanted)) if plain(wanted) in texts else None
@@ -226,20 +237,16 @@ def letter_of(question: Question, answer: str) -> str:
         if by_text is not None and by_letter is not None and by_text != by_letter:
             raise QuestionError(
                 f"the answer {wanted!r} to {question.mention} is the letter of one option and the text of another; "
-                f"write '{_option(question, by_text)}' or '{_option(question, by_letter)}'."
+                f"write '{named[by_text]}' or '{named[by_letter]}'."
             )
         number = by_letter if by_text is None else by_text
         if number is not None:
             return question.letters[number]
-    options = ", ".join(_option(question, number) for number in range(len(question.options)))
     raise QuestionError(
-        f"the answer {excerpt(wanted, 60)!r} to {question.mention} is none of its options ({excerpt(options, 300)}); "
+        f"the answer {excerpt(wanted, 60)!r} to {question.mention} is none of its options "
+        f"({excerpt(', '.join(named), 300)}); "
         "give the letter or the text of one."
     )
-
-
-def _option(question: Question, number: int) -> str:
-    return f"{question.letters[number]}. {question.options[number]}"
 
 
 def _number_of_letter(letters: list[str], texts: list[str], answer: str) -> int | None:

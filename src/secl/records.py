@@ -286,7 +286,7 @@ class Record(Shown):
     def _facts(self) -> dict[str, object]:
         """What it shows of itself (`secl.display.Shown`)."""
         question, answer = self.question, self.answer
-        named = f"{answer}. {question.option(answer)}" if answer is not None and question.options else answer
+        named = None if answer is None else question.named(answer)
         facts = {"position": self.position, "question": question.text, "answer": named, "confidence": self.confidence}
         judged = self.correct if self.label is None and answer == self.reply.answer else self.label
         return facts | ({} if judged is None else {"correct": judged}) | {"outcome": self.outcome}

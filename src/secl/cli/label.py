@@ -96,16 +96,14 @@ def _asked() -> str:
 
 def _shown(record: Record) -> list[str]:
     """The question and its answer without the confidence, which would sway people."""
-    from secl.reports.answers import named
-
     question, answer = record.question, record.answer
     earlier = [f"{turn.role}: {turn.text}" for turn in question.history]
     before = [f"system: {question.system}"] if question.system else []
     # Behind other turns the question says whose it is, too.
     last = f"user: {question.text}" if before or earlier else question.text
     lines = [*before, *earlier, *([question.context] if question.context else []), last]
-    lines += [f"  {named(question, letter)}" for letter in question.letters]
-    return [*lines, f"Answer: {named(question, answer) or '(could not be read) ' + record.reply.text}"]
+    lines += [f"  {question.named(letter)}" for letter in question.letters]
+    return [*lines, f"Answer: {question.named(answer) or '(could not be read) ' + record.reply.text}"]
 
 
 def _mean_confidence(records: Iterable[Record]) -> float:

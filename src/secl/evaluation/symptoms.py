@@ -142,5 +142,5 @@ def _other_choice(question: Question, reply: Reply, evidence: Evidence) -> str |
     for order in compared.letters:
         letter = question.letters[max(range(len(order.log_p)), key=lambda number: order.log_p[number])]
         if letter != reply.answer:
-            return f"{letter}. {question.option(letter)}"
+            return question.named(letter)
     return None

@@ -81,7 +81,7 @@ class AnswerRow:
     @property
     def options(self) -> list[str]:
         """The options for people, each with its letter and text."""
-        return [named(self.question, letter) for letter in self.question.letters]
+        return [self.question.named(letter) for letter in self.question.letters]
 
 
 def answer_rows(records: Sequence[Record]) -> list[AnswerRow]:
@@ -99,19 +99,12 @@ def source_of(record: Record) -> Source:
     return "stated" if stated_alone(record) else "posterior"
 
 
-def named(question: Question, answer: str | None) -> str:
-    """An answer for people: an option with its letter and text; empty for None."""
-    if answer is not None and answer in question.letters:
-        return f"{answer}. {question.option(answer)}"
-    return answer or ""
-
-
 def named_reference(question: Question) -> str:
     """The right answer for people, of several the first three; empty if unknown."""
     reference = question.reference
     if isinstance(reference, References):
         return " / ".join(reference.correct[:3])
-    return named(question, reference)
+    return question.named(reference)
 
 
 def _row(record: Record) -> AnswerRow:
@@ -119,8 +112,8 @@ def _row(record: Record) -> AnswerRow:
     other = own if record.answers_best else best
     return AnswerRow(
         record=record,
-        answer=named(question, record.answer),
-        another=named(question, other) if own != best else "",
+        answer=question.named(record.answer),
+        another=question.named(other) if own != best else "",
         reference=named_reference(question),
         correct=reported_correct(record),
         labelled=record.label is not None,

@@ -12,7 +12,6 @@ from secl.evidence import Evidence, Posterior, PTrue, Sample
 from secl.model import ModelAnswer
 from secl.question import Question
 from secl.records import Reply
-from secl.reports.answers import named
 from secl.reports.formatting import counted, terminal_lines, terminal_text, whole_percent
 from secl.reports.table import listing
 from secl.signals import NormalisedPTrue
@@ -159,7 +158,7 @@ def answer_panel(
     from rich.text import Text
 
     reply, frozen = answered.reply, answered.frozen
-    answer = named(question, reply.answer) or "no readable answer"
+    answer = question.named(reply.answer) or "no readable answer"
     parts: list[Text | Table] = [
         Text(f"own answer         {terminal_lines(answer)}", style="bold"),
         Text(f"stated confidence  {reply.confidence:.3f}  (adapter version {reply.version})"),
@@ -247,7 +246,7 @@ def candidates_table(question: Question, posterior: Posterior) -> Table:
     """Probability, text and role of each candidate, the most probable first."""
     rows = []
     for number in _ranked(posterior):
-        letter = f"{question.letters[number]}. " if question.options else ""
+        named = question.named(question.letters[number]) if question.options else posterior.candidates[number]
         roles = [word for word, role in (("own answer", posterior.own), ("best", posterior.best)) if role == number]
-        rows.append((f"{posterior.probabilities[number]:.4f}", letter + posterior.candidates[number], ", ".join(roles)))
+        rows.append((f"{posterior.probabilities[number]:.4f}", named, ", ".join(roles)))
     return listing(("posterior", "candidate", ""), rows)

@@ -70,11 +70,8 @@ class Served:
 
 
 def answer_text(record: Record) -> str:
-    """The answer as people read it: "B. Paris" for multiple choice, else the text alone."""
-    answer, question = record.answer, record.question
-    if answer is None:
-        return record.reply.text.strip()
-    return f"{answer}. {question.option(answer)}" if question.options else answer
+    """The answer as people read it; what was written if no answer can be read in it."""
+    return record.reply.text.strip() if record.answer is None else record.question.named(record.answer)
 
 
 def record_id(position: int) -> str:

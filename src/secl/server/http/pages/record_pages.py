@@ -146,7 +146,7 @@ def card(served: Served) -> Values:
     around = [("system", question.system)] if question.system else []
     around += [(turn.role, turn.text) for turn in question.history]
     around += [("passage", question.context)] if question.context else []
-    options = [f"{letter}. {question.option(letter)}" for letter in question.letters]
+    options = [question.named(letter) for letter in question.letters]
     return {
         "id": record_id(record.position),
         "served": served,

@@ -83,6 +83,8 @@ class Scoring:
     def label(self, record: Record, correct: bool | None, *, chance: float | None = 1.0) -> Label:
         """Say whether the answer of a record is right, or take that back; later confidences follow.
 
+        A record that is there already stays as it was reported: `state.labels` has what its confidence would be now.
+
         Args:
             record: as it was reported.
             correct: whether `record.answer` is right; None takes back what was said of it before.
@@ -91,6 +93,14 @@ class Scoring:
 
         Raises:
             ParameterError: a chance outside (0, 1].
+
+        >>> from secl import Calibrator, ScriptedModel
+        >>> calibrator = Calibrator(ScriptedModel())
+        >>> record = calibrator.ask("Capital of Peru?")
+        >>> label = calibrator.label(record, False)
+        >>> now = calibrator.state.labels.confidence(record.question.domain, record.label_free)
+        >>> round(record.confidence, 2), round(now, 2)
+        (0.85, 0.75)
         """
         label = label_of(record, correct, number=self.state.labels.until + 1, chance=chance)
         self.take_labels([label])
@@ -218,7 +228,7 @@ def given_by(record: Record) -> GivenAnswer:
     """The given answer that a record is about, with the rivals that were given to it."""
     question, reply = record.question, record.reply
     if question.options:
-        return GivenAnswer(question, f"{reply.text}. {question.option(reply.text)}", correct=record.correct)
+        return GivenAnswer(question, question.named(reply.text), correct=record.correct)
     compared, p_true = record.evidence.candidates, record.evidence.p_true
     rivals: tuple[str, ...] = ()
     if compared is not None and compared.source.startswith("given"):

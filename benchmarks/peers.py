@@ -21,6 +21,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -104,7 +105,7 @@ def of_polygraph(environment: Path, folder: str, questions: Sequence[Question]) 
     """Scores of lm-polygraph by its usual call, one question and one estimator at a time.
 
     Raises:
-        SystemExit: it failed; the message ends with what it said.
+        SystemExit: it failed, and has said why.
     """
     rows = [{"prompt": answer_prompt(question).turns[0]} for question in questions]
     with tempfile.TemporaryDirectory() as temporary:
@@ -112,18 +113,20 @@ def of_polygraph(environment: Path, folder: str, questions: Sequence[Question]) 
         file.write_text(json.dumps(rows), encoding="utf-8")
         command = [str(environment / "bin" / "python"), str(PEER), folder, str(file), str(MAX_ANSWER_TOKENS["short"])]
         offline = {**os.environ, "HF_HUB_OFFLINE": "1"}
-        process = subprocess.run(command, check=False, capture_output=True, text=True, env=offline)
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=offline) as process:
+            for line in process.stdout or ():
+                if line.startswith("{"):
+                    yield _score(json.loads(line), questions)
     if process.returncode:
-        raise SystemExit(f"lm-polygraph failed: {' '.join(command)}\n{process.stderr[-3000:]}")
-    for line in process.stdout.splitlines():
-        if line.startswith("{"):
-            found = json.loads(line)
-            answers = [
-                read_answer(text, question.form) for text, question in zip(found["texts"], questions, strict=True)
-            ]
-            right = [bool(grade(question, answer)) for question, answer in zip(questions, answers, strict=True)]
-            confidences = [-uncertainty for uncertainty in found["uncertainties"]]
-            yield Score(f"lm-polygraph: {found['name']}", found["seconds"], confidences, right)
+        raise SystemExit(f"lm-polygraph failed: {' '.join(command)}")
+
+
+def _score(row: dict[str, Any], questions: Sequence[Question]) -> Score:
+    """What lm-polygraph printed of one estimator."""
+    answers = [read_answer(text, question.form) for text, question in zip(row["texts"], questions, strict=True)]
+    right = [bool(grade(question, answer)) for question, answer in zip(questions, answers, strict=True)]
+    confidences = [-uncertainty for uncertainty in row["uncertainties"]]
+    return Score(f"lm-polygraph: {row['name']}", row["seconds"], confidences, right)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from scipy.stats import rankdata
 
 import secl
 from secl.backends.local.conversion import convert_gguf
@@ -61,7 +62,8 @@ class Score:
         known = [
             (c, r) for c, r in zip(self.confidences, self.right, strict=True) if c is not None and math.isfinite(c)
         ]
-        confidences, right = [c for c, _ in known], [r for _, r in known]
+        right = [r for _, r in known]
+        confidences = rankdata([c for c, _ in known]) / max(1, len(known))  # not all are probabilities
         cells = [f"{len(known)}", f"{sum(self.right) / len(self.right):.1%}", f"{self.seconds:.2f}"]
         cells += [f"{measure(confidences, right):.3f}" for measure in (auroc, prr)]
         return f"| {' | '.join([self.name, *cells])} |"

@@ -29,6 +29,7 @@ class Page(HTMLParser):
         super().__init__()
         self.tags: list[tuple[str, dict[str, str | None]]] = []
         self.text = ""
+        self.texts: set[str] = set()
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -36,6 +37,7 @@ class Page(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         self.text += f" {data}"
+        self.texts.add(data.strip())
 
 
 def shown(tab: Any, selector: str, text: str) -> None:

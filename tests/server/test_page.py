@@ -205,3 +205,13 @@ def test_a_view_is_what_the_records_say_and_is_json_without_nan(
         last.statistic,
     )
     assert view(service) == state
+
+
+def test_a_server_that_does_not_learn_shows_nothing_of_learning(make_service: MakeService) -> None:
+    headings = {"Version", "Versions", "Drift of weights", "Gate statistic", "Learning", "Trained", "alarm", "burst"}
+    learning = Page(overview(view(served(make_service())))).texts
+    assert headings <= learning
+    page = Page(overview(view(served(make_service("fixed", method="posterior")))))
+    assert not headings & page.texts
+    assert {"Answers", "Confidence, mean", "Labels", "50% right", "Events", "API key"} <= page.texts
+    assert {"key-box", "done", "events", "ask"} <= {attributes.get("id") for _, attributes in page.tags}

@@ -26,11 +26,12 @@ def y(value: float) -> float:
     return 100.0 * (1.0 - value)
 
 
-def timeline(points: Sequence[Values]) -> Values:
+def timeline(points: Sequence[Values], before: str) -> Values:
     """Stated confidence of the latest answers, and where they were learned from.
 
     Args:
         points: at least one, as of `secl.server.records.latest_points`.
+        before: what the confidence is compared with, in words.
 
     Returns:
         confidences: dots, one for each answer. confidence_mean, frozen_mean: lines. bursts: left end and width of each;
@@ -45,6 +46,8 @@ def timeline(points: Sequence[Values]) -> Values:
         if inside:
             bursts.append((round(indices[0] * step, 2), round(len(indices) * step, 2)))
     alarms = [round((index + 0.5) * step, 2) for index, point in enumerate(points) if point["alarm"]]
+    in_bursts = counted(sum(point["in_burst"] for point in points), "answer")
+    learned = f"; {counted(len(alarms), 'alarm')}, {in_bursts} in bursts" if bursts else ""
     first, last = points[0]["position"], points[-1]["position"]
     return {
         "confidences": dots(confidences),
@@ -54,9 +57,8 @@ def timeline(points: Sequence[Values]) -> Values:
         "alarms": alarms,
         "positions": [first, (first + last) // 2, last] if last - first > 1 else [first],
         "description": (
-            f"Answers {first} to {last}: confidence {np.mean(confidences):.2f} on average, frozen model "
-            f"{np.mean(frozen):.2f}; {counted(len(alarms), 'alarm')}, "
-            f"{counted(sum(point['in_burst'] for point in points), 'answer')} in bursts."
+            f"Answers {first} to {last}: confidence {np.mean(confidences):.2f} on average, {before} "
+            f"{np.mean(frozen):.2f}{learned}."
         ),
     }
 

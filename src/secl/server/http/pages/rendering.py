@@ -32,13 +32,15 @@ def overview(state: Values, *, now: float | None = None) -> str:
         now: seconds since 1970.
     """
     points = state["timeline"]
+    before = "frozen model" if state["learning"]["on"] else "stated"
     return fill(
         "index.html",
         "Overview",
         state=state,
+        before=before,
         now=time() if now is None else now,
         mean={name: _mean([point[name] for point in points]) for name in ("confidence", "frozen_confidence")},
-        timeline=timeline(points) if points else None,
+        timeline=timeline(points, before) if points else None,
     )
 
 

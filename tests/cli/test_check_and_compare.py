@@ -17,7 +17,9 @@ from secl.metrics.bootstrap import MEASURES
 from secl.question import Question
 from secl.records import Reply
 from secl.runs import runner
+from secl.runs.labelling import add_label
 from secl.runs.settings import RunSettings
+from secl.runs.store import Store
 from secl.settings import LoopSettings
 from secl.testing import ScriptedModel, toy_stream, unit
 from tests.answers import run_folder
@@ -83,43 +85,51 @@ def test_a_check_recommends_a_method_in_a_screen_in_full_with_tables_below_it_an
     assert [path.name for path in sorted(mine.parent.rglob("*")) if path.is_file()] == [mine.name]
 
 
-def test_a_finished_check_is_reused_without_its_model_and_with_another_tau(
-    shell: Shell, use: Any, mine: Path, tmp_path: Path
+AS_CHECKED = ("--method", "posterior", "--set", "evidence.extra_evidence=p_true")
+"""What makes a run of one's own that of a check."""
+
+
+def test_a_run_is_checked_as_far_as_it_has_come_without_its_model(
+    shell: Shell, use: Any, mine: Path, tmp_path: Path, interrupt_at: Callable[[int], None]
 ) -> None:
     use(Knowing())
-    first = check(shell, "--questions", mine, "--out", tmp_path / "run")
+    whole, out = check(shell, "--questions", mine), tmp_path / "run"
+    assert shell("run", "--questions", mine, *AS_CHECKED, "--out", out).code == 0
+    interrupt_at(31)
+    part = tmp_path / "part"
+    assert shell("run", "--questions", mine, "--method", "posterior", "--out", part).code == 2
     use(AssertionError("the model is not needed"))
-    assert check(shell, "--questions", mine, "--out", tmp_path / "run") == first
-    assert check(shell, "--out", tmp_path / "run") == first
-    other = check(shell, "--out", tmp_path / "run", "--tau", 2)
-    assert (other["tau"], other["signal"] == first["signal"]) == (2.0, False)
+    assert check(shell, out) == whole
+    other = check(shell, out, "--tau", 2)
+    assert (other["tau"], other["signal"] == whole["signal"]) == (2.0, False)
+    without = check(shell, part)
+    assert (without["questions"], without["rated"], without["verdict"]) == (30, 0, "cannot tell")
+    assert "no graded answer has normalised P(True)" in without["learning"]
+    with Store(out, writable=True) as store:
+        for record in store.records():
+            add_label(store, record, True)
+    assert check(shell, out)["right"] == whole["rated"]
 
 
-def test_a_check_that_is_stopped_says_how_to_go_on_and_does(
-    shell: Shell, use: Any, mine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_check_that_is_stopped_is_a_run_that_goes_on_to_the_same_records(
+    shell: Shell, use: Any, mine: Path, tmp_path: Path, interrupt_at: Callable[[int], None]
 ) -> None:
     use(Knowing())
-    whole = check(shell, "--questions", mine)
-
-    class Stopped(Knowing):
-        def score_p_true(self, question: Question, reply: Reply) -> PTrue:
-            if question.text == "What is 30 plus 31?":
-                raise KeyboardInterrupt
-            return super().score_p_true(question, reply)
-
-    use(Stopped())
-    run = tmp_path / "run"
-    ended = shell("check", "--questions", mine, "--out", run)
+    alone, out = tmp_path / "alone", tmp_path / "run"
+    assert shell("run", "--questions", mine, *AS_CHECKED, "--out", alone).code == 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Store, "add", Store.add)  # put back behind the interrupt
+        interrupt_at(31)
+        ended = shell("check", "--questions", mine, "--out", out)
     assert (ended.code, ended.out) == (2, "")
     assert ended.err == (
-        f"secl: stopped after 30 of 80 questions, all of them recorded; go on with: secl check --out {run}\n"
+        f"secl: stopped after 30 of 80 questions, all of them recorded; go on with: secl run --resume {out}\n"
     )
-    ended = shell("check", "--questions", mine)
-    assert ended.err == "secl: stopped after 30 of 80 questions, nothing is kept without --out.\n"
+    assert shell("run", "--resume", out).code == 0
+    with Store(out) as resumed, Store(alone) as store:
+        assert list(resumed.records()) == list(store.records())
     use(KeyboardInterrupt())
     assert shell("check", "--questions", mine).err == "secl: stopped before the first question.\n"
-    use(Knowing())
-    assert check(shell, "--out", run) == whole
 
 
 def test_a_check_refuses_what_it_cannot_use(refused: Any, use: Any, mine: Path, tmp_path: Path) -> None:
@@ -130,14 +140,29 @@ def test_a_check_refuses_what_it_cannot_use(refused: Any, use: Any, mine: Path, 
     refused(("check", "--questions", tmp_path / "no.jsonl"), "no.jsonl", "does not exist")
     refused(("check", "--benchmarks", "nonsense"), "'nonsense'")
     refused(("check", "--questions", mine, "--out", tmp_path), tmp_path, "not empty")
+    refused(("check", tmp_path), tmp_path, "not a run folder")
+    learned = scripted_run(tmp_path / "learned")
+    refused(("check", learned), learned, "methods posterior and baselines")
+    refused(("check", learned, "--questions", mine), learned, "as it is")
+    refused(("check", "--questions", mine, "--out", learned), f"secl check {learned}")
+    empty = scripted_run(tmp_path / "empty", method="posterior", asked=0)
+    refused(("check", empty), f"secl run --resume {empty}")
 
 
-def test_without_right_answers_the_posterior_is_recommended(shell: Shell, use: Any, tmp_path: Path) -> None:
+def test_without_right_answers_the_posterior_is_recommended_and_a_run_of_it_is_not_asked_again(
+    shell: Shell, use: Any, tmp_path: Path, interrupt_at: Callable[[int], None]
+) -> None:
     use(Knowing())
     bare = ask_file(tmp_path / "bare.jsonl", [replace(question, reference=None) for question in toy_stream(60)])
-    ended = shell("check", "--questions", bare, "--full")
+    out = tmp_path / "run"
+    ended = shell("check", "--questions", bare, "--out", out, "--full")
     assert (ended.code, ended.err) == (0, "")
     assert ended.out.startswith("Use: secl run --method posterior")
+    assert f"It was asked that way: secl report {out}\n" in ended.out
+    interrupt_at(31)
+    begun = tmp_path / "begun"
+    assert shell("run", "--questions", bare, "--method", "posterior", "--out", begun).code == 2
+    assert f"It was asked that way: secl run --resume {begun}\n" in shell("check", begun).out
 
 
 def scripted_run(

@@ -52,6 +52,11 @@ def learning_sentence(result: Check) -> str:
             f"cannot tell: none of the {result.questions} questions has a reference; add right answers to see whether "
             "to adapt."
         )
+    if not result.rated:
+        return (
+            "cannot tell: no graded answer has normalised P(True); a run records it with --set "
+            "evidence.extra_evidence=p_true."
+        )
     if not result.signal:
         return (
             f"cannot tell: {result.rated} answers are graded and rated, {result.right} of them right; a verdict needs "
@@ -78,7 +83,7 @@ def notes(result: Check) -> list[str]:
     lines = [line] if (line := letters_sentence(result.reliability, result.compared)) else []
     if unlabelled := result.questions - result.labelled:
         lines.append(f"{unlabelled} of {result.questions} questions have no reference and do not count.")
-    if unrated := result.labelled - result.rated:
+    if result.rated and (unrated := result.labelled - result.rated):
         lines.append(f"{unrated} answers have no normalised P(True) (unreadable, or no distractor) and do not count.")
     if not result.signal:
         return lines

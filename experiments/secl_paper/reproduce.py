@@ -11,7 +11,7 @@ from pathlib import Path
 from secl import RunSettings, Store
 from secl.errors import DataError, ParameterError
 from secl.runs.manifest import Manifest
-from secl.runs.sweep import Job, is_finished, plan
+from secl.runs.sweep import Job, is_finished, plan, ready
 from secl_paper.compare import FilledTable, FinishedRun, compare, untrained
 from secl_paper.differences import differences
 from secl_paper.figures import write_figure
@@ -89,14 +89,16 @@ class Reproduction:
             ParameterError: a setting that makes no sense.
             DataError: a benchmark whose size must be known cannot be read.
         """
-        jobs: dict[Run, Job] = {}
+        settings: dict[Run, RunSettings] = {}
         for table in tables:
             for run in table.runs:
                 try:
-                    (jobs[run],) = plan([settings_of(run, setup)], out / RUNS_FOLDER)
+                    settings[run] = ready(settings_of(run, setup))
                 except ParameterError as problem:
                     raise ParameterError(f"the run {run.name!r} of the table {table.key!r}: {problem}") from problem
-        return cls(tables, setup, out, counterpart(setup.model.name, setup.against), jobs)
+        jobs = {job.settings: job for job in plan(settings.values(), out / RUNS_FOLDER / _own_folder(setup))}
+        compared = counterpart(setup.model.name, setup.against)
+        return cls(tables, setup, out, compared, {run: jobs[each] for run, each in settings.items()})
 
     @property
     def runs(self) -> list[Job]:
@@ -130,13 +132,18 @@ class Reproduction:
         different = differences(table, self.setup, self.compared, settings, runs)
         notes = [*different, *remarks(lines, columns, untrained(table, runs)), *([table.note] if table.note else [])]
         filled = FilledTable(table.key, table.title, columns, tuple(lines), numbers is not None, tuple(notes))
-        folder = f"{TABLES_FOLDER}/{Path(self.setup.model.name).name}"  # every model has its own
+        folder = f"{TABLES_FOLDER}/{_own_folder(self.setup)}"
         write_table(filled, self.out / folder)
         if table.figure:
             write_figure(table, lines, runs, self.out / folder / table.key)
-        names = [f"{RUNS_FOLDER}/{self.jobs[run].name}" for run in table.runs]
+        names = [str(self.jobs[run].folder.relative_to(self.out)) for run in table.runs]
         write_index(self.out, filled, folder, names, different)
         return filled
+
+
+def _own_folder(setup: Setup) -> str:
+    """Every model has its own, of runs and of tables."""
+    return Path(setup.model.name).name
 
 
 def _sizes(setup: Setup) -> dict[str, float]:

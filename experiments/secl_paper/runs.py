@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from secl.data.benchmarks import find_benchmark
-from secl.gates import GATES
 from secl.methods import PAPER, Method, method
+from secl.named_gates import gate_class
 from secl.setting_groups import FLAT_NAMES
-from secl.settings import GateName
 from secl_paper.layout import Run
 from secl_paper.setup import PAPER_GATE, Setup
 
@@ -30,7 +29,7 @@ def settings_of(run: Run, setup: Setup) -> dict[str, Any]:
     """
     chosen = method(run.changes.get("method", "secl"))
     given = _applicable(setup.given(), run, chosen)
-    gate: GateName | None = run.changes.get("gate", given.get("gate", PAPER_GATE)) if chosen.learns else None
+    gate: str | None = run.changes.get("gate", given.get("gate", PAPER_GATE)) if chosen.learns else None
     settings: dict[str, Any] = {
         **{name: value for name, value in PAPER.items() if gate == PAPER_GATE or not _is_of("gate", name)},
         **given,
@@ -57,7 +56,7 @@ def _applicable(given: Mapping[str, Any], run: Run, chosen: Method) -> dict[str,
     if not chosen.learns:
         return {name: value for name, value in wanted.items() if not _is_of("gate loop adapter", name)}
     if "gate" in run.changes:  # of a gate's parameters those that the run's own has
-        own = GATES[run.changes["gate"]]()
+        own = gate_class(run.changes["gate"])()
         wanted = {name: value for name, value in wanted.items() if not _is_of("gate", name) or hasattr(own, name)}
     return wanted
 
@@ -66,9 +65,9 @@ def _is_of(groups: str, name: str) -> bool:
     return FLAT_NAMES.get(name, ("",))[0] in groups.split()
 
 
-def _is_gates_own(gate: GateName | None, name: str, value: Any) -> bool:
+def _is_gates_own(gate: str | None, name: str, value: Any) -> bool:
     """Whether a gate has this value by itself, for which a recipe leaves it out: equal runs have equal settings."""
-    return gate is not None and _is_of("gate", name) and getattr(GATES[gate](), name, None) == value
+    return gate is not None and _is_of("gate", name) and getattr(gate_class(gate)(), name, None) == value
 
 
 def benchmarks_of(run: Run, setup: Setup) -> tuple[str, ...]:

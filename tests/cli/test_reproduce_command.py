@@ -31,7 +31,7 @@ def test_a_table_is_run_printed_and_written_and_a_second_time_only_printed(
     assert "not the paper's, with its own in brackets: gate always (page-hinkley), tau 1 (0.7)." in first.out
     assert re.search(r"The network computed in (float32|bfloat16) on cpu; the paper does not say in what", first.out)
     assert first.out.splitlines()[-1] == f"tables: {out / 'README.md'}"
-    assert len(list((out / "runs").glob(f"*/{FILE}"))) == 2
+    assert len(list((out / "runs" / "tiny-llama").glob(f"*/{FILE}"))) == 2
     written = {f"{key}.{suffix}" for key in ("main", "tau") for suffix in ("md", "csv", "tex")}
     assert {path.name for path in (out / "tables" / "tiny-llama").iterdir()} == written
 
@@ -68,7 +68,7 @@ def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(
         2,
         f"secl: stopped; what is done is kept in {out}, and the same command goes on from there.\n",
     )
-    (folder,) = (out / "runs").iterdir()
+    (folder,) = (out / "runs" / "tiny-llama").iterdir()
     with Store(folder) as store:
         assert len(store) == 3
     assert not (out / "tables").exists()
@@ -84,6 +84,8 @@ def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(
         (("mian",), ("no table 'mian'", *(table.key for table in TABLES))),
         (("main", "--against", "gpt-2"), ("'gpt-2'", "llama-3.2-3b")),
         (("hyperparameters", "--gate", "always"), ("'burst 20'", "has no burst")),
+        (("hyperparameters", "--gate", "mine.py:No", "--dry-run"), ("'mine.py:No'", "there is no file mine.py")),
+        (("kl", "--gate", "sometimes", "--dry-run"), ("no gate 'sometimes'", "FILE.py:CLASS")),
         (("main", "--method", "secl-paper"), ("'secl-paper'", "its own method")),
         (("main", "--questions", "mine.csv"), ("benchmarks", "secl run")),
         (("main", "--endpoint", "http://localhost:1"), ("leave engine and endpoint out",)),

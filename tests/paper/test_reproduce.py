@@ -256,6 +256,24 @@ def test_the_papers_column_is_of_the_model_asked_for_or_the_same(
     assert found.why.startswith(why)
 
 
+def test_a_gate_of_ones_own_is_the_gate_of_every_run_that_learns(
+    scripted: Scripted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine.py").write_text(
+        "from secl.gates import Always\nclass MyGate(Always):\n    burst = 20\nclass Asks:\n    pass\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    setup = Setup.of({**SHORT, "gate": "mine.py:MyGate"})
+    run = Run("burst 20", {"burst": 20})
+    assert settings_of(run, setup)["burst"] is None  # the gate's own, as with those of the package
+    reproduction = Reproduction.plan(find(["main", "always_on"]), setup, tmp_path / "out")
+    gates = {method(job.settings.method).learns: job.settings.gate.name for job in reproduction.runs[:2]}
+    assert gates == {True: str(tmp_path / "mine.py:MyGate"), False: None}
+    assert [table.key for table in reproduction.fill(scripted)] == ["main", "always_on"]
+    with pytest.raises(ParameterError, match=r"^the run 'secl' of the table 'main': the gate .*Asks' cannot be loaded"):
+        Reproduction.plan(find(["main"]), Setup.of({**SHORT, "gate": "mine.py:Asks"}), tmp_path / "out")
+
+
 MINE = """
 from secl_paper.layout import Row, Run, Table
 

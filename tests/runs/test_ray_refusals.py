@@ -12,6 +12,7 @@ import pytest
 
 from secl.errors import ParameterError, RunError
 from secl.runs.ray_sweep import run_on_ray
+from secl.runs.settings import RunSettings
 from secl.runs.store import Store
 from secl.runs.sweep import Job, plan, run_job
 from tests.runs.conftest import stop_after
@@ -20,7 +21,7 @@ from tests.runs.conftest import stop_after
 @pytest.fixture
 def jobs(tmp_path: Path) -> list[Job]:
     """A job whose model does not exist."""
-    return plan([{"model": "x/a", "benchmarks": ["capitals:2"]}], tmp_path)
+    return plan([RunSettings.of({"model": "x/a", "benchmarks": ["capitals:2"]})], tmp_path)
 
 
 def test_without_ray_one_sentence_says_what_to_install(jobs: list[Job], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,7 +54,7 @@ def test_a_cluster_that_refuses_is_quoted_in_one_sentence(jobs: list[Job], monke
 
 
 def test_a_folder_that_somebody_is_writing_is_refused_before_any_work(tiny_llama: Path, tmp_path: Path) -> None:
-    (job,) = plan([{"model": str(tiny_llama), "benchmarks": ["capitals:5"]}], tmp_path)
+    (job,) = plan([RunSettings.of({"model": str(tiny_llama), "benchmarks": ["capitals:5"]})], tmp_path)
     with pytest.raises(KeyboardInterrupt):
         run_job(job, stop_after(1))
     with Store(job.folder, writable=True), pytest.raises(RunError, match="in use by another process"):

@@ -24,6 +24,7 @@ import torch
 from secl.errors import SeclError
 from secl.runs.folder import FILE
 from secl.runs.ray_sweep import LOCAL_ENVIRONMENT, run_on_ray
+from secl.runs.settings import RunSettings
 from secl.runs.store import Store
 from secl.runs.sweep import Job, is_finished, plan, read_files, run_in_sequence, run_job
 from tests.runs.conftest import stop_after
@@ -65,7 +66,7 @@ def grid(models: list[Path], out: Path) -> list[Job]:
     stream = ["capitals:8", "science:8"]
     return plan(
         [
-            {"model": str(model), "benchmarks": stream, **changes}
+            RunSettings.of({"model": str(model), "benchmarks": stream, **changes})
             for model in models
             for changes in (LEARNING, {"method": "norm_p_true"})
         ],
@@ -130,9 +131,9 @@ def kill_worker_of(name: str, killed: list[int]) -> None:
 def test_when_a_worker_is_killed_in_the_middle_nothing_is_lost_or_doubled(
     ray: Any, models: list[Path], tmp_path: Path
 ) -> None:
-    settings: list[dict[str, Any]] = [
-        {"model": str(models[0]), "benchmarks": ["capitals:40", "science:40"], **LEARNING},
-        {"model": str(models[0]), "benchmarks": ["capitals:8"], "method": "norm_p_true"},
+    settings = [
+        RunSettings.of({"model": str(models[0]), "benchmarks": ["capitals:40", "science:40"], **LEARNING}),
+        RunSettings.of({"model": str(models[0]), "benchmarks": ["capitals:8"], "method": "norm_p_true"}),
     ]
     here, there = (plan(settings, tmp_path / name) for name in ("here", "there"))
     run_in_sequence(here)

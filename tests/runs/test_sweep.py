@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,6 @@ from secl.runs.sweep import (
     read_sweep,
     run_in_sequence,
     run_job,
-    run_name,
     write_files,
 )
 from secl.setting_groups import nested
@@ -33,10 +33,10 @@ QUESTIONS = 12
 STREAM = ["capitals:6", "science:6"]
 
 
-def settings_of(model: Path, **changes: Any) -> dict[str, Any]:
+def settings_of(model: Path, **changes: Any) -> RunSettings:
     """Of a run that learns."""
     learning = {"burst": 4, "warmup": 3, "threshold": 2.0, "bin_gate": "off", "learning_rate": 0.01}
-    return {"model": str(model), "benchmarks": STREAM, **learning, **changes}
+    return RunSettings.of({"model": str(model), "benchmarks": STREAM, **learning, **changes})
 
 
 def records_of(job: Job) -> list[Record]:
@@ -57,7 +57,7 @@ def test_a_sweep_is_every_variant_at_every_point_of_its_grid(tmp_path: Path) -> 
     common = {"benchmarks": ["mmlu", "arc"], "per_domain": 20}
     points = [{"seed": seed, "order": order} for seed in (42, 43) for order in ("forward", "reversed")]
     assert read_sweep(path) == [
-        nested({**common, **point, **variant})
+        RunSettings.of(nested({**common, **point, **variant}))
         for variant in ({"method": "baselines"}, {"gate": "page-hinkley", "burst": 9, "per_domain": 30})
         for point in points
     ]
@@ -65,36 +65,63 @@ def test_a_sweep_is_every_variant_at_every_point_of_its_grid(tmp_path: Path) -> 
 
 def test_equal_settings_are_one_job(tmp_path: Path) -> None:
     common: dict[str, Any] = {"benchmarks": ["capitals:2"]}
-    jobs = plan(
-        [common, {**common, "seed": 42}, {**common, "rank": 8}, {**common, "seed": 43}, {**common, "seed": 42}],
-        tmp_path,
-    )
+    same: tuple[dict[str, Any], ...] = ({}, {"seed": 42}, {"rank": 8}, {"seed": 43}, {"seed": 42})
+    jobs = plan([RunSettings.of({**common, **changes}) for changes in same], tmp_path)
     assert [job.settings.seed for job in jobs] == [42, 43]
     assert [job.folder for job in jobs] == [tmp_path / job.name for job in jobs]
 
 
-# What a run is called.
+# What a run is called, and how it is found again.
+
+
+QUIZ = {"benchmarks": ["capitals:12"], "p_true": "token", "p_true_prompt": "paper"}  # what all runs below share
+
+
+def names_of(*changes: dict[str, Any], out: Path) -> list[str]:
+    """The names of runs over the quiz."""
+    return [job.name for job in plan([RunSettings.of({**QUIZ, **each}) for each in changes], out)]
 
 
 @pytest.mark.parametrize(
-    "changes",
+    ("changes", "expected"),
     [
-        {"sampled": ("capitals",)},
-        {"seed": 2**63 - 2},  # no float tells it from its neighbour
-        {"method": "baselines"},
-        {"modules": ("q_proj",)},
-        {"tau": 1.0},
+        ([{"beta": 0.0}, {"beta": 0.01}, {"beta": 0.1}], ["beta=0.0", "beta=0.01", "beta=0.1"]),
+        ([{}, {}, {"seed": 7}, {"bin_gate": "off"}], ["smollm2-secl", "seed=7", "bin_gate=off"]),
+        ([{}, {"method": "baselines", "model": "x/Other-1B"}], ["smollm2-secl", "Other-1B-baselines"]),
+        ([{"method": "secl-paper"}, {}], ["secl-paper", "secl"]),  # not all that the method implies
+        ([{"gate": "always"}, {"gate": "/home/me/mine.py:MyGate"}], ["gate=always", "gate=MyGate"]),
+        ([{"modules": ["q_proj"]}, {"modules": ["q_proj", "v_proj"]}], ["modules=q_proj", "modules=q_proj+v_proj"]),
+        ([{"seed": 2**63 - 2}, {"seed": 2**63 - 1}], [f"seed={2**63 - 2}", f"seed={2**63 - 1}"]),
     ],
     ids=str,
 )
-def test_any_other_setting_changes_the_name_and_shows_in_it(changes: dict[str, Any]) -> None:
-    name = run_name(RunSettings.of({"benchmarks": ("capitals",), **changes}))
-    others = [
-        run_name(RunSettings.of({"benchmarks": ("capitals",)})),
-        run_name(RunSettings.of({"benchmarks": ("capitals",), "seed": 2**63 - 1})),
-    ]
-    assert name[-8:] not in [other[-8:] for other in others]
-    assert name[:-8] not in [other[:-8] for other in others]
+def test_a_name_says_what_a_run_has_unlike_the_others_and_nothing_that_they_share(
+    changes: list[dict[str, Any]], expected: list[str], tmp_path: Path
+) -> None:
+    names = names_of(*changes, out=tmp_path)
+    assert [re.fullmatch(r"(.*)-[0-9a-f]{8}", name)[1] for name in names] == expected  # type: ignore[index]
+    assert len({name[-8:] for name in names}) == len(names)
+    assert names_of(*changes, out=tmp_path) == names
+
+
+def test_a_name_is_short_however_much_is_unlike(tmp_path: Path) -> None:
+    much = {"method": "baselines", "benchmarks": ["capitals:5", "science:7", "arithmetic:9"], "order": "reversed"}
+    names = names_of({}, {**much, "seed": 1, "tau": 0.3}, {**much, "seed": 1, "tau": 0.4}, out=tmp_path)
+    assert len(set(names)) == 3
+    assert max(map(len, names)) < 60
+
+
+def test_a_run_that_is_there_is_found_again_when_the_grid_grows(tmp_path: Path) -> None:
+    first, second = plan([RunSettings.of({**QUIZ, "tau": 0.4, "seed": seed}) for seed in (1, 2)], tmp_path)
+    Store.create(first.folder, {"settings": first.settings.to_json(), "total": 12}).close()
+    grown = [RunSettings.of({**QUIZ, "tau": tau, "seed": seed}) for tau in (0.4, 0.5) for seed in (1, 2)]
+    jobs = plan(grown, tmp_path)
+    assert (jobs[0], progress_of(jobs[0])) == (first, (0, 12))
+    assert jobs[1].name != second.name  # it had not begun
+    assert [job.name[-8:] for job in jobs[:2]] == [first.name[-8:], second.name[-8:]]
+    assert progress_of(jobs[1]) is None
+    renamed = first.folder.rename(tmp_path / f"mine-{first.name[-8:]}")
+    assert plan(grown, tmp_path)[0].folder == renamed
 
 
 # Doing the runs.
@@ -152,7 +179,9 @@ def test_runs_of_a_model_are_done_together_in_the_order_of_the_models(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = [
-        {"benchmarks": ["capitals:2"], "seed": seed, "model": model} for seed in (1, 2) for model in ("x/b", "x/a")
+        RunSettings.of({"benchmarks": ["capitals:2"], "seed": seed, "model": model})
+        for seed in (1, 2)
+        for model in ("x/b", "x/a")
     ]
     jobs = plan(settings, tmp_path)
     order: list[tuple[str, int]] = []

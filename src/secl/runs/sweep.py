@@ -20,6 +20,7 @@ import itertools
 import json
 import re
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -37,12 +38,15 @@ from secl.runs.settings import (
     with_absolute_paths,
 )
 from secl.runs.store import Store
-from secl.setting_groups import merged
+from secl.setting_groups import FLAT_NAMES, merged
 from secl.settings import ModelSettings, StreamSettings
 
 GRID, RUNS = "grid", "runs"
-NAME_LENGTH = 80
-"""Most characters of a run's name before its hash."""
+NAME_LENGTH, KEY_LENGTH = 50, 8
+"""Most characters of a run's name before its hash, and those of the hash."""
+
+PLAIN = ("model", "method", "benchmarks", "questions")
+"""Settings that need no key in a name, and come first in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +54,7 @@ class Job:
     """One run of a sweep.
 
     Attributes:
-        name: readable, and the same for the same settings; see `run_name`.
+        name: of its folder; see `plan`.
         settings: with absolute paths, see `secl.runs.settings.with_absolute_paths`.
         folder: run folder.
     """
@@ -64,20 +68,21 @@ OnProgress = Callable[[Job, int, int], None]
 """Called with a job, the number of its answered questions, and the number of its questions."""
 
 
-def read_sweep(path: Path) -> list[dict[str, object]]:
-    """The settings of every run in a sweep file by group; of several values for a setting, that of `[[runs]]` wins.
+def read_sweep(path: Path) -> list[RunSettings]:
+    """The settings of every run in a sweep file (`ready`); of several values for one, that of `[[runs]]` wins.
 
     Raises:
         DataError: the file cannot be read or is not TOML.
-        ParameterError: an unknown setting, or a grid or runs of the wrong form.
+        ParameterError: an unknown setting, an unusable value, or a grid or runs of the wrong form.
     """
     common = read_toml(path)
     grid, variants = common.pop(GRID, {}), common.pop(RUNS, [{}])
     _check_tables(grid, variants)
     try:
-        return combinations(common, grid, variants)
+        settings = combinations(common, grid, variants)
     except ParameterError as problem:
         raise ParameterError(f"in {path}, beside [{GRID}] and [[{RUNS}]], {problem}") from problem
+    return [ready(values) for values in settings]
 
 
 def combinations(
@@ -105,42 +110,69 @@ def _check_tables(grid: object, variants: object) -> None:
         raise ParameterError(f"{RUNS} is {variants!r}; it must be tables of changes, each under its own [[{RUNS}]].")
 
 
-def plan(settings: Sequence[Mapping[str, object]], out: Path) -> list[Job]:
-    """Validate the settings of a sweep's runs, with paths as from here; equal settings are one run.
+def ready(values: Mapping[str, object]) -> RunSettings:
+    """Settings of a run that is to be done, with paths as from here; a gate of one's own is loaded to see what it is.
 
     Raises:
-        ParameterError: an unknown key or an unusable value.
+        ParameterError: an unknown key, an unusable value, or no such gate.
+    """
+    settings = RunSettings.of(with_absolute_paths(values))
+    settings.build_gate()
+    return settings
+
+
+def plan(runs: Iterable[RunSettings], out: Path) -> list[Job]:
+    """The jobs of a sweep, each with its folder; equal settings are one job.
+
+    A run that `out` holds is found by the hash at the end of its name; a new one is named by `titles`.
+
+    Raises:
         RunError: `out` is a file.
     """
     if out.exists() and not out.is_dir():
         raise RunError(f"{out} is a file; name a folder for the runs.")
-    jobs: dict[str, Job] = {}
-    for values in settings:
-        run_settings = RunSettings.of(with_absolute_paths(values))
-        name = run_name(run_settings)
-        jobs.setdefault(name, Job(name, run_settings, out / name))
-    return list(jobs.values())
+    there = {name.rpartition("-")[2]: name for name in sorted(file.parent.name for file in out.glob(f"*/{FILE}"))}
+    unique: dict[str, RunSettings] = {}
+    for settings in runs:
+        unique.setdefault(_digest(settings), settings)
+    jobs = []
+    for (digest, settings), title in zip(unique.items(), titles(list(unique.values())), strict=True):
+        key = digest[:KEY_LENGTH]
+        name = there.get(key, f"{title}-{key}".lstrip("-"))
+        jobs.append(Job(name, settings, out / name))
+    return jobs
 
 
-def run_name(settings: RunSettings) -> str:
-    """The name of a run folder: model, method, stream, what differs from the defaults, and eight digits of a hash.
+def _digest(settings: RunSettings) -> str:
+    """Hash of what a run is; the folder of the data and the device make no difference."""
+    values = {key: value for key, value in settings.flat().items() if key not in MACHINE_SETTINGS}
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
-    It depends on the settings alone, so that every sweep finds the run again. The folder of the data and the device
-    make no difference.
 
-    >>> run_name(RunSettings.of({"benchmarks": ["capitals:5", "arc"], "seed": 43, "tau": 0.7}))[:-8]
-    'smollm2-secl-capitals-5-arc-tau=0.7-seed=43-'
+def titles(runs: Sequence[RunSettings]) -> list[str]:
+    """What each run has that no more than half of them have, for people; model and method where that is nothing.
+
+    >>> titles([RunSettings.of({"benchmarks": ["arc"], "seed": seed, "tau": 0.7}) for seed in (42, 43)])
+    ['seed=42', 'seed=43']
     """
-    flat = settings.flat()
-    values = {key: value for key, value in flat.items() if key not in MACHINE_SETTINGS}
-    digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
-    stream = settings.stream
-    parts = [Path(settings.model.name).name, settings.method, *stream.benchmarks, Path(stream.questions or "").stem]
-    for key, value in settings.changed().items():
-        if key not in ("model", "method", "benchmarks", "questions", *MACHINE_SETTINGS):
-            parts.append(f"{key}={shown(key, value).replace(',', '+')}")
-    slug = re.sub(r"[^\w.=+]+", "-", "-".join(filter(None, parts)), flags=re.ASCII)[:NAME_LENGTH].strip("-.")
-    return f"{slug}-{digest[:8]}"
+    flat = [settings.flat() for settings in runs]
+    varied = [name for name in FLAT_NAMES if len({str(values[name]) for values in flat}) > 1]
+    names = [*PLAIN, *(name for name in varied if name not in (*PLAIN, *MACHINE_SETTINGS))]
+    changes = [{name: _part(name, value) for name, value in settings.changed().items()} for settings in runs]
+    counts = {name: Counter(each.get(name) for each in changes) for name in names}
+    found = []
+    for values, changed in zip(flat, changes, strict=True):
+        unlike = [name for name in names if 2 * counts[name][changed.get(name)] <= len(runs)]
+        own = [name for name in unlike if name in changed or values[name] not in (None, ())]
+        parts = [_part(name, values[name]) for name in own or ("model", "method")]
+        found.append(re.sub(r"[^\w.=+]+", "-", "-".join(parts), flags=re.ASCII)[:NAME_LENGTH].strip("-."))
+    return found
+
+
+def _part(name: str, value: object) -> str:
+    """A setting in a name: of a path its last part, of a gate in a file its class."""
+    text = re.sub(r".*(/|\.py:)", "", shown(name, value).replace(",", "+"))
+    return text if name in PLAIN else f"{name}={text}"
 
 
 def progress_of(job: Job) -> tuple[int, int] | None:

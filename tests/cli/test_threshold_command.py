@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.answers import answered, run_folder
 from tests.cli.conftest import Shell
 
@@ -35,6 +37,46 @@ def test_without_labels_it_is_an_estimate(shell: Shell, tmp_path: Path) -> None:
     )
     assert "certainty" not in out
     assert shell("threshold", run, "--risk", 0.01).out.startswith("By the confidences alone no answer is sure enough")
+
+
+SURE = [0.9 - 0.01 * k for k in range(28)]
+
+
+@pytest.mark.parametrize(
+    ("confidence", "correct", "said"),
+    [
+        pytest.param(
+            SURE,
+            [False, *[True, False] * 13, False],
+            "No useful threshold: 15 of 28 graded answers are wrong, the surest included.\n"
+            "At most 10% wrong with 90% certainty would take at least 22 right answers in a row above it.\n"
+            "Next: look at every answer, or try another confidence: secl check --questions FILE\n",
+            id="the surest are wrong",
+        ),
+        pytest.param(
+            [*SURE[:5], 0.1],
+            [True, False, False, False, False, None],
+            "No useful threshold: 4 of 5 graded answers are wrong, some of the surest included.\n"
+            "At most 10% wrong with 90% certainty would take at least 22 right answers in a row above it.\n"
+            "Next: label the other 1 and ask 16 more questions.\n",
+            id="few labels, and the surest are wrong",
+        ),
+        pytest.param(
+            [0.9] * 40,
+            [True] * 15 + [None] * 25,
+            "Too few labels: 0 of 15 graded answers are wrong.\n"
+            "At most 10% wrong with 90% certainty takes about 22 labels if the rest are like these.\n"
+            "The lowest share of wrong ones that can be promised now is 15%.\n"
+            "Next: label 7 more.\n",
+            id="too few labels",
+        ),
+    ],
+)
+def test_without_a_threshold_it_says_why_and_what_next(
+    shell: Shell, tmp_path: Path, confidence: list[float], correct: list[bool | None], said: str
+) -> None:
+    run = run_folder(tmp_path / "run", answered(confidence, correct))
+    assert shell("threshold", run, "--risk", 0.1).out == said
 
 
 def test_what_makes_no_sense_is_refused(refused: Any, tmp_path: Path) -> None:

@@ -66,6 +66,8 @@ class Advice:
         certainty: with which a promise is to hold, in (0, 1).
         basis: what `threshold` rests on.
         answers, labels: how many there are.
+        wrong: how many of the labelled answers are wrong.
+        surest_wrong: whether the most confident labelled answer is wrong, or one of several that are as confident.
         threshold: None where no threshold will do.
         fewest: labels without an error that the promise takes at least.
         needed: labels that it takes in all, if further ones are like those that are there; None where no number would
@@ -78,6 +80,8 @@ class Advice:
     basis: Basis
     answers: int
     labels: int
+    wrong: int
+    surest_wrong: bool
     threshold: Threshold | None
     fewest: int
     needed: int | None = None
@@ -166,6 +170,8 @@ def advise(answers: Answers, risk: float, certainty: float = 0.9) -> Advice:
         basis=basis,
         answers=curve.answers,
         labels=curve.total,
+        wrong=int(curve.wrong[-1]),
+        surest_wrong=bool(curve.wrong[np.argmax(curve.labels > 0)]),
         threshold=threshold,
         fewest=fewest,
         needed=needed,

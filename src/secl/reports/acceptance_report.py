@@ -20,72 +20,71 @@ ASSUMPTION = (
 )
 """What every promise rests on."""
 
+MOSTLY_WRONG = 0.5
+"""A promise of so many wrong ones is of no use, and is left out."""
+
 
 def sentences(answers: Answers, advice: Advice) -> list[str]:
     """What to accept for a risk, the conclusion first."""
-    lines = [_conclusion(advice)]
     threshold = advice.threshold
-    if threshold is not None and advice.basis != "confidences":
-        bound = float(risk_bound(threshold.wrong, threshold.labels, advice.certainty))
-        words = f", so {share(bound)} at most" if advice.basis == "labels" else ""
-        lines.append(
-            f"Of the {counted(threshold.labels, 'labelled answer')} above it {threshold.wrong} are wrong{words}."
-        )
-    if advice.basis == "labels":
-        if threshold is not None or advice.nearest is not None:
-            lines.append(ASSUMPTION)
-    elif advice.needed is not None:
-        few = f"; there are {amount(advice.answers)}, so ask more questions" if advice.needed > advice.answers else ""
-        lines.append(
-            f"To promise it: at least about {counted(advice.needed, 'label')} of answers drawn at random{few}."
-        )
-    elif advice.basis == "confidences" and threshold is not None:
-        lines.append(f"To promise it takes labels of answers drawn at random, {advice.fewest} at least.")
+    lines = _without_threshold(advice) if threshold is None else _with_threshold(advice, threshold)
     if answers.left_out:
         lines.append(f"Left out: {counted(answers.left_out, 'label')} of answers that were not drawn at random.")
     return lines
 
 
-def _conclusion(advice: Advice) -> str:
+def _with_threshold(advice: Advice, threshold: Threshold) -> list[str]:
+    """What to accept, and what that rests on."""
     aim = f"at most {share(advice.risk)} of them wrong"
-    if advice.basis == "confidences":
-        if advice.threshold is None:
-            return f"By the confidences alone no answer is sure enough for {share(advice.risk)} wrong ones."
-        about = f"about {share(advice.threshold.expected)} of them wrong by the confidences alone"
-        return f"{accept(advice.threshold)}, {about}: an estimate."
+    above = f"Of the {counted(threshold.labels, 'labelled answer')} above it {threshold.wrong} are wrong"
+    if advice.basis == "labels":
+        promise = f"with {share(advice.certainty)} certainty (from {counted(advice.labels, 'label')})"
+        bound = float(risk_bound(threshold.wrong, threshold.labels, advice.certainty))
+        return [f"{accept(threshold)}, {aim} {promise}.", f"{above}, so {share(bound)} at most.", ASSUMPTION]
     if advice.basis == "volunteers":
         which = f"({counted(advice.labels, 'label')} of answers that were not drawn at random)"
-        if advice.threshold is None:
-            return f"No threshold keeps the share of wrong ones at {share(advice.risk)} {which}."
-        return f"{accept(advice.threshold)}, {aim}: an estimate and no promise {which}."
-    if advice.threshold is not None:
-        certainty = f"with {share(advice.certainty)} certainty (from {counted(advice.labels, 'label')})"
-        return f"{accept(advice.threshold)}, {aim} {certainty}."
-    return _unreachable(advice)
+        return [f"{accept(threshold)}, {aim}: an estimate and no promise {which}.", f"{above}."]
+    about = f"about {share(threshold.expected)} of them wrong by the confidences alone"
+    return [f"{accept(threshold)}, {about}: an estimate.", _to_promise(advice)]
 
 
-def _unreachable(advice: Advice) -> str:
-    """Why no threshold is promised, and what could be done."""
-    aim = f"at most {share(advice.risk)} wrong with {share(advice.certainty)} certainty"
-    if advice.labels < advice.fewest:
-        more = further(advice.fewest - advice.labels, advice.answers - advice.labels)
-        return (
-            f"Too few labels to promise {aim}: that takes {advice.fewest} accepted labelled answers without an error, "
-            f"and there are {counted(advice.labels, 'label')}; {more} at least{_nearest(advice)}."
-        )
+def _to_promise(advice: Advice) -> str:
+    """How many labels a promise takes where there is none."""
     if advice.needed is None:
-        reason = "even the most confident answers are wrong more often"
-    elif advice.needed <= advice.labels:
-        reason = "the most confident answers are wrong more often than less confident ones, and they are tested first"
+        return f"To promise it takes labels of answers drawn at random, {advice.fewest} at least."
+    few = f"; there are {amount(advice.answers)}, so ask more questions" if advice.needed > advice.answers else ""
+    return f"To promise it: at least about {counted(advice.needed, 'label')} of answers drawn at random{few}."
+
+
+def _without_threshold(advice: Advice) -> list[str]:
+    """Why there is none, what it would take, and what to do next."""
+    if advice.basis == "confidences":
+        none = f"By the confidences alone no answer is sure enough for {share(advice.risk)} wrong ones."
+        return [none, _to_promise(advice)]
+    graded = counted(advice.labels, "graded answer")
+    wrong = f"{amount(advice.wrong)} of {graded} {'is' if advice.wrong == 1 else 'are'} wrong"
+    aim = f"At most {share(advice.risk)} wrong with {share(advice.certainty)} certainty"
+    left = advice.answers - advice.labels
+    if advice.needed is not None and advice.needed > advice.labels:
+        lines = [
+            f"Too few labels: {wrong}.",
+            f"{aim} takes about {counted(advice.needed, 'label')} if the rest are like these.",
+        ]
+        following = f"{further(advice.needed - advice.labels, left)}."
     else:
-        reason = f"it would take at least about {counted(advice.needed, 'label')} if the rest are like these"
-    return f"No threshold promises {aim} from {counted(advice.labels, 'label')}: {reason}{_nearest(advice)}."
-
-
-def _nearest(advice: Advice) -> str:
-    if advice.nearest is None:
-        return "; no other risk can be promised either"
-    return f". The lowest share of wrong ones that can be promised is {share(advice.nearest)}"
+        surest = "the surest" if advice.surest_wrong else "some of the surest"
+        in_a_row = f"{aim} would take at least {amount(advice.fewest)} right answers in a row above it."
+        lines = [
+            f"No useful threshold: {wrong}, {surest} included.",
+            _to_promise(advice) if advice.basis == "volunteers" else in_a_row,
+        ]
+        if left and advice.labels < advice.fewest:
+            following = f"{further(advice.fewest - advice.labels, left)}."
+        else:
+            following = "look at every answer, or try another confidence: secl check --questions FILE"
+    if advice.nearest is not None and advice.nearest < MOSTLY_WRONG:
+        lines.append(f"The lowest share of wrong ones that can be promised now is {share(advice.nearest)}.")
+    return [*lines, f"Next: {following}"]
 
 
 def accepted_line(answer: str | None, confidence: float, accept: float) -> str:

@@ -130,7 +130,11 @@ class Reproduction:
         columns, lines = compare(table, runs, numbers, None if table.runs else _sizes(self.setup))
         settings = {run: self.jobs[run].settings for run in table.runs}
         different = differences(table, self.setup, self.compared, settings, runs)
-        notes = [*different, *remarks(lines, columns, untrained(table, runs)), *([table.note] if table.note else [])]
+        notes = [
+            *different,
+            *remarks(table, lines, columns, untrained(table, runs)),
+            *([table.note] if table.note else []),
+        ]
         filled = FilledTable(table.key, table.title, columns, tuple(lines), numbers is not None, tuple(notes))
         folder = f"{TABLES_FOLDER}/{_own_folder(self.setup)}"
         write_table(filled, self.out / folder)

@@ -106,5 +106,22 @@ def test_every_estimator_can_be_a_row_and_gives_every_measure(learned: FinishedR
 def test_remarks_name_the_rows_with_another_n_and_say_what_a_dash_is() -> None:
     counts = (("a", 500), ("b", 500), ("c", 1499))
     lines = [Line(name, ours={"n": n, "ece": n / 1e4 + ord(name) / 1e3}) for name, n in counts]
-    assert remarks(lines, {"ece": COLUMNS["ece"]}, {}) == ["n = 500 graded answers (c 1,499)."]
-    assert remarks(lines, {"auroc": COLUMNS["auroc"]}, {})[1].startswith("\N{EN DASH} is undefined")
+    rows = table(*(Row(name, Run(name), "secl") for name, _ in counts))
+    assert remarks(rows, lines, {"ece": COLUMNS["ece"]}, {}) == ["n = 500 graded answers (c 1,499)."]
+    assert remarks(rows, lines, {"auroc": COLUMNS["auroc"]}, {})[1].startswith("\N{EN DASH} is undefined")
+
+
+def test_a_remark_names_rows_that_show_the_same_numbers_unless_that_is_no_wonder() -> None:
+    def notes(*rows: Row, untrained: Sequence[str] = (), **of_b: Any) -> list[str]:
+        a = Line("a", ours={"n": 12, "ece": 0.6371}, intervals={"ece": (0.35, 0.7)})
+        lines = [a, replace(a, name="b", **of_b), Line("c", ours={"n": 12, "ece": 0.638})]
+        return remarks(table(*rows), lines, {"ece": COLUMNS["ece"]}, dict.fromkeys(untrained, False))[1:]
+
+    one, other, third = Row("a", Run("a"), "secl"), Row("b", Run("b"), "secl"), Row("c", Run("c"), "secl")
+    fourth_digit = {"n": 12, "ece": 0.6374}
+    assert notes(one, other, third, ours=fourth_digit) == ["No visible effect at n = 12: a, b show the same numbers."]
+    assert not notes(one, other, third, ours={"n": 12, "ece": 0.6379})
+    assert not notes(one, other, third, ours={"n": 13, "ece": 0.6371})
+    assert not notes(one, other, third, intervals={"ece": (0.35, 0.71)})
+    assert not notes(one, replace(one, name="b"), third)  # the same run
+    assert "No visible" not in str(notes(one, other, third, untrained=("a", "b")))  # why has a remark of its own

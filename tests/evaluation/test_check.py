@@ -133,7 +133,7 @@ def test_a_few_right_answers_have_no_verdict_however_large_the_gain() -> None:
         return check([replace(plain, evidence=flat) for plain in records])
 
     assert [found(right).verdict for right in (4, 5)] == ["cannot tell", "adapt"]
-    assert "40 answers are graded and rated, 4 of them right; a verdict needs" in learning_sentence(found(4))
+    assert "40 graded and rated answers, 4 right; a verdict needs" in learning_sentence(found(4))
     assert any("no better than chance (AUROC 0.5" in note for note in notes(found(5)))
 
 

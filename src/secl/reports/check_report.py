@@ -8,7 +8,7 @@ from secl.evaluation.check import MIN_GAIN, MIN_PER_CLASS, MIN_QUESTIONS, Check
 from secl.evaluation.json_values import json_value
 from secl.metrics.bootstrap import MEASURES
 from secl.reports.comparison_report import NOTE, difference_table
-from secl.reports.formatting import number, percent
+from secl.reports.formatting import counted, number, percent
 from secl.reports.posterior_section import letters_sentence
 from secl.reports.summary_table import score_cells
 from secl.reports.table import Cell, Column, Table
@@ -59,7 +59,7 @@ def learning_sentence(result: Check) -> str:
         )
     if not result.signal:
         return (
-            f"cannot tell: {result.rated} answers are graded and rated, {result.right} of them right; a verdict needs "
+            f"cannot tell: {counted(result.rated, 'graded and rated answer')}, {result.right} right; a verdict needs "
             f"{MIN_QUESTIONS}, {MIN_PER_CLASS} right and {MIN_PER_CLASS} wrong ones among them, and as a rule some "
             "hundreds."
         )

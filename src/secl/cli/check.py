@@ -58,11 +58,11 @@ def check_command(
     settings = with_set(flags, set_)
     if run is not None and (settings or out is not None):
         raise ParameterError(f"{run} is checked as it is; leave away --out and all that says what to ask, and how.")
-    kept = run or out
+    lasting = run or out
     with TemporaryDirectory(prefix="secl-check-") as parent:
-        folder = kept or Path(parent) / "run"
+        folder = lasting or Path(parent) / "run"
         if run is None:
-            _ask(settings, folder, keep=kept is not None)
+            _ask(settings, folder, keep=lasting is not None)
         records, manifest = read(folder)
     name_skipped(manifest.skipped)
     begun = manifest.settings
@@ -70,7 +70,7 @@ def check_command(
     if as_json:
         print_json({"model": begun.model.name, **check_json(result)})
         return
-    _print(result, manifest, kept, full=full)
+    _print(result, manifest, lasting, full=full)
 
 
 def _ask(settings: dict[str, object], folder: Path, *, keep: bool) -> None:

@@ -160,13 +160,13 @@ def titles(runs: Sequence[RunSettings]) -> list[str]:
     names = [*PLAIN, *(name for name in varied if name not in (*PLAIN, *MACHINE_SETTINGS))]
     changes = [{name: _part(name, value) for name, value in settings.changed().items()} for settings in runs]
     counts = {name: Counter(each.get(name) for each in changes) for name in names}
-    found = []
+    slugs = []
     for values, changed in zip(flat, changes, strict=True):
         unlike = [name for name in names if 2 * counts[name][changed.get(name)] <= len(runs)]
         own = [name for name in unlike if name in changed or values[name] not in (None, ())]
         parts = [_part(name, values[name]) for name in own or ("model", "method")]
-        found.append(re.sub(r"[^\w.=+]+", "-", "-".join(parts), flags=re.ASCII)[:NAME_LENGTH].strip("-."))
-    return found
+        slugs.append(re.sub(r"[^\w.=+]+", "-", "-".join(parts), flags=re.ASCII)[:NAME_LENGTH].strip("-."))
+    return slugs
 
 
 def _part(name: str, value: object) -> str:

@@ -214,7 +214,7 @@ def bits(place: Place) -> Row:
             confidences[kind] = learned(LocalModel(model, settings), place)
     far = [differences(confidences[None], confidences[kind]) for kind in ("8bit", "4bit")]
     means = [sum(each) / len(each) for each in far]
-    return Row(f"mean difference from bf16 {means[0]:.2g} and {means[1]:.2g}", max(means) < 0.2)
+    return Row(f"mean difference from bf16 {means[0]:.2g} and {means[1]:.2g}", means[0] < 0.05 and means[1] < 0.2)
 
 
 def long_chats(place: Place) -> Row:
@@ -329,7 +329,7 @@ PARTS: dict[str, tuple[Callable[[Place], Row], int, str]] = {
     "lessons of many lengths": (finite, 30, "finite"),
     "the same lessons twice": (repeats, 30, "equal"),
     "layers on GPU and CPU": (spread, 20, ".01"),
-    "8 and 4 bits": (bits, 20, "mean .2"),
+    "8 and 4 bits": (bits, 20, ".05 and .2"),
     "branched chats": (long_chats, 30, "no error"),
     "too little memory": (too_small, 20, "one sentence"),
     "logits in float32": (head, 20, ".01"),

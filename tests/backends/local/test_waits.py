@@ -59,7 +59,7 @@ def test_a_reading_looks_once_at_the_device_whatever_is_asked_of_it(
     assert scores.log_probability == pytest.approx(whole[2].log_probability, abs=1e-5)
 
 
-def test_a_lesson_looks_once_at_the_device_when_all_its_steps_are_done(
+def test_a_lesson_looks_once_at_the_device_before_each_step_and_once_behind_the_last(
     make_model: MakeModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = make_model()
@@ -67,4 +67,4 @@ def test_a_lesson_looks_once_at_the_device_when_all_its_steps_are_done(
     looks = counted(monkeypatch)
     model.learn(QUESTION, reply, 0.3)
     # What is left (the optimizer's count of steps, where tokens stand) lies on the processor, whatever the device.
-    assert looks.count("tolist") == 1
+    assert looks.count("tolist") == 3 + 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -50,7 +49,7 @@ class Distiller:
         Raises:
             NotFiniteError: a loss, a gradient or that confidence is not finite; nothing has changed.
         """
-        seen: list[tuple[str, Tensor]] = []
+        losses = []
         with adapter.all_or_nothing():
             # The trunk below the adapted layers is the same in every step, so a step replays the top layers alone.
             for _ in range(self.epochs):
@@ -61,13 +60,12 @@ class Distiller:
                 adapter.optimizer.zero_grad()
                 loss.backward()  # type: ignore[no-untyped-call]
                 gradients = [each.grad for each in adapter.parameters.values() if each.grad is not None]
-                seen += [("loss", loss.detach()), ("gradient", torch.nn.utils.get_total_norm(gradients))]
+                losses.append(_finite(loss=loss.detach(), gradient=torch.nn.utils.get_total_norm(gradients)))
                 adapter.optimizer.step()
             with torch.no_grad():
-                seen.append(("confidence", stated_confidence(head.rows(replay(), digits)).sum()))
-            numbers = _finite(seen)
+                after = _finite(confidence=stated_confidence(head.rows(replay(), digits)).sum())
         adapter.count_update()
-        return tuple(numbers[:-1:2]), numbers[-1]
+        return tuple(losses), after
 
     def _confidence(self, head: Head, hidden: Tensor, digits: Tensor) -> Tensor:
         if self.over == "digits":
@@ -80,13 +78,13 @@ def stated_confidence(logits: Tensor) -> Tensor:
     return (logits.softmax(-1) * _centres(logits)).sum(-1)
 
 
-def _finite(seen: Sequence[tuple[str, Tensor]]) -> list[float]:
-    """The numbers of a lesson, which come from the device together."""
-    numbers: list[float] = torch.stack([value for _, value in seen]).tolist()
-    for (what, _), number in zip(seen, numbers, strict=True):
+def _finite(**values: Tensor) -> float:
+    """The first of some numbers, which come from the device together, if all are finite."""
+    numbers: list[float] = torch.stack([*values.values()]).tolist()
+    for what, number in zip(values, numbers, strict=True):
         if not math.isfinite(number):
             raise NotFiniteError(f"the {what} of a lesson is {number}; the weights stay what they were.")
-    return numbers
+    return numbers[0]
 
 
 def _centres(beside: Tensor) -> Tensor:

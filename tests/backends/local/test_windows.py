@@ -1,0 +1,93 @@
+"""Layers that see only so far: passes over trees, replays and passes that grew, against plain passes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from secl.backends.local.adapter import Adapter
+from secl.backends.local.fast.prefix_tree import Trie
+from secl.backends.local.fast.select_network import PlainNetwork, Trial, connect
+from secl.backends.local.fast.shared_network import SharedNetwork
+from secl.backends.local.fast.sight import Sight
+from tests.backends.local.architectures import ARCHITECTURES
+
+SEQUENCES = [[*range(5, 15)], [*range(5, 11), 20, 21, 22, 23, 24, 25], [5, 6, 30]]
+SHORT: dict[str, dict[str, Any]] = {
+    "Gemma 2": {"sliding_window": 4},
+    "Gemma 3": {"sliding_window": 4},
+    "Mistral": {"sliding_window": 4},
+    "gpt-oss": {"sliding_window": 4},
+}
+
+
+def shaken(name: str, by: float = 0.3) -> tuple[Any, Adapter]:
+    """A tiny model with windows of four tokens, and an adapter that is not zero."""
+    (row,) = (each for each in ARCHITECTURES if each.name == name)
+    model = replace(row, changes={**row.changes, **SHORT[name]}).model()
+    adapter = Adapter(model, (2, 3), ("q_proj", "v_proj"))
+    generator = torch.Generator().manual_seed(1)
+    for parameter in adapter.parameters.values():
+        parameter.data += by * torch.randn(parameter.shape, generator=generator)
+    return model, adapter
+
+
+@torch.no_grad()
+def plain_logits(model: Any, sequence: list[int]) -> torch.Tensor:
+    logits: torch.Tensor = model(input_ids=torch.tensor([sequence])).logits[0]
+    return logits
+
+
+@pytest.mark.parametrize("sparse", [True, False], ids=["blocks", "dense"])
+@pytest.mark.parametrize("name", SHORT)
+def test_a_tree_deeper_than_the_windows_has_the_states_of_plain_passes(name: str, sparse: bool) -> None:
+    model, adapter = shaken(name)
+    network = SharedNetwork(model, adapter, 2, sparse=sparse)
+    whole = network.run(SEQUENCES)
+    results = [(whole, SEQUENCES), (network.run(SEQUENCES[:1]), SEQUENCES[:1])]  # a tree, and a single sequence
+    begun = network.run([SEQUENCES[1][:7]], keep=True)
+    results.append((begun.grow(begun.trie.paths, SEQUENCES[1:2]), SEQUENCES[1:2]))
+    exact = torch.tensor([0])
+    for result, sequences in results:
+        for sequence, path in zip(sequences, result.trie.paths, strict=True):
+            frozen = network.head.logits(result.frozen(path), exact)
+            torch.testing.assert_close(frozen, plain_logits(model, sequence), atol=2e-4, rtol=1e-5)
+            adapted = network.head.logits(result.adapted(path)().detach(), exact)
+            last = network.head.logits(result.adapted(path[-1:])().detach(), exact)
+            with adapter.on():
+                expected = plain_logits(model, sequence)
+            torch.testing.assert_close(adapted, expected, atol=2e-4, rtol=1e-5)
+            torch.testing.assert_close(last, expected[-1:], atol=2e-4, rtol=1e-5)
+
+
+def test_windows_are_tried_at_load_although_the_sample_is_shorter() -> None:
+    model, adapter = shaken("Mistral", by=0)
+    model.config.sliding_window = 1024
+    trial = Trial.of(model, range(2, 22))
+    assert model.config.sliding_window == 1024
+    network = connect(model, adapter, 2, trial)
+    assert isinstance(network, SharedNetwork)
+    network.close()
+
+
+def test_a_fast_path_that_does_not_know_of_a_window_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, adapter = shaken("Mistral", by=0)
+    model.config.sliding_window = 1024
+    monkeypatch.setattr("secl.backends.local.fast.shared_network.layer_kinds", lambda _config: ["full_attention"] * 4)
+    with pytest.warns(RuntimeWarning, match="differ"):
+        network = connect(model, adapter, 2, Trial.of(model, range(2, 22)))
+    assert isinstance(network, PlainNetwork)
+
+
+def test_what_tokens_see_counts_positions_and_not_rows() -> None:
+    sight = Sight.of(Trie.of([[1, 2, 3, 4], [1, 5]]))
+    window: Any = SimpleNamespace(sliding_window=2)
+    whole: Any = SimpleNamespace(sliding_window=4)
+    assert sight.in_layer("full_attention", whole) is sight
+    assert sight.in_layer("sliding_attention", whole) is sight
+    pairs = sight.in_layer("sliding_attention", window).pairs(slice(None))
+    assert [row.nonzero()[:, 0].tolist() for row in pairs] == [[0], [0, 1], [1, 2], [2, 3], [0, 4]]

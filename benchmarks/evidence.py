@@ -18,8 +18,8 @@ from benchmarks.timing import Work, alternate, medians
 from examples.secl_by_hand import ByHand
 from secl.backends.local.model import LocalModel
 from secl.backends.prompting import Prompting
+from secl.calibrator import WINDOW
 from secl.evidence import CandidateEvidence, EvidenceKind
-from secl.lookahead import WINDOW
 from secl.prompts.orders import other_order
 from secl.question import Question
 

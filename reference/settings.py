@@ -16,8 +16,8 @@ from pydantic.fields import FieldInfo
 
 from reference.tables import code, table
 from secl.runs.settings import shown
-from secl.setting_groups import FLAT_NAMES, SettingGroups, has_flag, place_of
-from secl.settings_base import allowed
+from secl.settings import allowed
+from secl.settings.tree import FLAT_NAMES, SettingGroups, has_flag, place_of
 
 COLUMNS = ("key", "flag", "default", "meaning")
 MARK = "<!-- made by: python -m reference.settings -->\n"

@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from secl.calibrator import Calibrator
+from secl.calibrator import WINDOW, Calibrator
 from secl.errors import ParameterError
 from secl.evidence import EvidenceKind, PTrue
 from secl.gates import Always, EntropyShift, Never
-from secl.lookahead import WINDOW
 from secl.methods import METHODS
 from secl.metrics.probability import bin_index
 from secl.model import ModelAnswer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from secl.lesson import teach
+from secl.calibrator.lesson import teach
 from secl.question import Question
 from secl.records import Reply
 from secl.settings import LoopSettings

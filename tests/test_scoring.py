@@ -7,13 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from secl.calibrator import Calibrator
+from secl.calibrator import WINDOW, Calibrator
 from secl.data.question_files import QuestionRow, read_rows
 from secl.errors import QuestionError
 from secl.evaluation.estimators import ESTIMATORS
 from secl.evaluation.posterior import letter_probability, order_averaged
 from secl.gates import Always
-from secl.lookahead import WINDOW
 from secl.methods import METHODS
 from secl.metrics.probability import softmax
 from secl.posterior.rule import PosteriorRule

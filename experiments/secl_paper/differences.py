@@ -10,7 +10,7 @@ from pathlib import Path
 
 from secl.data.benchmarks import QuizBenchmark, find_benchmark
 from secl.runs.settings import MACHINE_SETTINGS, RunSettings, as_compared
-from secl.setting_groups import FLAT_NAMES
+from secl.settings.tree import FLAT_NAMES
 from secl_paper.compare import FinishedRun
 from secl_paper.layout import Run, Table
 from secl_paper.paper import Counterpart, PaperTable, read_paper

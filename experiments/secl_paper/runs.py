@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from secl.data.benchmarks import find_benchmark
+from secl.gates import gate_class
 from secl.methods import PAPER, Method, method
-from secl.named_gates import gate_class
-from secl.setting_groups import FLAT_NAMES
+from secl.settings.tree import FLAT_NAMES
 from secl_paper.layout import Run
 from secl_paper.setup import PAPER_GATE, Setup
 

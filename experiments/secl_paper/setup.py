@@ -8,7 +8,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from secl.errors import ParameterError
-from secl.setting_groups import SettingGroups, nested
+from secl.settings.tree import SettingGroups, nested
 
 STREAM = ("gsm8k", "mmlu", "arc", "truthfulqa")
 """The paper's benchmarks in its order."""

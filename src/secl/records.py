@@ -185,7 +185,7 @@ LearningOutcome = Literal["idle", "agreed", "no_signal", "trained", "waiting", "
     waiting    a lesson may follow (between `Calibrator.answer` and `Calibrator.learn`, or in a server's backlog)
     dropped    a server's backlog was full, or learning was paused or rolled back
     failed     the update was taken back
-    given      the answer came from elsewhere and was rated (`secl.scoring`)
+    given      the answer came from elsewhere and was rated (`secl.calibrator.scoring`)
 """
 
 

@@ -11,7 +11,7 @@ import pytest
 from reference.settings import with_all_settings
 from secl.runs.loading import load_for_asking
 from secl.runs.settings import RunSettings
-from secl.setting_groups import FLAT_NAMES, merged, place_of, with_set
+from secl.settings.tree import FLAT_NAMES, merged, place_of, with_set
 from tests.cli.conftest import Shell
 from tests.conftest import ROOT
 

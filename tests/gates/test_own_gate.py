@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from secl.errors import ParameterError, RunError
-from secl.named_gates import gate_class
+from secl.gates import gate_class
 from secl.runs.runner import resume_run, start_run
 from secl.runs.settings import RunSettings
 from secl.testing import ScriptedModel

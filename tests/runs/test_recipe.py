@@ -12,7 +12,7 @@ from secl.errors import ParameterError
 from secl.gates import Always, EntropyShift, Never, PageHinkley
 from secl.runs.loading import load_questions
 from secl.runs.settings import RunSettings, read_toml, with_absolute_paths
-from secl.setting_groups import nested
+from secl.settings.tree import nested
 
 STREAM = {"benchmarks": ("capitals",)}
 

@@ -26,7 +26,7 @@ from secl.runs.sweep import (
     run_job,
     write_files,
 )
-from secl.setting_groups import nested
+from secl.settings.tree import nested
 from tests.runs.conftest import stop_after
 
 QUESTIONS = 12

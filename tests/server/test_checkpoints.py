@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from secl.calibrator import StreamState
 from secl.errors import RunError
 from secl.gates import Always, EntropyShift, Gate, Never, PageHinkley
-from secl.lookahead import StreamState
 from secl.posterior.rule import PosteriorRule
 from secl.runs.folder import FILE
 from secl.server import stream as checkpoint

@@ -16,7 +16,7 @@ from cyclopts import App, CycloptsError, Group, Parameter, UnknownOptionError
 
 from secl.cli.machine import set_defaults
 from secl.errors import SeclError
-from secl.setting_groups import FLAT_NAMES, METHOD, has_flag, place_of
+from secl.settings.tree import FLAT_NAMES, METHOD, has_flag, place_of
 
 if TYPE_CHECKING:
     from rich.console import Console

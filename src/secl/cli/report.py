@@ -154,7 +154,7 @@ def command(settings: RunSettings, mode: Mode = "ask") -> str:
     'secl run --model smollm2 --benchmarks capitals:9,science --set gate.opening=False --set evidence.tau=0.7 --out NEW'
     """
     from secl.runs.settings import shown
-    from secl.setting_groups import has_flag, place_of
+    from secl.settings.tree import has_flag, place_of
 
     parts, changed = ["secl", "run"], {"model": settings.model.name, **settings.changed()}
     if mode == "score":

@@ -12,8 +12,8 @@ from cyclopts import Parameter
 from secl.cli.app import AsJson, Flag, Set, app, console, echo, fail, print_json
 from secl.errors import ParameterError, StorageError
 from secl.question import Grader
-from secl.setting_groups import merged, with_set
 from secl.settings import FLAT, ModelSettings, Order
+from secl.settings.tree import merged, with_set
 
 if TYPE_CHECKING:
     from secl.records import Record

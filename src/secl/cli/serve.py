@@ -17,14 +17,14 @@ from pydantic import Field
 from secl.cli.app import Set, app, console, echo
 from secl.errors import ParameterError
 from secl.server.settings import HttpSettings, Limits
-from secl.setting_groups import OF_METHOD, OF_MODEL, OF_OUTPUT, merged, with_set
 from secl.settings import (
     FLAT,
     GateSettings,
     LoopSettings,
     ModelSettings,
+    Settings,
 )
-from secl.settings_base import Settings
+from secl.settings.tree import OF_METHOD, OF_MODEL, OF_OUTPUT, merged, with_set
 
 if TYPE_CHECKING:
     from secl.runs.settings import RunSettings

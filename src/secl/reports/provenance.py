@@ -9,7 +9,7 @@ from secl.records import Record
 from secl.reports.formatting import amount, percent
 from secl.reports.run_report import RunReport
 from secl.reports.table import Cell, Column, Table
-from secl.setting_groups import SettingGroups
+from secl.settings.tree import SettingGroups
 
 PURPOSES = {
     "answering": "answering, frozen model",

@@ -13,7 +13,7 @@ from secl.runs.manifest import Manifest
 from secl.runs.runner import Progress, start_run
 from secl.runs.settings import RunSettings
 from secl.runs.store import Store
-from secl.setting_groups import merged
+from secl.settings.tree import merged
 
 OF_NEW_RUN: Mapping[str, object] = {"method": "posterior", "extra_evidence": ("p_true",)}
 """What a new run gathers: what every method that can be recommended needs, and what learning would need."""

@@ -21,7 +21,7 @@ from secl.question import GivenAnswer, Question
 from secl.runs.manifest import Manifest, Mode
 from secl.runs.settings import RunSettings
 from secl.runs.store import Store
-from secl.setting_groups import merged
+from secl.settings.tree import merged
 from secl.signals import NormalisedPTrue
 
 if TYPE_CHECKING:

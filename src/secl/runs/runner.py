@@ -31,7 +31,7 @@ from secl.runs.loading import Load, load_model, named, read_stream
 from secl.runs.manifest import Manifest, Mode, environment
 from secl.runs.settings import RunSettings, with_absolute_paths
 from secl.runs.store import KEEP_EVERY, Store
-from secl.setting_groups import merged
+from secl.settings.tree import merged
 
 SUMMARY, ADAPTER = "summary.json", "adapter"
 Progress = Callable[[int, int, Record | None], None]

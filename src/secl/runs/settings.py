@@ -13,12 +13,10 @@ from pydantic import model_validator
 from secl.data.streams import check_sampled
 from secl.errors import DataError, ParameterError
 from secl.evidence import EvidenceKind
-from secl.gates import Gate
+from secl.gates import Gate, gate_class, is_own_gate
 from secl.methods import Method, method
-from secl.named_gates import gate_class, is_own_gate
-from secl.setting_groups import FLAT_NAMES, SettingGroups, merged, nested
-from secl.settings import ENDPOINT_VIEWS, AnswerWeights, LoopSettings
-from secl.settings_base import OFF
+from secl.settings import ENDPOINT_VIEWS, OFF, AnswerWeights, LoopSettings
+from secl.settings.tree import FLAT_NAMES, SettingGroups, merged, nested
 from secl.signals import Signal, make_signal
 
 SERVED = "served"

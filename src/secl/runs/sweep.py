@@ -38,8 +38,8 @@ from secl.runs.settings import (
     with_absolute_paths,
 )
 from secl.runs.store import Store
-from secl.setting_groups import FLAT_NAMES, merged
 from secl.settings import ModelSettings, StreamSettings
+from secl.settings.tree import FLAT_NAMES, merged
 
 GRID, RUNS = "grid", "runs"
 NAME_LENGTH, KEY_LENGTH = 50, 8

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Literal
 
+from secl.calibrator import given_by
 from secl.errors import ModelError, RunError
 from secl.evidence import CandidateEvidence
 from secl.model import Model, ModelAnswer
@@ -24,7 +25,6 @@ from secl.records import Record
 from secl.runs import loading
 from secl.runs.manifest import Manifest, environment
 from secl.runs.runner import build_calibrator
-from secl.scoring import given_by
 from secl.server.closeness import compared, furthest, measured, rounding, uncounted
 from secl.server.entries import Served, Values
 from secl.server.store import ServerStore

@@ -13,9 +13,9 @@ from dataclasses import asdict, replace
 
 from pydantic import TypeAdapter
 
+from secl.calibrator import StreamState
 from secl.evidence import Posterior
 from secl.gates import Gate
-from secl.lookahead import StreamState
 from secl.posterior.letters import LetterSums
 from secl.posterior.rule import PosteriorRule, PosteriorState
 from secl.records import Decision, Record

@@ -8,11 +8,10 @@ import pytest
 
 from secl.backends.generation import Draft
 from secl.backends.local.model import LocalModel
-from secl.calibrator import Calibrator
+from secl.calibrator import WINDOW, Calibrator
 from secl.data.quiz import quiz
 from secl.evidence import CandidateEvidence
 from secl.gates import Always, EntropyShift
-from secl.lookahead import WINDOW
 from secl.question import Question
 from secl.records import Record
 from secl.settings import LoopSettings

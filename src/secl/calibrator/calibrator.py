@@ -11,21 +11,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from secl.calibrator.lesson import EvidencePlan, gather, teach
+from secl.calibrator.lookahead import WINDOW, Lookahead, predict_bursts
+from secl.calibrator.scoring import Scoring, as_question
 from secl.display import Shown
 from secl.errors import RunError
 from secl.evidence import Evidence, EvidenceKind
-from secl.gates import Gate
+from secl.gates import Gate, gate_class
 from secl.grading import grade
-from secl.lesson import EvidencePlan, gather, teach
-from secl.lookahead import WINDOW, Lookahead, predict_bursts
 from secl.machine import uncollected
 from secl.methods import method_to_follow
 from secl.model import Model
-from secl.named_gates import gate_class
 from secl.posterior.rule import PosteriorRule
 from secl.question import Question
 from secl.records import LearningOutcome, Record
-from secl.scoring import Scoring, as_question
 from secl.settings import (
     AdapterSettings,
     AnswerWeights,
@@ -158,8 +157,8 @@ class Calibrator(Shown, Scoring):
     def run(self, questions: Iterable[Question], done: Sequence[Record] = ()) -> Iterator[Record]:
         """Ask one question after the other; each record is ready before the next question is asked.
 
-        A sequence of questions is prefetched in windows (`secl.lookahead`), which is faster and, but for rounding,
-        changes nothing; any other iterable is consumed question by question, so it may wait for a person.
+        A sequence of questions is prefetched in windows (`secl.calibrator.lookahead`), which is faster and, but for
+        rounding, changes nothing; any other iterable is consumed question by question, so it may wait for a person.
 
         Args:
             questions: the whole stream.

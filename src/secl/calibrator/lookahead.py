@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from secl.calibrator.lesson import EvidencePlan
 from secl.gates import Gate
 from secl.labels import LabelState
-from secl.lesson import EvidencePlan
 from secl.model import Model
 from secl.posterior.rule import PosteriorState
 from secl.question import Question

@@ -1,4 +1,4 @@
-"""Gates by name: those of `secl.gates`, and classes in a Python file of one's own."""
+"""Gates by name: those of this package, and classes in a Python file of one's own."""
 
 from __future__ import annotations
 
@@ -9,8 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from secl.errors import ParameterError
-from secl.gates import GATES, Gate
+from secl.gates.detectors import Always, EntropyShift, Gate, Never, PageHinkley
 from secl.records import Decision
+
+GATES: dict[str, Callable[..., Gate]] = {
+    "always": Always,
+    "never": Never,
+    "page-hinkley": PageHinkley,
+    "entropy-shift": EntropyShift,
+}
+"""Every gate under its `secl.settings.GateName`; each takes its attributes as keyword arguments."""
 
 
 def gate_class(name: str) -> Callable[..., Gate]:

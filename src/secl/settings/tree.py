@@ -11,7 +11,8 @@ from pydantic import Field, model_validator
 from pydantic.fields import FieldInfo
 
 from secl.errors import ParameterError
-from secl.settings import (
+from secl.settings.base import Settings
+from secl.settings.groups import (
     ENDPOINT_VIEWS,
     FLAT,
     UNFLAGGED,
@@ -27,7 +28,6 @@ from secl.settings import (
     StreamSettings,
     asks_endpoint,
 )
-from secl.settings_base import Settings
 
 MODEL, QUESTIONS, METHOD, OUTPUT = (
     Group(name, sort_key=order) for order, name in enumerate(("Model", "Questions", "Method", "Output"))

@@ -11,14 +11,14 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from secl.calibrator.lesson import EvidencePlan
+from secl.calibrator.lookahead import WINDOW, StreamState
 from secl.data.question_files import QuestionFile, QuestionRow
 from secl.errors import QuestionError
 from secl.evidence import Evidence, EvidenceKind, Posterior
 from secl.gates import Gate
 from secl.grading import grade
 from secl.labels import Label, label_of
-from secl.lesson import EvidencePlan
-from secl.lookahead import WINDOW, StreamState
 from secl.model import Model, Rating
 from secl.posterior.rule import PosteriorRule
 from secl.question import GivenAnswer, Question

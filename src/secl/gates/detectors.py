@@ -1,4 +1,4 @@
-"""When to learn: a gate watches the replies and opens for a burst of questions when something shifts.
+"""What a gate is, ours, the paper's, and the two that decide nothing.
 
     gate.start() -> state;   gate.step(state, entropy) -> (next state, Decision)
 
@@ -11,7 +11,7 @@ and the gate cannot fire before they are over.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, get_args
 
@@ -278,12 +278,3 @@ def replay(gate: Gate, entropies: Iterable[float]) -> list[Decision]:
         state, decision = gate.step(state, entropy)
         decisions.append(decision)
     return decisions
-
-
-GATES: dict[str, Callable[..., Gate]] = {
-    "always": Always,
-    "never": Never,
-    "page-hinkley": PageHinkley,
-    "entropy-shift": EntropyShift,
-}
-"""Every gate under its `secl.settings.GateName`; each takes its attributes as keyword arguments."""

@@ -17,7 +17,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from secl.errors import ParameterError
 from secl.question import Grader
-from secl.settings_base import OFF, Settings
+from secl.settings.base import OFF, Settings
 
 AnswerWeights = Literal["adapted", "frozen"]
 """Whose weights write the answers. Confidence is stated by the adapted ones either way."""

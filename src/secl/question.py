@@ -163,6 +163,10 @@ class Question:
         """The text of the option called `letter`."""
         return self.options[LETTERS.index(letter)]
 
+    def text_of(self, answer: str) -> str:
+        """The text of an answer: of the option whose letter it is, or itself where there are no options."""
+        return self.option(answer) if self.options else answer
+
     def named(self, answer: str | None) -> str:
         """An answer as people read it: an option with its letter and text, else the text alone; empty for None.
 

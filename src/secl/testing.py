@@ -178,7 +178,7 @@ class ScriptedModel(Shown):
             return None
         self.meter.spend("scoring", 20)
         others = [question.option(letter) for letter in question.letters if letter != reply.answer]
-        candidates = (question.option(reply.answer) if question.options else reply.answer, *(others or ["a", "b"]))
+        candidates = (question.text_of(reply.answer), *(others or ["a", "b"]))
         return PTrue(
             candidates=candidates,
             probabilities=tuple(0.2 + 0.6 * unit(f"p/{question.id}/{c}") for c in candidates),

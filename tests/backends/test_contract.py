@@ -78,7 +78,7 @@ def test_evidence_is_about_the_answer_and_its_rivals_and_the_same_if_it_is_asked
     for question in (CHOICE, OPEN):
         reply = model.answer(question, evidence=BOTH).reply
         p_true, compared = model.score_p_true(question, reply), model.compare_candidates(question, reply)
-        assert p_true.candidates[0] == (question.option(reply.answer) if question.options else reply.answer)
+        assert p_true.candidates[0] == question.text_of(reply.answer)
         assert all(0 <= p <= 1 for p in (*p_true.probabilities, *p_true.false_probabilities))
         if compared is not None:
             for order in compared.letters:

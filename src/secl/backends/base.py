@@ -112,18 +112,18 @@ class EvidenceTokens:
 
 
 @dataclass(frozen=True)
-class Scores:
-    """Log-probabilities and entropy of a text under one version of the model.
+class TextStatistics:
+    """What one version of the model says of a text that stands there already, and of one position behind it.
 
     Attributes:
-        log_p: natural logarithms of the full-vocabulary probabilities of some tokens after the text.
-        entropy: of the next-token distributions, in nats, the mean over all positions of the text.
-        log_probability: of the text, a sum over its tokens.
+        log_probability: natural logarithm of the text's probability, a sum over its tokens.
+        entropy: of the next-token distributions, in nats, the mean over all positions.
+        next_log_p: natural logarithms of the full-vocabulary probabilities of some tokens at the last position.
     """
 
-    log_p: tuple[float, ...]
-    entropy: float
     log_probability: float
+    entropy: float
+    next_log_p: tuple[float, ...]
 
 
 class Reading(Protocol):
@@ -157,8 +157,10 @@ class Reading(Protocol):
         """Natural logarithms of the probabilities of the texts in the bundle's `spans`."""
         ...
 
-    def score(self, positions: Sequence[Position], tokens: Sequence[int], ids: Sequence[int]) -> Scores:
-        """Score a text: `tokens` stand at all positions but the last, where the tokens `ids` are of interest."""
+    def text_statistics(
+        self, positions: Sequence[Position], tokens: Sequence[int], next_ids: Sequence[int]
+    ) -> TextStatistics:
+        """Of a text: `tokens` stand at all positions but the last, where the tokens `next_ids` are of interest."""
         ...
 
 

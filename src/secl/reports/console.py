@@ -143,7 +143,7 @@ def _repeated(drawn: Sequence[Sample], number: int) -> str:
 
 def _own_text(question: Question, reply: Reply) -> str | None:
     """The model's own answer without a letter; None if none could be read."""
-    return question.option(reply.answer) if question.options and reply.answer is not None else reply.answer
+    return None if reply.answer is None else question.text_of(reply.answer)
 
 
 def answer_panel(

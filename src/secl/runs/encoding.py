@@ -70,7 +70,7 @@ def to_row(record: Record) -> dict[str, object]:
         "system": question.system or None,
         "history": _messages(question.history),
         "answer": record.answer,
-        "answer_text": question.option(record.answer) if question.options and record.answer else record.answer,
+        "answer_text": record.answer and question.text_of(record.answer),
         "correct": reported_correct(record),
         "label": record.label,
         "confidence": record.confidence,

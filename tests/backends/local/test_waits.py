@@ -41,7 +41,7 @@ def test_a_reading_looks_once_at_the_device_whatever_is_asked_of_it(
     asked: list[Callable[[], Any]] = [
         lambda: reading.logits(places, ids),
         lambda: reading.log_p(places, ids),
-        lambda: reading.score(places[:2], [ids[0]], ids),
+        lambda: reading.text_statistics(places[:2], [ids[0]], ids),
         lambda: reading.most_likely(places),
         reading.likelihoods,
     ]
@@ -54,9 +54,9 @@ def test_a_reading_looks_once_at_the_device_whatever_is_asked_of_it(
     monkeypatch.setattr(backend, "ROWS", 1)  # the same in parts
     for ask, before in zip(asked[:2] + asked[4:], whole[:2] + whole[4:], strict=True):
         torch.testing.assert_close(torch.tensor(ask()), torch.tensor(before), atol=1e-5, rtol=1e-5)
-    scores = asked[2]()
-    assert scores.entropy == pytest.approx(whole[2].entropy, abs=1e-5)
-    assert scores.log_probability == pytest.approx(whole[2].log_probability, abs=1e-5)
+    statistics = asked[2]()
+    assert statistics.entropy == pytest.approx(whole[2].entropy, abs=1e-5)
+    assert statistics.log_probability == pytest.approx(whole[2].log_probability, abs=1e-5)
 
 
 def test_a_lesson_looks_once_at_the_device_before_each_step_and_once_behind_the_last(

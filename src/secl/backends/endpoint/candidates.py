@@ -64,8 +64,7 @@ class Findings:
     @property
     def own(self) -> str:
         """The text of the answer."""
-        answer = str(self.reply.answer)
-        return self.question.option(answer) if self.question.options else answer
+        return self.question.text_of(str(self.reply.answer))
 
 
 @dataclass(frozen=True)

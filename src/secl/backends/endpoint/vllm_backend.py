@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from secl.backends.base import Bundle, EvidenceTokens, Position, Scores, TokenSequence, Training
+from secl.backends.base import Bundle, EvidenceTokens, Position, TextStatistics, TokenSequence, Training
 from secl.backends.endpoint.distributions import Distribution, Distributions
 from secl.backends.endpoint.token_server import CompletionRequest, TokenServer
 from secl.backends.endpoint.versions import Versions
@@ -81,12 +81,14 @@ class VllmReading:
         self._span_tokens = float(sum(map(len, texts)))  # servers take nothing of such a request from their cache
         return [sum(row[span.start - 1 :]) for row, span in zip(rows, spans, strict=True)]
 
-    def score(self, positions: Sequence[Position], tokens: Sequence[int], ids: Sequence[int]) -> Scores:
-        distributions = self._at(positions, [*([token] for token in tokens), ids])
-        return Scores(
-            log_p=tuple(distributions[-1].log_p[token] for token in ids),
-            entropy=sum(each.entropy for each in distributions) / len(distributions),
+    def text_statistics(
+        self, positions: Sequence[Position], tokens: Sequence[int], next_ids: Sequence[int]
+    ) -> TextStatistics:
+        distributions = self._at(positions, [*([token] for token in tokens), next_ids])
+        return TextStatistics(
             log_probability=sum(each.log_p[token] for each, token in zip(distributions, tokens, strict=False)),
+            entropy=sum(each.entropy for each in distributions) / len(distributions),
+            next_log_p=tuple(distributions[-1].log_p[token] for token in next_ids),
         )
 
     def _at(self, positions: Sequence[Position], ids: Sequence[Sequence[int]]) -> list[Distribution]:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from secl.backends.base import Bundle, EvidenceTokens, Position, Scores, TokenSequence, Training
+from secl.backends.base import Bundle, EvidenceTokens, Position, TextStatistics, TokenSequence, Training
 from secl.backends.generation import Draft, TextRules
 from secl.backends.local.adapter import Adapter, parse_layers
 from secl.backends.local.distillation import Distiller
@@ -118,16 +118,18 @@ class LocalReading:
         return sums
 
     @torch.no_grad()
-    def score(self, positions: Sequence[Position], tokens: Sequence[int], ids: Sequence[int]) -> Scores:
-        written, wanted = torch.split(self.rows.ids([*tokens, 0]), ROWS), self.rows.ids(ids)
+    def text_statistics(
+        self, positions: Sequence[Position], tokens: Sequence[int], next_ids: Sequence[int]
+    ) -> TextStatistics:
+        written, wanted = torch.split(self.rows.ids([*tokens, 0]), ROWS), self.rows.ids(next_ids)
         own, entropies = [], []
         for log_p, some in zip(self.rows.log_p(self.hidden(positions)), written, strict=True):
             own.append(log_p.gather(-1, some[:, None])[:, 0])
             entropies.append(-(log_p.exp() * log_p).sum(-1))
-            stated = log_p[-1, wanted]
+            behind = log_p[-1, wanted]
         summed = torch.stack([torch.cat(entropies).mean(), torch.cat(own)[:-1].sum()])
-        entropy, log_probability, *row = torch.cat([summed, stated]).tolist()  # all that is read comes over at once
-        return Scores(log_p=tuple(row), entropy=entropy, log_probability=log_probability)
+        entropy, log_probability, *row = torch.cat([summed, behind]).tolist()  # all that is read comes over at once
+        return TextStatistics(log_probability=log_probability, entropy=entropy, next_log_p=tuple(row))
 
     @torch.no_grad()
     def most_likely(self, positions: Sequence[Position]) -> list[int]:

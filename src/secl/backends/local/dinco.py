@@ -54,15 +54,15 @@ def gather(
         if key not in keys:
             answers, keys = [*answers, own], [*keys, key]
         rated = sorted({0, keys.index(key)})
-    texts = [_text(question, answer) for answer in answers]
+    texts = [question.text_of(answer) for answer in answers]
     bundle = Bundle(verdicts=[asker.prompting.verification(question, text) for text in texts])
     (reading,) = asker.backend.read([bundle])
     asker.meter.spend("comparing", reading.tokens)
     p_yes = asker.readout.p_yes(reading, bundle.verdict_positions)
     # Samples that count as the same answer get the same text, that of a candidate if there is one.
     distinct = first_by_key([*answers, *(sample for sample in counted if sample is not None)], form)
-    text_of = {key: _text(question, answer) for key, answer in distinct.items()}
-    strangers = dict.fromkeys(text for text in text_of.values() if text not in texts)
+    text_by_key = {key: question.text_of(answer) for key, answer in distinct.items()}
+    strangers = dict.fromkeys(text for text in text_by_key.values() if text not in texts)
     pairs: list[Pair] = [(a, b) for a in texts for b in texts if a != b]
     pairs += [pair for i in rated for b in strangers for pair in ((texts[i], b), (b, texts[i]))]
     classify = partial(ask_whether_one_implies, asker) if nli is None else nli.classify
@@ -72,7 +72,7 @@ def gather(
     def agreement(i: int, sample: str | None) -> float:
         if sample is None:
             return 0.0
-        same = text_of[answer_key(sample, form)]
+        same = text_by_key[answer_key(sample, form)]
         return (scores[texts[i], same][0] + scores[same, texts[i]][0]) / 2
 
     return DincoEvidence(
@@ -113,7 +113,3 @@ def first_by_key(answers: Sequence[str], form: Form) -> dict[object, str]:
     for answer in answers:
         first.setdefault(answer_key(answer, form), answer)
     return first
-
-
-def _text(question: Question, answer: str) -> str:
-    return question.option(answer) if question.options else answer

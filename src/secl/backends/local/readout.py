@@ -9,7 +9,7 @@ from typing import get_args
 import torch
 from torch import Tensor
 
-from secl.backends.base import Position, Reading, Scores
+from secl.backends.base import Position, Reading, TextStatistics
 from secl.backends.token_ids import TokenIds
 from secl.errors import ModelError, ParameterError
 from secl.evidence import PTrue
@@ -41,8 +41,9 @@ class Readout:
         letter, *digits = reading.bundle.positions
         (logits,) = reading.logits([letter], self.token_ids.letters[: len(question.options)])
         chosen = logits.index(max(logits)) if named is None else question.letters.index(named)
-        scores = reading.score([letter, digits[chosen]], [self.token_ids.letters[chosen]], self.token_ids.digits)
-        reply = _reply(question.letters[chosen], question.letters[chosen], scores, version)
+        own = [self.token_ids.letters[chosen]]
+        statistics = reading.text_statistics([letter, digits[chosen]], own, self.token_ids.digits)
+        reply = _reply(question.letters[chosen], question.letters[chosen], statistics, version)
         # The chosen letter is known to the constant that all logits share, so the vocabulary is not read again.
         constant = reply.log_probability - logits[chosen]
         return replace(reply, option_log_p=tuple(min(0.0, logit + constant) for logit in logits))
@@ -51,8 +52,9 @@ class Readout:
         """The reply to an open question, whose answer stands in the reading (see `Prompting.written`)."""
         *inside, _after, digit = reading.bundle.positions
         (sequence,) = reading.bundle.answers
-        scores = reading.score([*inside, digit], [sequence[length] for _, length in inside], self.token_ids.digits)
-        return _reply(text.strip(), read_answer(text, question.form), scores, version)
+        own = [sequence[length] for _, length in inside]
+        statistics = reading.text_statistics([*inside, digit], own, self.token_ids.digits)
+        return _reply(text.strip(), read_answer(text, question.form), statistics, version)
 
     def options(self, reading: Reading, positions: Sequence[Position], count: int) -> list[tuple[float, ...]]:
         """Probabilities of the first `count` option letters at each position, renormalised to sum to 1."""
@@ -98,15 +100,15 @@ class Readout:
         )
 
 
-def _reply(text: str, answer: str | None, scores: Scores, version: int) -> Reply:
-    digits = _double(scores.log_p)
+def _reply(text: str, answer: str | None, statistics: TextStatistics, version: int) -> Reply:
+    digits = _double(statistics.next_log_p)
     return Reply(
         text=text,
         answer=answer,
         bins=tuple(digits.softmax(-1).tolist()),
         digit_mass=min(1.0, digits.exp().sum().item()),
-        entropy=scores.entropy,
-        log_probability=min(0.0, scores.log_probability),
+        entropy=statistics.entropy,
+        log_probability=min(0.0, statistics.log_probability),
         version=version,
     )
 

@@ -23,7 +23,7 @@ from secl.backends.local.loading import Loaded
 from secl.backends.local.model import LocalModel
 from secl.backends.token_ids import render
 from secl.prompts.parsing import is_complete, trim_answer
-from secl.prompts.templates import MAX_ANSWER_TOKENS, answer_prompt, choice_with_confidence
+from secl.prompts.templates import MAX_ANSWER_TOKENS, answer_prompt, confidence_prompt
 from secl.question import Form, Question
 
 BATCH = 16
@@ -125,8 +125,9 @@ class Plain:
 
     def length_of_reply(self, question: Question) -> int:
         """Tokens of an answer with its confidence line."""
-        prompt = render(self.tokenizer, answer_prompt(question))
-        return len(self.encode(prompt + choice_with_confidence("A") + "0")) - len(self.encode(prompt))
+        prompts = answer_prompt(question), confidence_prompt(question, "A")
+        before, after = (render(self.tokenizer, prompt) for prompt in prompts)
+        return len(self.encode(after + "0")) - len(self.encode(before))
 
     @torch.no_grad()
     def write(

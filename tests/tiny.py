@@ -11,7 +11,7 @@ import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from secl.data.quiz import quiz
-from secl.prompts.templates import answer_prompt, choice_with_confidence, distractor_prompt, p_true_prompt
+from secl.prompts.templates import answer_prompt, distractor_prompt, p_true_prompt
 from secl.question import Question
 
 FAMILIES = ("llama", "gemma2", "phi3", "qwen2")
@@ -40,7 +40,7 @@ def tiny_tokenizer() -> Any:
     texts = [answer_prompt(question).turns[0] for question in questions]
     texts += [p_true_prompt(question, option).turns[0] for question in questions for option in question.options]
     texts += [distractor_prompt(Question("Why?", form="number")).turns[0]]
-    texts += [f"Answer:{choice_with_confidence(letter)}{digit}" for letter in "ABCDEFGH" for digit in range(10)]
+    texts += [f"Answer: {letter}\nConfidence: {digit}" for letter in "ABCDEFGH" for digit in range(10)]
     texts += [word for word in ("True", " True", "False", " False", "true", "false", "Yes", "No") for _ in range(50)]
     tokenizer = Tokenizer(models.BPE())
     splits = [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]

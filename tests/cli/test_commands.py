@@ -19,7 +19,7 @@ import transformers
 from secl.backends.local.presets import PRESETS
 from secl.backends.token_ids import render
 from secl.data.benchmarks import BENCHMARKS
-from secl.prompts.templates import answer_prompt, choice_with_confidence
+from secl.prompts.templates import confidence_prompt
 from secl.records import Record
 from secl.runs.folder import FILE
 from secl.runs.loading import load_for_asking
@@ -52,7 +52,7 @@ def test_plain_transformers_and_peft_load_the_adapter_and_state_the_adapted_conf
     reply = adapted.answer(question).reply
     base = transformers.AutoModelForCausalLM.from_pretrained(tiny_llama, dtype=torch.float32)
     tokenizer = transformers.AutoTokenizer.from_pretrained(tiny_llama)
-    text = render(tokenizer, answer_prompt(question)) + choice_with_confidence(reply.answer or "")
+    text = render(tokenizer, confidence_prompt(question, reply.answer or ""))
 
     def stated(model: Any) -> float:
         ids = tokenizer(text + "0", add_special_tokens=False, return_tensors="pt")["input_ids"][:, :-1]

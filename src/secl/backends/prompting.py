@@ -17,7 +17,6 @@ from secl.prompts.templates import (
     Prompt,
     answer_prompt,
     candidate_prompt,
-    choice_with_confidence,
     confidence_prompt,
     distractor_prompt,
     entailment_prompt,
@@ -53,18 +52,14 @@ class Prompting:
 
     def confidence(self, question: Question, text: str) -> list[int]:
         """Ids after which the confidence digit comes: behind an option letter, or behind an open answer."""
-        if question.options:
-            prompt = self._render(answer_prompt(question)) + choice_with_confidence(text)
-        else:
-            prompt = self._render(confidence_prompt(question, text, alongside=self.alongside))
-        return self.token_ids.before(prompt, "0")
+        return self._before(confidence_prompt(question, text, alongside=self.alongside), "0")
 
     def choices(self, question: Question, *, judged: bool = False) -> Bundle:
         """A branch for every option, so that letter and confidence are read in one go, and if wanted each is `judged`.
 
         The positions are before the letter, and before the digit of each option in turn.
         """
-        letter = len(self.token_ids.before(self._render(answer_prompt(question)), " A"))
+        letter = len(self._before(answer_prompt(question), " A"))
         branches = [self.confidence(question, each) for each in question.letters]
         digits = [(i, len(branch)) for i, branch in enumerate(branches)]
         verdicts = self.verdicts(question, question.options) if judged else []
@@ -80,11 +75,10 @@ class Prompting:
         spans = []
         for alone in (False, True):
             prompt = candidate_prompt(question, form, alone=alone)
-            text = self._render(prompt)
-            start = len(self.token_ids.encode(text))
+            before = self._encode(prompt)
             for candidate in candidates:
-                sequence = self.token_ids.encode(f"{text} {candidate}" if prompt.prefill else text + candidate)
-                spans.append(Span(sequence, min(start, common_length(self.token_ids.encode(text), sequence))))
+                sequence = self._encode(prompt.begun(candidate))
+                spans.append(Span(sequence, common_length(before, sequence)))
         return spans
 
     def written(self, question: Question, text: str, draft: Draft | None = None) -> Bundle:
@@ -93,10 +87,10 @@ class Prompting:
         The positions are before each token of the answer, before what follows its last token, and before the digit.
         """
         sequence = self.confidence(question, text)
-        prompt = self._render(answer_prompt(question, alongside=self.alongside))
+        prompt = answer_prompt(question, alongside=self.alongside)
         # The chat template may trim the answer, or cut it into other tokens than those that were generated.
-        start = common_length(self.token_ids.encode(prompt), sequence)
-        end = max(start, common_length(self.token_ids.encode(prompt + text), sequence))
+        start = common_length(self._encode(prompt), sequence)
+        end = max(start, common_length(self._encode(prompt.begun(text)), sequence))
         positions = [(0, length) for length in (*range(start, end + 1), len(sequence))]
         return Bundle([sequence], positions, written=draft)
 

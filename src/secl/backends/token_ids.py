@@ -21,7 +21,7 @@ from secl.prompts.templates import (
     WORDS_YES_NO,
     Prompt,
     answer_prompt,
-    choice_with_confidence,
+    confidence_prompt,
     p_true_prompt,
     verification_prompt,
 )
@@ -96,10 +96,11 @@ class TokenIds:
             )
         try:
             answer = render(tokenizer, answer_prompt(SAMPLE))
+            confidence = render(tokenizer, confidence_prompt(SAMPLE, "A"))
             judge = render(tokenizer, p_true_prompt(SAMPLE, "yes"))
         except jinja2.TemplateError as problem:
             raise template_error(name, problem) from problem
-        digits = _last_tokens(tokenizer, answer + choice_with_confidence("A"), [str(digit) for digit in range(10)])
+        digits = _last_tokens(tokenizer, confidence, [str(digit) for digit in range(10)])
         if None in digits:
             raise ModelError(f"the tokenizer of the model {name!r} has no single token for each digit.")
         letters = _last_tokens(tokenizer, answer, [f" {letter}" for letter in LETTERS])

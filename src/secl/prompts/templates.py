@@ -90,6 +90,10 @@ class Prompt:
     system: str = ""
     history: tuple[Turn, ...] = ()
 
+    def begun(self, text: str) -> Prompt:
+        """This prompt with the reply begun by `text`, behind the prefill if there is one."""
+        return replace(self, prefill=f"{self.prefill} {text}" if self.prefill else text)
+
 
 def quoted(passage: str) -> str:
     """A passage as it is shown: without the colon behind "Confidence" or "Answer", so that nothing looks like a reply.
@@ -172,17 +176,13 @@ def program_prompt(question: Question) -> Prompt:
     return _prompt(question, user, OPENING)
 
 
-def choice_with_confidence(letter: str) -> str:
-    """The continuation of `answer_prompt` with an option, up to the confidence digit."""
-    return f" {letter}\n{CONFIDENCE}"
-
-
 def confidence_prompt(question: Question, text: str, *, alongside: bool = False) -> Prompt:
-    """Ask for the confidence digit of an open answer `text`, in a turn behind it or `alongside` in the same reply."""
+    """Ask for the confidence digit of an answer: in the same reply behind a letter, in a turn behind an open answer, or
+    `alongside` it."""
     before = answer_prompt(question, alongside=alongside)
-    if alongside and not question.free:
-        return replace(before, prefill=f"{before.prefill}{text}\n{CONFIDENCE}")
-    turns = (*before.turns, before.prefill + text, _ASK_CONFIDENCE)
+    if question.options or (alongside and not question.free):
+        return before.begun(f"{text}\n{CONFIDENCE}")
+    turns = (*before.turns, before.begun(text).prefill, _ASK_CONFIDENCE)
     return Prompt(turns, CONFIDENCE, question.system, question.history)
 
 

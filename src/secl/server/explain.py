@@ -9,7 +9,7 @@ from secl.evaluation.symptoms import Source
 from secl.evidence import Posterior
 from secl.gates import GATES
 from secl.metrics.probability import bin_index
-from secl.prompts.templates import answer_prompt, choice_with_confidence, confidence_prompt
+from secl.prompts.templates import answer_prompt, confidence_prompt
 from secl.question import Question
 from secl.records import Record, Reply
 from secl.reports.acceptance_report import accepted_line
@@ -101,16 +101,12 @@ def conversation(question: Question, reply: Reply, *, alongside: bool = False) -
     >>> conversation(question, reply)[-1]
     ('assistant', 'Answer: A\\nConfidence: ')
     """
-    if question.options:
-        prompt = answer_prompt(question)
-        prefill = prompt.prefill + (choice_with_confidence(reply.answer) if reply.answer else "")
-    else:
-        prompt = confidence_prompt(question, reply.text, alongside=alongside)
-        prefill = prompt.prefill
+    read = reply.answer is not None or not question.options
+    prompt = confidence_prompt(question, reply.text, alongside=alongside) if read else answer_prompt(question)
     roles = ("user", "assistant")
     system = (("system", question.system),) if question.system else ()
     earlier = tuple((turn.role, turn.text) for turn in question.history)
-    ours = ((roles[i % 2], text) for i, text in enumerate((*prompt.turns, prefill)))
+    ours = ((roles[i % 2], text) for i, text in enumerate((*prompt.turns, prompt.prefill)))
     return (*system, *earlier, *ours)
 
 

@@ -1,4 +1,4 @@
-"""The nouns behind a question (`secl.question`). Read this first: everything else maps one of these to the next.
+"""The nouns behind a question. Read this after `secl.question`: all the rest maps one of these to the next.
 
     question -> reply -> decision -> evidence -> update -> record
 

@@ -127,7 +127,7 @@ class Calibrator(Shown, Scoring):
             answer_weights: whose weights write the answers: "frozen", so that learning moves confidences and never an
                 answer, or "adapted", as in the paper.
             seed: of the adapter's initial weights, and of sampled answers.
-            arguments: others of the class: gate, signal, posterior, labels, evidence, learns and loop.
+            arguments: others of the class: gate, signal, posterior, evidence, learns and loop.
 
         Raises:
             ModelError: the model cannot be used.

@@ -156,7 +156,7 @@ def resume_run(folder: str | Path, changes: Mapping[str, object] | None = None, 
     Args:
         folder: of the run.
         changes: settings given again; only `CHANGEABLE_SETTINGS` may differ from those of the run.
-        load: loads the model, as for `start`.
+        load: loads the model, as for `start_run`.
 
     Raises:
         RunError: a setting, the model or the stream is not the one that the run began with; the message names it.

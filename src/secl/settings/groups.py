@@ -193,7 +193,7 @@ class GateSettings(Settings):
         None, ge=0, description="page-hinkley: rise in nats that is ignored."
     )
     restart: Annotated[Restart | None, UNFLAGGED] = Field(
-        None, description="page-hinkley: what begins anew at an alarm, sums or mean too."
+        None, description="page-hinkley: what begins anew at an alarm: the sums, or all (the mean, too)."
     )
 
     def overrides(self) -> dict[str, object]:

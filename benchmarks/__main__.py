@@ -23,8 +23,8 @@ from benchmarks import by_hand, evidence, growth, overhead, serving, streams
 from benchmarks.setting import Say, Setting
 from benchmarks.timing import machine
 from benchmarks.writing import MEASURED, around_tables, keep, write_page
-from secl.backends.local.loading import choose_dtype
-from secl.backends.local.placement import choose_device
+from secl.backends.local.loading.loader import choose_dtype
+from secl.backends.local.loading.placement import choose_device
 from secl.errors import ModelError, ParameterError
 
 PARTS: dict[str, Callable[[Setting, Say], dict[str, Any]]] = {

@@ -31,7 +31,7 @@ from benchmarks.setting import Setting
 from benchmarks.timing import seconds
 from secl.backends.generation import Draft
 from secl.backends.local.fast.shared_network import SharedNetwork
-from secl.backends.local.loading import load, wrap
+from secl.backends.local.loading.loader import load, wrap
 from secl.backends.local.model import LocalModel
 from secl.calibrator import Calibrator
 from secl.data.quiz import quiz

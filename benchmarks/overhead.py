@@ -19,7 +19,7 @@ from torch import Tensor
 from benchmarks.by_hand import by_library
 from benchmarks.setting import Say, Setting
 from benchmarks.timing import Work, alternate, medians
-from secl.backends.local.loading import Loaded
+from secl.backends.local.loading.loader import Loaded
 from secl.backends.local.model import LocalModel
 from secl.backends.token_ids import render
 from secl.prompts.parsing import is_complete, trim_answer

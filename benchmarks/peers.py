@@ -27,8 +27,8 @@ import torch
 from scipy.stats import rankdata
 
 import secl
-from secl.backends.local.conversion import convert_gguf
-from secl.backends.local.loading import choose_dtype, locate
+from secl.backends.local.loading.conversion import convert_gguf
+from secl.backends.local.loading.loader import choose_dtype, locate
 from secl.data.question_files import read_questions
 from secl.grading import grade
 from secl.metrics.discrimination import auroc, prr

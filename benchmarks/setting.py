@@ -11,7 +11,7 @@ from typing import Any
 
 from examples.secl_by_hand import ByHand
 from secl.backends.local.adapter import parse_layers
-from secl.backends.local.loading import Loaded, ModelCache, load
+from secl.backends.local.loading.loader import Loaded, ModelCache, load
 from secl.backends.local.model import LocalModel
 from secl.data.quiz import quiz
 from secl.data.streams import load_stream
@@ -30,7 +30,7 @@ class Setting:
     """What to measure on.
 
     Attributes:
-        model: as for `secl.backends.local.loading.load`.
+        model: as for `secl.backends.local.loading.loader.load`.
         dtype: precision of its body.
         device: that it runs on.
         data: folder with the benchmarks' official files; None for the built-in quiz.

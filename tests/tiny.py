@@ -88,7 +88,7 @@ def tiny_model(family: str = "llama", *, seed: int = 0, **changes: Any) -> Any:
 
 
 def tiny_folder(folder: Path, family: str = "llama", **changes: Any) -> Path:
-    """A tiny model and its tokenizer saved as `secl.backends.local.loading.load` reads them."""
+    """A tiny model and its tokenizer saved as `secl.backends.local.loading.loader.load` reads them."""
     tiny_model(family, **changes).save_pretrained(folder)
     tiny_tokenizer().save_pretrained(folder)
     return folder

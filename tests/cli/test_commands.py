@@ -16,7 +16,7 @@ import pytest
 import torch
 import transformers
 
-from secl.backends.local.presets import PRESETS
+from secl.backends.local.loading.presets import PRESETS
 from secl.backends.token_ids import render
 from secl.data.benchmarks import BENCHMARKS
 from secl.prompts.templates import confidence_prompt

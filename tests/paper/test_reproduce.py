@@ -11,7 +11,7 @@ import pytest
 import transformers
 
 from secl.backends.local.adapter import parse_layers
-from secl.backends.local.presets import PRESETS
+from secl.backends.local.loading.presets import PRESETS
 from secl.errors import ParameterError
 from secl.evaluation.estimators import ESTIMATORS
 from secl.methods import PAPER, method

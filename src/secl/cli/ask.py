@@ -84,7 +84,7 @@ def ask(
 @app.command
 def models() -> None:
     """List the models with settings of their own."""
-    from secl.backends.local.presets import PRESETS
+    from secl.backends.local.loading.presets import PRESETS
     from secl.reports.table import listing
 
     rows = [

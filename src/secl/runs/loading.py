@@ -26,7 +26,7 @@ from secl.signals import NormalisedPTrue
 
 if TYPE_CHECKING:
     from secl.backends.endpoint.model import EndpointModel
-    from secl.backends.local.loading import ModelCache
+    from secl.backends.local.loading.loader import ModelCache
     from secl.backends.local.model import LocalModel
 
 Load = Callable[[RunSettings], Model]
@@ -227,7 +227,7 @@ def load_local(settings: RunSettings) -> LocalModel:
 @functools.cache
 def _model_cache() -> ModelCache:
     """Runs of one process that have a model in common load it once."""
-    from secl.backends.local.loading import ModelCache
+    from secl.backends.local.loading.loader import ModelCache
 
     return ModelCache()
 

@@ -267,7 +267,7 @@ def _path(name: str, value: str) -> str | None:
         return path if os.path.isdir(path) else None
     if not os.path.exists(path):
         return None
-    from secl.backends.local.presets import PRESETS  # imports torch
+    from secl.backends.local.loading.presets import PRESETS  # imports torch
 
     return None if value in PRESETS else path
 

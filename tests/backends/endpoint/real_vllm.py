@@ -14,8 +14,8 @@ import pytest
 import torch
 
 from secl.backends.endpoint.vllm import answer_by_vllm
-from secl.backends.local.conversion import convert_gguf
-from secl.backends.local.loading import locate
+from secl.backends.local.loading.conversion import convert_gguf
+from secl.backends.local.loading.loader import locate
 from secl.backends.local.model import LocalModel
 from secl.data.quiz import quiz
 from secl.question import Question

@@ -16,7 +16,7 @@ import torch
 import transformers
 from tokenizers import AddedToken
 
-from secl.backends.local.loading import text_class
+from secl.backends.local.loading.loader import text_class
 from tests.tiny import SIZES, tiny_tokenizer
 
 TEMPLATES = Path(__file__).parent / "chat_templates"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from secl.backends.local.loading import Loaded, wrap
+from secl.backends.local.loading.loader import Loaded, wrap
 from secl.backends.local.model import LocalModel
 from secl.calibrator import Calibrator
 from secl.data.quiz import quiz

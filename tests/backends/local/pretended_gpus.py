@@ -22,9 +22,9 @@ from torch.utils.backend_registration import _setup_privateuseone_for_python_bac
 
 from secl.backends import generation
 from secl.backends.local.fast.shared_network import SharedNetwork
-from secl.backends.local.loading import wrap
+from secl.backends.local.loading.loader import wrap
+from secl.backends.local.loading.placement import twin
 from secl.backends.local.model import LocalModel
-from secl.backends.local.placement import twin
 from secl.calibrator import Calibrator
 from secl.data.quiz import quiz
 from secl.gates import Always

@@ -11,7 +11,7 @@ import torch
 import transformers
 
 from secl.backends.local.adapter import Adapter, parse_layers
-from secl.backends.local.presets import PRESETS, preset_of, rule_for
+from secl.backends.local.loading.presets import PRESETS, preset_of, rule_for
 from secl.calibrator.lesson import teach
 from secl.errors import ModelError, ParameterError
 from secl.settings import LoopSettings

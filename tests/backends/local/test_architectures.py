@@ -11,7 +11,7 @@ import pytest
 import transformers
 
 from secl.backends.local.fast.shared_network import SharedNetwork
-from secl.backends.local.loading import load, wrap
+from secl.backends.local.loading.loader import load, wrap
 from secl.backends.local.model import LocalModel
 from secl.prompts.parsing import as_written, trim_answer
 from secl.question import Question

@@ -13,7 +13,7 @@ import pytest
 
 from examples.secl_by_hand import ByHand, PageHinkley, secl
 from secl import gates
-from secl.backends.local.loading import load
+from secl.backends.local.loading.loader import load
 from secl.backends.local.model import LocalModel
 from secl.backends.token_ids import render
 from secl.calibrator import Calibrator

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from secl.backends.base import Bundle
-from secl.backends.local.candidates import among_options, beside
+from secl.backends.local.asking.candidates import among_options, beside
 from secl.backends.local.model import LocalModel
 from secl.backends.token_ids import distinct_tokens
 from secl.errors import QuestionError

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 import torch
 
-from secl.backends.local import conversion
-from secl.backends.local.conversion import convert_gguf
-from secl.backends.local.loading import load
+from secl.backends.local.loading import conversion
+from secl.backends.local.loading.conversion import convert_gguf
+from secl.backends.local.loading.loader import load
 from secl.errors import ModelError, StorageError
 from tests.tiny import tiny_model, tiny_tokenizer
 

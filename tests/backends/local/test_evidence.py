@@ -12,11 +12,11 @@ import torch
 from transformers import DebertaV2Config, DebertaV2ForSequenceClassification
 
 from secl.backends.generation import Draft
-from secl.backends.local.answers import Prefetched
+from secl.backends.local.asking.answers import Prefetched
+from secl.backends.local.asking.nli import NliModel
 from secl.backends.local.fast import batching
-from secl.backends.local.loading import ModelCache
+from secl.backends.local.loading.loader import ModelCache
 from secl.backends.local.model import LocalModel
-from secl.backends.local.nli import NliModel
 from secl.backends.token_ids import render
 from secl.calibrator import Calibrator
 from secl.errors import ModelError

@@ -10,8 +10,8 @@ import pytest
 from huggingface_hub import set_client_factory
 from huggingface_hub.utils._http import default_client_factory
 
-from secl.backends.local.guard import as_model_error
-from secl.backends.local.loading import load
+from secl.backends.local.loading.guard import as_model_error
+from secl.backends.local.loading.loader import load
 from secl.errors import ModelError
 
 Answer = Callable[[httpx2.Request], httpx2.Response]

@@ -8,9 +8,9 @@ import pytest
 import torch
 import transformers
 
-from secl.backends.local.loading import choose_dtype, load, locate
-from secl.backends.local.placement import choose_device
-from secl.backends.local.presets import PRESETS
+from secl.backends.local.loading.loader import choose_dtype, load, locate
+from secl.backends.local.loading.placement import choose_device
+from secl.backends.local.loading.presets import PRESETS
 from secl.errors import ModelError, ParameterError
 from tests.tiny import tiny_folder, tiny_tokenizer
 

@@ -12,7 +12,7 @@ import transformers
 from secl.backends.local.adapter import Adapter
 from secl.backends.local.fast.select_network import PlainNetwork, Trial, check_usable, connect
 from secl.backends.local.fast.shared_network import SharedNetwork
-from secl.backends.local.model_parts import AsLogits
+from secl.backends.local.loading.model_parts import AsLogits
 from secl.errors import ModelError
 from tests.tiny import FAMILIES, tiny_model
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from secl.backends.generation import Draft
-from secl.backends.local import candidates
+from secl.backends.local.asking import candidates
 from secl.backends.open_answers import FIRST, FURTHER, LISTED, compare, settled
 from secl.evidence import Sample
 from secl.prompts.orders import other_order

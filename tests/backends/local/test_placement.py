@@ -13,8 +13,8 @@ import pytest
 import torch
 
 from secl.backends.local.fast.shared_network import SharedNetwork
-from secl.backends.local.loading import load, wrap
-from secl.backends.local.placement import choose_device, twin
+from secl.backends.local.loading.loader import load, wrap
+from secl.backends.local.loading.placement import choose_device, twin
 from secl.errors import ModelError, ParameterError
 from tests.backends.local.conftest import STREAM, taught, tiny_local
 from tests.tiny import tiny_model, tiny_tokenizer

@@ -11,7 +11,7 @@ from peft.utils.integrations import dequantize_module_weight
 from torch import nn
 
 from secl.backends.local.fast.shared_network import SharedNetwork
-from secl.backends.local.loading import ModelCache, load, wrap
+from secl.backends.local.loading.loader import ModelCache, load, wrap
 from secl.backends.local.model import LocalModel
 from secl.errors import ParameterError
 from secl.settings import AdapterSettings, Quantize

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from secl.backends.local.loading import wrap
+from secl.backends.local.loading.loader import wrap
+from secl.backends.local.loading.thinking import ASKED
 from secl.backends.local.model import LocalModel
-from secl.backends.local.thinking import ASKED
 from secl.backends.token_ids import TokenIds, render
 from secl.errors import ModelError
 from secl.prompts.templates import answer_prompt

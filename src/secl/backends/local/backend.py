@@ -17,13 +17,13 @@ from secl.backends.local.fast.batching import BundlePass, group_tokens, passes
 from secl.backends.local.fast.prefix_tree import Nodes
 from secl.backends.local.fast.select_network import Pass, Trial, check_usable, connect
 from secl.backends.local.fast.shared_network import SharedNetwork
-from secl.backends.local.guard import as_model_error, enough_memory
-from secl.backends.local.loading import Loaded
-from secl.backends.local.model_parts import Head, layers_of, text_config
-from secl.backends.local.placement import compute_device, described_devices, sent
+from secl.backends.local.loading.guard import as_model_error, enough_memory
+from secl.backends.local.loading.loader import Loaded
+from secl.backends.local.loading.model_parts import Head, layers_of, text_config
+from secl.backends.local.loading.placement import compute_device, described_devices, sent
+from secl.backends.local.loading.presets import name_of
+from secl.backends.local.loading.quantisation import described_weights
 from secl.backends.local.prefill import Prefill
-from secl.backends.local.presets import name_of
-from secl.backends.local.quantisation import described_weights
 from secl.backends.local.texts import write_texts
 from secl.backends.local.writer import Writer
 from secl.backends.token_ids import SAMPLE, TokenIds, render
@@ -143,12 +143,12 @@ class LocalBackend:
     """Satisfies `secl.backends.base.TokenBackend` with a model in memory and a LoRA adapter on it.
 
     Args:
-        loaded: from `secl.backends.local.loading.load`.
+        loaded: from `secl.backends.local.loading.loader.load`.
         settings: of the adapter and its training; what they leave open comes from the model's preset.
         seed: of the adapter's initial weights.
 
     Attributes:
-        device: its home (`secl.backends.local.placement`).
+        device: its home (`secl.backends.local.loading.placement`).
         described: where the settings of the model come from, and which path it takes, for people.
         network: the fast path through the model, or the plain one.
         writer: writes texts.

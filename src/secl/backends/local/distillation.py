@@ -10,7 +10,7 @@ from torch import Tensor
 
 from secl.backends.local.adapter import Adapter
 from secl.backends.local.fast.replay import Replay
-from secl.backends.local.model_parts import Head
+from secl.backends.local.loading.model_parts import Head
 from secl.errors import NotFiniteError
 from secl.settings import LossOver
 

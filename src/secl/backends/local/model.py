@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
-from secl.backends.local import dinco, rating
 from secl.backends.local.adapter import Adapter, plain_config
-from secl.backends.local.answers import Answering, Prefetched, Turn, turn_of
-from secl.backends.local.asker import Asker
+from secl.backends.local.asking import dinco, rating
+from secl.backends.local.asking.answers import Answering, Prefetched, Turn, turn_of
+from secl.backends.local.asking.asker import Asker
+from secl.backends.local.asking.candidates import compared, sampled
+from secl.backends.local.asking.nli import NliModel
+from secl.backends.local.asking.readout import Readout, shares
 from secl.backends.local.backend import LocalBackend
-from secl.backends.local.candidates import compared, sampled
-from secl.backends.local.loading import Loaded, ModelCache, load
-from secl.backends.local.nli import NliModel
-from secl.backends.local.readout import Readout, shares
+from secl.backends.local.loading.loader import Loaded, ModelCache, load
 from secl.backends.local.writer import draw_many
 from secl.backends.prompting import Prompting
 from secl.display import Shown
@@ -31,7 +31,7 @@ class LocalModel(Shown):
     """A transformers chat model with a LoRA adapter that learns to state its confidence; a `secl.model.Model`.
 
     Args:
-        loaded: from `secl.backends.local.loading.load`.
+        loaded: from `secl.backends.local.loading.loader.load`.
         adapter: its size and how it is trained; layers and modules that it leaves open come from the model's preset.
         p_true: "vocabulary" for the full-vocabulary probability of True in all its spellings, "token" for that of the
             one token.
@@ -95,7 +95,7 @@ class LocalModel(Shown):
         cache: ModelCache | None = None,
         **settings: Any,
     ) -> LocalModel:
-        """Load a model as `secl.backends.local.loading.load` does; `settings` as for the constructor.
+        """Load a model as `secl.backends.local.loading.loader.load` does; `settings` as for the constructor.
 
         A `cache` keeps the weights for the next model of that name.
         """

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from secl.backends.generation import TOP_P, Draft, TextRules
 from secl.backends.local.fast.batch import Batch, fast_single_row
-from secl.backends.local.guard import enough_memory, in_halves
+from secl.backends.local.loading.guard import enough_memory, in_halves
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from transformers import DynamicCache, PreTrainedModel
 
-from secl.backends.local.placement import compute_device
+from secl.backends.local.loading.placement import compute_device
 
 ONEDNN: Any = torch.backends.mkldnn
 """PyTorch's switch, under the library's older name."""

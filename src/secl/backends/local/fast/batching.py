@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from secl.backends.local.fast.prefix_tree import Nodes, Trie
 from secl.backends.local.fast.select_network import Pass
 from secl.backends.local.fast.shared_network import SharedPass
-from secl.backends.local.guard import in_halves
+from secl.backends.local.loading.guard import in_halves
 
 P = TypeVar("P", bound=Pass)
 P_co = TypeVar("P_co", bound=Pass, covariant=True)

@@ -20,8 +20,8 @@ from secl.backends.local.fast.prefix_tree import Nodes, Trie
 from secl.backends.local.fast.replay import Replay
 from secl.backends.local.fast.shared_network import SharedNetwork, SharedPass
 from secl.backends.local.fast.sight import short_windows
-from secl.backends.local.model_parts import AsLogits, LinearHead, decoder_of
-from secl.backends.local.placement import compute_device
+from secl.backends.local.loading.model_parts import AsLogits, LinearHead, decoder_of
+from secl.backends.local.loading.placement import compute_device
 from secl.errors import ModelError
 
 if TYPE_CHECKING:

@@ -26,8 +26,8 @@ from secl.backends.local.fast.prefix_tree import Nodes, Trie
 from secl.backends.local.fast.replay import BLOCK_MASKS, MASK, Arguments, Captured, LastLayerSlicer, Replay
 from secl.backends.local.fast.sight import Sight, layer_kinds
 from secl.backends.local.fast.tree_attention import BlockMask, tree_attention
-from secl.backends.local.model_parts import Layout, LinearHead
-from secl.backends.local.placement import compute_device, sent
+from secl.backends.local.loading.model_parts import Layout, LinearHead
+from secl.backends.local.loading.placement import compute_device, sent
 from secl.errors import ModelError
 
 EXACT_TOKENS = 1024

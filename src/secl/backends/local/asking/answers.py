@@ -13,8 +13,8 @@ from functools import partial
 
 from secl.backends.base import Position, Reading
 from secl.backends.generation import Draft
-from secl.backends.local.asker import Asker
-from secl.backends.local.candidates import Comparison, among_answers, among_options, beside
+from secl.backends.local.asking.asker import Asker
+from secl.backends.local.asking.candidates import Comparison, among_answers, among_options, beside
 from secl.evidence import CandidateEvidence, EvidenceKind, PTrue
 from secl.prompts.parsing import as_written, is_brief, read_answer
 from secl.question import Question

@@ -12,8 +12,8 @@ from functools import partial
 
 from secl.backends.base import Bundle, Reading
 from secl.backends.generation import Draft
-from secl.backends.local.asker import Asker
-from secl.backends.local.candidates import Comparison, among_answers, among_options, beside
+from secl.backends.local.asking.asker import Asker
+from secl.backends.local.asking.candidates import Comparison, among_answers, among_options, beside
 from secl.backends.open_answers import NOTHING, Distractors
 from secl.evidence import Evidence, EvidenceKind
 from secl.model import Rating

@@ -21,7 +21,7 @@ from rich.filesize import decimal
 from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedConfig, PreTrainedModel
 
-from secl.backends.local.guard import as_model_error, quiet
+from secl.backends.local.loading.guard import as_model_error, quiet
 from secl.errors import ModelError, StorageError
 from secl.machine import cache_folder
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torch import nn
 
-from secl.backends.local.model_parts import decoder_of, text_config
+from secl.backends.local.loading.model_parts import decoder_of, text_config
 from secl.errors import ModelError
 
 if TYPE_CHECKING:

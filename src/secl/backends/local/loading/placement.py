@@ -21,7 +21,7 @@ from accelerate.utils import align_module_device
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from secl.backends.local.model_parts import layers_of
+from secl.backends.local.loading.model_parts import layers_of
 from secl.errors import ModelError, ParameterError
 from secl.settings import check_device
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from secl.backends.base import Bundle, Reading
 from secl.backends.generation import Draft
-from secl.backends.local.asker import Asker
-from secl.backends.local.readout import Readout
+from secl.backends.local.asking.asker import Asker
+from secl.backends.local.asking.readout import Readout
 from secl.backends.open_answers import (
     FREE_TOKENS,
     PROGRAM_TOKENS,

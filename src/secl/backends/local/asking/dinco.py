@@ -8,8 +8,8 @@ from itertools import groupby
 
 from secl.backends.base import Bundle
 from secl.backends.generation import Draft
-from secl.backends.local.asker import Asker
-from secl.backends.local.nli import NliModel, Pair
+from secl.backends.local.asking.asker import Asker
+from secl.backends.local.asking.nli import NliModel, Pair
 from secl.evidence import DincoEvidence
 from secl.grading import answer_key
 from secl.metrics.dinco import COUNTED

@@ -17,13 +17,13 @@ from transformers import (
     PreTrainedModel,
 )
 
-from secl.backends.local.conversion import convert_gguf, sampled_digest
-from secl.backends.local.guard import as_model_error, quiet
-from secl.backends.local.model_parts import text_config
-from secl.backends.local.placement import AUTO, check_map, choose_device, read_map, twin
-from secl.backends.local.presets import PRESETS, Preset, preset_of, rule_for
-from secl.backends.local.quantisation import check_quantisable, quantisation
-from secl.backends.local.thinking import answering_at_once
+from secl.backends.local.loading.conversion import convert_gguf, sampled_digest
+from secl.backends.local.loading.guard import as_model_error, quiet
+from secl.backends.local.loading.model_parts import text_config
+from secl.backends.local.loading.placement import AUTO, check_map, choose_device, read_map, twin
+from secl.backends.local.loading.presets import PRESETS, Preset, preset_of, rule_for
+from secl.backends.local.loading.quantisation import check_quantisable, quantisation
+from secl.backends.local.loading.thinking import answering_at_once
 from secl.backends.local.writer import Remembered
 from secl.backends.token_ids import Tokenizer
 from secl.errors import ModelError, ParameterError
@@ -71,7 +71,7 @@ class ModelCache:
         device_map: str | None = None,
         quantize: Quantize | None = None,
     ) -> Loaded:
-        """Like `secl.backends.local.loading.load`."""
+        """Like `secl.backends.local.loading.loader.load`."""
         key = (name, dtype, device, device_map, quantize)
         if self._kept is None or self._kept[0] != key:
             self._kept = None  # two large models at a time may not fit

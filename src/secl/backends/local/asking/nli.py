@@ -8,8 +8,8 @@ from pathlib import Path
 import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
-from secl.backends.local.guard import as_model_error, quiet
-from secl.backends.local.loading import fingerprint_of
+from secl.backends.local.loading.guard import as_model_error, quiet
+from secl.backends.local.loading.loader import fingerprint_of
 from secl.errors import ModelError
 from secl.question import Question
 

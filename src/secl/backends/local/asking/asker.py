@@ -8,8 +8,8 @@ from typing import Any
 
 from secl.backends.base import Bundle, TokenBackend
 from secl.backends.generation import Draft, question_seed
+from secl.backends.local.asking.readout import Readout
 from secl.backends.local.backend import LocalBackend
-from secl.backends.local.readout import Readout
 from secl.backends.open_answers import NOTHING, Distractors, choose_distractors
 from secl.backends.prompting import Prompting
 from secl.evidence import PTrue

@@ -18,7 +18,7 @@ PASSAGE = "Es regnet in Oslo.\n\n日本: 雨"
 def prompts(question: Question) -> list[Prompt]:
     return [
         templates.answer_prompt(question),
-        templates.confidence_prompt(question, "A" if question.options else "the Nile"),
+        templates.confidence_prompt(question, "A" if question.options else " the Nile"),
         templates.p_true_prompt(question, "the Nile"),
         templates.verification_prompt(question, "the Nile"),
         templates.entailment_prompt(question, "the Nile", "the Amazon"),
@@ -30,9 +30,9 @@ def prompts(question: Question) -> list[Prompt]:
     ("form", "digest"),
     [
         ("choice", "32fedd472ada94de"),
-        ("number", "5b9c36129ba5b1e6"),
+        ("number", "580094a24bbcc96b"),
         ("short", "054178b9df94e668"),
-        ("sentence", "5a30a4b7a9341588"),
+        ("sentence", "1db51f7fc2e468fe"),
     ],
 )
 def test_the_prompts_of_a_form_never_change_by_accident(form: Form, digest: str) -> None:
@@ -55,8 +55,8 @@ def test_the_papers_question_for_p_true_is_there_word_for_word() -> None:
 @pytest.mark.parametrize(
     ("form", "text", "end"),
     [
-        ("short", "the Nile", "Answer: the Nile\nConfidence: "),
-        ("sentence", "It is the Nile.", "Answer: It is the Nile.\nConfidence: "),
+        ("short", " the Nile", "Answer: the Nile\nConfidence: "),
+        ("sentence", " It is the Nile.", "Answer: It is the Nile.\nConfidence: "),
         ("number", "6 km.\nAnswer: 6", "6 km.\nAnswer: 6\nConfidence: "),
     ],
 )

@@ -77,7 +77,7 @@ class Prompting:
             prompt = candidate_prompt(question, form, alone=alone)
             before = self._encode(prompt)
             for candidate in candidates:
-                sequence = self._encode(prompt.begun(candidate))
+                sequence = self._encode(prompt.begun(f" {candidate}" if prompt.prefill else candidate))
                 spans.append(Span(sequence, common_length(before, sequence)))
         return spans
 

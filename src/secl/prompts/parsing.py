@@ -46,7 +46,7 @@ def trim_answer(text: str, form: Form) -> str:
     """The answer as written, without a thought before it, the confidence line and all that follows.
 
     >>> trim_answer(" Paris\\nConfidence: 9", "short")
-    'Paris'
+    ' Paris'
     """
     text = without_thought(text)
     if form == "text":
@@ -56,7 +56,9 @@ def trim_answer(text: str, form: Form) -> str:
         line = _ANSWER_LINE.search(text)
         return (text[: line.end()] if line else text).strip()
     lines = text.strip().splitlines()
-    return lines[0].rstrip() if lines else ""
+    # A short answer continues "Answer:", so the space before it belongs to it.
+    space = " " if form == "short" and text[:1].isspace() else ""
+    return space + lines[0].rstrip() if lines else ""
 
 
 def read_answer(text: str, form: Form) -> str | None:
@@ -77,9 +79,11 @@ def as_written(answer: str, form: Form) -> str:
     """An answer from elsewhere as the model would have written it: `trim_answer` and `read_answer` find it again.
 
     >>> as_written("Paris ", "short"), as_written("12", "number"), as_written("It is blue.", "sentence")
-    ('Paris', 'Answer: 12', 'It is blue.')
+    (' Paris', 'Answer: 12', 'It is blue.')
     """
     text = answer.strip()
+    if form == "short":
+        return f" {text}"
     alone = form == "number" and len(text.split()) == 1 and parse_number(text) is not None
     return f"Answer: {text}" if alone else text
 

@@ -91,8 +91,8 @@ class Prompt:
     history: tuple[Turn, ...] = ()
 
     def begun(self, text: str) -> Prompt:
-        """This prompt with the reply begun by `text`, behind the prefill if there is one."""
-        return replace(self, prefill=f"{self.prefill} {text}" if self.prefill else text)
+        """This prompt with the reply begun by `text`, behind the prefill."""
+        return replace(self, prefill=self.prefill + text)
 
 
 def quoted(passage: str) -> str:
@@ -180,9 +180,11 @@ def confidence_prompt(question: Question, text: str, *, alongside: bool = False)
     """Ask for the confidence digit of an answer: in the same reply behind a letter, in a turn behind an open answer, or
     `alongside` it."""
     before = answer_prompt(question, alongside=alongside)
-    if question.options or (alongside and not question.free):
+    if question.options:
+        return before.begun(f" {text}\n{CONFIDENCE}")
+    if alongside and not question.free:
         return before.begun(f"{text}\n{CONFIDENCE}")
-    turns = (*before.turns, before.begun(text).prefill, _ASK_CONFIDENCE)
+    turns = (*before.turns, before.prefill + text, _ASK_CONFIDENCE)
     return Prompt(turns, CONFIDENCE, question.system, question.history)
 
 

@@ -38,7 +38,7 @@ from secl.data.quiz import quiz
 from secl.errors import ModelError, SeclError
 from secl.gates import Always
 from secl.question import Question
-from secl.settings import AdapterSettings, LoopSettings
+from secl.settings.groups import AdapterSettings, LoopSettings
 
 SENTENCE = "It was a dark and stormy night, and 17 ships lay in the harbour. "
 LARGE = {"hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32, "num_attention_heads": 32,

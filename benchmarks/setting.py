@@ -17,7 +17,7 @@ from secl.data.quiz import quiz
 from secl.data.streams import load_stream
 from secl.question import Form, Question
 from secl.runs.settings import RunSettings
-from secl.settings import Device, Dtype
+from secl.settings.groups import Device, Dtype
 
 OFFICIAL = ("mmlu", "arc", "truthfulqa")
 BUILT_IN = ("science", "capitals", "misconceptions")

@@ -16,7 +16,7 @@ from pydantic.fields import FieldInfo
 
 from reference.tables import code, table
 from secl.runs.settings import shown
-from secl.settings import allowed
+from secl.settings.base import allowed
 from secl.settings.tree import FLAT_NAMES, SettingGroups, has_flag, place_of
 
 COLUMNS = ("key", "flag", "default", "meaning")

@@ -20,7 +20,7 @@ from secl.question import Question
 from secl.records import Ledger, Record, Reply, Update
 from secl.runs.runner import build_calibrator
 from secl.runs.settings import RunSettings
-from secl.settings import LoopSettings
+from secl.settings.groups import LoopSettings
 from secl.signals import NormalisedPTrue, RawPTrue, SelfConsistency
 from secl.testing import ScriptedModel, toy_stream
 

@@ -7,7 +7,7 @@ import pytest
 from secl.calibrator.lesson import teach
 from secl.question import Question
 from secl.records import Reply
-from secl.settings import LoopSettings
+from secl.settings.groups import LoopSettings
 from secl.testing import ScriptedModel
 
 QUESTION = Question("Which?", options=("one", "two"))

@@ -15,7 +15,7 @@ from secl.evidence import DincoEvidence, Evidence, PTrue
 from secl.metrics.dinco import consistency, normalised_verbalised_confidence
 from secl.question import Question
 from secl.records import Reply
-from secl.settings import SignalName
+from secl.settings.groups import SignalName
 from secl.signals import (
     DincoSignal,
     NormalisedPTrue,

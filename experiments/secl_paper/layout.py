@@ -9,7 +9,7 @@ from typing import Any, Literal
 from secl.errors import ParameterError
 from secl.evaluation.estimators import ESTIMATORS as BUILT_IN
 from secl.metrics.bootstrap import MEASURES
-from secl.settings import Formula
+from secl.settings.groups import Formula
 
 ISOLATED = "isolated"
 """Estimator of our own: the confidence after the question's own update, and no other (Table ablation_accum)."""

@@ -39,17 +39,17 @@ if TYPE_CHECKING:
     from secl.runs.runner import start_run as start_run
     from secl.runs.settings import RunSettings as RunSettings
     from secl.runs.store import Store as Store
-    from secl.settings import AdapterSettings as AdapterSettings
-    from secl.settings import LoopSettings as LoopSettings
+    from secl.settings.groups import AdapterSettings as AdapterSettings
+    from secl.settings.groups import LoopSettings as LoopSettings
     from secl.testing import ScriptedModel as ScriptedModel
 
 _HOMES = {
-    "AdapterSettings": "secl.settings",
+    "AdapterSettings": "secl.settings.groups",
     "Calibrator": "secl.calibrator",
     "EntropyShift": "secl.gates",
     "GivenAnswer": "secl.question",
     "LocalModel": "secl.backends.local.model",
-    "LoopSettings": "secl.settings",
+    "LoopSettings": "secl.settings.groups",
     "Model": "secl.model",
     "PageHinkley": "secl.gates",
     "Question": "secl.question",

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from secl.errors import ParameterError
 from secl.evidence import EvidenceKind
-from secl.settings import EvidenceOn, GateName, LoopSettings
+from secl.settings.groups import EvidenceOn, GateName, LoopSettings
 
 
 @dataclass(frozen=True, slots=True)

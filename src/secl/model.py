@@ -13,7 +13,7 @@ from typing import Protocol
 from secl.evidence import CandidateEvidence, DincoEvidence, Evidence, EvidenceKind, PTrue
 from secl.question import GivenAnswer, Question
 from secl.records import Ledger, Meter, Reply, Update
-from secl.settings import AnswerWeights
+from secl.settings.groups import AnswerWeights
 from secl.writing import Piece, Writing
 
 

@@ -14,7 +14,7 @@ from secl.metrics.dinco import COUNTED, consistency, normalised_verbalised_confi
 from secl.metrics.probability import normalised_p_true
 from secl.question import Question
 from secl.records import Reply
-from secl.settings import Formula, SignalName
+from secl.settings.groups import Formula, SignalName
 
 
 def answer_probability(reply: Reply) -> float | None:

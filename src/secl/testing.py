@@ -28,7 +28,7 @@ from secl.model import ModelAnswer, Rating
 from secl.prompts.templates import NONE_OF_THESE
 from secl.question import LETTERS, GivenAnswer, Question
 from secl.records import Meter, Reply, Update
-from secl.settings import AnswerWeights
+from secl.settings.groups import AnswerWeights
 from secl.writing import Piece, Token, Writing
 
 

@@ -20,7 +20,7 @@ from secl.runs import runner
 from secl.runs.labelling import add_label
 from secl.runs.settings import RunSettings
 from secl.runs.store import Store
-from secl.settings import LoopSettings
+from secl.settings.groups import LoopSettings
 from secl.testing import ScriptedModel, toy_stream, unit
 from tests.answers import run_folder
 from tests.cli.conftest import Ended, Shell, ask_file

@@ -16,7 +16,7 @@ from secl.gates import EntropyShift
 from secl.runs import runner
 from secl.runs.folder import FILE
 from secl.runs.settings import RunSettings
-from secl.settings import LoopSettings
+from secl.settings.groups import LoopSettings
 from secl.testing import ScriptedModel, toy_stream
 from tests.answers import run_folder
 from tests.cli.conftest import Shell

@@ -28,7 +28,7 @@ from secl.reports.check_report import (
     scores_table,
     use_and_why,
 )
-from secl.settings import LoopSettings
+from secl.settings.groups import LoopSettings
 from secl.testing import ScriptedModel, toy_stream, unit
 from tests.reports.conftest import record, reply
 

@@ -16,7 +16,7 @@ from secl.posterior.rule import PosteriorRule
 from secl.question import Question
 from secl.records import Record, Reply
 from secl.runs.encoding import from_plain, to_plain
-from secl.settings import LoopSettings, PosteriorSettings
+from secl.settings.groups import LoopSettings, PosteriorSettings
 from secl.testing import ScriptedModel, toy_stream, unit
 
 CANDIDATES: tuple[EvidenceKind, ...] = ("candidates",)

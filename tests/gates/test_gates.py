@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from secl.errors import ParameterError
 from secl.gates import GATES, Always, EntropyShift, Gate, Never, PageHinkley, replay
-from secl.settings import GateName, GateSettings
+from secl.settings.groups import GateName, GateSettings
 
 SHIFTY = [1.0 + 0.1 * (k % 3) for k in range(30)] + [4.0 + 0.1 * (k % 3) for k in range(60)] + [0.5] * 60
 

@@ -12,7 +12,7 @@ from secl.errors import DataError, ParameterError
 from secl.question import Question
 from secl.runs.loading import load_questions, read_stream
 from secl.runs.settings import RunSettings
-from secl.settings import StreamSettings
+from secl.settings.groups import StreamSettings
 
 ASKED = Question("Who wrote Faust?", reference="Goethe")
 

@@ -9,7 +9,7 @@ import pytest
 
 from secl.calibrator import Calibrator
 from secl.gates import Always, Gate, Never
-from secl.settings import LoopSettings
+from secl.settings.groups import LoopSettings
 from secl.testing import ScriptedModel, toy_stream
 from secl_paper.compare import FinishedRun
 

@@ -13,7 +13,7 @@ from secl.posterior.rule import PosteriorRule
 from secl.prompts.orders import other_order
 from secl.question import LETTERS, Question
 from secl.records import Reply
-from secl.settings import PosteriorSettings
+from secl.settings.groups import PosteriorSettings
 from tests.posterior.synthetic import replied
 
 LOG_P = st.one_of(st.floats(-20, 0), st.sampled_from([0.0, -1e4, -math.inf]))

@@ -15,7 +15,7 @@ from secl.evidence import CandidateEvidence, Evidence, Likelihood, Posterior
 from secl.posterior.rule import PosteriorRule, PosteriorState
 from secl.posterior.views import LETTERS, Views, centred
 from secl.question import Question
-from secl.settings import ViewName
+from secl.settings.groups import ViewName
 from tests.posterior.synthetic import lettered, replied
 
 RULE = PosteriorRule()

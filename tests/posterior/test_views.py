@@ -14,7 +14,7 @@ from secl.evidence import CandidateEvidence, Evidence, LetterOrder, Likelihood, 
 from secl.posterior.views import VIEWS, VOTE, Views, centred, p_true, read_views, view_title
 from secl.prompts.templates import NONE_OF_THESE
 from secl.question import Question
-from secl.settings import ViewName
+from secl.settings.groups import ViewName
 from tests.posterior.synthetic import replied
 
 ALL: tuple[ViewName, ...] = ("letters", "likelihood", "p_true")

@@ -12,7 +12,7 @@ from secl.gates import EntropyShift
 from secl.records import Record
 from secl.runs.database import Version
 from secl.runs.store import Store
-from secl.settings import LoopSettings
+from secl.settings.groups import LoopSettings
 from secl.testing import ScriptedModel, toy_stream
 
 

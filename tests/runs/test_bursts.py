@@ -12,7 +12,7 @@ from secl.question import Question
 from secl.records import Decision
 from secl.runs.runner import Run
 from secl.runs.store import KEEP_EVERY, Store
-from secl.settings import LoopSettings
+from secl.settings.groups import LoopSettings
 from secl.testing import ScriptedModel, toy_stream
 
 

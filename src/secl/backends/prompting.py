@@ -26,7 +26,7 @@ from secl.prompts.templates import (
     verification_prompt,
 )
 from secl.question import Form, Question
-from secl.settings import PromptSettings
+from secl.settings.groups import PromptSettings
 from secl.writing import Writing
 
 MARGIN = 16

@@ -25,15 +25,7 @@ from secl.model import Model
 from secl.posterior.rule import PosteriorRule
 from secl.question import Question
 from secl.records import LearningOutcome, Record
-from secl.settings import (
-    AdapterSettings,
-    AnswerWeights,
-    Device,
-    Dtype,
-    LoopSettings,
-    Quantize,
-    SignalName,
-)
+from secl.settings.groups import AdapterSettings, AnswerWeights, Device, Dtype, LoopSettings, Quantize, SignalName
 from secl.signals import NormalisedPTrue, Signal, make_signal
 
 

@@ -12,7 +12,7 @@ from secl.metrics.probability import bin_index, directional_target
 from secl.model import Model
 from secl.question import Question
 from secl.records import LearningOutcome, Record, Reply, Update
-from secl.settings import EvidenceOn, LoopSettings
+from secl.settings.groups import EvidenceOn, LoopSettings
 
 SAMPLES = 10
 """Answers drawn where samples are gathered (N of self-consistency)."""

@@ -23,7 +23,7 @@ from secl.model import Model, Rating
 from secl.posterior.rule import PosteriorRule
 from secl.question import GivenAnswer, Question
 from secl.records import Decision, Record, Reply
-from secl.settings import LoopSettings
+from secl.settings.groups import LoopSettings
 
 UNDECIDED = Decision(alarm=False, in_burst=False, remaining=0, statistic=None)
 """Of a given answer: no gate looks at it, because its entropy says nothing about what is asked of this model."""

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 
 from secl.cli.app import AsJson, Full, app, console, print_json
 from secl.errors import ParameterError
-from secl.settings import FLAT, ModelSettings
+from secl.settings.groups import FLAT, ModelSettings
 
 
 @app.command

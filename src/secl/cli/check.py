@@ -12,7 +12,8 @@ from pydantic import Field
 from secl.cli.app import AsJson, Full, Set, app, console, fail, print_json
 from secl.cli.run import name_skipped
 from secl.errors import ParameterError
-from secl.settings import FLAT, EvidenceSettings, ModelSettings, Seed, Settings, StreamSettings
+from secl.settings.base import Settings
+from secl.settings.groups import FLAT, EvidenceSettings, ModelSettings, Seed, StreamSettings
 from secl.settings.tree import OF_MODEL, OF_QUESTIONS, with_set
 
 if TYPE_CHECKING:

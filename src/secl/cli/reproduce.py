@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from secl.cli.app import Flag, Set, app, console, fail
 from secl.cli.sweep import HERE, check_place, overview, perform, print_whole
-from secl.settings import FLAT
+from secl.settings.groups import FLAT
 from secl.settings.tree import with_set
 from secl_paper.setup import Setup
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from secl.cli.app import Full, Set, app, console, echo, fail
 from secl.errors import ParameterError
-from secl.settings import FLAT
+from secl.settings.groups import FLAT
 from secl.settings.tree import OF_OUTPUT, SettingGroups, merged, with_set
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from secl.cli.app import AsJson, Flag, Set, app, console, echo, fail, print_json
 from secl.errors import ParameterError, StorageError
 from secl.question import Grader
-from secl.settings import FLAT, ModelSettings, Order
+from secl.settings.groups import FLAT, ModelSettings, Order
 from secl.settings.tree import merged, with_set
 
 if TYPE_CHECKING:

@@ -17,13 +17,8 @@ from pydantic import Field
 from secl.cli.app import Set, app, console, echo
 from secl.errors import ParameterError
 from secl.server.settings import HttpSettings, Limits
-from secl.settings import (
-    FLAT,
-    GateSettings,
-    LoopSettings,
-    ModelSettings,
-    Settings,
-)
+from secl.settings.base import Settings
+from secl.settings.groups import FLAT, GateSettings, LoopSettings, ModelSettings
 from secl.settings.tree import OF_METHOD, OF_MODEL, OF_OUTPUT, merged, with_set
 
 if TYPE_CHECKING:

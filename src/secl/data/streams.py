@@ -14,7 +14,7 @@ from typing import get_args
 from secl.data.benchmarks import BENCHMARKS, find_benchmark, load
 from secl.errors import ParameterError
 from secl.question import GivenAnswer, Question
-from secl.settings import Order
+from secl.settings.groups import Order
 
 
 def load_stream(

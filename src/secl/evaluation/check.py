@@ -33,7 +33,7 @@ from secl.metrics.bootstrap import FEWEST_OF_A_KIND
 from secl.metrics.paired_bootstrap import FEWEST, Difference, paired_differences
 from secl.posterior.rule import PosteriorRule
 from secl.records import Record
-from secl.settings import Formula
+from secl.settings.groups import Formula
 
 SHOWN = ("stated", "letter_probability", "norm_p_true", "posterior", "posterior_best")
 """Estimators that are expected to matter, in the order of tables."""

@@ -16,7 +16,7 @@ from secl.evaluation.symptoms import Source, main_source
 from secl.grading import correctness, reported_correct
 from secl.methods import Method
 from secl.records import Record
-from secl.settings import Formula
+from secl.settings.groups import Formula
 from secl.signals import (
     DincoSignal,
     NormalisedPTrue,

@@ -11,7 +11,7 @@ from secl.metrics.probability import averaged, softmax
 from secl.posterior.rule import PosteriorRule
 from secl.question import Question
 from secl.records import Record, Reply
-from secl.settings import PosteriorSettings
+from secl.settings.groups import PosteriorSettings
 
 Posteriors = Callable[[Sequence[Record]], Sequence[Posterior | None]]
 

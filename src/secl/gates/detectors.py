@@ -17,7 +17,7 @@ from typing import Any, Protocol, get_args
 
 from secl.errors import ParameterError, check_finite, check_whole
 from secl.records import Decision
-from secl.settings import Restart
+from secl.settings.groups import Restart
 
 
 class Gate(Protocol):

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from secl.errors import ParameterError, check_finite
-from secl.settings import Formula
+from secl.settings.groups import Formula
 
 BINS = 10
 """Bins of confidences, as many as there are digits."""

@@ -19,7 +19,7 @@ from secl.posterior.letters import PRIOR_QUESTIONS, RELIABILITY, LetterSums, cor
 from secl.posterior.views import LETTERS, VIEWS, Views, read_views
 from secl.question import Question
 from secl.records import Reply
-from secl.settings import PosteriorSettings
+from secl.settings.groups import PosteriorSettings
 
 Group = tuple[int, int, bool]
 """Questions whose letters are added up together: number of candidates, number of orders, open or not."""

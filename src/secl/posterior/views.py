@@ -14,7 +14,7 @@ from typing import TypeGuard
 from secl.evidence import CandidateEvidence, Evidence, LetterOrder
 from secl.question import Question
 from secl.records import Reply
-from secl.settings import ViewName
+from secl.settings.groups import ViewName
 
 Values = tuple[float | None, ...]
 """One number for each candidate; None where the view has none."""
@@ -127,7 +127,7 @@ VIEWS: dict[str, View] = {
     "text": View("probability of the text", text, lambda *_: 0.4),
     "p_true": View("P(True) against P(False)", p_true, lambda *_: 0.3),
 }
-"""Every view by its name (`secl.settings.ViewName`)."""
+"""Every view by its name (`secl.settings.groups.ViewName`)."""
 
 
 def view_title(name: str) -> str:

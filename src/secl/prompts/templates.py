@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from secl.prompts.programs import OPENING
 from secl.question import LETTERS, Form, Question, Turn
-from secl.settings import PTruePrompt
+from secl.settings.groups import PTruePrompt
 
 CONFIDENCE = "Confidence: "
 """The text before the confidence digit."""

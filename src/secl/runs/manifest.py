@@ -18,7 +18,7 @@ from secl.posterior.rule import PosteriorRule
 from secl.question import GivenAnswer, Question
 from secl.runs.settings import RunSettings
 from secl.runs.store import Store
-from secl.settings import Dtype
+from secl.settings.groups import Dtype
 
 Mode = Literal["ask", "score"]
 """What a run does with its questions."""

@@ -15,7 +15,8 @@ from secl.errors import DataError, ParameterError
 from secl.evidence import EvidenceKind
 from secl.gates import Gate, gate_class, is_own_gate
 from secl.methods import Method, method
-from secl.settings import ENDPOINT_VIEWS, OFF, AnswerWeights, LoopSettings
+from secl.settings.base import OFF
+from secl.settings.groups import ENDPOINT_VIEWS, AnswerWeights, LoopSettings
 from secl.settings.tree import FLAT_NAMES, SettingGroups, merged, nested
 from secl.signals import Signal, make_signal
 
@@ -32,7 +33,7 @@ CHANGEABLE_SETTINGS = (*MACHINE_SETTINGS, "engine", "accept")
 class RunSettings(SettingGroups):
     """All settings of a run; together with the model's and the stream's content they determine its records.
 
-    `secl.settings` declares every one of them. A None takes the model's or the method's own value.
+    `secl.settings.groups` declares every one of them. A None takes the model's or the method's own value.
 
     Raises:
         ParameterError: a value outside its range, or settings that do not fit together.

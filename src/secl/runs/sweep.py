@@ -38,7 +38,7 @@ from secl.runs.settings import (
     with_absolute_paths,
 )
 from secl.runs.store import Store
-from secl.settings import ModelSettings, StreamSettings
+from secl.settings.groups import ModelSettings, StreamSettings
 from secl.settings.tree import FLAT_NAMES, merged
 
 GRID, RUNS = "grid", "runs"

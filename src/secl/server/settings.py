@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from pydantic import Field
 
-from secl.settings import Settings
+from secl.settings.base import Settings
 
 TEXTS = 16
 """Texts written at once: more of them make each slower, and no machine of one process has room for many more."""

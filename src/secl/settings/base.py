@@ -38,7 +38,7 @@ class Settings(BaseModel):
 def describe(group: type[Settings], problem: ValidationError) -> str:
     """The first error of a validation as one sentence that names the key, the value and what is allowed.
 
-    >>> from secl.settings import LoopSettings
+    >>> from secl.settings.groups import LoopSettings
     >>> try:
     ...     LoopSettings(alpha=2)
     ... except ParameterError as problem:
@@ -69,7 +69,7 @@ _TYPES = {int: "a whole number", float: "a finite number", bool: "true or false"
 def allowed(field: FieldInfo) -> str:
     """Type and range of a setting in words.
 
-    >>> from secl.settings import LoopSettings, StreamSettings
+    >>> from secl.settings.groups import LoopSettings, StreamSettings
     >>> allowed(LoopSettings.model_fields["bin_gate"]), allowed(StreamSettings.model_fields["order"])
     ('a whole number from 0 to 9, or off', 'one of forward, reversed, shuffled')
     """

@@ -20,7 +20,7 @@ from secl.backends.local.model import LocalModel
 from secl.data.quiz import quiz
 from secl.question import Question
 from secl.records import Reply
-from secl.settings import AdapterSettings
+from secl.settings.groups import AdapterSettings
 from secl.writing import Writing, Written
 from tests.backends.conftest import Say
 from tests.backends.endpoint.real import free_port, wait_for

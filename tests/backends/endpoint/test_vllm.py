@@ -28,7 +28,7 @@ from secl.gates import Always, Never
 from secl.question import Question, Turn
 from secl.records import Record, Reply
 from secl.server.online.factory import open_service, serving_settings
-from secl.settings import LoopSettings
+from secl.settings.groups import LoopSettings
 from secl.writing import Writing, Written
 from tests.backends.conftest import Fakes, MakeLearner, MakeRemote
 from tests.backends.endpoint.fake_vllm import FakeVllm, hashed

@@ -15,7 +15,7 @@ from secl.data.quiz import quiz
 from secl.gates import Always
 from secl.question import Question
 from secl.records import Record
-from secl.settings import AdapterSettings, LoopSettings
+from secl.settings.groups import AdapterSettings, LoopSettings
 from tests.tiny import tiny_model, tiny_tokenizer
 
 MakeModel = Callable[..., LocalModel]

@@ -31,7 +31,7 @@ from secl.gates import Always
 from secl.prompts import templates
 from secl.question import Question
 from secl.records import Record
-from secl.settings import AdapterSettings, LoopSettings
+from secl.settings.groups import AdapterSettings, LoopSettings
 from tests.tiny import tiny_model, tiny_tokenizer
 
 aten = torch.ops.aten

@@ -14,7 +14,7 @@ from secl.backends.local.adapter import Adapter, parse_layers
 from secl.backends.local.loading.presets import PRESETS, preset_of, rule_for
 from secl.calibrator.lesson import teach
 from secl.errors import ModelError, ParameterError
-from secl.settings import LoopSettings
+from secl.settings.groups import LoopSettings
 from tests.backends.local.conftest import MakeModel
 from tests.tiny import FAMILIES, tiny_model
 

@@ -14,7 +14,7 @@ from secl.evidence import CandidateEvidence
 from secl.gates import Always, EntropyShift
 from secl.question import Question
 from secl.records import Record
-from secl.settings import LoopSettings
+from secl.settings.groups import LoopSettings
 from tests.backends.local.conftest import MakeModel
 
 pytestmark = pytest.mark.heavy

@@ -16,7 +16,7 @@ from secl.gates import Always
 from secl.prompts.templates import CONFIDENCE, answer_prompt, confidence_prompt, p_true_prompt
 from secl.question import Question
 from secl.records import Record
-from secl.settings import LoopSettings, PromptSettings
+from secl.settings.groups import LoopSettings, PromptSettings
 from tests.backends.local.alone import log_p
 from tests.backends.local.conftest import MakeModel
 from tests.tiny import tiny_model, tiny_tokenizer

@@ -24,7 +24,7 @@ from secl.evidence import EvidenceKind
 from secl.gates import Always, EntropyShift, Never
 from secl.prompts.templates import Prompt, answer_prompt, entailment_prompt, verification_prompt
 from secl.question import Question
-from secl.settings import AdapterSettings, LoopSettings
+from secl.settings.groups import AdapterSettings, LoopSettings
 from tests.backends.local.alone import log_p
 from tests.backends.local.conftest import MakeModel
 from tests.tiny import tiny_folder, tiny_tokenizer

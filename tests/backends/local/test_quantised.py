@@ -14,7 +14,7 @@ from secl.backends.local.fast.shared_network import SharedNetwork
 from secl.backends.local.loading.loader import ModelCache, load, wrap
 from secl.backends.local.model import LocalModel
 from secl.errors import ParameterError
-from secl.settings import AdapterSettings, Quantize
+from secl.settings.groups import AdapterSettings, Quantize
 from tests.backends.local.conftest import taught
 from tests.tiny import tiny_model, tiny_tokenizer
 

@@ -12,7 +12,7 @@ from secl.evidence import EvidenceKind
 from secl.gates import Never
 from secl.model import Rating
 from secl.question import GivenAnswer, Question
-from secl.settings import LoopSettings
+from secl.settings.groups import LoopSettings
 from tests.backends.local.conftest import MakeModel
 
 pytestmark = pytest.mark.heavy

@@ -15,7 +15,7 @@ from secl.calibrator import Calibrator
 from secl.errors import ModelError, TooLongError
 from secl.prompts.templates import answer_prompt
 from secl.question import Question, Turn
-from secl.settings import LoopSettings
+from secl.settings.groups import LoopSettings
 from secl.writing import Writing, Written
 from tests.backends.local.alone import generated, log_p
 from tests.backends.local.conftest import MakeModel, tokens_seen

@@ -16,7 +16,7 @@ from secl.prompts.orders import as_choice, orders_of_answers, other_order
 from secl.prompts.templates import NONE_OF_THESE, Prompt, order_prompt, p_true_prompt
 from secl.question import LETTERS, Question
 from secl.records import Purpose, Reply
-from secl.settings import PTruePrompt
+from secl.settings.groups import PTruePrompt
 
 Kinds = AbstractSet[EvidenceKind]
 

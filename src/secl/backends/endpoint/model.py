@@ -23,7 +23,7 @@ from secl.prompts.parsing import read_answer, trim_answer
 from secl.prompts.templates import MAX_ANSWER_TOKENS
 from secl.question import GivenAnswer, Question
 from secl.records import Ledger, Meter, Reply
-from secl.settings import AnswerWeights, PTruePrompt
+from secl.settings.groups import AnswerWeights, PTruePrompt
 from secl.writing import Piece, Writing
 
 T = TypeVar("T")

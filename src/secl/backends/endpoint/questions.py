@@ -38,7 +38,7 @@ from secl.prompts.templates import (
 )
 from secl.question import GivenAnswer, Question
 from secl.records import Reply
-from secl.settings import PTruePrompt
+from secl.settings.groups import PTruePrompt
 from secl.writing import Token, Written
 
 COMPARING: Kinds = frozenset({"p_true", "candidates"})

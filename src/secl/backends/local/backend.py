@@ -28,7 +28,7 @@ from secl.backends.local.texts import write_texts
 from secl.backends.local.writer import Writer
 from secl.backends.token_ids import SAMPLE, TokenIds, render
 from secl.prompts.templates import answer_prompt
-from secl.settings import AdapterSettings
+from secl.settings.groups import AdapterSettings
 from secl.writing import Piece, Writing
 
 ROWS = 1024

@@ -12,7 +12,7 @@ from secl.backends.local.adapter import Adapter
 from secl.backends.local.fast.replay import Replay
 from secl.backends.local.loading.model_parts import Head
 from secl.errors import NotFiniteError
-from secl.settings import LossOver
+from secl.settings.groups import LossOver
 
 
 @dataclass(frozen=True)

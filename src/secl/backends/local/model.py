@@ -23,7 +23,7 @@ from secl.model import ModelAnswer, Rating
 from secl.prompts.thoughts import answers_alone
 from secl.question import GivenAnswer, Question
 from secl.records import Meter, Purpose, Reply, Update
-from secl.settings import AdapterSettings, AnswerWeights, Device, Dtype, PromptSettings, PTrueKind, Quantize
+from secl.settings.groups import AdapterSettings, AnswerWeights, Device, Dtype, PromptSettings, PTrueKind, Quantize
 from secl.writing import Piece, Writing
 
 

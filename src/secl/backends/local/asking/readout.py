@@ -16,7 +16,7 @@ from secl.evidence import PTrue
 from secl.prompts.parsing import read_answer
 from secl.question import Question
 from secl.records import Reply
-from secl.settings import PTrueKind
+from secl.settings.groups import PTrueKind
 
 
 class Readout:

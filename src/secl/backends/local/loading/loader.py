@@ -27,7 +27,7 @@ from secl.backends.local.loading.thinking import answering_at_once
 from secl.backends.local.writer import Remembered
 from secl.backends.token_ids import Tokenizer
 from secl.errors import ModelError, ParameterError
-from secl.settings import Device, Dtype, Quantize
+from secl.settings.groups import Device, Dtype, Quantize
 
 DTYPES: dict[str, torch.dtype] = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 

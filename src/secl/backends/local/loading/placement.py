@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from secl.backends.local.loading.model_parts import layers_of
 from secl.errors import ModelError, ParameterError
-from secl.settings import check_device
+from secl.settings.groups import check_device
 
 if TYPE_CHECKING:
     from transformers import AutoModelForCausalLM, AutoModelForImageTextToText, PreTrainedConfig, PreTrainedModel

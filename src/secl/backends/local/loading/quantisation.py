@@ -14,7 +14,7 @@ import torch
 from transformers import BitsAndBytesConfig, PreTrainedConfig, PreTrainedModel
 
 from secl.errors import ParameterError
-from secl.settings import Quantize
+from secl.settings.groups import Quantize
 
 LIBRARY = "bitsandbytes"
 

@@ -187,10 +187,11 @@ def test_drift_is_the_norm_of_what_peft_merges_into_the_weights(make_model: Make
     reply = model.answer(questions[0]).reply
     model.learn(questions[0], reply, 0.2)
     drift = model.relative_norm
-    layers = [m for name, m in model.adapter.peft.named_modules() if name.endswith(("q_proj", "v_proj", "qkv_proj"))]
+    peft = model.adapter.lora.peft
+    layers = [m for name, m in peft.named_modules() if name.endswith(("q_proj", "v_proj", "qkv_proj"))]
     adapted = [layer for layer in layers if hasattr(layer, "lora_A")]
     before = [layer.base_layer.weight.detach().double().clone() for layer in adapted]
-    model.adapter.peft.merge_adapter()
+    peft.merge_adapter()
     after = [layer.base_layer.weight.detach().double() for layer in adapted]
     change = sum((b - a).square().sum().item() for a, b in zip(before, after, strict=True))
     assert drift == pytest.approx((change / sum(b.square().sum().item() for b in before)) ** 0.5, rel=1e-4)

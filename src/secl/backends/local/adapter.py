@@ -1,34 +1,26 @@
-"""LoRA weights and their optimizer: all that learning changes. They can be saved and restored bit for bit."""
+"""The weights that learn and their optimizer: all that learning changes. They can be saved and restored bit for bit."""
 
 from __future__ import annotations
 
 import copy
 import json
-import math
 import re
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import torch
-from peft import LoraConfig, get_peft_model
-from peft.tuners.tuners_utils import BaseTunerLayer
-from peft.utils.integrations import dequantize_module_weight
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
-from secl.backends.local.loading.model_parts import decoder_of, layers_of
-from secl.backends.local.loading.placement import weights_at_hand
-from secl.backends.local.loading.quantisation import keep_gradients
 from secl.errors import ModelError, ParameterError
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-ALPHA = 16
-"""LoRA scaling."""
+    from secl.backends.local.lora import Lora
 
 NUMBERS, STEP = "version and updates", "step"
 
@@ -78,7 +70,9 @@ class Adapter:
     Attributes:
         version: number of the update that made the current weights; 0 is the untouched model.
         updates: updates made so far, also those that a reset has dropped; the next one gets the next number.
-        parameters: the trainable tensors by name, in a fixed order.
+
+    Raises:
+        ModelError: the model has no such modules.
     """
 
     def __init__(
@@ -91,44 +85,34 @@ class Adapter:
         learning_rate: float = 5e-5,
         seed: int = 42,
     ) -> None:
-        config = LoraConfig(
-            r=rank,
-            lora_alpha=ALPHA,
-            target_modules=list(modules),
-            layers_to_transform=list(layers),
-            exclude_modules=_elsewhere(model, modules),
-            lora_dropout=0.0,
-            bias="none",
-            task_type="CAUSAL_LM",
-        )
-        # PEFT draws the initial weights from the global generator; the fork leaves the caller's stream alone.
-        with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
-            torch.manual_seed(seed)
-            try:
-                # Its weights go where those of the adapted modules are.
-                with warnings.catch_warnings(), weights_at_hand(_adapted(model, layers, modules)):
-                    # PEFT asks transformers for a deprecated name, and announces what it does for Conv1D modules.
-                    warnings.filterwarnings("ignore", message=".*(is_gradient_checkpointing|fan_in_fan_out).*")
-                    self.peft = get_peft_model(model, config)
-            except ValueError as problem:
-                raise ModelError(f"LoRA does not fit {type(model).__name__}: {problem}") from problem
-        self.peft.eval()
-        keep_gradients(model)
-        self.config = config
-        self.version = self.updates = 0
+        if not any(name.endswith(tuple(modules)) for name, _ in model.named_modules()):
+            raise ModelError(f"LoRA does not fit {type(model).__name__}: it has no modules {' or '.join(modules)}.")
+        model.requires_grad_(False)
+        self._settings = (model, layers, modules, rank, seed)
         self.learning_rate = learning_rate
-        self.parameters: dict[str, nn.Parameter] = {
-            name: parameter for name, parameter in self.peft.named_parameters() if parameter.requires_grad
-        }
-        self.optimizer = self._new_optimizer()
-        self._initial = [parameter.detach().clone() for parameter in self.parameters.values()]
-        # Kept, because PEFT's own switch walks through all modules of the network, for every pass.
-        self._switched = [module for module in model.modules() if isinstance(module, BaseTunerLayer)]
-        self._switch(on=False)
+        self.version = self.updates = 0
 
-    def _switch(self, *, on: bool) -> None:
-        for module in self._switched:
-            module.enable_adapters(on)
+    @cached_property
+    def lora(self) -> Lora:
+        """The weights in the model, where they are put when they are first needed.
+
+        Raises:
+            ModelError: PEFT cannot adapt modules of that kind.
+        """
+        # PEFT takes a second to import, and a model that never learns does without.
+        from secl.backends.local.lora import Lora
+
+        return Lora(*self._settings)
+
+    @property
+    def parameters(self) -> dict[str, nn.Parameter]:
+        """The trainable tensors by name, in a fixed order."""
+        return self.lora.parameters
+
+    @cached_property
+    def optimizer(self) -> torch.optim.AdamW:
+        """AdamW on the weights, with what it has gathered since the last reset."""
+        return self._new_optimizer()
 
     def _new_optimizer(self) -> torch.optim.AdamW:
         return torch.optim.AdamW(list(self.parameters.values()), lr=self.learning_rate)
@@ -141,13 +125,11 @@ class Adapter:
     @contextmanager
     def on(self) -> Iterator[None]:
         """Inside the block the network is the adapted model; outside it is the frozen one."""
-        self._switch(on=True)
-        try:
+        if "lora" not in vars(self):  # nothing has been learned: it is the adapted model as it stands
             yield
-        finally:
-            self._switch(on=False)
-            for parameter in self.parameters.values():
-                parameter.requires_grad_(True)
+            return
+        with self.lora.on():
+            yield
 
     @contextmanager
     def all_or_nothing(self) -> Iterator[None]:
@@ -171,7 +153,7 @@ class Adapter:
     def reset(self) -> None:
         """Back to the untouched model: initial weights, empty optimizer, version 0."""
         with torch.no_grad():
-            for parameter, initial in zip(self.parameters.values(), self._initial, strict=True):
+            for parameter, initial in zip(self.parameters.values(), self.lora.initial, strict=True):
                 parameter.copy_(initial)
         self.optimizer = self._new_optimizer()
         self.version = 0
@@ -199,14 +181,7 @@ class Adapter:
     @property
     def relative_norm(self) -> float:
         """How far the adapted weights are from the frozen ones: norm of the change over norm of what was changed."""
-        change = base = 0.0
-        for module in self._switched:
-            scale = module.scaling["default"]
-            delta = scale * module.lora_B["default"].weight.detach().float() @ module.lora_A["default"].weight.float()
-            change += delta.square().sum().item()
-            with weights_at_hand([module.get_base_layer()]):
-                base += dequantize_module_weight(module.get_base_layer()).detach().float().square().sum().item()
-        return math.sqrt(change / base)
+        return self.lora.relative_norm
 
     def snapshot(self) -> bytes:
         """Weights, optimizer state and version as safetensors bytes; `restore` brings back exactly this."""
@@ -239,21 +214,6 @@ class Adapter:
             tensor = tensors.get(name)
             if tensor is None or tensor.shape != parameter.shape:
                 raise ModelError("the adapter snapshot belongs to a model with other adapted layers or another rank.")
-
-
-def _elsewhere(model: PreTrainedModel, modules: Sequence[str]) -> str | None:
-    """A pattern for all that is not in the text model of a multimodal one, where modules of these names are, too."""
-    text = decoder_of(model)
-    prefix = next(name for name, module in model.named_modules() if module is text)
-    inside = re.compile(rf"{re.escape(prefix)}\." if prefix else "")
-    others = [name for name, _ in model.named_modules() if name.endswith(tuple(modules)) and not inside.match(name)]
-    return rf"(?!{inside.pattern}).*" if others else None
-
-
-def _adapted(model: PreTrainedModel, layers: Sequence[int], modules: Sequence[str]) -> list[nn.Module]:
-    """The linear modules that LoRA goes onto."""
-    chosen = [layer for number, layer in enumerate(layers_of(model)) if number in layers]
-    return [module for layer in chosen for name, module in layer.named_modules() if name.endswith(tuple(modules))]
 
 
 def _read(stored: bytes) -> dict[str, Tensor]:

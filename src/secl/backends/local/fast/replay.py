@@ -8,13 +8,12 @@ which nobody reads.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 
 import torch
 from torch import Tensor, nn
-from torch.utils.hooks import RemovableHandle
 from transformers import Cache
 
 from secl.errors import ModelError
@@ -126,51 +125,34 @@ def _change(change: Callable[..., Tensor], *passes: Sequence[Arguments]) -> list
     return whole
 
 
-class LastLayerSlicer:
-    """Slices the last layer inside `with slicer.only(rows)`; outside it nothing changes.
+@contextmanager
+def only_rows(layer: nn.Module, rows: Tensor) -> Iterator[None]:
+    """Within the block only the tokens `rows` of a single row of tokens are right behind a layer, the last one.
 
     Args:
-        layer: the last decoder layer; one without modules of the usual names is left as it is.
+        layer: a decoder layer; one without modules of the usual names is left as it is.
+        rows: (N,) their places.
     """
+    length = 0
 
-    def __init__(self, layer: nn.Module) -> None:
-        self._rows: Tensor | None = None
-        self._length = 0
-        modules = dict(layer.named_modules())
-        self._hooks: list[RemovableHandle] = []
-        for name in PER_ROW:
-            if name in modules:
-                self._hooks.append(modules[name].register_forward_pre_hook(self._take_rows))
-                self._hooks.append(modules[name].register_forward_hook(self._put_back))
+    def take(_module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        nonlocal length
+        length = args[0].shape[1]
+        return (args[0][:, rows.to(args[0].device)], *args[1:])
 
-    def close(self) -> None:
-        """Leave the layer as it was found."""
-        for hook in self._hooks:
-            hook.remove()
-
-    @contextmanager
-    def only(self, rows: Tensor) -> Iterator[None]:
-        """Within the block only the tokens `rows` of a single row of tokens are right."""
-        self._rows = rows
-        try:
-            yield
-        finally:
-            self._rows = None
-
-    def _take_rows(self, _module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...] | None:
-        if self._rows is None:
-            return None
-        self._length = args[0].shape[1]
-        return (args[0][:, self._rows.to(args[0].device)], *args[1:])
-
-    def _put_back(self, _module: nn.Module, _args: tuple[Tensor, ...], out: object) -> object:
-        if self._rows is None:
-            return None
+    def put_back(_module: nn.Module, _args: tuple[Tensor, ...], out: object) -> object:
         if isinstance(out, tuple):  # a mixture of experts also says which of them it took
-            return (self._put_back(_module, _args, out[0]), *out[1:])
+            return (put_back(_module, _args, out[0]), *out[1:])
         if not isinstance(out, Tensor) or out.ndim != 3:
             raise ModelError("its last layer cannot be narrowed to some tokens.")
         # The code between the modules (residuals, reshapes, attention) expects every token. Out of place, so that
         # gradients flow through.
-        rows = self._rows.to(out.device)
-        return out.new_zeros(out.shape[0], self._length, out.shape[2]).index_copy(1, rows, out)
+        return out.new_zeros(out.shape[0], length, out.shape[2]).index_copy(1, rows.to(out.device), out)
+
+    modules = dict(layer.named_modules())
+    narrowed = [modules[name] for name in PER_ROW if name in modules]
+    with ExitStack() as hooks:
+        for module in narrowed:
+            hooks.enter_context(module.register_forward_pre_hook(take))
+            hooks.enter_context(module.register_forward_hook(put_back))
+        yield

@@ -23,7 +23,7 @@ from transformers import Cache, DynamicCache, PreTrainedConfig, PreTrainedModel
 
 from secl.backends.local.adapter import Adapter
 from secl.backends.local.fast.prefix_tree import Nodes, Trie
-from secl.backends.local.fast.replay import BLOCK_MASKS, MASK, Arguments, Captured, LastLayerSlicer, Replay
+from secl.backends.local.fast.replay import BLOCK_MASKS, MASK, Arguments, Captured, Replay, only_rows
 from secl.backends.local.fast.sight import Sight, layer_kinds
 from secl.backends.local.fast.tree_attention import BlockMask, tree_attention
 from secl.backends.local.loading.model_parts import Layout, LinearHead
@@ -59,7 +59,6 @@ class SharedNetwork:
         self.dtype = model.dtype
         self.kinds = layer_kinds(self.config)
         self.sparse = self.device.type == "cpu" if sparse is None else sparse
-        self.last_layer = LastLayerSlicer(self.top[-1])
         # The hooks stay for good; outside `_capturing` they do nothing.
         self._capture: Captured | None = None
         self._hooks = [layer.register_forward_pre_hook(self._keep, with_kwargs=True) for layer in self.top]
@@ -68,7 +67,6 @@ class SharedNetwork:
         """Leave the model as it was found."""
         for hook in self._hooks:
             hook.remove()
-        self.last_layer.close()
 
     def _keep(self, _layer: nn.Module, args: tuple[Tensor, ...], kwargs: Arguments) -> None:
         """Before each top layer: keep its arguments, and the hidden states that enter the first one."""
@@ -186,7 +184,7 @@ class SharedNetwork:
         with self.adapter.on(), self._attention(hidden.shape[1]):
             for layer, kwargs in zip(self.top, arguments, strict=True):
                 # Of the last layer only the requested rows are read, by nobody else: no later layer attends to them.
-                with self.last_layer.only(rows) if layer is self.top[-1] else nullcontext():
+                with only_rows(layer, rows) if layer is self.top[-1] else nullcontext():
                     out = layer(hidden, **kwargs)
                 # Layers return a tensor, or a tuple that begins with it, depending on the family.
                 hidden = out if isinstance(out, Tensor) else out[0]

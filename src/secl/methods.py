@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from secl.errors import ParameterError
 from secl.evidence import EvidenceKind
-from secl.settings.groups import EvidenceOn, GateName, LoopSettings
+from secl.settings.groups import EvidenceOn, LoopSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Method:
         defaults: values of settings that are not given, by the names of their flags.
     """
 
-    gate: GateName
+    gate: str
     evidence_on: EvidenceOn
     reports: tuple[str, ...]
     note: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import math
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from secl.errors import ParameterError
 from secl.gates import GATES, Always, EntropyShift, Gate, Never, PageHinkley, replay
-from secl.settings.groups import GateName, GateSettings
+from secl.settings.groups import GateSettings
 
 SHIFTY = [1.0 + 0.1 * (k % 3) for k in range(30)] + [4.0 + 0.1 * (k % 3) for k in range(60)] + [0.5] * 60
 
@@ -32,7 +32,7 @@ ENTROPIES = st.lists(st.floats(0.0, 5.0), min_size=1, max_size=120)
 
 def test_every_gate_has_a_row_and_all_its_parameters_can_be_set() -> None:
     assert {type(gate) for gate, _ in ROWS} == set(GATES.values())
-    assert set(get_args(GateName)) == set(GATES)
+    assert all(name in str(GateSettings.model_fields["name"].description) for name in GATES)
     parameters = {name for gate, _ in ROWS for name in inspect.signature(type(gate)).parameters}
     assert set(GateSettings.model_fields) - {"name"} == parameters
 
@@ -86,7 +86,7 @@ def test_bursts_are_counted_right(gate: Gate, burst: int | None, entropies: list
         ("entropy-shift", {"burst": 0}),
     ],
 )
-def test_a_gate_names_the_parameter_that_makes_no_sense(name: GateName, values: dict[str, Any]) -> None:
+def test_a_gate_names_the_parameter_that_makes_no_sense(name: str, values: dict[str, Any]) -> None:
     with pytest.raises(ParameterError, match=next(iter(values))):
         GATES[name](**values)
 

@@ -202,7 +202,8 @@ def further(more: int, left: int | None) -> str:
     if left is None or left >= more:
         return f"label {more} more"
     ask = f"ask {_amount(more - left, 'more question')}"
-    return f"label the other {left} and {ask}" if left else ask
+    others = "other one" if left == 1 else f"other {left}"
+    return f"label the {others} and {ask}" if left else ask
 
 
 @lru_cache(maxsize=16)

@@ -18,7 +18,7 @@ GATES: dict[str, Callable[..., Gate]] = {
     "page-hinkley": PageHinkley,
     "entropy-shift": EntropyShift,
 }
-"""Every gate under its `secl.settings.groups.GateName`; each takes its attributes as keyword arguments."""
+"""Every gate by name; each takes its attributes as keyword arguments."""
 
 
 def gate_class(name: str) -> Callable[..., Gate]:

@@ -61,7 +61,6 @@ Restart = Literal["sums", "all"]
 ViewName = Literal["letters", "likelihood", "samples", "text", "p_true"]
 SignalName = Literal["norm_p_true", "p_true", "self_consistency"]
 AnswerName = Literal["own", "best"]
-GateName = Literal["entropy-shift", "page-hinkley", "always", "never"]
 
 
 def _split(value: object) -> object:

@@ -13,6 +13,9 @@ from secl.reports.formatting import amount, counted
 EVERY = 30.0
 """Seconds between two lines."""
 
+ENOUGH = 10
+"""Questions behind an estimate: the first one comes when all that are looked at together with it are answered."""
+
 Show = Callable[[int, int | None, str], None]
 """Shows how much is done, of how much (None as long as that is unknown), and what is being done."""
 
@@ -72,6 +75,6 @@ def line(done: int, total: int | None, here: int, seconds: float) -> str:
     if total is None:
         return f"{counted(done, 'question')}, {timedelta(seconds=int(seconds))}"
     text = f"{amount(done)} of {counted(total, 'question')}, {timedelta(seconds=int(seconds))}"
-    if here and done < total:
+    if here >= ENOUGH and done < total:
         text += f", about {timedelta(seconds=int(seconds / here * (total - done)))} to go"
     return text

@@ -175,6 +175,10 @@ def test_a_failed_update_is_taken_back_and_said(make_service: MakeService, notic
     service.ask(toy_stream(1)[0], 60)
     settled(service)
     assert service.state.counts() == {"failed": 1}
+    (record,) = service.state.store.records()
+    assert record.update is None
+    assert record.signal is not None  # what was asked for the lesson is not lost
+    assert record.evidence.p_true is not None
     assert service.learner.model.version == 0
     (event,) = service.state.events()
     assert event.kind == "failed_update"

@@ -15,6 +15,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
+from secl.backends.local.loading.quantisation import keep_gradients
 from secl.errors import ModelError, ParameterError
 
 if TYPE_CHECKING:
@@ -88,6 +89,7 @@ class Adapter:
         if not any(name.endswith(tuple(modules)) for name, _ in model.named_modules()):
             raise ModelError(f"LoRA does not fit {type(model).__name__}: it has no modules {' or '.join(modules)}.")
         model.requires_grad_(False)
+        keep_gradients(model)  # before anything is read
         self._settings = (model, layers, modules, rank, seed)
         self.learning_rate = learning_rate
         self.version = self.updates = 0

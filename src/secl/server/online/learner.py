@@ -201,12 +201,12 @@ class Learner:
 
     def _train(self, record: Record) -> None:
         """Hold one lesson; whatever goes wrong leaves the weights as they were, and this thread alive."""
-        before, version, kept = None, self.model.version, record
+        before, version, failed = None, self.model.version, record
         try:
             before = self.model.snapshot()
             with self.scheduler.training():
                 learned = self.calibrator.learn(record)
-            kept = replace(learned, update=None)  # what was asked for the lesson stays, whatever becomes of it
+            failed = replace(learned, update=None)  # what was asked for the lesson stays, whatever becomes of it
             reason = rejection_reason(learned)
             if reason is None:
                 self._store(learned)
@@ -226,7 +226,7 @@ class Learner:
             self._note_failure(reason)
             self._restore_weights(before)
             self._add_event("failed_update", reason)
-            self._finish([kept], "failed")
+            self._finish([failed], "failed")
         with self._changed:
             if self._waiting and self._waiting[0] is record:
                 self._waiting.popleft()

@@ -58,7 +58,7 @@ SURE = [0.9 - 0.01 * k for k in range(28)]
             [True, False, False, False, False, None],
             "No useful threshold: 4 of 5 graded answers are wrong, some of the surest included.\n"
             "At most 10% wrong with 90% certainty would take at least 22 right answers in a row above it.\n"
-            "Next: label the other 1 and ask 16 more questions.\n",
+            "Next: label the other one and ask 16 more questions.\n",
             id="few labels, and the surest are wrong",
         ),
         pytest.param(

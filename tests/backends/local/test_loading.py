@@ -56,6 +56,15 @@ def test_a_model_that_does_not_continue_texts_is_refused(tmp_path: Path) -> None
         load(str(tmp_path))
 
 
+def test_a_processor_that_does_without_wide_vectors_computes_in_float32(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": True})
+    chosen = []
+    for capability in ("AVX512", "AVX2"):
+        monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda known=capability: known)
+        chosen.append(choose_dtype("auto", torch.device("cpu")))
+    assert chosen == [torch.bfloat16, torch.float32]
+
+
 def test_devices_and_precisions_are_checked() -> None:
     cpu = choose_device("cpu")
     assert choose_dtype("fp32", cpu) == torch.float32

@@ -229,7 +229,9 @@ def choose_dtype(dtype: str, device: torch.device) -> torch.dtype:
         native = bool(torch.cuda.is_bf16_supported(including_emulation=False))
     elif device.type == "cpu":
         abilities = torch.cpu.get_capabilities()
-        native = bool(abilities.get("avx512_bf16") or abilities.get("amx_bf16") or abilities.get("bf16"))
+        # PyTorch may be told to do without AVX-512 (ATEN_CPU_CAPABILITY); then bf16 is several times slower.
+        wide = torch.backends.cpu.get_cpu_capability() != "AVX2"
+        native = wide and bool(abilities.get("avx512_bf16") or abilities.get("amx_bf16") or abilities.get("bf16"))
     return torch.bfloat16 if native else torch.float32
 
 

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 import transformers
 
-from benchmarks import by_hand, evidence, growth, overhead, serving, streams
+from benchmarks import by_hand, evidence, growth, lockstep, overhead, serving, streams
 from benchmarks.setting import Say, Setting
 from benchmarks.timing import machine
 from benchmarks.writing import MEASURED, around_tables, keep, write_page
@@ -34,6 +34,7 @@ PARTS: dict[str, Callable[[Setting, Say], dict[str, Any]]] = {
     "serving": serving.measure,
     "agreement": streams.measure_in_float32,
     "evidence": evidence.measure,
+    "lockstep": lockstep.measure,
     "streams": streams.measure,
 }
 """Everything that is measured, the longest last."""

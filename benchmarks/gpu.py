@@ -226,8 +226,8 @@ def long_chats(place: Place) -> Row:
         before = [number % 200 for number in range(length)]
         branches = [[*before, 1, 2, branch] for branch in range(5)]
         begun = network.run([before], keep=True)
-        grown = begun.grow(begun.trie.paths, branches)
-        grown.adapted(grown.trie.paths[0][-1:])()
+        grown = network.grow(begun, begun.trie.paths, branches)
+        network.adapted(grown, grown.trie.paths[0][-1:])()
         peaks.append(torch.cuda.max_memory_allocated() / 2**30 if place.cuda else 0.0)
     return Row(f"peak GiB {', '.join(f'{peak:.1f}' for peak in peaks)}", True)
 

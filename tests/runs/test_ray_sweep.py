@@ -23,10 +23,11 @@ import torch
 
 from secl.errors import SeclError
 from secl.runs.folder import FILE
+from secl.runs.lockstep import run_here
 from secl.runs.ray_sweep import LOCAL_ENVIRONMENT, run_on_ray
 from secl.runs.settings import RunSettings
 from secl.runs.store import Store
-from secl.runs.sweep import Job, is_finished, plan, read_files, run_in_sequence, run_job
+from secl.runs.sweep import Job, is_finished, plan, read_files, run_job
 from tests.runs.conftest import stop_after
 from tests.runs.test_sweep import records_of
 from tests.server.waiting import until
@@ -78,7 +79,7 @@ def grid(models: list[Path], out: Path) -> list[Job]:
 def references(models: list[Path], tmp_path_factory: pytest.TempPathFactory) -> list[Job]:
     """The runs of the grid, done one after the other in this process."""
     jobs = grid(models, tmp_path_factory.mktemp("references"))
-    run_in_sequence(jobs)
+    run_here(jobs)
     assert any(record.update for record in records_of(jobs[0]))
     return jobs
 
@@ -136,7 +137,7 @@ def test_when_a_worker_is_killed_in_the_middle_nothing_is_lost_or_doubled(
         RunSettings.of({"model": str(models[0]), "benchmarks": ["capitals:8"], "method": "norm_p_true"}),
     ]
     here, there = (plan(settings, tmp_path / name) for name in ("here", "there"))
-    run_in_sequence(here)
+    run_here(here)
     killed: list[int] = []
     threading.Thread(target=kill_worker_of, args=(there[0].name, killed), daemon=True).start()
     run_on_ray(there, None)

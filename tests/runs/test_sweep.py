@@ -10,19 +10,17 @@ import pytest
 
 from secl.errors import RunError
 from secl.records import Record
-from secl.runs import runner, sweep
+from secl.runs import runner
 from secl.runs.runner import SUMMARY
 from secl.runs.settings import RunSettings
 from secl.runs.store import Store
 from secl.runs.sweep import (
     Job,
-    grouped_by_model,
     is_finished,
     plan,
     progress_of,
     read_files,
     read_sweep,
-    run_in_sequence,
     run_job,
     write_files,
 )
@@ -173,28 +171,6 @@ def test_a_folder_that_holds_something_else_is_refused_and_left_alone(done: Job,
     (full.folder / "letter").touch()
     with pytest.raises(RunError, match="not empty"):
         run_job(full)
-
-
-def test_runs_of_a_model_are_done_together_in_the_order_of_the_models(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings = [
-        RunSettings.of({"benchmarks": ["capitals:2"], "seed": seed, "model": model})
-        for seed in (1, 2)
-        for model in ("x/b", "x/a")
-    ]
-    jobs = plan(settings, tmp_path)
-    order: list[tuple[str, int]] = []
-
-    def scripted(job: Job, progress: Any) -> None:
-        order.append((job.settings.model.name, job.settings.seed))
-        progress(1, 2, None)
-
-    monkeypatch.setattr(sweep, "run_job", scripted)
-    reports: list[tuple[str, int, int]] = []
-    run_in_sequence(jobs, lambda job, done, total: reports.append((job.name, done, total)))
-    assert order == [("x/b", 1), ("x/b", 2), ("x/a", 1), ("x/a", 2)]
-    assert reports == [(job.name, 1, 2) for job in grouped_by_model(jobs)]
 
 
 # A finished folder that came from somewhere else.

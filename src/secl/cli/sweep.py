@@ -132,8 +132,9 @@ def print_whole(table: RichTable, screen: Console) -> None:
 def perform(jobs: Sequence[Job], on: str, workers: int | None) -> None:
     """Do the jobs with a progress bar over all their questions."""
     from secl.cli.progress import follow
+    from secl.runs.lockstep import run_here
     from secl.runs.ray_sweep import run_on_ray
-    from secl.runs.sweep import progress_of, question_counts, run_in_sequence
+    from secl.runs.sweep import progress_of, question_counts
 
     # The questions of a cluster may lie on its machines only; there, a run tells its number when it begins.
     totals = question_counts(jobs) if on in (HERE, RAY) else {}
@@ -148,6 +149,6 @@ def perform(jobs: Sequence[Job], on: str, workers: int | None) -> None:
 
         on_progress: OnProgress = show
         if on == HERE:
-            run_in_sequence(jobs, on_progress)
+            run_here(jobs, on_progress)
         else:
             run_on_ray(jobs, None if on == RAY else on, workers=workers, on_progress=on_progress)

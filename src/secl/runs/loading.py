@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from secl.backends.shared import SharedAnswers
 from secl.data.question_files import QuestionFile, read_rows
 from secl.data.streams import arrange, load_stream
 from secl.errors import DataError, ParameterError, QuestionError, RunError
@@ -159,8 +160,8 @@ def load_questions(settings: RunSettings) -> list[Question]:
     return read_stream(settings).questions
 
 
-def load_model(settings: RunSettings) -> Model:
-    """The model that settings name, here or behind an endpoint.
+def load_model(settings: RunSettings, shared: SharedAnswers | None = None) -> Model:
+    """The model that settings name, here or behind an endpoint; `shared` as for `load_local`.
 
     Raises:
         ModelError, ParameterError: it cannot be loaded or used.
@@ -170,7 +171,7 @@ def load_model(settings: RunSettings) -> Model:
             "vLLM servers answer behind secl serve, or by secl.backends.endpoint.vllm.answer_by_vllm in Python; leave "
             "--engine and --endpoint out, or take --engine openai, which asks one server and learns nothing."
         )
-    return load_endpoint(settings) if settings.model.engine == "openai" else load_local(settings)
+    return load_endpoint(settings) if settings.model.engine == "openai" else load_local(settings, shared)
 
 
 def named(settings: RunSettings) -> RunSettings:
@@ -203,8 +204,13 @@ def load_endpoint(settings: RunSettings) -> EndpointModel:
     )
 
 
-def load_local(settings: RunSettings) -> LocalModel:
-    """The model that settings name, in this process, with its adapter."""
+def load_local(settings: RunSettings, shared: SharedAnswers | None = None) -> LocalModel:
+    """The model that settings name, in this process, with its adapter.
+
+    Args:
+        settings: of a run.
+        shared: what models of the same weights need to ask the frozen one only once.
+    """
     with uncollected():
         from secl.backends.local.model import LocalModel  # torch takes seconds to import
 
@@ -221,6 +227,7 @@ def load_local(settings: RunSettings) -> LocalModel:
             answer_weights=settings.answer_weights,
             nli=settings.evidence.nli,
             seed=settings.seed,
+            shared=shared,
         )
 
 

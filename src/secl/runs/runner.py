@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,9 +60,15 @@ class Run:
         return Manifest.of(self.store)
 
     def proceed(self, progress: Progress | None = None) -> None:
-        """Ask what remains, or rate it, each question recorded before the next; safe to interrupt at any moment."""
+        """Ask what remains, or rate it; safe to interrupt at any moment."""
         if progress is not None:
             progress(len(self.records), len(self.questions), None)
+        for record in self.steps():
+            if progress is not None:
+                progress(len(self.records), len(self.questions), record)
+
+    def steps(self) -> Iterator[Record]:
+        """What remains, question by question, each recorded before it is handed out."""
         if self.given is None:
             upcoming = self.calibrator.run(self.questions, self.records)
         else:
@@ -73,8 +79,7 @@ class Run:
             started = time.perf_counter()
             record = next(upcoming)
             self._add(record, time.perf_counter() - started)
-            if progress is not None:
-                progress(len(self.records), len(self.questions), record)
+            yield record
 
     def _add(self, record: Record, seconds: float) -> None:
         """Write a record, with the state of learning where the question changed it."""

@@ -25,11 +25,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from secl.errors import ParameterError, RunError, SeclError
+from secl.errors import ParameterError, RunError
 from secl.runs.folder import FILE, check_free, storage_errors
-from secl.runs.loading import load_questions
+from secl.runs.loading import Load, load_questions
 from secl.runs.manifest import Manifest
-from secl.runs.runner import SUMMARY, Progress, resume_run, start_run
+from secl.runs.runner import SUMMARY, Progress, Run, resume_run, start_run
 from secl.runs.settings import (
     MACHINE_SETTINGS,
     RunSettings,
@@ -219,30 +219,17 @@ def run_job(job: Job, progress: Progress | None = None) -> None:
     """
     if is_finished(job):
         return
-    if (job.folder / FILE).exists():
-        run = resume_run(job.folder, job.settings.to_json())
-    else:
-        run = start_run(job.settings, job.folder)
+    run = open_job(job)
     with run.store:
         run.proceed(progress)
         run.finish()
 
 
-def run_in_sequence(jobs: Sequence[Job], on_progress: OnProgress | None = None) -> None:
-    """Do one run after the other in this process, those with the same model together; finished ones are left alone.
-
-    Raises:
-        SeclError: of the first run that fails; those before it are kept.
-    """
-
-    def progress_for(job: Job) -> Progress | None:
-        return None if on_progress is None else lambda answered, total, _record: on_progress(job, answered, total)
-
-    for job in grouped_by_model(jobs):
-        try:
-            run_job(job, progress_for(job))
-        except SeclError as problem:
-            raise type(problem)(f"the run {job.name}: {problem}") from problem
+def open_job(job: Job, load: Load | None = None) -> Run:
+    """Start a job's run, or resume it; as `start_run`."""
+    if (job.folder / FILE).exists():
+        return resume_run(job.folder, job.settings.to_json(), load)
+    return start_run(job.settings, job.folder, load)
 
 
 def grouped_by_model(jobs: Iterable[Job]) -> list[Job]:

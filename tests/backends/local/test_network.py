@@ -45,7 +45,7 @@ def test_frozen_and_adapted_states_are_those_of_plain_passes(family: str, layers
     for sequence, path in zip(SEQUENCES, result.trie.paths, strict=True):
         frozen = network.head.logits(result.frozen(path), exact)
         torch.testing.assert_close(frozen, plain_logits(model, sequence), atol=2e-5, rtol=1e-5)
-        adapted = network.head.logits(result.adapted(path)().detach(), exact)
+        adapted = network.head.logits(network.adapted(result, path)().detach(), exact)
         with adapter.on():
             expected = plain_logits(model, sequence)
         torch.testing.assert_close(adapted, expected, atol=5e-5, rtol=1e-5)
@@ -59,7 +59,7 @@ def test_gradients_of_a_replay_are_those_of_a_full_pass(family: str, sparse: boo
     network = SharedNetwork(model, adapter, 2, sparse=sparse)
     result = network.run(SEQUENCES)
     last = np.array([result.trie.paths[1][-1]])
-    network.head.rows(result.adapted(last)(), torch.tensor([3, 4])).sum().backward()  # type: ignore[no-untyped-call]
+    network.head.rows(network.adapted(result, last)(), torch.tensor([3, 4])).sum().backward()  # type: ignore[no-untyped-call]
     ours = [parameter.grad.clone() for parameter in adapter.parameters.values() if parameter.grad is not None]
     for parameter in adapter.parameters.values():
         parameter.grad = None
@@ -79,7 +79,7 @@ def test_a_model_of_unknown_layout_takes_the_plain_path_with_a_warning() -> None
     assert isinstance(network, PlainNetwork)
     result = network.run(SEQUENCES)
     for sequence, path in zip(SEQUENCES, result.trie.paths, strict=True):
-        for states in (result.frozen(path), result.adapted(path)().detach()):
+        for states in (result.frozen(path), network.adapted(result, path)().detach()):
             logits = network.head.logits(states, torch.tensor([0]))
             torch.testing.assert_close(logits, plain_logits(model, sequence), atol=1e-5, rtol=1e-5)
 
@@ -140,7 +140,7 @@ def test_the_last_layer_goes_on_with_the_asked_tokens_alone(family: str) -> None
         seen.clear()
     path = result.trie.paths[0]
     asked = np.array([path[-1], path[2], path[-1]])
-    states = result.adapted(asked)().detach()
+    states = network.adapted(result, asked)().detach()
     assert widths == {2: {len(path)}, 3: {2}}
     with adapter.on():
         expected = plain_logits(model, SEQUENCES[0])[[-1, 2, -1]]
@@ -168,13 +168,14 @@ def test_a_pass_that_grew_has_the_states_of_plain_passes(family: str, layers: tu
     begun = network.run([[5, 6, 7], [5, 6, 30], [40, 41]], keep=True)
     # One goes on, one is left where it was, one parts from what was read, and one has nothing in common with it.
     sequences = [[5, 6, 7, 8, 9], [5, 6, 30], [40, 50, 51], [60, 61]]
-    grown = begun.grow(begun.trie.paths, sequences)
+    grown = network.grow(begun, begun.trie.paths, sequences)
     assert len(grown.trie.tokens) - grown.known == 2 + 0 + 2 + 2
-    for result in (grown, begun.grow(begun.trie.paths, sequences)):  # the first one did not change what was kept
+    again = network.grow(begun, begun.trie.paths, sequences)
+    for result in (grown, again):  # the first one did not change what was kept
         for sequence, path in zip(sequences, result.trie.paths, strict=True):
             frozen = network.head.logits(result.frozen(path), torch.tensor([0]))
             torch.testing.assert_close(frozen, plain_logits(model, sequence), atol=2e-5, rtol=1e-5)
-            adapted = network.head.logits(result.adapted(path)().detach(), torch.tensor([0]))
+            adapted = network.head.logits(network.adapted(result, path)().detach(), torch.tensor([0]))
             with adapter.on():
                 expected = plain_logits(model, sequence)
             torch.testing.assert_close(adapted, expected, atol=5e-5, rtol=1e-5)

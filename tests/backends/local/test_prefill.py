@@ -53,7 +53,7 @@ def test_answers_are_read_as_in_passes_of_their_own(
             assert a.entropy == pytest.approx(b.entropy, abs=1e-5)
             assert a.log_probability == pytest.approx(b.log_probability, abs=1e-3)
     assert kept.meter.take().answering < whole.meter.take().answering
-    assert kept.backend.network.run([[5, 6]]).cache is None  # type: ignore[union-attr]
+    assert kept.backend.network.run([[5, 6]]).cache is None
 
 
 def test_every_token_of_an_untouched_model_is_counted_once(make_model: MakeModel) -> None:

@@ -50,14 +50,14 @@ def test_a_tree_deeper_than_the_windows_has_the_states_of_plain_passes(name: str
     whole = network.run(SEQUENCES)
     results = [(whole, SEQUENCES), (network.run(SEQUENCES[:1]), SEQUENCES[:1])]  # a tree, and a single sequence
     begun = network.run([SEQUENCES[1][:7]], keep=True)
-    results.append((begun.grow(begun.trie.paths, SEQUENCES[1:2]), SEQUENCES[1:2]))
+    results.append((network.grow(begun, begun.trie.paths, SEQUENCES[1:2]), SEQUENCES[1:2]))
     exact = torch.tensor([0])
     for result, sequences in results:
         for sequence, path in zip(sequences, result.trie.paths, strict=True):
             frozen = network.head.logits(result.frozen(path), exact)
             torch.testing.assert_close(frozen, plain_logits(model, sequence), atol=2e-4, rtol=1e-5)
-            adapted = network.head.logits(result.adapted(path)().detach(), exact)
-            last = network.head.logits(result.adapted(path[-1:])().detach(), exact)
+            adapted = network.head.logits(network.adapted(result, path)().detach(), exact)
+            last = network.head.logits(network.adapted(result, path[-1:])().detach(), exact)
             with adapter.on():
                 expected = plain_logits(model, sequence)
             torch.testing.assert_close(adapted, expected, atol=2e-4, rtol=1e-5)

@@ -15,7 +15,7 @@ from secl.backends.local.adapter import Adapter, parse_layers
 from secl.backends.local.distillation import Distiller
 from secl.backends.local.fast.batching import BundlePass, group_tokens, passes
 from secl.backends.local.fast.prefix_tree import Nodes
-from secl.backends.local.fast.select_network import Pass, Trial, check_usable, connect
+from secl.backends.local.fast.select_network import Trial, check_usable, connect
 from secl.backends.local.fast.shared_network import SharedNetwork
 from secl.backends.local.loading.guard import as_model_error, enough_memory
 from secl.backends.local.loading.loader import Loaded
@@ -68,7 +68,7 @@ class LocalReading:
     """
 
     bundle: Bundle
-    share: BundlePass[Pass]
+    share: BundlePass
     rows: _Rows
     tokens: float
     states: Tensor | None = None
@@ -148,6 +148,7 @@ class LocalBackend:
         seed: of the adapter's initial weights.
 
     Attributes:
+        first: number of the first adapted layer.
         device: its home (`secl.backends.local.loading.placement`).
         described: where the settings of the model come from, and which path it takes, for people.
         network: the fast path through the model, or the plain one.
@@ -165,6 +166,7 @@ class LocalBackend:
         self.token_ids = TokenIds.of(loaded.tokenizer, loaded.name)
         which, modules = settings.layers or preset.layers, settings.modules or preset.modules
         layers = parse_layers(which, config.num_hidden_layers)
+        self.first = min(layers)
         self.adapter = Adapter(
             model, layers, modules, rank=settings.rank, learning_rate=settings.learning_rate, seed=seed
         )
@@ -173,7 +175,7 @@ class LocalBackend:
         with as_model_error(loaded.name):
             trial = Trial.of(model, sample)
         check_usable(loaded.name, trial)
-        self.network = connect(model, self.adapter, min(layers), trial)
+        self.network = connect(model, self.adapter, self.first, trial)
         self.rules = TextRules(loaded.tokenizer, model.generation_config.eos_token_id)
         self.writer = Writer(model, self.rules, loaded.written)
         network = self.network
@@ -217,7 +219,7 @@ class LocalBackend:
         adapted: dict[int, LocalReading] = {}
         for numbers in groups.values():
             nodes = [readings[number].nodes(readings[number].bundle.positions) for number in numbers]
-            replay = readings[numbers[0]].share.forward.adapted(np.concatenate(nodes))
+            replay = self.network.adapted(readings[numbers[0]].share.forward, np.concatenate(nodes))
             states = torch.split(replay(), [len(each) for each in nodes])
             for number, own in zip(numbers, states, strict=True):
                 frozen = readings[number]
@@ -271,7 +273,7 @@ class LocalBackend:
     @enough_memory()
     def train(self, reading: LocalReading, position: Position, target: float) -> Training:
         node = reading.nodes([position])
-        replay = reading.share.forward.adapted(node)
+        replay = self.network.adapted(reading.share.forward, node)
         losses, after = self.distiller.train(
             self.adapter, self.network.head, replay, reading.share.forward.frozen(node), self._digits, target
         )

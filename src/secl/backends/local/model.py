@@ -16,6 +16,7 @@ from secl.backends.local.backend import LocalBackend
 from secl.backends.local.loading.loader import Loaded, ModelCache, load
 from secl.backends.local.writer import draw_many
 from secl.backends.prompting import Prompting
+from secl.backends.shared import SharedAnswers
 from secl.display import Shown
 from secl.errors import ParameterError, QuestionError
 from secl.evidence import CandidateEvidence, DincoEvidence, EvidenceKind, PTrue
@@ -39,6 +40,7 @@ class LocalModel(Shown):
         answer_weights: whose weights write the answers, "adapted" or "frozen".
         nli: hub id or folder of the NLI model that compares answers for DINCO; None asks this model itself.
         seed: of the adapter's initial weights, and of sampled answers and distractors.
+        shared: with other models of the same weights; None where there are none.
 
     Attributes:
         backend: the weights, here.
@@ -61,6 +63,7 @@ class LocalModel(Shown):
         answer_weights: AnswerWeights = "adapted",
         nli: str | None = None,
         seed: int = 42,
+        shared: SharedAnswers | None = None,
     ) -> None:
         if not 0 <= seed < 2**63:
             raise ParameterError(f"The seed must be a whole number from 0 to 2^63 - 1, not {seed}.")
@@ -74,8 +77,9 @@ class LocalModel(Shown):
         self.writes_apart = False
         self.meter = Meter()
         ids = self.backend.token_ids
-        self.prompting = Prompting(ids, prompts)
-        self.asker = Asker(self.backend, self.backend, self.prompting, Readout(ids, p_true), self.meter, seed)
+        in_common = None if shared is None else shared.of((p_true, prompts, seed, self.backend.first))
+        self.prompting, readout = Prompting(ids, prompts), Readout(ids, p_true)
+        self.asker = Asker(self.backend, self.backend, self.prompting, readout, self.meter, seed, in_common)
         self.answering = Answering(self.asker, rewrites=answer_weights == "adapted")
         self._nli = None if nli is None else NliModel(nli, self.backend.device)
         if self._nli is not None:
@@ -100,8 +104,7 @@ class LocalModel(Shown):
         A `cache` keeps the weights for the next model of that name.
         """
         loading = cache.load if cache else load
-        loaded = loading(name, dtype=dtype, device=device, device_map=device_map, quantize=quantize)
-        return cls(loaded, **settings)
+        return cls(loading(name, dtype=dtype, device=device, device_map=device_map, quantize=quantize), **settings)
 
     def _facts(self) -> dict[str, object]:
         return {"name": self.name, "version": self.version, "tau": self.tau}

@@ -15,10 +15,10 @@ from secl.backends.base import Bundle, TokenSequence
 from secl.backends.generation import Draft
 from secl.backends.local.fast.batch import Batch
 from secl.backends.local.fast.batching import BundlePass, alone, grown, passes
-from secl.backends.local.fast.shared_network import SharedNetwork, SharedPass
+from secl.backends.local.fast.shared_network import SharedNetwork
 
-Begun = BundlePass[SharedPass]
-"""A prompt in a pass that can grow."""
+Prompts = dict[tuple[int, ...], BundlePass]
+"""Where each of some prompts is."""
 
 KEPT_TOKENS = 4096
 """Most tokens of the prompts of free texts that are kept until somebody asks about them; the latest always is."""
@@ -31,14 +31,17 @@ class Prefill:
         model: a transformers causal language model.
         network: the same, whose passes can grow.
         group_tokens: most distinct tokens in a pass of several prompts.
+
+    Attributes:
+        begun: the prompts of the window.
     """
 
     def __init__(self, model: PreTrainedModel, network: SharedNetwork, group_tokens: int) -> None:
         self.model = model
         self.network = network
         self.group_tokens = group_tokens
-        self._begun: dict[tuple[int, ...], Begun] = {}
-        self._texts: dict[tuple[int, ...], Begun] = {}
+        self.begun: Prompts = {}
+        self._texts: Prompts = {}
 
     def text(self, prompt: TokenSequence) -> Batch:
         """Read the prompt of free texts, which go on from the row that is given, and keep it for `go_on`."""
@@ -64,18 +67,18 @@ class Prefill:
             prompts = [each for draft in drafts if (each := self._kept(draft)) is not None]
             return self._behind(prompts) if len(prompts) == len(drafts) else self.batch(drafts)[0]
         self.release()
-        batch, self._begun = self.batch(drafts)
+        batch, self.begun = self.batch(drafts)
         return batch
 
-    def _kept(self, draft: Draft) -> Begun | None:
+    def _kept(self, draft: Draft) -> BundlePass | None:
         """The pass over a draft's prompt; that of a free text is read now if it is not kept."""
         prompt = tuple(draft.prompt)
         if draft.form == "text" and prompt not in self._texts:
             self._texts[prompt] = alone(self.network.begin(prompt)[0], prompt)
-        return self._begun.get(prompt) or self._texts.get(prompt)
+        return self.begun.get(prompt) or self._texts.get(prompt)
 
     @torch.no_grad()
-    def batch(self, drafts: Sequence[Draft]) -> tuple[Batch | None, dict[tuple[int, ...], Begun]]:
+    def batch(self, drafts: Sequence[Draft]) -> tuple[Batch | None, Prompts]:
         """Send unfinished drafts through the network, as the adapted model while the adapter is on.
 
         Returns:
@@ -92,7 +95,7 @@ class Prefill:
         return self._behind(begun), place_of
 
     @torch.no_grad()
-    def _behind(self, begun: Sequence[Begun]) -> Batch | None:
+    def _behind(self, begun: Sequence[BundlePass]) -> Batch | None:
         """A batch with a row behind each of some prompts that went through the network.
 
         None where there is too little memory for all rows: the writer reads fewer of them at a time again.
@@ -103,29 +106,30 @@ class Prefill:
         except torch.OutOfMemoryError:
             return None
 
-    def go_on(self, bundles: Sequence[Bundle]) -> list[Begun | None]:
+    def go_on(self, bundles: Sequence[Bundle]) -> list[BundlePass | None]:
         """Read bundles behind the prompts that are kept; None for all others."""
-        begun = [None if each.written is None else self._begun.get(tuple(each.written.prompt)) for each in bundles]
+        begun = [None if each.written is None else self.begun.get(tuple(each.written.prompt)) for each in bundles]
         known = [(share, bundle.sequences) for share, bundle in zip(begun, bundles, strict=True) if share is not None]
-        read = iter(grown([share for share, _ in known], [sequences for _, sequences in known], self.group_tokens))
+        places, sequences = [share for share, _ in known], [sequences for _, sequences in known]
+        read = iter(grown(self.network, places, sequences, self.group_tokens))
         return [
             (None if bundle.begun is None else self._behind_text(bundle, bundle.begun)) if share is None else next(read)
             for share, bundle in zip(begun, bundles, strict=True)
         ]
 
-    def _behind_text(self, bundle: Bundle, prompt: TokenSequence) -> Begun:
+    def _behind_text(self, bundle: Bundle, prompt: TokenSequence) -> BundlePass:
         """Read a bundle about a free text. A prompt that is not kept is read again in the same way, so the reading does
         not depend on whether it was."""
         begun = self._texts.pop(tuple(prompt), None) or alone(self.network.begin(prompt)[0], prompt)
-        (share,) = grown([begun], [bundle.sequences], self.group_tokens, paid=False)
+        (share,) = grown(self.network, [begun], [bundle.sequences], self.group_tokens, paid=False)
         return share
 
     def release(self) -> None:
         """Let go of what is kept: nothing more is asked behind these prompts."""
-        self._begun = {}
+        self.begun = {}
 
 
-def _padded(begun: Sequence[Begun], config: PreTrainedConfig) -> tuple[DynamicCache, Tensor]:
+def _padded(begun: Sequence[BundlePass], config: PreTrainedConfig) -> tuple[DynamicCache, Tensor]:
     """Keys and values of prompts as those of a batch that is padded on the left.
 
     Returns:

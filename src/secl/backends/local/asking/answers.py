@@ -7,7 +7,7 @@ too, else one question at a time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -15,6 +15,7 @@ from secl.backends.base import Position, Reading
 from secl.backends.generation import Draft
 from secl.backends.local.asking.asker import Asker
 from secl.backends.local.asking.candidates import Comparison, among_answers, among_options, beside
+from secl.backends.shared import Window
 from secl.evidence import CandidateEvidence, EvidenceKind, PTrue
 from secl.prompts.parsing import as_written, is_brief, read_answer
 from secl.question import Question
@@ -132,16 +133,8 @@ class Answering:
         for turn, kinds in zip(turns, evidence, strict=True):
             wanted.setdefault(turn, []).append(kinds)
         kinds_of = {turn: frozenset[EvidenceKind]().union(*each) for turn, each in wanted.items()}
-        choices = [turn for turn in wanted if turn[0].options]
-        opened = [turn for turn in wanted if not turn[0].options]
-        items: dict[Turn, Prefetched] = {}
-        if choices:
-            items |= zip(choices, self._choices([(turn[0], kinds_of[turn]) for turn in choices]), strict=True)
-        if opened:
-            items |= zip(opened, self._open([(turn[0], kinds_of[turn], turn[1]) for turn in opened]), strict=True)
-        window = [items[turn] for turn in wanted]
-        jobs = [partial(self._read, item, item.frozen, 0) for item in window]
-        jobs += [partial(self._read_evidence, item) for item in window]
+        window, jobs = self._frozen(kinds_of)
+        items = dict(zip(wanted, window, strict=True))
         adapting = self._begin_adapting(window, version) if version else []
         self.asker.backend.release()
         self.asker.backend.together([*jobs, *adapting])
@@ -158,6 +151,28 @@ class Answering:
         for turn, item in items.items():
             item.split(len(wanted[turn]))
         return items
+
+    def _frozen(self, kinds_of: Mapping[Turn, frozenset[EvidenceKind]]) -> tuple[list[Prefetched], list[Job]]:
+        """Answers of the frozen model, and the jobs that are left to do; none where they were shared."""
+        shared, key = self.asker.shared, tuple(kinds_of.items())
+        known = None if shared is None else shared.windows.get(key)
+        prefill = self.asker.learner.prefill
+        if known is not None:
+            if prefill is not None:
+                prefill.begun = known.prompts
+            return [replace(item, version=0, adapted=None) for item in known.items], []
+        choices = [turn for turn in kinds_of if turn[0].options]
+        opened = [turn for turn in kinds_of if not turn[0].options]
+        items: dict[Turn, Prefetched] = {}
+        if choices:
+            items |= zip(choices, self._choices([(turn[0], kinds_of[turn]) for turn in choices]), strict=True)
+        if opened:
+            items |= zip(opened, self._open([(turn[0], kinds_of[turn], turn[1]) for turn in opened]), strict=True)
+        window = [items[turn] for turn in kinds_of]
+        if shared is not None:
+            shared.windows[key] = Window(window, {} if prefill is None else prefill.begun)
+        jobs = [partial(self._read, item, item.frozen, 0) for item in window]
+        return window, [*jobs, *(partial(self._read_evidence, item) for item in window)]
 
     def adapt(self, item: Prefetched, version: int) -> None:
         """Add the answer of an adapted version in the place of an older one's.

@@ -12,6 +12,7 @@ from secl.backends.local.asking.readout import Readout
 from secl.backends.local.backend import LocalBackend
 from secl.backends.open_answers import NOTHING, Distractors, choose_distractors
 from secl.backends.prompting import Prompting
+from secl.backends.shared import AnswersInCommon
 from secl.evidence import PTrue
 from secl.prompts.parsing import is_brief
 from secl.question import Question
@@ -29,6 +30,7 @@ class Asker:
         readout: reads the replies.
         meter: counts the tokens by purpose.
         seed: of all that is drawn.
+        shared: with others that ask in this way; None where there are none.
     """
 
     learner: LocalBackend
@@ -37,6 +39,7 @@ class Asker:
     readout: Readout
     meter: Meter
     seed: int
+    shared: AnswersInCommon | None = None
 
     def seed_for(self, question: Question, purpose: object) -> int:
         """A seed for one purpose of one question."""
@@ -69,9 +72,16 @@ class Asker:
         )
 
     def _judge(self, question: Question, candidates: Sequence[str], source: str) -> PTrue:
-        (reading,) = self.backend.read([Bundle(verdicts=self.prompting.verdicts(question, candidates))])
-        self.meter.spend("scoring", reading.tokens)
-        return self.readout.p_true(reading, candidates, source)
+        key = (question, tuple(candidates), source)
+        known = None if self.shared is None else self.shared.verdicts.get(key)
+        if known is None:
+            (reading,) = self.backend.read([Bundle(verdicts=self.prompting.verdicts(question, candidates))])
+            known = self.readout.p_true(reading, candidates, source), reading.tokens
+            if self.shared is not None:
+                self.shared.verdicts[key] = known
+        p_true, tokens = known
+        self.meter.spend("scoring", tokens)
+        return p_true
 
     def list_of_answers(self, question: Question, attempt: int | None = None) -> Draft:
         """A list of answers to an open question, to be written: the greedy one, or a drawn one."""

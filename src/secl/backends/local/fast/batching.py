@@ -5,19 +5,15 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from secl.backends.local.fast.prefix_tree import Nodes, Trie
-from secl.backends.local.fast.select_network import Pass
-from secl.backends.local.fast.shared_network import SharedPass
+from secl.backends.local.fast.replay import Pass
+from secl.backends.local.fast.shared_network import SharedNetwork
 from secl.backends.local.loading.guard import in_halves
-
-P = TypeVar("P", bound=Pass)
-P_co = TypeVar("P_co", bound=Pass, covariant=True)
 
 GROUP_TOKENS, ON_A_GPU = 1000, 2500
 """Distinct tokens in one pass by default: what keeps a processor busy, or a GPU; attention grows with the square."""
@@ -35,7 +31,7 @@ def group_tokens(device: torch.device) -> int:
 
 
 @dataclass(frozen=True)
-class BundlePass(Generic[P_co]):
+class BundlePass:
     """A bundle of sequences in a pass that it may share with others.
 
     Attributes:
@@ -44,7 +40,7 @@ class BundlePass(Generic[P_co]):
         weights: what each node of the pass costs a bundle that needs it: 1, or less if several bundles do.
     """
 
-    forward: P_co
+    forward: Pass
     paths: list[Nodes]
     weights: NDArray[np.float64]
 
@@ -59,10 +55,10 @@ class BundlePass(Generic[P_co]):
 
 
 def passes(
-    run: Callable[[Sequence[Sequence[int]]], P],
+    run: Callable[[Sequence[Sequence[int]]], Pass],
     bundles: Sequence[Sequence[Sequence[int]]],
     max_tokens: int,
-) -> list[BundlePass[P]]:
+) -> list[BundlePass]:
     """Run bundles of token sequences; neighbours share a pass.
 
     Args:
@@ -74,25 +70,27 @@ def passes(
         ModelError: a bundle alone needs more memory than the device has.
     """
 
-    def run_together(own: Sequence[Sequence[Sequence[int]]]) -> list[BundlePass[P]]:
+    def run_together(own: Sequence[Sequence[Sequence[int]]]) -> list[BundlePass]:
         return _shares(run([sequence for bundle in own for sequence in bundle]), own, 0)
 
-    shares: list[BundlePass[P]] = []
+    shares: list[BundlePass] = []
     for group in groups([len(Trie.of(bundle).tokens) for bundle in bundles], max_tokens):
         shares += in_halves(run_together, [bundles[number] for number in group])
     return shares
 
 
 def grown(
-    begun: Sequence[BundlePass[SharedPass]],
+    network: SharedNetwork,
+    begun: Sequence[BundlePass],
     bundles: Sequence[Sequence[Sequence[int]]],
     max_tokens: int,
     *,
     paid: bool = True,
-) -> list[BundlePass[SharedPass]]:
+) -> list[BundlePass]:
     """Go on from passes that can grow; neighbours that begin in the same one share the next.
 
     Args:
+        network: goes on.
         begun: for each bundle a sequence in a pass.
         bundles: of sequences that may begin like it.
         max_tokens: most new tokens in a pass of several bundles.
@@ -104,13 +102,14 @@ def grown(
         for sequence, bundle in zip(known, bundles, strict=True)
     ]
 
-    def grow_together(numbers: Sequence[int]) -> list[BundlePass[SharedPass]]:
+    def grow_together(numbers: Sequence[int]) -> list[BundlePass]:
         own = [bundles[number] for number in numbers]
         paths = [begun[number].paths[0] for number in numbers]
-        forward = begun[numbers[0]].forward.grow(paths, [sequence for bundle in own for sequence in bundle])
+        sequences = [sequence for bundle in own for sequence in bundle]
+        forward = network.grow(begun[numbers[0]].forward, paths, sequences)
         return _shares(forward, own, forward.known if paid else 0)
 
-    shares: list[BundlePass[SharedPass]] = []
+    shares: list[BundlePass] = []
     for _, same in itertools.groupby(range(len(bundles)), lambda number: id(begun[number].forward)):
         numbers = list(same)
         for places in groups([sizes[number] for number in numbers], max_tokens):
@@ -118,13 +117,13 @@ def grown(
     return shares
 
 
-def alone(forward: P, sequence: Sequence[int]) -> BundlePass[P]:
+def alone(forward: Pass, sequence: Sequence[int]) -> BundlePass:
     """A pass over one sequence."""
     (share,) = _shares(forward, [[sequence]], 0)
     return share
 
 
-def _shares(forward: P, bundles: Sequence[Sequence[Sequence[int]]], known: int) -> list[BundlePass[P]]:
+def _shares(forward: Pass, bundles: Sequence[Sequence[Sequence[int]]], known: int) -> list[BundlePass]:
     """What each bundle has of a pass whose first `known` nodes were paid for before."""
     paths = iter(forward.trie.paths)
     own = [[next(paths) for _ in bundle] for bundle in bundles]

@@ -16,6 +16,9 @@ import torch
 from torch import Tensor, nn
 from transformers import Cache
 
+from secl.backends.local.fast.prefix_tree import Nodes, Trie
+from secl.backends.local.fast.sight import Sight
+from secl.backends.local.loading.placement import sent
 from secl.errors import ModelError
 
 PER_TOKEN = ("position_ids", "position_embeddings", "cache_position")
@@ -92,6 +95,31 @@ class Captured:
             raise ModelError("its layers did not run in the forward pass.")
         both = _change(lambda *parts: torch.cat(parts, min(1, parts[0].ndim - 1)), arguments, after.arguments)
         return Captured(torch.cat([hidden, after.hidden], dim=1), both)
+
+
+@dataclass(frozen=True)
+class Pass:
+    """What one forward pass of the frozen model left: every network of the same weights can go on from it.
+
+    Attributes:
+        trie: the T tokens.
+        sight: which of them see which.
+        states: what the head reads (T, d).
+        captured: trunk states, for replays; empty on the plain path.
+        cache: keys and values of all layers; None if they were not kept.
+        known: how many of the tokens, the first ones, were computed by another pass.
+    """
+
+    trie: Trie
+    sight: Sight
+    states: Tensor
+    captured: Captured
+    cache: Cache | None = None
+    known: int = 0
+
+    def frozen(self, nodes: Nodes) -> Tensor:
+        """What the head reads of the frozen model (N, d) at `nodes`."""
+        return self.states[sent(nodes, self.states.device)]
 
 
 def _rows_of(part: Tensor, rows: Tensor) -> Tensor:

@@ -17,9 +17,9 @@ from torch import Tensor, nn
 
 from secl.backends.local.adapter import Adapter
 from secl.backends.local.fast.prefix_tree import Nodes, Trie
-from secl.backends.local.fast.replay import Replay
-from secl.backends.local.fast.shared_network import SharedNetwork, SharedPass
-from secl.backends.local.fast.sight import short_windows
+from secl.backends.local.fast.replay import Captured, Pass, Replay
+from secl.backends.local.fast.shared_network import SharedNetwork
+from secl.backends.local.fast.sight import Sight, short_windows
 from secl.backends.local.loading.model_parts import AsLogits, LinearHead, decoder_of
 from secl.backends.local.loading.placement import compute_device
 from secl.errors import ModelError
@@ -57,10 +57,24 @@ class PlainNetwork:
         self._hidden = args[0]
 
     @torch.no_grad()
-    def run(self, sequences: Sequence[Sequence[int]]) -> PlainPass:
+    def run(self, sequences: Sequence[Sequence[int]]) -> Pass:
         """One forward pass of the frozen model for each sequence."""
         trie = Trie.of(sequences, shared=False)
-        return PlainPass(self, trie, torch.cat([self.forward(sequence) for sequence in sequences]))
+        states = torch.cat([self.forward(sequence) for sequence in sequences])
+        return Pass(trie, Sight.of(trie), states, Captured(None, []))
+
+    def adapted(self, forward: Pass, nodes: Nodes) -> Replay:
+        """As that of `SharedNetwork`."""
+        # Only whole sequences can be run again: those with a requested node. Without sharing, a node is in one of them.
+        paths = [path for path in forward.trie.paths if np.isin(path, nodes).any()]
+        order = np.concatenate(paths)
+        rows = torch.tensor([int(np.flatnonzero(order == node)[0]) for node in nodes])
+
+        def compute() -> Tensor:
+            with self.adapter.on():
+                return torch.cat([self.forward(forward.trie.tokens[path].tolist()) for path in paths])[rows]
+
+        return Replay(len(order), compute)
 
     def forward(self, sequence: Sequence[int]) -> Tensor:
         """What the head reads of one sequence: hidden states (length, d), or the logits (length, V) themselves."""
@@ -69,35 +83,8 @@ class PlainNetwork:
         return logits[0] if isinstance(self.head, AsLogits) else self._hidden[0].to(self.device)
 
 
-@dataclass(frozen=True)
-class PlainPass:
-    """A pass of `PlainNetwork`: what its head reads at every token of every sequence."""
-
-    network: PlainNetwork
-    trie: Trie
-    states: Tensor
-
-    def frozen(self, nodes: Nodes) -> Tensor:
-        return self.states[torch.from_numpy(nodes)]
-
-    def adapted(self, nodes: Nodes) -> Replay:
-        # Only whole sequences can be run again: those with a requested node. Without sharing, a node is in one of them.
-        paths = [path for path in self.trie.paths if np.isin(path, nodes).any()]
-        order = np.concatenate(paths)
-        rows = torch.tensor([int(np.flatnonzero(order == node)[0]) for node in nodes])
-
-        def compute() -> Tensor:
-            with self.network.adapter.on():
-                return torch.cat([self.network.forward(self.trie.tokens[path].tolist()) for path in paths])[rows]
-
-        return Replay(len(order), compute)
-
-
 Network = SharedNetwork | PlainNetwork
 """Runs sequences through the network; its head turns what the passes return into logits."""
-
-Pass = SharedPass | PlainPass
-"""The hidden states of one forward pass over some sequences, frozen and adapted."""
 
 
 @dataclass(frozen=True)
@@ -197,11 +184,10 @@ def _fast_network(model: PreTrainedModel, adapter: Adapter, first: int, trial: T
 @torch.no_grad()
 def _disagreement(network: Network, trial: Trial) -> float:
     """Mean difference between the model's logits and ours on the two branches, in standard deviations of the logits."""
-    result: Pass
     if isinstance(network, SharedNetwork):
         # What they have in common goes first, so that keeping keys and values is tried as well.
         begun = network.run([trial.branches[1][: len(trial.branches[1]) // 2]], keep=True)
-        result = begun.grow(begun.trie.paths, trial.branches)
+        result = network.grow(begun, begun.trie.paths, trial.branches)
     else:
         result = network.run(trial.branches)
     exact = torch.tensor([0], device=trial.logits.device)
@@ -209,9 +195,9 @@ def _disagreement(network: Network, trial: Trial) -> float:
     for logits, path in zip(trial.logits, result.trie.paths, strict=True):
         truth = logits.float()
         # LoRA's B matrices are zero here, so the adapted model is the frozen one and its replay can be compared too.
-        for hidden in (result.frozen(path), result.adapted(path)()):
+        for hidden in (result.frozen(path), network.adapted(result, path)()):
             differences.append(((network.head.logits(hidden, exact) - truth).abs().mean() / truth.std()).item())
         # A single requested token takes the last layer's shortcut.
-        end = result.adapted(path[-1:])()
+        end = network.adapted(result, path[-1:])()
         differences.append(((network.head.logits(end, exact) - truth[-1:]).abs().mean() / truth.std()).item())
     return float(max(differences))

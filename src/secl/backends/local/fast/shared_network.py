@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -23,7 +23,7 @@ from transformers import Cache, DynamicCache, PreTrainedConfig, PreTrainedModel
 
 from secl.backends.local.adapter import Adapter
 from secl.backends.local.fast.prefix_tree import Nodes, Trie
-from secl.backends.local.fast.replay import BLOCK_MASKS, MASK, Arguments, Captured, Replay, only_rows
+from secl.backends.local.fast.replay import BLOCK_MASKS, MASK, Arguments, Captured, Pass, Replay, only_rows
 from secl.backends.local.fast.sight import Sight, layer_kinds
 from secl.backends.local.fast.tree_attention import BlockMask, tree_attention
 from secl.backends.local.loading.model_parts import Layout, LinearHead
@@ -86,7 +86,7 @@ class SharedNetwork:
             self._capture = None
 
     @torch.no_grad()
-    def run(self, sequences: Sequence[Sequence[int]], *, keep: bool = False) -> SharedPass:
+    def run(self, sequences: Sequence[Sequence[int]], *, keep: bool = False) -> Pass:
         """One forward pass over the distinct tokens of `sequences`: of the frozen model, as long as the adapter is off.
 
         Args:
@@ -97,7 +97,7 @@ class SharedNetwork:
         return self.read(trie, Sight.of(trie), cache)
 
     @torch.no_grad()
-    def begin(self, tokens: Sequence[int]) -> tuple[SharedPass, DynamicCache]:
+    def begin(self, tokens: Sequence[int]) -> tuple[Pass, DynamicCache]:
         """Read one sequence exactly as the model itself does, for a text to be written behind it.
 
         Returns:
@@ -116,10 +116,10 @@ class SharedNetwork:
         # Going on makes new tensors, so those that are kept stay what they are.
         cache = DynamicCache([(layer.keys, layer.values) for layer in cached.layers], config=self.config)
         states = out.last_hidden_state[0].to(self.device)
-        return SharedPass(self, trie, Sight.of(trie), states, captured, cached), cache
+        return Pass(trie, Sight.of(trie), states, captured, cached), cache
 
     @torch.no_grad()
-    def read(self, trie: Trie, sight: Sight, cache: Cache | None, known: int = 0) -> SharedPass:
+    def read(self, trie: Trie, sight: Sight, cache: Cache | None, known: int = 0) -> Pass:
         """Send the nodes of a tree through the network, but for the first `known`, whose keys and values are cached.
 
         Returns:
@@ -141,7 +141,7 @@ class SharedNetwork:
                 **{**masks[0], MASK: one},
             )
         # The head is not applied here: of thousands of tokens only a few are ever read.
-        return SharedPass(self, trie, sight, out.last_hidden_state[0].to(self.device), captured, cache, known)
+        return Pass(trie, sight, out.last_hidden_state[0].to(self.device), captured, cache, known)
 
     def _attention(self, length: int = 0) -> AbstractContextManager[None]:
         """How a pass attends; one of `length` tokens is learned from where gradients are enabled."""
@@ -179,6 +179,53 @@ class SharedNetwork:
         # The smallest number and not -inf, with which a row of nothing but hidden tokens would become nan.
         return mask.masked_fill_(hidden, torch.finfo(self.dtype).min)[None, None]
 
+    def grow(self, forward: Pass, paths: Sequence[Nodes], sequences: Sequence[Sequence[int]]) -> Pass:
+        """A pass over longer sequences; what they have in common with those of `forward` is not computed again.
+
+        Args:
+            forward: with its keys and values.
+            paths: of this pass: nodes of sequences, from the first token on.
+            sequences: whole token sequences.
+
+        Returns:
+            a pass of its own, over both; it keeps no keys and values, and `forward` stays as it is.
+        """
+        if forward.cache is None:
+            raise ValueError("Only a pass with its keys and values can grow.")
+        begun = [forward.trie.tokens[path].tolist() for path in paths]
+        trie = Trie.of([*begun, *sequences])
+        # Nodes are in order of first appearance, so those that are there already come first.
+        order = np.full(len(trie.tokens), -1)
+        for path, own in zip(paths, trie.paths, strict=False):
+            order[own] = path
+        rows = sent(order[order >= 0], self.device)
+        cache = DynamicCache([(layer.keys[:, :, rows], layer.values[:, :, rows]) for layer in forward.cache.layers])
+        longer = self.read(trie, Sight.of(trie), cache, len(rows))
+        return replace(
+            longer,
+            trie=replace(trie, paths=trie.paths[len(begun) :]),
+            states=torch.cat([forward.states[rows], longer.states]),
+            captured=forward.captured.joined(rows, longer.captured),
+            cache=None,
+        )
+
+    def adapted(self, forward: Pass, nodes: Nodes) -> Replay:
+        """A replay that computes the final hidden states (N, d) of this adapted model at `nodes` of a pass.
+
+        The pass may be that of another network of the same weights, whose adapter begins at the same layer.
+        """
+        # A replay needs the requested nodes and all that they see, and no other part of the tree.
+        needed = forward.sight.seen(torch.from_numpy(nodes))
+        # From here on rows count within `needed`. A node that is requested twice is computed once.
+        requested, order = np.unique(np.searchsorted(needed.numpy(), nodes), return_inverse=True)
+        # The last layer has queries at the requested rows alone, so it needs blocks for these alone.
+        masks = self.masks(forward.sight.at(needed), torch.from_numpy(requested))[-len(self.top) :]
+        hidden, arguments = forward.captured.cut(sent(needed.numpy(), self.device))
+        given = [{**own, **mask} for own, mask in zip(arguments, masks, strict=True)]
+        rows, back = sent(requested, self.device), sent(order, self.device)
+        cost = len(needed) * self.top_share
+        return Replay(cost, lambda: self.replay(hidden, given, rows)[back])
+
     def replay(self, hidden: Tensor, arguments: list[Arguments], rows: Tensor) -> Tensor:
         """Top layers and final norm of the adapted model on trunk states (1, T, d), at the N tokens `rows`: (N, d)."""
         with self.adapter.on(), self._attention(hidden.shape[1]):
@@ -190,74 +237,3 @@ class SharedNetwork:
                 hidden = out if isinstance(out, Tensor) else out[0]
         normed: Tensor = self.layout.norm(hidden[:, rows.to(hidden.device)])
         return normed[0].to(self.device)
-
-
-@dataclass(frozen=True)
-class SharedPass:
-    """A forward pass of `SharedNetwork`.
-
-    Attributes:
-        network: that made it.
-        trie: the T tokens.
-        sight: which of them see which.
-        states: final states of the frozen model (T, d).
-        captured: trunk states, for replays.
-        cache: keys and values of all layers; None if they were not kept.
-        known: how many of the tokens, the first ones, were computed by another pass.
-    """
-
-    network: SharedNetwork
-    trie: Trie
-    sight: Sight
-    states: Tensor
-    captured: Captured
-    cache: Cache | None = None
-    known: int = 0
-
-    def grow(self, paths: Sequence[Nodes], sequences: Sequence[Sequence[int]]) -> SharedPass:
-        """A pass over longer sequences; what they have in common with sequences of this pass is not computed again.
-
-        Args:
-            paths: of this pass: nodes of sequences, from the first token on.
-            sequences: whole token sequences.
-
-        Returns:
-            a pass of its own, over both; it keeps no keys and values, and this pass stays as it is.
-        """
-        if self.cache is None:
-            raise ValueError("Only a pass with its keys and values can grow.")
-        begun = [self.trie.tokens[path].tolist() for path in paths]
-        trie = Trie.of([*begun, *sequences])
-        # Nodes are in order of first appearance, so those that are there already come first.
-        order = np.full(len(trie.tokens), -1)
-        for path, own in zip(paths, trie.paths, strict=False):
-            order[own] = path
-        rows = sent(order[order >= 0], self.states.device)
-        cache = DynamicCache([(layer.keys[:, :, rows], layer.values[:, :, rows]) for layer in self.cache.layers])
-        longer = self.network.read(trie, Sight.of(trie), cache, len(rows))
-        return replace(
-            longer,
-            trie=replace(trie, paths=trie.paths[len(begun) :]),
-            states=torch.cat([self.states[rows], longer.states]),
-            captured=self.captured.joined(rows, longer.captured),
-            cache=None,
-        )
-
-    def frozen(self, nodes: Nodes) -> Tensor:
-        """Final hidden states (N, d) of the frozen model at `nodes`."""
-        return self.states[sent(nodes, self.states.device)]
-
-    def adapted(self, nodes: Nodes) -> Replay:
-        """A replay that computes the final hidden states (N, d) of the adapted model at `nodes`."""
-        # A replay needs the requested nodes and all that they see, and no other part of the tree.
-        needed = self.sight.seen(torch.from_numpy(nodes))
-        # From here on rows count within `needed`. A node that is requested twice is computed once.
-        requested, order = np.unique(np.searchsorted(needed.numpy(), nodes), return_inverse=True)
-        # The last layer has queries at the requested rows alone, so it needs blocks for these alone.
-        masks = self.network.masks(self.sight.at(needed), torch.from_numpy(requested))[-len(self.captured.arguments) :]
-        device = self.states.device
-        hidden, arguments = self.captured.cut(sent(needed.numpy(), device))
-        given = [{**own, **mask} for own, mask in zip(arguments, masks, strict=True)]
-        rows, back = sent(requested, device), sent(order, device)
-        cost = len(needed) * self.network.top_share
-        return Replay(cost, lambda: self.network.replay(hidden, given, rows)[back])

@@ -1,0 +1,53 @@
+"""Ablations of the paper over one stream, one run after the other and in lockstep: seconds, and whether they agree."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks.setting import Say, Setting
+from secl.runs.lockstep import groups, run_here
+from secl.runs.store import Store
+from secl.runs.sweep import Job, run_job
+from secl_paper.reproduce import Reproduction, find
+from secl_paper.setup import Setup
+
+TABLES = ("kl", "gating", "accumulation", "hyperparameters")
+
+
+def measure(setting: Setting, say: Say) -> dict[str, Any]:
+    """The runs of `TABLES`, over as many questions as a timed round has and a third more that ask for numbers."""
+    with tempfile.TemporaryDirectory() as folder:
+        alone, together = (_jobs(setting, Path(folder) / name) for name in ("alone", "together"))
+        run_job(_jobs(setting, Path(folder) / "first")[0])  # imports, and kernels for these lengths
+        began = time.perf_counter()
+        for number, job in enumerate(alone, start=1):
+            run_job(job)
+            say(f"{number} of {len(alone)} alone, {time.perf_counter() - began:.0f} s")
+        one_by_one, began = time.perf_counter() - began, time.perf_counter()
+        run_here(together)
+        in_lockstep = time.perf_counter() - began
+        same = [_records(one) == _records(other) for one, other in zip(alone, together, strict=True)]
+    say(f"{one_by_one:.0f} s one by one, {in_lockstep:.0f} s in lockstep, {sum(same)} of {len(same)} runs the same")
+    return {
+        "ratios": {"ablations_in_lockstep_vs_one_by_one": one_by_one / in_lockstep},
+        "seconds": {"ablations": {"one_by_one": one_by_one, "in_lockstep": in_lockstep}},
+        "agreement": {"ablations in lockstep": {"runs": len(same), "same records": sum(same)}},
+    }
+
+
+def _jobs(setting: Setting, out: Path) -> list[Job]:
+    """The runs of the tables that can go in lockstep with the first of them."""
+    choices = setting.domains(setting.questions)
+    numbers = f"{'gsm8k' if setting.data else 'arithmetic'}:{choices[0].partition(':')[2]}"
+    place = {"model": setting.model, "dtype": setting.dtype, "device": setting.device, "data": setting.data}
+    setup = Setup.of({**place, "benchmarks": (*choices, numbers)})
+    first, *_ = groups(Reproduction.plan(find(TABLES), setup, out).runs)
+    return first
+
+
+def _records(job: Job) -> list[Any]:
+    with Store(job.folder) as store:
+        return list(store.records())

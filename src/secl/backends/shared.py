@@ -1,0 +1,55 @@
+"""What the frozen model answers, for other models of the same weights that are asked the same questions."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from secl.backends.local.asking.answers import Prefetched
+    from secl.backends.local.prefill import Prompts
+    from secl.evidence import PTrue
+
+
+@dataclass(frozen=True)
+class Window:
+    """A window of questions as the frozen model answers it.
+
+    Attributes:
+        items: what is known about each question.
+        prompts: what they were asked by, where answers can be written anew.
+    """
+
+    items: Sequence[Prefetched]
+    prompts: Prompts
+
+
+@dataclass
+class AnswersInCommon:
+    """Answers of the frozen model to all that ask in the same way.
+
+    Attributes:
+        windows: by their questions and what was wanted beside the answers.
+        verdicts: P(True) of candidates, and the tokens that it took, by question, candidates and their source.
+    """
+
+    windows: dict[Hashable, Window] = field(default_factory=dict)
+    verdicts: dict[Hashable, tuple[PTrue, float]] = field(default_factory=dict)
+
+
+class SharedAnswers:
+    """What models of the same weights share; their owner clears it when none of them will ask the same again."""
+
+    def __init__(self) -> None:
+        self._of_way: dict[Hashable, AnswersInCommon] = {}
+
+    def of(self, way: Hashable) -> AnswersInCommon:
+        """Those of the models that ask in this way."""
+        return self._of_way.setdefault(way, AnswersInCommon())
+
+    def clear(self) -> None:
+        """Forget everything."""
+        for answers in self._of_way.values():
+            answers.windows.clear()
+            answers.verdicts.clear()

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.setting import Say, Setting
-from secl.runs.lockstep import groups, run_here
+from secl.runs.lockstep import run_here
 from secl.runs.store import Store
-from secl.runs.sweep import Job, run_job
+from secl.runs.sweep import Job, groups, run_job
 from secl_paper.reproduce import Reproduction, find
 from secl_paper.setup import Setup
 
@@ -39,13 +39,13 @@ def measure(setting: Setting, say: Say) -> dict[str, Any]:
 
 
 def _jobs(setting: Setting, out: Path) -> list[Job]:
-    """The runs of the tables that can go in lockstep with the first of them."""
+    """The runs of the tables that learn, as far as they can go in lockstep with the first of them."""
     choices = setting.domains(setting.questions)
     numbers = f"{'gsm8k' if setting.data else 'arithmetic'}:{choices[0].partition(':')[2]}"
     place = {"model": setting.model, "dtype": setting.dtype, "device": setting.device, "data": setting.data}
     setup = Setup.of({**place, "benchmarks": (*choices, numbers)})
     first, *_ = groups(Reproduction.plan(find(TABLES), setup, out).runs)
-    return first
+    return [job for job in first if job.settings.named_method.learns]
 
 
 def _records(job: Job) -> list[Any]:

@@ -115,12 +115,11 @@ class Reproduction:
         return [job for job in self.runs if not is_finished(job)]
 
     def fill(self, perform: Callable[[Sequence[Job]], None]) -> Iterator[FilledTable]:
-        """Perform what is missing for one table after the other; each is written when it is ready."""
+        """Perform what is missing, all of it together because runs of one stream go in lockstep; write every table."""
+        if missing := self.missing:
+            perform(missing)
         read = lru_cache(maxsize=8)(_read_run)
         for table in self.tables:
-            jobs = {self.jobs[run].name: self.jobs[run] for run in table.runs}
-            if missing := [job for job in jobs.values() if not is_finished(job)]:
-                perform(missing)
             yield self._write(table, {run: read(self.jobs[run]) for run in table.runs})
 
     def _write(self, table: Table, runs: Mapping[Run, FinishedRun]) -> FilledTable:

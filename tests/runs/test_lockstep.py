@@ -9,12 +9,16 @@ from typing import Any
 
 import pytest
 
-from secl.backends.local.fast.shared_network import SharedNetwork
-from secl.errors import ParameterError
+from secl.backends.local.asking.answers import Answering
+from secl.backends.local.model import LocalModel
+from secl.backends.shared import SharedAnswers
+from secl.errors import ParameterError, StorageError
+from secl.question import Question
 from secl.records import Record
-from secl.runs.lockstep import groups, run_here
+from secl.runs.lockstep import run_here
 from secl.runs.settings import RunSettings
-from secl.runs.sweep import Job, is_finished, plan, run_job
+from secl.runs.store import Store
+from secl.runs.sweep import Job, groups, is_finished, plan, run_job
 from tests.runs.test_sweep import records_of
 
 LEARNING = {"burst": 4, "warmup": 3, "threshold": 2.0, "bin_gate": "off", "learning_rate": 0.01}
@@ -68,6 +72,7 @@ def test_every_run_has_the_records_that_it_has_alone(
     assert all(map(is_finished, jobs))
 
 
+@pytest.mark.slow
 def test_also_after_an_interruption_in_the_middle_of_a_window(
     alone: list[list[Record]], tiny_llama: Path, tmp_path: Path
 ) -> None:
@@ -84,23 +89,50 @@ def test_also_after_an_interruption_in_the_middle_of_a_window(
     assert [records_of(job) for job in jobs] == alone[:3]
 
 
-def test_what_the_frozen_model_reads_is_read_once(
+def test_the_frozen_model_answers_a_window_once(
     tiny_llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read: list[int] = []
-    original = SharedNetwork.read
+    asked: list[int] = []
+    original = Answering._choices
 
-    def counted(self: SharedNetwork, trie: Any, sight: Any, cache: Any, known: int = 0) -> Any:
-        read.append(len(trie.tokens) - known)
-        return original(self, trie, sight, cache, known)
+    def counted(self: Answering, turns: Any) -> Any:
+        asked.append(len(turns))
+        return original(self, turns)
 
-    monkeypatch.setattr(SharedNetwork, "read", counted)
-    tokens = []
-    for count in (1, 3):
-        read.clear()
-        run_here(jobs_of(tiny_llama, tmp_path / str(count), [{"alpha": 0.2 + 0.1 * each} for each in range(count)]))
-        tokens.append(sum(read))
-    assert tokens[1] < 2 * tokens[0]  # each of the three tries its path and writes some answers of its own
+    monkeypatch.setattr(Answering, "_choices", counted)
+    run_here(jobs_of(tiny_llama, tmp_path, [{"alpha": alpha} for alpha in (0.2, 0.3, 0.4)]))
+    assert sum(asked) == 14  # of 17 questions those with options
+
+
+def test_models_of_another_precision_share_nothing(tiny_llama: Path) -> None:
+    question = Question(text="Which is a planet?", options=("Mars", "the Moon"))
+    shared = SharedAnswers()
+    for dtype in ("fp32", "bf16"):
+        models = [LocalModel.load(str(tiny_llama), dtype=dtype, shared=each) for each in (None, shared, shared)]
+        alone, *others = [model.answer(question, evidence=["p_true"]) for model in models]
+        assert others == [alone, alone]
+
+
+@pytest.mark.slow
+def test_one_that_fails_is_named_and_the_others_end(
+    alone: list[list[Record]], tiny_llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = jobs_of(tiny_llama, tmp_path, [*VARIANTS[:3], {"layers": "99"}])
+    original = Store.add
+
+    def refuse(self: Store, record: Record, *arguments: Any, **named: Any) -> None:
+        if self.folder == jobs[1].folder and record.position == 5:
+            raise StorageError("the disk is full.")
+        original(self, record, *arguments, **named)
+
+    monkeypatch.setattr(Store, "add", refuse)
+    with pytest.raises(ParameterError, match=r"^the run .*layers '99' do not fit .* \(1 more failed.\)"):
+        run_here(jobs)
+    assert [is_finished(job) for job in jobs] == [True, False, True, False]
+    monkeypatch.undo()
+    with pytest.raises(ParameterError, match="layers '99'"):
+        run_here(jobs)
+    assert [records_of(job) for job in jobs[:3]] == alone[:3]
 
 
 def test_runs_of_one_model_and_stream_go_together_in_the_order_of_the_models(tmp_path: Path) -> None:
@@ -122,9 +154,3 @@ def test_runs_of_one_model_and_stream_go_together_in_the_order_of_the_models(tmp
     shown = [[(job.settings.model.name, job.settings.seed) for job in group] for group in groups(jobs)]
     together = [[(model, seed)] * 2 for model in ("x/b", "x/a") for seed in (1, 2)]
     assert shown == [*together, [("c", 1)], [("c", 2)]]
-
-
-def test_a_run_that_cannot_begin_is_named(tiny_llama: Path, tmp_path: Path) -> None:
-    jobs = jobs_of(tiny_llama, tmp_path, [{"layers": "99"}])
-    with pytest.raises(ParameterError, match=r"the run .*layers '99' do not fit"):
-        run_here(jobs)

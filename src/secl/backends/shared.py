@@ -10,6 +10,27 @@ if TYPE_CHECKING:
     from secl.backends.local.asking.answers import Prefetched
     from secl.backends.local.prefill import Prompts
     from secl.evidence import PTrue
+    from secl.settings.groups import PromptSettings, PTrueKind
+
+
+@dataclass(frozen=True)
+class Asking:
+    """All that the frozen model's answers depend on beside the questions and what is wanted of them.
+
+    Attributes:
+        fingerprint, dtype: of the weights.
+        first: number of the first adapted layer, where replays begin.
+        group_tokens: most tokens in a pass: one of another shape rounds differently.
+        p_true, prompts, seed: how is asked, and what is drawn.
+    """
+
+    fingerprint: str
+    dtype: str
+    first: int
+    group_tokens: int
+    p_true: PTrueKind
+    prompts: PromptSettings | None
+    seed: int
 
 
 @dataclass(frozen=True)
@@ -27,7 +48,7 @@ class Window:
 
 @dataclass
 class AnswersInCommon:
-    """Answers of the frozen model to all that ask in the same way.
+    """Answers of the frozen model to all that ask alike.
 
     Attributes:
         windows: by their questions and what was wanted beside the answers.
@@ -42,14 +63,14 @@ class SharedAnswers:
     """What models of the same weights share; their owner clears it when none of them will ask the same again."""
 
     def __init__(self) -> None:
-        self._of_way: dict[Hashable, AnswersInCommon] = {}
+        self._answers: dict[Asking, AnswersInCommon] = {}
 
-    def of(self, way: Hashable) -> AnswersInCommon:
-        """Those of the models that ask in this way."""
-        return self._of_way.setdefault(way, AnswersInCommon())
+    def to(self, asking: Asking) -> AnswersInCommon:
+        """The answers to those that ask like this."""
+        return self._answers.setdefault(asking, AnswersInCommon())
 
     def clear(self) -> None:
         """Forget everything."""
-        for answers in self._of_way.values():
+        for answers in self._answers.values():
             answers.windows.clear()
             answers.verdicts.clear()

@@ -52,8 +52,6 @@ def reproduce(
         _show_plan(reproduction)
         return
     try:
-        if on != HERE and (missing := reproduction.missing):
-            perform(missing, on, workers)
         tables = list(reproduction.fill(lambda jobs: perform(jobs, on, workers)))
     except KeyboardInterrupt:
         fail(f"stopped; what is done is kept in {out}, and the same command goes on from there.")

@@ -28,9 +28,10 @@ from secl.runs.store import Store
 from secl.runs.sweep import (
     Job,
     OnProgress,
-    grouped_by_model,
+    groups,
     is_finished,
     progress_of,
+    raise_first,
     read_files,
     run_job,
     write_files,
@@ -79,7 +80,7 @@ def run_on_ray(
     """
     workers = 2 if workers is None else workers
     check_whole("number of workers", workers, 1)
-    waiting = [job for job in grouped_by_model(jobs) if not is_finished(job)]
+    waiting = [job for group in groups(jobs) for job in group if not is_finished(job)]
     for job in waiting:
         if progress_of(job) is not None:
             Store(job.folder, writable=True).close()  # nobody else may be writing what will be replaced
@@ -90,9 +91,7 @@ def run_on_ray(
             failures = _run_tasks(ray, waiting, None if address else workers, on_progress or (lambda *_: None))
         except ConnectionError as problem:
             raise RunError("the connection to Ray is lost; start the sweep again to go on.") from problem
-    if failures:
-        others = f" ({len(failures) - 1} more runs have failed.)" if len(failures) > 1 else ""
-        raise type(failures[0])(f"{failures[0]}{others}") from failures[0]
+    raise_first(failures)
 
 
 def _run_tasks(ray: ModuleType, waiting: Sequence[Job], here: int | None, on_progress: OnProgress) -> list[SeclError]:

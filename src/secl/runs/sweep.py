@@ -21,11 +21,11 @@ import json
 import re
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from secl.errors import ParameterError, RunError
+from secl.errors import ParameterError, RunError, SeclError
 from secl.runs.folder import FILE, check_free, storage_errors
 from secl.runs.loading import Load, load_questions
 from secl.runs.manifest import Manifest
@@ -38,7 +38,7 @@ from secl.runs.settings import (
     with_absolute_paths,
 )
 from secl.runs.store import Store
-from secl.settings.groups import ModelSettings, StreamSettings
+from secl.settings.groups import StreamSettings
 from secl.settings.tree import FLAT_NAMES, merged
 
 GRID, RUNS = "grid", "runs"
@@ -232,12 +232,25 @@ def open_job(job: Job, load: Load | None = None) -> Run:
     return start_run(job.settings, job.folder, load)
 
 
-def grouped_by_model(jobs: Iterable[Job]) -> list[Job]:
-    """The jobs with those that can share a loaded model next to each other, models in the order of their first job."""
-    groups: dict[ModelSettings, list[Job]] = {}
+def groups(jobs: Iterable[Job]) -> list[list[Job]]:
+    """The jobs that can go in lockstep: with one model in this process and one stream; others are alone.
+
+    Models come in the order of their first job, and so do the streams of each.
+    """
+    of_model: dict[Hashable, dict[Hashable, list[Job]]] = {}
     for job in jobs:
-        groups.setdefault(job.settings.model, []).append(job)
-    return list(itertools.chain.from_iterable(groups.values()))
+        settings = job.settings
+        model = settings.model.model_copy(update={"answer_weights": None})  # the frozen model answers for both kinds
+        stream = (settings.stream, settings.seed) if model.answered_by == "local" else job.name
+        of_model.setdefault(model, {}).setdefault(stream, []).append(job)
+    return [group for streams in of_model.values() for group in streams.values()]
+
+
+def raise_first(failures: Sequence[SeclError]) -> None:
+    """Raise the first of the errors that ended runs, if there is one; it says how many others there are."""
+    if failures:
+        others = f" ({len(failures) - 1} more failed.)" if len(failures) > 1 else ""
+        raise type(failures[0])(f"{failures[0]}{others}") from failures[0]
 
 
 def question_counts(jobs: Iterable[Job]) -> dict[str, int]:

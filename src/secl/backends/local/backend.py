@@ -200,6 +200,11 @@ class LocalBackend:
             "processor": torch.backends.cpu.get_cpu_capability(),  # its vector instructions round in their own order
         }
 
+    @property
+    def shape(self) -> tuple[str, int, int]:
+        """Precision, first adapted layer and most tokens in a pass: what last digits depend on beside the weights."""
+        return str(self.model.dtype), self.first, self.group_tokens
+
     def read(self, bundles: Sequence[Bundle]) -> list[LocalReading]:
         begun = self.prefill.go_on(bundles) if self.prefill is not None else [None] * len(bundles)
         whole = [bundle.sequences for bundle, share in zip(bundles, begun, strict=True) if share is None]

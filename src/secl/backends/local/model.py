@@ -10,13 +10,13 @@ from secl.backends.local.asking import dinco, rating
 from secl.backends.local.asking.answers import Answering, Prefetched, Turn, turn_of
 from secl.backends.local.asking.asker import Asker
 from secl.backends.local.asking.candidates import compared, sampled
-from secl.backends.local.asking.nli import NliModel
+from secl.backends.local.asking.nli import nli_model
 from secl.backends.local.asking.readout import Readout, shares
 from secl.backends.local.backend import LocalBackend
 from secl.backends.local.loading.loader import Loaded, ModelCache, load
 from secl.backends.local.writer import draw_many
 from secl.backends.prompting import Prompting
-from secl.backends.shared import SharedAnswers
+from secl.backends.shared import Asking, SharedAnswers
 from secl.display import Shown
 from secl.errors import ParameterError, QuestionError
 from secl.evidence import CandidateEvidence, DincoEvidence, EvidenceKind, PTrue
@@ -34,8 +34,7 @@ class LocalModel(Shown):
     Args:
         loaded: from `secl.backends.local.loading.loader.load`.
         adapter: its size and how it is trained; layers and modules that it leaves open come from the model's preset.
-        p_true: "vocabulary" for the full-vocabulary probability of True in all its spellings, "token" for that of the
-            one token.
+        p_true: "vocabulary" for the probability of True in all its spellings, "token" for that of the one token.
         prompts: how it is asked; our way unless given.
         answer_weights: whose weights write the answers, "adapted" or "frozen".
         nli: hub id or folder of the NLI model that compares answers for DINCO; None asks this model itself.
@@ -77,11 +76,12 @@ class LocalModel(Shown):
         self.writes_apart = False
         self.meter = Meter()
         ids = self.backend.token_ids
-        in_common = None if shared is None else shared.of((p_true, prompts, seed, self.backend.first))
+        asking = Asking(loaded.fingerprint, *self.backend.shape, p_true, prompts, seed)
+        in_common = None if shared is None else shared.to(asking)
         self.prompting, readout = Prompting(ids, prompts), Readout(ids, p_true)
         self.asker = Asker(self.backend, self.backend, self.prompting, readout, self.meter, seed, in_common)
         self.answering = Answering(self.asker, rewrites=answer_weights == "adapted")
-        self._nli = None if nli is None else NliModel(nli, self.backend.device)
+        self._nli = None if nli is None else nli_model(nli, self.backend.device)
         if self._nli is not None:
             self.fingerprint += f"+{self._nli.fingerprint}"
         self._window: dict[Turn, Prefetched] = {}

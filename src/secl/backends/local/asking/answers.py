@@ -160,7 +160,7 @@ class Answering:
         if known is not None:
             if prefill is not None:
                 prefill.begun = known.prompts
-            return [replace(item, version=0, adapted=None) for item in known.items], []
+            return [replace(item) for item in known.items], []
         choices = [turn for turn in kinds_of if turn[0].options]
         opened = [turn for turn in kinds_of if not turn[0].options]
         items: dict[Turn, Prefetched] = {}
@@ -169,10 +169,13 @@ class Answering:
         if opened:
             items |= zip(opened, self._open([(turn[0], kinds_of[turn], turn[1]) for turn in opened]), strict=True)
         window = [items[turn] for turn in kinds_of]
-        if shared is not None:
-            shared.windows[key] = Window(window, {} if prefill is None else prefill.begun)
-        jobs = [partial(self._read, item, item.frozen, 0) for item in window]
-        return window, [*jobs, *(partial(self._read_evidence, item) for item in window)]
+        jobs: list[Job] = [partial(self._read, item, item.frozen, 0) for item in window]
+        jobs += [partial(self._read_evidence, item) for item in window]
+        if shared is None:
+            return window, jobs
+        self.asker.backend.together(jobs)
+        shared.windows[key] = Window([replace(item) for item in window], {} if prefill is None else prefill.begun)
+        return window, []
 
     def adapt(self, item: Prefetched, version: int) -> None:
         """Add the answer of an adapted version in the place of an older one's.

@@ -30,7 +30,7 @@ class Asker:
         readout: reads the replies.
         meter: counts the tokens by purpose.
         seed: of all that is drawn.
-        shared: with others that ask in this way; None where there are none.
+        shared: with others that ask alike; None where there are none.
     """
 
     learner: LocalBackend

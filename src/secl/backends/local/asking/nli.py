@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,6 +16,12 @@ from secl.question import Question
 
 Pair = tuple[str, str]
 """Premise and hypothesis, both answers to the same question."""
+
+
+@functools.lru_cache(maxsize=1)
+def nli_model(name: str, device: torch.device) -> NliModel:
+    """An NLI model, the latest of which is kept: it never learns, so runs have it in common."""
+    return NliModel(name, device)
 
 
 class NliModel:

@@ -72,7 +72,9 @@ class ModelCache:
         quantize: Quantize | None = None,
     ) -> Loaded:
         """Like `secl.backends.local.loading.loader.load`."""
-        key = (name, dtype, device, device_map, quantize)
+        # A resumed run names the precision that it began with.
+        precision = dtype if device_map else str(choose_dtype(dtype, choose_device(device)))
+        key = (name, precision, device, device_map, quantize)
         if self._kept is None or self._kept[0] != key:
             self._kept = None  # two large models at a time may not fit
             self._kept = key, load(name, dtype=dtype, device=device, device_map=device_map, quantize=quantize)

@@ -91,7 +91,7 @@ def test_a_sweep_that_is_stopped_says_how_many_runs_are_done(
     assert (ended.code, ended.err) == (2, "secl: stopped with 1 of 4 runs finished; the same command goes on.\n")
     shown = shell(*command, "--dry-run").out
     states = [line.split()[1:] for line in shown.splitlines()[2:6]]
-    assert states == [["finished"], ["waiting"], ["3", "of", "10"], ["waiting"]]  # the first and the third have one seed
+    assert states == [["finished"], ["waiting"], ["3", "of", "10"], ["waiting"]]  # one seed: the first and the third
 
 
 @pytest.mark.parametrize(

@@ -159,7 +159,7 @@ class Answering:
         prefill = self.asker.learner.prefill
         if known is not None:
             if prefill is not None:
-                prefill.begun = known.prompts
+                prefill.begun = known.prompts  # an adapter may write other answers behind them
             return [replace(item) for item in known.items], []
         choices = [turn for turn in kinds_of if turn[0].options]
         opened = [turn for turn in kinds_of if not turn[0].options]

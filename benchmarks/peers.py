@@ -1,11 +1,12 @@
-"""Confidences on open answers by this library and by lm-polygraph: what a second buys.
+"""Confidences on open answers by this library, by hand and by lm-polygraph: what a second buys.
 
     python -m benchmarks.open_questions capitals QUESTIONS.jsonl
     python -m benchmarks.peers ENVIRONMENT QUESTIONS.jsonl [--model smollm2] [--count 60]
 
-ENVIRONMENT is the folder of a virtual environment with `torch` and `lm-polygraph`. Both sides load the same folder of
-weights and answer the same questions, each with its own prompts and one process at a time; each side's answers are
-graded by the same rule. Prints Markdown: seconds a question, AUROC and PRR of each score over that side's own answers.
+ENVIRONMENT is the folder of a virtual environment with `torch` and `lm-polygraph`. All sides load the same folder of
+weights and answer the same questions, one process at a time; lm-polygraph with its own prompts, `generate` of plain
+transformers with ours. Each side's answers are graded by the same rule. Prints Markdown: seconds a question, AUROC and
+PRR of each score over that side's own answers.
 """
 
 from __future__ import annotations
@@ -25,12 +26,14 @@ from typing import Any
 
 import torch
 from scipy.stats import rankdata
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import secl
 from secl.backends.local.loading.conversion import convert_gguf
 from secl.backends.local.loading.loader import choose_dtype, locate
 from secl.data.question_files import read_questions
 from secl.grading import grade
+from secl.grading.same import same_answer
 from secl.metrics.discrimination import auroc, prr
 from secl.prompts.parsing import read_answer
 from secl.prompts.templates import MAX_ANSWER_TOKENS, answer_prompt
@@ -103,6 +106,48 @@ def _posterior(record: Record) -> float | None:
     return None if record.posterior is None else record.posterior.confidence
 
 
+def by_hand(folder: str, questions: Sequence[Question]) -> Iterator[Score]:
+    """What plain transformers gives: an answer and its probability, and with ten samples the share that says the same.
+
+    One question at a time, with our prompts.
+    """
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    network = AutoModelForCausalLM.from_pretrained(folder, dtype="auto").eval()
+    torch.manual_seed(0)
+
+    def write(question: Question, samples: int) -> tuple[list[str], float]:
+        """Replies to a question, and the log-probability of the first."""
+        prompt = answer_prompt(question)
+        turns = [{"role": "user", "content": prompt.turns[0]}]
+        text = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True) + prompt.prefill
+        inputs = tokenizer(text, add_special_tokens=False, return_tensors="pt")
+        drawn = {"do_sample": True, "top_k": 0, "num_return_sequences": samples} if samples else {"do_sample": False}
+        outputs = network.generate(
+            **inputs, **drawn, max_new_tokens=MAX_ANSWER_TOKENS["short"], stop_strings=["\n"], tokenizer=tokenizer,
+            pad_token_id=tokenizer.eos_token_id, return_dict_in_generate=True, output_logits=True,
+        )  # fmt: skip
+        texts = tokenizer.batch_decode(outputs.sequences[:, inputs["input_ids"].shape[1] :], skip_special_tokens=True)
+        first = torch.stack([logits[0] for logits in outputs.logits]).float().log_softmax(-1)
+        tokens = outputs.sequences[0, inputs["input_ids"].shape[1] :]
+        return [text.split("\n")[0] for text in texts], first.gather(1, tokens[:, None]).sum().item()
+
+    write(questions[0], 0)
+    start = time.perf_counter()
+    written = [write(question, 0) for question in questions]
+    middle = time.perf_counter()
+    samples = [write(question, 10)[0] for question in questions]
+    end = time.perf_counter()
+    answers = [read_answer(texts[0], question.form) for (texts, _), question in zip(written, questions, strict=True)]
+    right = [bool(grade(question, answer)) for question, answer in zip(questions, answers, strict=True)]
+    agreement = [
+        sum(same_answer(question, answer or "", other) for other in others) / len(others)
+        for question, answer, others in zip(questions, answers, samples, strict=True)
+    ]
+    probabilities = [math.exp(log_probability) for _, log_probability in written]
+    yield Score("by hand: exp(ln P)", (middle - start) / len(questions), probabilities, right)
+    yield Score("by hand: ten samples", (end - start) / len(questions), agreement, right)
+
+
 def of_polygraph(environment: Path, folder: str, questions: Sequence[Question]) -> Iterator[Score]:
     """Scores of lm-polygraph by its usual call, one question and one estimator at a time.
 
@@ -145,7 +190,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if isinstance(source, Path) and source.suffix == ".gguf":
         source = convert_gguf(source, choose_dtype("auto", torch.device("cpu")))
     print("| score | answers | right | seconds a question | AUROC | PRR |\n|---|---|---|---|---|---|")
-    for side in (of_library(str(source), questions), of_polygraph(chosen.environment, str(source), questions)):
+    folder = str(source)
+    sides = (
+        of_library(folder, questions),
+        by_hand(folder, questions),
+        of_polygraph(chosen.environment, folder, questions),
+    )
+    for side in sides:
         for score in side:
             print(score.row(), flush=True)
     print(

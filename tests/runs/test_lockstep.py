@@ -24,6 +24,7 @@ from tests.runs.test_sweep import records_of
 LEARNING = {"burst": 4, "warmup": 3, "threshold": 2.0, "bin_gate": "off", "learning_rate": 0.01}
 VARIANTS: list[dict[str, Any]] = [
     {},
+    {"alpha": 0.9},  # its answers change between bursts, too, behind prompts that were read for another
     {"layers": "last:2"},  # its trunk is another
     {"gate": "always", "warmup": None, "threshold": None, "burst": None},
     {"gate": "always", "warmup": None, "threshold": None, "burst": None, "alpha": 0.9},

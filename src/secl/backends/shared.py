@@ -39,7 +39,7 @@ class Window:
 
     Attributes:
         items: what is known about each question.
-        prompts: what they were asked by, where answers can be written anew.
+        prompts: passes over their prompts, behind which an adapter can write other answers.
     """
 
     items: Sequence[Prefetched]

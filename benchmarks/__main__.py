@@ -20,6 +20,7 @@ import torch
 import transformers
 
 from benchmarks import by_hand, evidence, growth, lockstep, overhead, serving, streams
+from benchmarks.mistakes import in_a_sentence
 from benchmarks.setting import Say, Setting
 from benchmarks.timing import machine
 from benchmarks.writing import MEASURED, around_tables, keep, write_page
@@ -100,4 +101,5 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    main()
+    with in_a_sentence():
+        main()

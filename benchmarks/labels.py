@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 
 import secl
+from benchmarks.mistakes import in_a_sentence
 from secl.evaluation.posterior import replayed
 from secl.grading import reported_correct
 from secl.labels import Label, LabelState
@@ -181,4 +182,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with in_a_sentence():
+        main()

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import secl
+from benchmarks.mistakes import in_a_sentence
 from secl.evaluation.measures import measure
 from secl.evaluation.posterior import replayed
 from secl.evidence import CandidateEvidence, Posterior
@@ -187,4 +188,5 @@ def passes(cases: Sequence[Case]) -> float:
 
 
 if __name__ == "__main__":
-    main()
+    with in_a_sentence():
+        main()

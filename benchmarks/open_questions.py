@@ -14,6 +14,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks.mistakes import in_a_sentence
 from secl.data.benchmarks import load
 from secl.question import Question
 
@@ -67,4 +68,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with in_a_sentence():
+        main()

@@ -29,6 +29,7 @@ from scipy.stats import rankdata
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import secl
+from benchmarks.mistakes import in_a_sentence
 from secl.backends.local.loading.conversion import convert_gguf
 from secl.backends.local.loading.loader import choose_dtype, locate
 from secl.data.question_files import read_questions
@@ -206,4 +207,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with in_a_sentence():
+        main()

@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 import secl
+from benchmarks.mistakes import in_a_sentence
 from secl.evaluation.measures import measure
 from secl.evaluation.posterior import replayed
 from secl.evidence import LetterOrder, Posterior
@@ -236,4 +237,5 @@ def fewer(record: Record, count: int) -> Record:
 
 
 if __name__ == "__main__":
-    main()
+    with in_a_sentence():
+        main()

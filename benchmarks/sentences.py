@@ -20,6 +20,7 @@ import numpy.typing as npt
 from scipy.stats import beta
 
 import secl
+from benchmarks.mistakes import in_a_sentence
 from secl.evaluation.check import decide
 from secl.evaluation.symptoms import seen, seen_in_one
 from secl.evaluation.trust import from_grades
@@ -200,4 +201,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with in_a_sentence():
+        main()

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 import secl
+from benchmarks.mistakes import in_a_sentence
 from secl.evaluation.posterior import replayed
 from secl.grading import reported_correct
 from secl.labels import Label, LabelState
@@ -229,4 +230,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with in_a_sentence():
+        main()

@@ -177,7 +177,10 @@ def cells(
 
 
 def passes(cases: Sequence[Case]) -> float:
-    """Tokens of a posterior over those of a plain answer, without what only the other scores need."""
+    """Tokens of a posterior over those of a plain answer, without what only the other scores need.
+
+    Its part in what a run drew together with the ten samples is estimated; a run without these tells exactly.
+    """
     total = plain = 0.0
     for case in cases:
         ledger, drawn = case.record.ledger, list(case.candidates.samples)

@@ -26,7 +26,6 @@ from benchmarks.timing import machine
 from benchmarks.writing import MEASURED, around_tables, keep, write_page
 from secl.backends.local.loading.loader import choose_dtype
 from secl.backends.local.loading.placement import choose_device
-from secl.errors import ModelError, ParameterError
 
 PARTS: dict[str, Callable[[Setting, Say], dict[str, Any]]] = {
     "by-hand": by_hand.measure,
@@ -44,13 +43,9 @@ ROOT = Path(__file__).parent.parent
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = _parser()
-    options = parser.parse_args(arguments)
-    try:
-        around_tables(options.page)  # a page that cannot be written is found before anything is measured
-        choose_device(options.device)
-    except (ParameterError, ModelError) as problem:
-        parser.error(str(problem))
+    options = _parser().parse_args(arguments)
+    around_tables(options.page)  # a page that cannot be written is found before anything is measured
+    choose_device(options.device)
     own = {field.name: getattr(options, field.name) for field in dataclasses.fields(Setting)}
     setting = Setting(**{**own, "data": os.path.abspath(options.data) if options.data else None})
     transformers.logging.set_verbosity_error()

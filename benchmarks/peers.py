@@ -138,8 +138,7 @@ def by_hand(folder: str, questions: Sequence[Question]) -> Iterator[Score]:
     middle = time.perf_counter()
     samples = [write(question, 10)[0] for question in questions]
     end = time.perf_counter()
-    answers = [read_answer(texts[0], question.form) for (texts, _), question in zip(written, questions, strict=True)]
-    right = [bool(grade(question, answer)) for question, answer in zip(questions, answers, strict=True)]
+    answers, right = _graded([texts[0] for texts, _ in written], questions)
     agreement = [
         sum(same_answer(question, answer or "", other) for other in others) / len(others)
         for question, answer, others in zip(questions, answers, samples, strict=True)
@@ -171,10 +170,15 @@ def of_polygraph(environment: Path, folder: str, questions: Sequence[Question]) 
 
 def _score(row: dict[str, Any], questions: Sequence[Question]) -> Score:
     """What lm-polygraph printed of one estimator."""
-    answers = [read_answer(text, question.form) for text, question in zip(row["texts"], questions, strict=True)]
-    right = [bool(grade(question, answer)) for question, answer in zip(questions, answers, strict=True)]
+    _, right = _graded(row["texts"], questions)
     confidences = [-uncertainty for uncertainty in row["uncertainties"]]
     return Score(f"lm-polygraph: {row['name']}", row["seconds"], confidences, right)
+
+
+def _graded(texts: Sequence[str], questions: Sequence[Question]) -> tuple[list[str | None], list[bool]]:
+    """The answers in replies, and whether each is right."""
+    answers = [read_answer(text, question.form) for text, question in zip(texts, questions, strict=True)]
+    return answers, [bool(grade(question, answer)) for question, answer in zip(questions, answers, strict=True)]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

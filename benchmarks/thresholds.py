@@ -1,11 +1,17 @@
-"""Whether what `secl threshold` promises is kept: in simulated streams, under drift, and on recorded runs.
+"""Whether the guarantee of `secl threshold` holds, in simulated worlds chosen to break it, and on recorded runs.
 
-    python -m benchmarks.thresholds [RUN ...]
+    python -m benchmarks.thresholds [RUN ...] [--streams 400]
 
-A stream has 1,000 answers, some of them drawn at random for a label, and a promise of 90 % certainty. "kept": streams
-in which the risk of what the threshold accepts is the promised one at most, which the simulation knows exactly; a
-stream without a threshold promises nothing, and keeps that. "given": streams with a threshold. "coverage": share of
-answers that it accepts (none without), and "possible": the most that could be accepted at that risk.
+A stream has 1,000 answers. Some of them are drawn at random and labelled; the guarantee is 90 % certainty that at most
+`risk` of the accepted answers are wrong. "false": share of streams whose guarantee is false, that is, whose threshold
+accepts a share of wrong answers above `risk` among answers like these, which the simulation knows exactly. At most 10 %
+may be. "given": share of streams with a threshold. "coverage": share of answers that it accepts, 0 without one.
+
+Three ways to order the tests of thresholds are compared:
+
+* own labels: by confidences that the testing labels have moved, with shifts of domains (until November 2026);
+* split: half of the labels move the confidences, the other half tests them;
+* label-free: by the confidences before labels, ties kept as ties (now).
 """
 
 from __future__ import annotations
@@ -21,168 +27,272 @@ import numpy.typing as npt
 
 import secl
 from benchmarks.mistakes import in_a_sentence
+from secl.evaluation.acceptance import advise, answers_of
 from secl.evaluation.posterior import replayed
 from secl.grading import reported_correct
 from secl.labels import Label, LabelState
-from secl.metrics.risk_control import Threshold, guaranteed, risk_coverage
+from secl.metrics.risk_control import guaranteed, risk_coverage
 from secl.posterior.rule import PosteriorRule
 from secl.records import Record
+from secl.testing import ScriptedModel
 
 Vector = npt.NDArray[np.float64]
-STREAMS, ANSWERS, MANY = 200, 1000, 200_000
-HALVES = ("risk", "kept, all answers", "kept, other half", "its risk", "given", "coverage")
-RISKS, LABELS, CERTAINTY = (0.05, 0.1, 0.2), (50, 100, 300), 0.9
+Whole = npt.NDArray[np.intp]
+ANSWERS, CERTAINTY, FRESH = 1000, 0.9, 20_000
+LABELS, DOMAINS = (20, 50, 200), (1, 14, 40)
+
+
+def sigmoid(logits: npt.ArrayLike) -> Vector:
+    """1 / (1 + exp(-x))."""
+    return np.asarray(1 / (1 + np.exp(-np.asarray(logits, np.float64))))
 
 
 @dataclass(frozen=True)
 class World:
-    """Answers with Beta(a, b) confidences, right with a chance that depends on the confidence."""
+    """Answers with confidences and domains; an answer is right with a chance that depends on both.
 
-    a: float
-    b: float
-    right: Callable[[Vector], Vector]
+    Attributes:
+        risk: share of wrong answers that thresholds are to guarantee.
+        confidence: draws n confidences.
+        chance: of being right, for n confidences and domains.
+    """
 
-    def draw(self, generator: np.random.Generator, count: int) -> tuple[Vector, Vector]:
-        """Confidences, and whether the answers are right."""
-        confidence = generator.beta(self.a, self.b, count)
-        return confidence, (generator.random(count) < self.right(confidence)).astype(np.float64)
-
-    def risks(self) -> tuple[Vector, Vector]:
-        """Confidences, the highest first, and the share of wrong answers down to each."""
-        confidence = np.sort(np.random.default_rng(0).beta(self.a, self.b, MANY))[::-1]
-        return confidence, np.cumsum(1 - self.right(confidence)) / np.arange(1, MANY + 1)
+    risk: float
+    confidence: Callable[[np.random.Generator, int], Vector]
+    chance: Callable[[Vector, Whole], Vector]
 
 
-CALIBRATED = World(4, 1, lambda c: c)
+@dataclass(frozen=True)
+class Answers:
+    """Simulated answers: confidences, domains, chances of being right, and whether they are."""
+
+    confidence: Vector
+    domain: Whole
+    chance: Vector
+    correct: npt.NDArray[np.bool_]
+
+
+def beta(a: float, b: float) -> Callable[[np.random.Generator, int], Vector]:
+    """Draws confidences of a Beta distribution."""
+    return lambda generator, count: generator.beta(a, b, count)
+
+
+def clipped(generator: np.random.Generator, count: int) -> Vector:
+    """Half of the confidences lie above .999, where the logit is clipped, so that a map makes ties of them."""
+    usual, sure = sigmoid(1.8 + generator.normal(size=count)), 1 - 10 ** -generator.uniform(3.1, 6, count)
+    return np.asarray(np.where(generator.random(count) < 0.5, sure, usual))
+
+
+def constant(share: float) -> Callable[[Vector, Whole], Vector]:
+    """The chance of being right is the same for all."""
+    return lambda confidence, _domain: np.full(len(confidence), share)
+
+
+def shifted(confidence: Vector, domain: Whole) -> Vector:
+    """Domains are up to 1.5 logits easier or harder than the confidences say."""
+    shift = np.random.default_rng(3).normal(0, 0.75, 64)[domain]
+    return sigmoid(np.log(confidence / (1 - confidence)) + np.clip(shift, -1.5, 1.5))
+
+
 WORLDS = {
-    "calibrated": CALIBRATED,
-    "overconfident": World(4, 1, lambda c: c**1.5),
-    "underconfident": World(2, 1, lambda c: c**0.4),
-    "worst at the top": World(4, 1, lambda c: np.where(c > 0.95, 0.7, c**0.5)),
-    "worth nothing": World(4, 1, lambda c: np.full(len(c), 0.79)),
+    "equal confidences": World(0.1, lambda _, count: np.full(count, 0.85), constant(0.85)),
+    "nearly equal": World(0.1, lambda g, count: sigmoid(1.73 + 0.1 * g.normal(size=count)), constant(0.85)),
+    "ties at the clip": World(0.1, clipped, constant(0.86)),
+    "worth nothing": World(0.2, beta(4, 1), constant(0.78)),
+    "worst at the top": World(0.1, beta(4, 1), lambda c, _: np.where(c > 0.95, 0.7, c**0.5)),
+    "overconfident": World(0.2, beta(4, 1), lambda c, _: c**1.5),
+    "calibrated": World(0.1, beta(4, 1), lambda c, _: c),
+    "domains differ": World(0.2, beta(4, 1), shifted),
 }
 
-SHIFTS = {
-    "nothing": CALIBRATED,
-    "harder questions, known to be": World(2, 1, lambda c: c),
-    "harder questions, not noticed": World(4, 1, lambda c: c**1.5),
-    "much harder, not noticed": World(4, 1, lambda c: c**3),
-}
-"""What comes after the labels, in streams whose labels were about calibrated answers."""
+
+def drawn(world: World, domains: int, count: int, generator: np.random.Generator) -> Answers:
+    """Some answers of a world."""
+    confidence, domain = world.confidence(generator, count), generator.integers(domains, size=count)
+    chance = world.chance(confidence, domain)
+    return Answers(confidence, domain, chance, generator.random(count) < chance)
 
 
-def found(world: World, risk: float, labels: int, generator: np.random.Generator) -> Threshold | None:
-    """The threshold of one stream."""
-    confidence, correct = world.draw(generator, ANSWERS)
-    correct[labels:] = math.nan
-    return guaranteed(risk_coverage(confidence, correct), risk, CERTAINTY)
+def labelled(answers: Answers, places: Sequence[int]) -> list[Label]:
+    """Labels of these answers, as a review gives them."""
+    return [
+        Label(
+            number=number,
+            position=place,
+            correct=bool(answers.correct[place]),
+            confidence=float(answers.confidence[place]),
+            domain=f"domain {answers.domain[place]}",
+            reported=float(answers.confidence[place]),
+            time=0.0,
+            source="review",
+        )
+        for number, place in enumerate(places, start=1)
+    ]
 
 
-def accepted_risk(risks: tuple[Vector, Vector], threshold: Threshold) -> tuple[float, float]:
-    """Share of all answers that a threshold accepts, and the share of wrong ones among them."""
-    confidence, shares = risks
-    count = int(np.searchsorted(-confidence, -threshold.value, side="right"))
-    return count / MANY, float(shares[max(count, 1) - 1])
+def moved(answers: Answers, log: Sequence[Label]) -> Vector:
+    """The confidences after some labels."""
+    state = LabelState.start().add(log)
+    pairs = zip(answers.domain.tolist(), answers.confidence.tolist(), strict=True)
+    return np.array([state.confidence(f"domain {domain}", confidence) for domain, confidence in pairs])
 
 
-def simulated() -> Iterator[str]:
-    """A line for each world, risk and number of labels."""
+@dataclass(frozen=True)
+class Outcome:
+    """What a threshold does to answers like those it was tested on; nan without one."""
+
+    risk: float = math.nan
+    coverage: float = math.nan
+
+
+def outcome(confidence: Vector, value: float, chance: Vector) -> Outcome:
+    """The share of wrong answers among the accepted ones, and the share accepted."""
+    accepted = confidence >= value
+    return Outcome(float(1 - chance[accepted].mean()) if accepted.any() else 0.0, float(accepted.mean()))
+
+
+def tested(
+    answers: Answers, order: Vector, places: Sequence[int], risk: float, fresh: tuple[Vector, Vector]
+) -> Outcome:
+    """The outcome of the threshold that some labels guarantee, in an order, among fresh confidences and chances."""
+    seen = np.full(len(order), math.nan)
+    seen[list(places)] = answers.correct[list(places)]
+    threshold = guaranteed(risk_coverage(order, seen), risk, CERTAINTY)
+    return Outcome() if threshold is None else outcome(fresh[0], threshold.value, fresh[1])
+
+
+def by_label_free(world: World, domains: int, labels: int, generator: np.random.Generator) -> Outcome:
+    """Now: the order of the confidences before labels; fresh answers are those of a second run."""
+    answers, again = drawn(world, domains, ANSWERS, generator), drawn(world, domains, FRESH, generator)
+    return tested(answers, answers.confidence, range(labels), world.risk, (again.confidence, again.chance))
+
+
+def by_own_labels(world: World, domains: int, labels: int, generator: np.random.Generator) -> Outcome:
+    """Before: the order of the confidences that the testing labels have moved, in the same stream."""
+    answers = drawn(world, domains, ANSWERS, generator)
+    order = moved(answers, labelled(answers, range(labels)))
+    return tested(answers, order, range(labels), world.risk, (order[labels:], answers.chance[labels:]))
+
+
+def by_split(world: World, domains: int, labels: int, generator: np.random.Generator) -> Outcome:
+    """Half of the labels move the confidences, and the other half tests them."""
+    answers = drawn(world, domains, ANSWERS, generator)
+    order = moved(answers, labelled(answers, range(labels // 2)))
+    places = range(labels // 2, labels)
+    return tested(answers, order, places, world.risk, (order[labels:], answers.chance[labels:]))
+
+
+def second_run(world: World, domains: int, labels: int, generator: np.random.Generator) -> Outcome:
+    """Before: a threshold on the scale that labels have moved, compared with label-free confidences of a new run."""
+    answers, again = drawn(world, domains, ANSWERS, generator), drawn(world, domains, FRESH, generator)
+    order = moved(answers, labelled(answers, range(labels)))
+    return tested(answers, order, range(labels), world.risk, (again.confidence, again.chance))
+
+
+Way = Callable[[World, int, int, np.random.Generator], Outcome]
+WAYS: dict[str, Way] = {"own labels": by_own_labels, "split": by_split, "label-free": by_label_free}
+
+
+def row(outcomes: Sequence[Outcome], risk: float) -> str:
+    """Shares of false and of given guarantees, and the coverage, as cells."""
+    given = [each for each in outcomes if not math.isnan(each.risk)]
+    false = sum(each.risk > risk for each in given) / len(outcomes)
+    coverage = sum(each.coverage for each in given) / len(outcomes)
+    return f"{false:.1%} | {len(given) / len(outcomes):.0%} | {coverage:.0%}"
+
+
+def simulated(streams: int) -> Iterator[str]:
+    """A line for each world, number of domains and of labels; the ways with a fit have a quarter of the streams."""
     for name, world in WORLDS.items():
-        risks = world.risks()
-        for risk in RISKS:
-            within = np.flatnonzero(risks[1] <= risk)
-            possible = (within[-1] + 1) / MANY if within.size else 0.0
+        for domains in DOMAINS:
             for labels in LABELS:
-                generator = np.random.default_rng(7)
-                thresholds = [found(world, risk, labels, generator) for _ in range(STREAMS)]
-                given = [accepted_risk(risks, each) for each in thresholds if each is not None]
-                kept = (STREAMS - sum(wrong > risk for _, wrong in given)) / STREAMS
-                coverage = sum(part for part, _ in given) / STREAMS
-                share = len(given) / STREAMS
-                yield f"| {name} | {risk} | {labels} | {kept:.3f} | {share:.2f} | {coverage:.2f} | {possible:.2f} |"
+                cells = []
+                for way, outcome_of in WAYS.items():
+                    generator = np.random.default_rng(7)
+                    count = streams if way == "label-free" else max(20, streams // 4)
+                    cells.append(row([outcome_of(world, domains, labels, generator) for _ in range(count)], world.risk))
+                yield f"| {name} | {world.risk} | {domains} | {labels} | {' | '.join(cells)} |"
 
 
-def drifting() -> Iterator[str]:
-    """A line for each drift and risk: what a threshold from 300 labels does afterwards."""
-    for name, later in SHIFTS.items():
-        risks = later.risks()
-        for risk in RISKS[1:]:
-            generator = np.random.default_rng(7)
-            thresholds = [found(CALIBRATED, risk, LABELS[-1], generator) for _ in range(STREAMS)]
-            given = [accepted_risk(risks, each) for each in thresholds if each is not None]
-            kept = (STREAMS - sum(wrong > risk for _, wrong in given)) / STREAMS
-            wrong, coverage = float(np.mean([wrong for _, wrong in given])), sum(part for part, _ in given) / STREAMS
-            yield f"| {name} | {risk} | {kept:.3f} | {wrong:.3f} | {coverage:.2f} |"
+def carried(streams: int) -> Iterator[str]:
+    """A line for each world: the threshold of a reviewed run in a second run, before and now (200 labels)."""
+    for name, world in WORLDS.items():
+        generator = np.random.default_rng(7)
+        before = [second_run(world, 1, 200, generator) for _ in range(max(20, streams // 4))]
+        now = [by_label_free(world, 1, 200, generator) for _ in range(streams)]
+        yield f"| {name} | {world.risk} | {row(before, world.risk)} | {row(now, world.risk)} |"
 
 
-def moved() -> Iterator[str]:
-    """A line for each risk where the labels move the confidences as well, of three domains that are unlike."""
-    domains = (World(4, 1, lambda c: c), World(4, 1, lambda c: c**1.5), World(4, 1, lambda c: c**0.5))
-    answers, labels = 300, 100
-    for risk in RISKS[1:]:
-        generator, kept, given, coverage = np.random.default_rng(7), 0, 0, 0.0
-        for _ in range(STREAMS // 2):
-            domain = generator.integers(0, len(domains), answers)
-            confidence = generator.beta(4, 1, answers)
-            chance = np.select([domain == k for k in range(3)], [world.right(confidence) for world in domains])
-            correct = (generator.random(answers) < chance).astype(np.float64)
-            log = [_label(k, bool(correct[k]), float(confidence[k]), str(domain[k])) for k in range(labels)]
-            state = LabelState.start().add(log)
-            after = np.array([state.rate(str(d), c).confidence for d, c in zip(domain, confidence, strict=True)])
-            seen = correct.copy()
-            seen[labels:] = math.nan
-            threshold = guaranteed(risk_coverage(after, seen), risk, CERTAINTY)
-            if threshold is None:
-                kept += 1
-                continue
-            # The chances themselves of the answers without a label: what happens to such answers on average.
-            part = after[labels:] >= threshold.value
-            kept += bool(part.any()) and float(1 - chance[labels:][part].mean()) <= risk
-            given, coverage = given + 1, coverage + float(part.mean())
-        streams = STREAMS // 2
-        yield f"| {risk} | {kept / streams:.3f} | {given / streams:.2f} | {coverage / streams:.2f} |"
+def looked_often(streams: int) -> Iterator[str]:
+    """A line for each number of looks: labels until a threshold appears, 200 at most, at confidences worth nothing."""
+    world = WORLDS["equal confidences"]
+    for step in (200, 50, 20, 5):
+        generator, outcomes = np.random.default_rng(7), []
+        for _ in range(streams):
+            answers = drawn(world, 1, ANSWERS, generator)
+            fresh = (answers.confidence, answers.chance)
+            looks = (tested(answers, answers.confidence, range(n), world.risk, fresh) for n in range(step, 201, step))
+            outcomes.append(next((each for each in looks if not math.isnan(each.risk)), Outcome()))
+        yield f"| every {step} labels | {row(outcomes, world.risk)} |"
 
 
-def _label(place: int, correct: bool, confidence: float, domain: str) -> Label:
-    return Label(
-        number=place + 1,
-        position=place,
-        correct=correct,
-        confidence=confidence,
-        domain=domain,
-        reported=confidence,
-        time=0.0,
-        source="review",
-        chance=1.0,
-    )
+def stored(streams: int) -> Iterator[str]:
+    """A line for each kind of labels, through `secl threshold`'s own code: a review, feedback, a server's state."""
+    world, base = WORLDS["worst at the top"], _record()
+    for kind in ("review", "feedback about all of one client", "feedback with chances", "thumbs", "pruned records"):
+        generator, outcomes = np.random.default_rng(7), []
+        for _ in range(streams // 4):
+            answers = drawn(world, 14, ANSWERS, generator)
+            log = labelled(answers, range(200))
+            if kind == "feedback with chances":  # sure answers are seldom looked at
+                log = [replace(each, source="feedback", chance=0.1 if each.confidence > 0.9 else 1.0) for each in log]
+            if kind == "feedback about all of one client":  # whose questions are easy, beside a review of all
+                easy = [replace(each, source="feedback", correct=True) for each in log[:150]]
+                log = [*easy, *log[150:]]
+            if kind == "thumbs":
+                log = [replace(each, source="feedback", chance=None) for each in log]
+            records = [
+                replace(base, position=place, reply=replace(base.reply, bins=_bins(confidence)))
+                for place, confidence in enumerate(answers.confidence.tolist())
+            ]
+            kept = records[500:] if kind == "pruned records" else records
+            advice = advise(answers_of(kept, log), world.risk, CERTAINTY)
+            promised = advice.basis == "labels" and advice.threshold is not None
+            value = advice.threshold.value if promised and advice.threshold else 0.0
+            outcomes.append(outcome(answers.confidence, value, answers.chance) if promised else Outcome())
+        yield f"| {kind} | {row(outcomes, world.risk)} |"
 
 
-def halved(confidence: Vector, correct: Vector, risks: Sequence[float]) -> Iterator[str]:
-    """A line for each risk: labels for a random half of recorded answers, tested on the other half and on all."""
-    count = len(confidence)
+def _record() -> Record:
+    from secl.calibrator import Calibrator
+
+    record = Calibrator(ScriptedModel(), method="stated").answer("One question?")
+    return replace(record, correct=None, frozen_correct=None)
+
+
+def _bins(confidence: float) -> tuple[float, ...]:
+    """Ten digits whose mean is a confidence, as near as they come."""
+    place = min(max(10 * confidence - 0.5, 0.0), 9.0)
+    low = min(int(place), 8)
+    return tuple(1 - (place - low) if k == low else place - low if k == low + 1 else 0.0 for k in range(10))
+
+
+def halved(confidence: Vector, correct: Vector, risks: Sequence[float], streams: int) -> Iterator[str]:
+    """A line for each risk: labels for a random half of recorded answers, tested on the other half."""
     for risk in risks:
-        generator, held, whole, given, coverage = np.random.default_rng(7), 0, 0, 0, 0.0
-        wrong: list[float] = []
-        for _ in range(STREAMS):
-            order = generator.permutation(count)
-            rest = order[count // 2 :]
+        generator, outcomes = np.random.default_rng(7), []
+        for _ in range(streams):
+            order = generator.permutation(len(confidence))
+            rest = order[len(order) // 2 :]
             seen = correct.copy()
             seen[rest] = math.nan
             threshold = guaranteed(risk_coverage(confidence, seen), risk, CERTAINTY)
-            if threshold is None:
-                held, whole = held + 1, whole + 1
-                continue
-            part = confidence >= threshold.value
-            others = part[rest]
-            share = float(1 - correct[rest][others].mean()) if others.any() else 0.0
-            held, whole = held + (share <= risk), whole + bool(1 - correct[part].mean() <= risk)
-            given, coverage = given + 1, coverage + float(part.mean())
-            wrong.append(share)
-        mean = f"{np.mean(wrong):.3f}" if wrong else "-"
-        yield (
-            f"| {risk} | {whole / STREAMS:.3f} | {held / STREAMS:.3f} | {mean} | {given / STREAMS:.2f} | "
-            f"{coverage / STREAMS:.2f} |"
+            found = Outcome() if threshold is None else outcome(confidence[rest], threshold.value, correct[rest])
+            outcomes.append(found)
+        mean = (
+            np.nanmean([each.risk for each in outcomes]) if any(not math.isnan(e.risk) for e in outcomes) else math.nan
         )
+        yield f"| {risk} | {row(outcomes, risk)} | {mean:.3f} |"
 
 
 def recorded(folder: Path) -> dict[str, tuple[Vector, Vector]]:
@@ -204,7 +314,7 @@ def recorded(folder: Path) -> dict[str, tuple[Vector, Vector]]:
 
 
 def _graded(records: Sequence[Record]) -> tuple[Vector, Vector]:
-    pairs = [(r.confidence, right) for r in records if (right := reported_correct(r)) is not None]
+    pairs = [(r.label_free, right) for r in records if (right := reported_correct(r)) is not None]
     return np.array([c for c, _ in pairs]), np.array([float(right) for _, right in pairs])
 
 
@@ -212,21 +322,26 @@ def main() -> None:
     """All tables, in Markdown."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", type=Path, nargs="*")
-    runs = parser.parse_args().runs
-    for folder in runs:  # a folder that is none is found before anything is simulated
+    parser.add_argument("--streams", type=int, default=400)
+    arguments = parser.parse_args()
+    for folder in arguments.runs:  # a folder that is none is found before anything is simulated
         secl.Store(folder).close()
-    print("| confidences | risk | labels | kept | given | coverage | possible |\n|---|---|---|---|---|---|---|")
-    print(*simulated(), sep="\n", flush=True)
-    print("\n| afterwards comes | risk | kept | risk then | coverage then |\n|---|---|---|---|---|")
-    print(*drifting(), sep="\n", flush=True)
-    print("\n| risk, where 100 labels move confidences too | kept | given | coverage |\n|---|---|---|---|")
-    print(*moved(), sep="\n", flush=True)
-    for folder in runs:
+    cells = "false | given | coverage"
+    print(
+        f"| confidences | risk | domains | labels | {' | '.join(f'{way}: {cells}' for way in WAYS)} |\n{'|---' * 13}|"
+    )
+    print(*simulated(arguments.streams), sep="\n", flush=True)
+    print(f"\n| in a second run | risk | before: {cells} | now: {cells} |\n{'|---' * 8}|")
+    print(*carried(arguments.streams), sep="\n", flush=True)
+    print(f"\n| threshold asked for | {cells} |\n{'|---' * 4}|")
+    print(*looked_often(arguments.streams), sep="\n", flush=True)
+    print(f"\n| kind of labels | {cells} |\n{'|---' * 4}|")
+    print(*stored(arguments.streams), sep="\n", flush=True)
+    for folder in arguments.runs:
         for source, (confidence, correct) in recorded(folder).items():
             right = f"{len(correct)} answers, {correct.mean():.3f} right" if len(correct) else "no graded answer"
-            print(f"\n{folder.name}, {source}: {right}\n")
-            print(f"| {' | '.join(HALVES)} |\n{'|---' * len(HALVES)}|")
-            print(*halved(confidence, correct, (0.1, 0.2, 0.3, 0.5)), sep="\n", flush=True)
+            print(f"\n{folder.name}, {source}: {right}\n\n| risk | {cells} | mean risk |\n{'|---' * 5}|")
+            print(*halved(confidence, correct, (0.1, 0.2, 0.3, 0.5), arguments.streams), sep="\n", flush=True)
 
 
 if __name__ == "__main__":

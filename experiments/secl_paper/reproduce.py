@@ -10,6 +10,7 @@ from pathlib import Path
 
 from secl import RunSettings, Store
 from secl.errors import DataError, ParameterError
+from secl.runs.labelling import current_records
 from secl.runs.manifest import Manifest
 from secl.runs.sweep import Job, is_finished, plan, ready
 from secl_paper.compare import FilledTable, FinishedRun, compare, untrained
@@ -168,7 +169,7 @@ def _read_run(job: Job) -> FinishedRun:
     with Store(job.folder) as store:
         manifest = Manifest.of(store)
         return FinishedRun(
-            records=list(store.records()),
+            records=list(current_records(store)),
             tau=manifest.tau,
             formula=manifest.settings.evidence.formula,
             layers=tuple(manifest.adapter["layers_to_transform"]),

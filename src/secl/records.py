@@ -204,7 +204,7 @@ class Record(Shown):
         answers_best: whether the posterior's most probable candidate is what is answered, and not the model's own
             answer.
         labelled: what labels make of the confidence; None where that was not asked.
-        accept: lowest confidence of an answer that is accepted, when this one was given; None without a threshold.
+        accept: lowest `label_free` of an answer that is accepted, when this one was given; None without a threshold.
         signal: what is learned from, normalised P(True) of the answer (Eq. normp) unless another signal was chosen;
             None without usable evidence.
         outcome: what learning did.
@@ -271,8 +271,11 @@ class Record(Shown):
 
     @property
     def abstained(self) -> bool | None:
-        """Whether the answer is not good enough to act on, or could not be read; None without a threshold."""
-        return None if self.accept is None else self.answer is None or self.confidence < self.accept
+        """Whether the answer is not good enough to act on, or could not be read; None without a threshold.
+
+        The confidence before labels is compared, so that a threshold means the same whatever labels there are.
+        """
+        return None if self.accept is None else self.answer is None or self.label_free < self.accept
 
     @property
     def label_free(self) -> float:

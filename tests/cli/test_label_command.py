@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from secl.runs import runner
+from secl.runs.labelling import add_label, queue
 from secl.runs.store import Store
 from secl.testing import ScriptedModel
 from tests.cli.conftest import Shell
@@ -73,3 +75,25 @@ def test_what_cannot_be_labelled_is_refused(refused: Any, reviewed: Path, tmp_pa
     refused(("label", tmp_path / "nosuch"), "is not a run folder")
     refused(("label", reviewed, "--undo", 99), "no record 99", "12")
     refused(("label", reviewed, "--undo", 3), "nothing to take back")
+
+
+def test_the_report_of_a_resumed_run_and_a_comparison_count_its_labels(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "load_model", lambda _settings: ScriptedModel(stated=0.75))
+    rows = "".join(f'{{"question": "Number {n}?", "options": ["x", "y"]}}\n' for n in range(40))
+    (tmp_path / "mine.jsonl").write_text(rows)
+    folders = [tmp_path / name for name in "ab"]
+    for folder in folders:
+        run = ("run", "--questions", tmp_path / "mine.jsonl", "--method", "stated", "--out", folder)
+        assert shell(*run).code == 0
+        with Store(folder, writable=True) as store:
+            for position in queue(store)[:30]:
+                add_label(store, store.record(position), position % 3 == 0)
+    resumed = shell("run", "--resume", folders[0])
+    assert resumed.code == 0, resumed.err
+    assert json.loads((folders[0] / "summary.json").read_text())["unlabelled"] == 10
+    assert "No answer is known to be right or wrong" not in resumed.out
+    compared = shell("compare", *folders, "--json")
+    assert compared.code == 0, compared.err
+    assert json.loads(compared.out)["graded"] == 30

@@ -15,8 +15,11 @@ from secl.calibrator import Calibrator
 from secl.errors import ParameterError
 from secl.labels import Label, LabelState, label_of
 from secl.labels.draw import by_lot
-from secl.labels.fit import DOMAINS, NARROW, Prior, fit, label_weights, log_odds
+from secl.labels.fit import DOMAINS, FEWEST_OF_DOMAIN, NARROW, Prior, fit, label_weights, log_odds
+from secl.labels.label import MIN_CHANCE
+from secl.labels.state import FOLDS, relabelled
 from secl.testing import ScriptedModel, toy_stream
+from tests.answers import answered
 
 
 def label(
@@ -41,6 +44,7 @@ LOG = [
     label(3, False, 0.6, "a"),
     label(4, True, 0.3, "b", chance=None),
     label(5, False, 0.7, "b"),
+    label(6, True, 0.8, "a"),
 ]
 
 
@@ -100,13 +104,13 @@ def test_the_two_priors_are_weighed_by_their_evidence() -> None:
 
 def test_what_is_taken_back_or_corrected_is_as_if_it_had_never_been_said() -> None:
     before = LabelState.start().add(LOG)
-    spoken = before.add([label(6, False)])
-    back = spoken.add([replace(label(7, None), position=6)])
+    spoken = before.add([label(7, False)])
+    back = spoken.add([replace(label(8, None), position=7)])
     assert spoken.rate("d", 0.8) != before.rate("d", 0.8)
-    assert replace(back.rate("d", 0.8), until=5) == before.rate("d", 0.8)
-    corrected = [replace(label(7, True), position=6)]
+    assert replace(back.rate("d", 0.8), until=6) == before.rate("d", 0.8)
+    corrected = [replace(label(8, True), position=7)]
     assert spoken.add(corrected) == before.add(corrected)
-    assert spoken.without(label(6, False)).standing == before.standing
+    assert spoken.without({7}).standing == before.standing
 
 
 @settings(max_examples=25, deadline=None)
@@ -174,7 +178,7 @@ def test_labels_are_about_reported_answers_and_what_to_label_is_drawn_by_the_see
         record.confidence,
         record.question.domain,
     )
-    with pytest.raises(ParameterError, match="must lie above 0 and be at most 1"):
+    with pytest.raises(ParameterError, match="must lie from 0\\.0001 to 1"):
         label_of(record, False, number=3, chance=0.0)
     queue = by_lot(range(30), 42)
     assert queue != by_lot(range(30), 43)
@@ -184,14 +188,58 @@ def test_labels_are_about_reported_answers_and_what_to_label_is_drawn_by_the_see
 
 def test_only_the_domains_with_the_most_labels_have_a_shift_of_their_own() -> None:
     """A client may send a domain for each of its users; a fit must not grow with them."""
-    often = [label(number, True, domain="often") for number in range(3)]
-    users = [label(number, number % 3 > 0, domain=f"user {number}") for number in range(3, 200)]
+    often = [label(number, True, domain="often") for number in range(4)]
+    users = [label(number, number % 3 > 0, domain=f"user {number % 60:02}") for number in range(180)]
     scaling = fit([*users, *often], Prior(0.4, 0.8, 0.5, 2.0), 0.999)
     assert len(scaling.mean) == 3 + DOMAINS
-    assert "often" in scaling.domains
-    assert {f"user {number}" for number in range(3, 2 + DOMAINS)} <= set(scaling.domains)
-    assert "user 199" not in scaling.domains
-    assert scaling.logit("user 199", 0.8) == scaling.logit("never heard of", 0.8)
+    assert {"often", *(f"user {number:02}" for number in range(DOMAINS - 1))} == set(scaling.domains)
+    assert scaling.logit("user 59", 0.8) == scaling.logit("never heard of", 0.8)
+
+
+def test_a_domain_with_too_few_labels_moves_as_all_others_do() -> None:
+    few = [label(number, False, domain="few") for number in range(FEWEST_OF_DOMAIN - 1)]
+    enough = [label(number, True, domain="enough") for number in range(10, 10 + FEWEST_OF_DOMAIN)]
+    state = LabelState.start().add([*few, *enough])
+    assert state.confidence("few", 0.8) == state.confidence("never heard of", 0.8) < state.confidence("enough", 0.8)
+
+
+def test_labels_whose_fit_fails_leave_confidences_as_they_are_and_warn(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("secl.labels.state.DECAY", math.nan)
+    state = LabelState.start().add(LOG)
+    assert state.confidence("a", 0.87) == 0.87
+    assert state.rate("a", 0.87).confidence == 0.87
+    assert "6 labels cannot be fitted" in caplog.text
+
+
+def test_the_least_chance_neither_overflows_nor_moves_confidences_out_of_range() -> None:
+    """1 / chance squared was infinite below 1e-154, and every later answer failed."""
+    log = [*(label(number, True) for number in range(50)), label(51, False, chance=MIN_CHANCE)]
+    assert np.isfinite(label_weights(log, 1.0)).all()
+    assert 0.0 < LabelState.start().add(log).confidence("d", 0.5) < 1.0
+    with pytest.raises(ParameterError, match="must lie from 0\\.0001 to 1"):
+        label(1, False, chance=5e-324)
+
+
+def test_the_labels_of_an_earlier_run_count_as_if_given_first() -> None:
+    carried, own = LOG[:3], LOG[3:]
+    after = LabelState.start(carried).add(own)
+    renumbered = [replace(each, position=100 + each.position) for each in carried]
+    together = LabelState.start().add([*renumbered, *own])
+    assert after.rate("a", 0.7) == together.rate("a", 0.7)
+    assert after.standing == tuple(own)  # what this stream's own labels are tested by
+
+
+def test_a_fold_of_labels_is_rated_by_the_others_and_equal_confidences_stay_nearly_equal() -> None:
+    """One map for each label ranked right answers below wrong ones: AUROC .00 where .5 is true."""
+    records = answered([0.85] * 60, [None] * 60)
+    log = [label_of(record, record.position % 3 > 0, number=record.position + 1) for record in records]
+    rated = list(relabelled(records, log))
+    assert len({record.confidence for record in rated}) == FOLDS
+    assert {record.label_free for record in rated} == {0.85}
+    reported = np.mean([record.confidence for record in rated])
+    assert reported == pytest.approx(2 / 3, abs=0.04)
 
 
 def test_labels_of_a_review_are_not_weighed_against_feedback_with_chances() -> None:

@@ -1,48 +1,26 @@
-"""Labels of a run: revealed along the stream, or given afterwards in a review."""
+"""Labels of a run: given in a review, read by every report, and carried to the next run."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from secl.errors import RunError
-from secl.grading import reported_correct
 from secl.labels import LabelState
 from secl.labels.state import relabelled
-from secl.runs.labelling import add_label, current_records, queue
-from secl.runs.runner import Run, start_run
+from secl.runs.labelling import add_label, current_records, queue, stored_answers
+from secl.runs.runner import Run, resume_run, start_run
 from secl.runs.settings import RunSettings
 from secl.runs.store import Store
 from secl.testing import ScriptedModel
 
 
 def begun(folder: Path, **settings: Any) -> Run:
-    chosen = {"benchmarks": ["capitals:20", "science:20"], "gate": "never", **settings}
+    chosen = {"benchmarks": ["capitals:20", "science:20"], "method": "stated", **settings}
     return start_run(RunSettings.of(chosen), folder, lambda _settings: ScriptedModel())
-
-
-def test_revealed_references_move_the_confidences_behind_them_and_none_before(tmp_path: Path) -> None:
-    run, plain = begun(tmp_path / "labels", labels=12), begun(tmp_path / "plain")
-    for each in (run, plain):
-        each.proceed()
-        each.store.close()
-    with Store(tmp_path / "labels") as store:
-        log = store.label_log()
-        assert [label.number for label in log] == list(range(1, 13))
-        assert {label.source for label in log} == {"reference"}
-        for record, other in zip(run.records, plain.records, strict=True):
-            known = [label for label in log if label.position < record.position]
-            state = LabelState.start().add(known)
-            assert record.labelled == state.rate(record.question.domain, other.confidence)
-            assert record.label_free == other.confidence
-            assert replace(record, labelled=None) == replace(other, labelled=None)
-        for label in log:
-            assert label.correct == reported_correct(run.records[label.position])
-        for now, then in zip(current_records(store), run.records, strict=True):
-            assert replace(now, label=None) == then  # nothing came later
 
 
 def test_a_review_moves_the_confidences_of_the_whole_run_and_no_answers_own(tmp_path: Path) -> None:
@@ -65,7 +43,79 @@ def test_a_review_moves_the_confidences_of_the_whole_run_and_no_answers_own(tmp_
             assert record == (other.with_label(said[other.position]) if other.position in said else other)
         assert all(record.labelled is not None and record.labelled.until == 10 for record in now)
         counts = {record.position: record.labelled.labels for record in now if record.labelled is not None}
-        assert (counts[waiting[0]], counts[waiting[20]]) == (6, 7)
+        assert counts[waiting[20]] == 7  # an answer without a label gets the map of all
+        assert {counts[position] for position in said} == {5, 6}  # without its fold: one label of seven, or two
         assert sum(record.confidence for record in now) < sum(record.confidence for record in run.records)
         with pytest.raises(RunError, match="nothing to take back"):
             add_label(store, store.record(waiting[30]), None)
+
+
+def reviewed(folder: Path, labels: int, **settings: Any) -> Path:
+    run = begun(folder, **settings)
+    run.proceed()
+    run.store.close()
+    with Store(folder, writable=True) as store:
+        for position in queue(store)[:labels]:
+            add_label(store, store.record(position), position % 3 == 0)
+    return folder
+
+
+def test_a_run_takes_over_what_the_labels_of_another_taught_and_needs_its_folder_no_more(tmp_path: Path) -> None:
+    first = reviewed(tmp_path / "first", 20)
+    with Store(first) as store:
+        taught = LabelState.start(store.labels())
+    run = begun(tmp_path / "second", calibration=str(first))
+    steps = run.steps()
+    begun_records = [next(steps) for _ in range(10)]
+    run.store.close()
+    shutil.rmtree(first)
+    resumed = resume_run(tmp_path / "second", load=lambda _settings: ScriptedModel())
+    resumed.proceed()
+    for record in resumed.records:
+        assert record.labelled == taught.rate(record.question.domain, record.label_free)
+        assert record.confidence != record.label_free
+    assert resumed.records[:10] == begun_records
+    resumed.store.close()
+    with Store(tmp_path / "second", writable=True) as store:  # its own labels come on top, and alone test thresholds
+        add_label(store, store.record(3), False)
+        both = next(record.labelled for record in current_records(store) if record.position == 4)
+        assert both is not None
+        assert both.labels == 21
+        assert stored_answers(store).curve.total == 40  # the references of the questions; no label of the first run
+
+
+def test_a_threshold_accepts_the_same_answers_whatever_labels_a_run_carries(tmp_path: Path) -> None:
+    first = reviewed(tmp_path / "first", 20)
+    plain, calibrated = (
+        begun(tmp_path / "plain", accept=0.8),
+        begun(tmp_path / "moved", accept=0.8, calibration=str(first)),
+    )
+    for run in (plain, calibrated):
+        run.proceed()
+        run.store.close()
+    assert [record.abstained for record in (*plain.records, *calibrated.records)] == [False] * 80
+    assert all(record.confidence < 0.8 for record in calibrated.records)  # which would have accepted none
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({"method": "p_true"}, "of another kind .method: stated there, p_true here"),
+        ({"calibration": "unlabelled"}, "has no labels"),
+        ({"calibration": "nowhere"}, "is not a run folder"),
+    ],
+)
+def test_labels_that_do_not_apply_are_refused_before_anything_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: dict[str, str], why: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    reviewed(tmp_path / "first", 3)
+    reviewed(tmp_path / "unlabelled", 0)
+    with pytest.raises(RunError, match=why):
+        begun(tmp_path / "second", **{"calibration": "first", **settings})
+    assert not (tmp_path / "second").exists()
+    other = ScriptedModel()
+    other.fingerprint = "another"
+    chosen = RunSettings.of({"benchmarks": ["capitals:2"], "method": "stated", "calibration": "first"})
+    with pytest.raises(RunError, match="made with another model"):
+        start_run(chosen, tmp_path / "second", lambda _settings: other)

@@ -73,7 +73,7 @@ def test_feedback_is_written_beside_the_record_and_a_later_word_counts(client: h
     for correct in (False, True):
         reply = client.post("/v1/feedback", json={"record_id": "rec_00000000", "correct": correct})
         assert reply.json() == {"record_id": "rec_00000000", "correct": correct, "labels": 1}
-    assert [correct for _, correct, _ in labelled_answers(service.state, 9)] == [True]
+    assert [correct for _, correct, *_ in labelled_answers(service.state, 9)] == [True]
     assert [label.correct for label in service.state.label_log()] == [False, True]
     assert service.state.served(0).record.correct is None
 

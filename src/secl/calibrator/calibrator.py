@@ -19,6 +19,7 @@ from secl.errors import RunError
 from secl.evidence import Evidence, EvidenceKind
 from secl.gates import Gate, gate_class
 from secl.grading import grade
+from secl.labels import Label
 from secl.machine import uncollected
 from secl.methods import method_to_follow
 from secl.model import Model
@@ -44,6 +45,7 @@ class Calibrator(Shown, Scoring):
         evidence: kinds of evidence to gather beyond those of the method and the one that the signal needs.
         learns: False leaves the weights alone; the method's choice unless given.
         loop: the learning rule.
+        calibration: labels of an earlier run of the same model and method, which move the confidences here.
 
     Attributes:
         state: where the stream stands; may be set back to an earlier value, to take answers back.
@@ -69,6 +71,7 @@ class Calibrator(Shown, Scoring):
         evidence: Sequence[EvidenceKind] = (),
         learns: bool | None = None,
         loop: LoopSettings | None = None,
+        calibration: Sequence[Label] = (),
     ) -> None:
         chosen = method_to_follow(method)
         gate = gate or chosen.gate
@@ -85,6 +88,7 @@ class Calibrator(Shown, Scoring):
         self.plan = EvidencePlan(
             frozenset((*chosen.evidence, *evidence, *needed)), self.loop.evidence_on, "p_true" in views
         )
+        self.calibration = calibration
         self.state = self.start()
         self._latest: Record | None = None
 

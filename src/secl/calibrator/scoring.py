@@ -18,7 +18,7 @@ from secl.errors import QuestionError
 from secl.evidence import Evidence, EvidenceKind, Posterior
 from secl.gates import Gate
 from secl.grading import grade
-from secl.labels import Label, label_of
+from secl.labels import Label, LabelState, label_of
 from secl.model import Model, Rating
 from secl.posterior.rule import PosteriorRule
 from secl.question import GivenAnswer, Question
@@ -61,6 +61,7 @@ class Scoring:
         posterior: combines evidence about all candidates.
         plan: "p_true" among its kinds asks P(True) of the rivals as well; candidates are always compared.
         loop: says which answers are accepted.
+        calibration: labels of an earlier run.
         state: where the stream stands.
     """
 
@@ -69,11 +70,13 @@ class Scoring:
     posterior: PosteriorRule
     plan: EvidencePlan
     loop: LoopSettings
+    calibration: Sequence[Label]
     state: StreamState
 
     def start(self) -> StreamState:
         """The state before the first question of a stream."""
-        return StreamState(gate=self.gate.start(), posterior=self.posterior.start())
+        labels = LabelState.start(self.calibration)
+        return StreamState(gate=self.gate.start(), posterior=self.posterior.start(), labels=labels)
 
     @property
     def rated_evidence(self) -> frozenset[EvidenceKind]:

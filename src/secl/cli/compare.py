@@ -29,6 +29,7 @@ def compare(run_a: Path, run_b: Path, /, *, estimator: str | None = None, as_jso
     from secl.reports.comparison_report import comparison_table, remarks
     from secl.reports.formatting import terminal_text
     from secl.reports.table import to_rich
+    from secl.runs.labelling import current_records
     from secl.runs.manifest import Manifest
     from secl.runs.store import Store
 
@@ -39,8 +40,8 @@ def compare(run_a: Path, run_b: Path, /, *, estimator: str | None = None, as_jso
         )
     with Store(run_a) as store_a, Store(run_b) as store_b:
         of_a, of_b = Manifest.of(store_a), Manifest.of(store_b)
-        a = _side(run_a, of_a, list(store_a.records()), names[0])
-        b = _side(run_b, of_b, list(store_b.records()), names[-1])
+        a = _side(run_a, of_a, list(current_records(store_a)), names[0])
+        b = _side(run_b, of_b, list(current_records(store_b)), names[-1])
     settings = of_a.settings.differences(of_b.settings, ("in A", "in B"))
     notes = ["The models are not the same one: their weights or files differ."] if of_a.model != of_b.model else []
     if run_a.resolve() == run_b.resolve() and a.estimator.name == b.estimator.name:

@@ -80,16 +80,18 @@ def _print_demo(run: Run) -> None:
     """The end of the demo: one screen."""
     from secl.cli.report import write
     from secl.reports.effect import print_effect
+    from secl.runs.labelling import current_records
 
-    report, page = write(run.store, run.records)
+    report, page = write(run.store, list(current_records(run.store)))
     print_effect(report, page.parent, console())
 
 
 def print_result(*, full: bool = False) -> Finish:
     """Prints the result of a run and writes its report into its folder."""
     from secl.cli.report import write_and_print
+    from secl.runs.labelling import current_records
 
-    return lambda run: write_and_print(run.store, run.records, full=full)
+    return lambda run: write_and_print(run.store, list(current_records(run.store)), full=full)
 
 
 def name_skipped(skipped: Sequence[tuple[str, str]]) -> None:

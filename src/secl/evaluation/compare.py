@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,6 +12,7 @@ from secl.errors import RunError
 from secl.evaluation.json_values import json_value
 from secl.evaluation.series import Estimator, Series
 from secl.grading import answer_key
+from secl.metrics.bootstrap import OF_BOTH_KINDS, Interval
 from secl.metrics.calibration import EceFloor, ece_floor
 from secl.metrics.paired_bootstrap import Difference, paired_differences
 from secl.records import Record
@@ -115,6 +117,10 @@ def compare(a: Side, b: Side, *, resamples: int = 1000) -> Comparison:
         inside = [a.by_question[key].question.domain for key in keys]
         return paired_differences(confidence_a, correct_a, confidence_b, correct_b, domains=inside, resamples=resamples)
 
+    measured = measures(graded)
+    if not (a.estimator.ranks and b.estimator.ranks):
+        undefined = Difference(math.nan, math.nan, Interval(math.nan, math.nan))
+        measured |= dict.fromkeys(OF_BOTH_KINDS, undefined)
     domains: dict[str, list[Key]] = {}
     for key in graded:
         domains.setdefault(a.by_question[key].question.domain, []).append(key)
@@ -123,7 +129,7 @@ def compare(a: Side, b: Side, *, resamples: int = 1000) -> Comparison:
         unfinished=len(a.records) < a.total or len(b.records) < b.total,
         graded=len(graded),
         answers_differ=sum(a.answer(a.by_question[key]) != b.answer(b.by_question[key]) for key in shared),
-        measures=measures(graded),
+        measures=measured,
         floors=(ece_floor([graded_a[key][0] for key in graded]), ece_floor([graded_b[key][0] for key in graded])),
         domains={domain: measures(keys)["brier"] for domain, keys in domains.items()},
     )

@@ -95,7 +95,8 @@ def _with_labels_of_people(source: Source, title: str) -> Estimator:
         return Series.rated(records, lambda r: r.confidence, reported_correct, lambda r: r.ledger.total)
 
     name = f"{source}_with_labels"
-    return Estimator(name, title, estimate, _passes_of_learning, answers="reported", needs_labels=True)
+    # Folds of labels have maps of their own, so these confidences rank nothing that the label-free ones do not.
+    return Estimator(name, title, estimate, _passes_of_learning, answers="reported", needs_labels=True, ranks=False)
 
 
 def _tokens_of_one_p_true(record: Record) -> float:

@@ -122,7 +122,7 @@ class Estimator:
         needs: evidence without which there is no confidence; None for the reply alone.
         learned: true if it rates what the adapted model reports, which a run without learning does not have.
         needs_labels: true if it is fitted to right answers, as no method of ours is.
-        ranks: false for a constant, whose order of answers is that of the stream or of folds and means nothing.
+        ranks: false where the order of answers means nothing: for a constant, and for maps that differ between folds.
         signal: chooses the answer where `answers` is "own".
     """
 

@@ -87,9 +87,10 @@ class Verdict:
 
 def assess(records: Sequence[Record]) -> Verdict:
     """The verdict on a run: its records in order, with what people said of them (`Record.with_label`), if anything."""
-    grades = [(record.confidence, reported_correct(record)) for record in records]
-    known = [(confidence, right) for confidence, right in grades if right is not None]
-    verdict = conclude(seen(records), from_grades(known, answers=len(records)), len(records))
+    grades = [(record, reported_correct(record)) for record in records]
+    known = [(record.confidence, right) for record, right in grades if right is not None]
+    ranks = [record.label_free for record, right in grades if right is not None]
+    verdict = conclude(seen(records), from_grades(known, ranks=ranks, answers=len(records)), len(records))
     return replace(verdict, source=main_source(records))
 
 
@@ -115,11 +116,18 @@ def _level(reasons: Sequence[Reason], *, proven: bool) -> Level:
     return "fine" if proven else "unproven"
 
 
-def from_grades(graded: Sequence[tuple[float, bool]], *, chosen: bool = False, answers: int | None = None) -> Verdict:
+def from_grades(
+    graded: Sequence[tuple[float, bool]],
+    *,
+    ranks: Sequence[float] | None = None,
+    chosen: bool = False,
+    answers: int | None = None,
+) -> Verdict:
     """What right answers say about confidences, and nothing else.
 
     Args:
         graded: confidence and whether the answer is right.
+        ranks: label-free confidences, where labels have moved the others: labels must not rank their own answers.
         chosen: whether people chose what to rate, and may have chosen what was wrong.
         answers: how many there are, graded or not; None where further ones are to come.
     """
@@ -130,16 +138,17 @@ def from_grades(graded: Sequence[tuple[float, bool]], *, chosen: bool = False, a
         )
         return Verdict("unproven", (Reason("unlabelled", "doubt", text),), 0, 0)
     confidences, grades = tuple(each for each, _ in graded), tuple(bool(right) for _, right in graded)
+    ranks = confidences if ranks is None else tuple(ranks)
     accuracy, mean = fmean(grades), fmean(confidences)
     left = None if answers is None else answers - n
-    reasons = [*_level_reasons(confidences, grades, chosen=chosen), *_ranking_reasons(confidences, grades, left)]
+    reasons = [*_level_reasons(confidences, grades, chosen=chosen), *_ranking_reasons(ranks, grades, left)]
     if n < ENOUGH and all(reason.code != "few_labels" for reason in reasons):
         many = "Only one answer is" if n == 1 else f"Only {n} answers are"
         text = f"{many} known to be right or wrong; {further(ENOUGH - n, left)} to test the confidences."
         reasons.append(Reason("few_labels", "doubt", text))
     if reasons:
         return Verdict(_level(reasons, proven=False), _by_weight(reasons), n, n, accuracy, mean)
-    area, interval = separation(confidences, grades)
+    area, interval = separation(ranks, grades)
     text = (
         f"Tested on {_amount(n, 'graded answer')}: they separate right from wrong ({_area(area, interval)}), and say "
         f"{_percent(mean)} where {_percent(accuracy)} are right."

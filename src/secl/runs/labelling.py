@@ -10,6 +10,7 @@ from secl.labels import Label, label_of, standing
 from secl.labels.draw import by_lot
 from secl.labels.state import relabelled
 from secl.records import Record
+from secl.runs.manifest import Manifest
 from secl.runs.store import Store
 
 SEED = 42
@@ -17,17 +18,19 @@ SEED = 42
 
 
 def current_records(store: Store, log: Sequence[Label] | None = None) -> Iterator[Record]:
-    """All records in order, with what people said of them and the confidences that follow from it.
+    """Yield all records in order with their labels and the confidences that follow.
 
-    Labels that were revealed along the stream have moved the confidences behind them already; only labels that came
-    later, from a review, move those of the whole run. Those of a server are as they were reported.
+    Every report, comparison and export reads the records of a run through this function. A server's confidences stay
+    as they were reported.
+
+    Args:
+        store: of a run or a server.
+        log: the labels to take instead of the stored ones.
     """
     log = store.label_log() if log is None else log
-    last = next(store.records("r.position = ?", len(store) - 1), None)
-    known = 0 if last is None or last.labelled is None else last.labelled.until
     records = store.records()
-    if any(label.source == "review" for label in log if label.number > known) and not store.is_server:
-        records = relabelled(records, log)
+    if log and not store.is_server:
+        records = relabelled(records, log, Manifest.of(store).calibration)
     grades = {label.position: bool(label.correct) for label in standing(log)}
     for record in records:
         yield record.with_label(grades[record.position]) if record.position in grades else record
@@ -53,7 +56,7 @@ def add_label(store: Store, record: Record, correct: bool | None) -> None:
 
 
 def stored_answers(store: Store, records: Sequence[Record] | None = None) -> Answers:
-    """The answers of a run or a server with their labels, and with the confidences that such answers get next.
+    """The answers of a run or a server with their label-free confidences and their labels.
 
     `records` are its own as another grader sees them.
     """

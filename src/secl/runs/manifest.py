@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from secl.data.streams import fingerprint
 from secl.errors import RunError
+from secl.labels import Label
 from secl.methods import Method
 from secl.model import Model
 from secl.posterior.rule import PosteriorRule
@@ -44,6 +45,7 @@ class Manifest(BaseModel):
         unanswerable: ids of those that the model could not be asked.
         environment: what else the last digit of a record depends on.
         adapter: configuration of the adapter in PEFT's words; empty if there is none.
+        calibration: the labels of the run that `settings.model.calibration` names, copied here.
         created: date and time in ISO format.
     """
 
@@ -60,6 +62,7 @@ class Manifest(BaseModel):
     unanswerable: tuple[str, ...] = ()
     environment: dict[str, str | int] = {}
     adapter: dict[str, Any] = {}
+    calibration: tuple[Label, ...] = ()
     created: str = ""
 
     @classmethod
@@ -71,6 +74,7 @@ class Manifest(BaseModel):
         skipped: tuple[tuple[str, str], ...] = (),
         unanswerable: tuple[str, ...] = (),
         given: Sequence[GivenAnswer] | None = None,
+        calibration: tuple[Label, ...] = (),
     ) -> Self:
         """The manifest of a run that begins now."""
         return cls(
@@ -85,6 +89,7 @@ class Manifest(BaseModel):
             unanswerable=unanswerable,
             environment=environment(model),
             adapter=model.adapter_config,
+            calibration=calibration,
             created=datetime.now(UTC).isoformat(timespec="seconds"),
         )
 

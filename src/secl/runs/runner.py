@@ -17,9 +17,7 @@ from secl.evaluation.series import Estimator
 from secl.evaluation.summary import Summary, summarise, summary_json
 from secl.evaluation.trust import Verdict, assess
 from secl.gates import Always
-from secl.grading import reported_correct
-from secl.labels import label_of
-from secl.labels.draw import by_lot
+from secl.labels import Label
 from secl.model import Model
 from secl.posterior.rule import PosteriorRule
 from secl.question import GivenAnswer, Question
@@ -27,10 +25,12 @@ from secl.records import Record
 from secl.runs.database import Version
 from secl.runs.export import write_folder
 from secl.runs.folder import RESUME, check_free, storage_errors
+from secl.runs.labelling import current_records
 from secl.runs.loading import Load, load_model, named, read_stream
 from secl.runs.manifest import Manifest, Mode, environment
 from secl.runs.settings import RunSettings, with_absolute_paths
 from secl.runs.store import KEEP_EVERY, Store
+from secl.settings.groups import EvidenceSettings, PosteriorSettings, PromptSettings
 from secl.settings.tree import merged
 
 SUMMARY, ADAPTER = "summary.json", "adapter"
@@ -40,7 +40,7 @@ Progress = Callable[[int, int, Record | None], None]
 
 @dataclass
 class Run:
-    """A run that is open for writing; references are labels at the positions `revealed`, once they are answered.
+    """A run that is open for writing.
 
     `notes` are sentences about the questions: what was perhaps not meant. Where answers are `given`, they are rated.
     """
@@ -50,7 +50,6 @@ class Run:
     model: Model
     questions: Sequence[Question]
     records: list[Record]
-    revealed: frozenset[int] = frozenset()
     notes: tuple[str, ...] = ()
     given: Sequence[GivenAnswer] | None = None
 
@@ -95,16 +94,6 @@ class Run:
             kept=Version(number, self.model.weights()) if due else None,
         )
         self.records.append(record)
-        self.reveal(record)
-
-    def reveal(self, record: Record) -> None:
-        """Take the reference of a record for a label, if it was drawn; later confidences follow."""
-        correct = reported_correct(record)
-        if record.position in self.revealed and correct is not None:
-            number = self.calibrator.state.labels.until + 1
-            label = label_of(record, correct, number=number, source="reference")
-            self.store.add_label(label)
-            self.calibrator.take_labels([label])
 
     def _at_end_of_burst(self) -> bool:
         """Whether the latest question was the last of its burst; the bursts of `Always` have no end."""
@@ -128,8 +117,9 @@ class Run:
     def finish(self) -> dict[str, object]:
         """Keep the last adapter, and write and return the summary."""
         self.keep()
-        summary = summarise(self.records, estimators_of(self.manifest))
-        return write_summary(self.store, summary, assess(self.records))
+        records = list(current_records(self.store))
+        summary = summarise(records, estimators_of(self.manifest))
+        return write_summary(self.store, summary, assess(records))
 
 
 def start_run(settings: RunSettings, folder: Path, load: Load | None = None, *, mode: Mode = "ask") -> Run:
@@ -149,10 +139,11 @@ def start_run(settings: RunSettings, folder: Path, load: Load | None = None, *, 
     model = (load or load_model)(settings)
     stream = stream.checked(model, settings.stream.skip_bad)
     questions = stream.questions
-    calibrator = build_calibrator(settings, model)
-    manifest = Manifest.new(settings, model, questions, stream.skipped, stream.unanswerable, stream.given)
+    labels = calibration(settings, model)
+    calibrator = build_calibrator(settings, model, labels)
+    manifest = Manifest.new(settings, model, questions, stream.skipped, stream.unanswerable, stream.given, labels)
     store = Store.create(folder, manifest.to_json())
-    return Run(store, calibrator, model, questions, [], _revealed(settings, questions), stream.notes, stream.given)
+    return Run(store, calibrator, model, questions, [], stream.notes, stream.given)
 
 
 def resume_run(folder: str | Path, changes: Mapping[str, object] | None = None, load: Load | None = None) -> Run:
@@ -185,23 +176,16 @@ def resume_run(folder: str | Path, changes: Mapping[str, object] | None = None, 
             )
         model = (load or load_model)(manifest.to_load(settings))
         notes = _check_same(manifest, model, folder)
-        calibrator = build_calibrator(settings, model)
+        calibrator = build_calibrator(settings, model, manifest.calibration)
         snapshot = store.snapshot()
         if snapshot is not None:
             model.restore(snapshot)
-        run = Run(store, calibrator, model, questions, records, _revealed(settings, questions), notes, stream.given)
-        log = store.label_log()
-        calibrator.take_labels(log)
-        if records and all(label.position != records[-1].position for label in log):
-            run.reveal(records[-1])  # killed between the record and its label
+        run = Run(store, calibrator, model, questions, records, notes, stream.given)
+        calibrator.take_labels(store.label_log())
     except BaseException:
         store.close()
         raise
     return run
-
-
-def _revealed(settings: RunSettings, questions: Sequence[Question]) -> frozenset[int]:
-    return frozenset(by_lot(range(len(questions)), settings.seed)[: settings.label.labels])
 
 
 def _check_same(manifest: Manifest, model: Model, folder: Path) -> tuple[str, ...]:
@@ -235,8 +219,31 @@ def _changed(store: Store, manifest: Manifest, questions: Sequence[Question]) ->
     return f"{manifest.total} then, {len(questions)} now; {where}"
 
 
-def build_calibrator(settings: RunSettings, model: Model) -> Calibrator:
-    """The loop that settings name, around a model."""
+def calibration(settings: RunSettings, model: Model) -> tuple[Label, ...]:
+    """Return the labels of the run or server that `settings.model.calibration` names; none where it names none.
+
+    Raises:
+        RunError: the folder is no run, has no labels, or its confidences are those of another model or method.
+    """
+    if settings.model.calibration is None:
+        return ()
+    with Store(Path(settings.model.calibration)) as store:
+        manifest, labels = Manifest.of(store), store.labels()
+    folder, there = settings.model.calibration, manifest.settings
+    if manifest.model != model.fingerprint:
+        raise RunError(f"{folder} was made with another model ({there.model.name}), so its labels do not apply here.")
+    names = {*EvidenceSettings.model_fields, *PromptSettings.model_fields, *PosteriorSettings.model_fields}
+    names |= {"method", "answer"}
+    differences = [each for each in there.differences(settings) if each.partition(":")[0] in names]
+    if differences:
+        raise RunError(f"the confidences of {folder} are of another kind ({'; '.join(differences)}); give the same.")
+    if not labels:
+        raise RunError(f"{folder} has no labels, so there is nothing to calibrate with; see secl label {folder}")
+    return (*manifest.calibration, *labels)
+
+
+def build_calibrator(settings: RunSettings, model: Model, calibration: Sequence[Label] = ()) -> Calibrator:
+    """The loop that settings name, around a model, with the labels of an earlier run."""
     return Calibrator(
         model,
         gate=settings.build_gate(),
@@ -245,6 +252,7 @@ def build_calibrator(settings: RunSettings, model: Model) -> Calibrator:
         evidence=settings.all_evidence,
         learns=settings.named_method.learns,
         loop=settings.complete_loop,
+        calibration=calibration,
     )
 
 

@@ -249,7 +249,7 @@ def with_absolute_paths(values: Mapping[str, object]) -> dict[str, object]:
     """
     groups = nested(values)
     elsewhere = groups.get("model", {}).get("engine") == "openai"
-    for name in ("questions", "data", "nli", "gate", *([] if elsewhere else ["model"])):
+    for name in ("questions", "data", "nli", "gate", "calibration", *([] if elsewhere else ["model"])):
         group, key = FLAT_NAMES[name]
         value = groups.get(group, {}).get(key)
         if isinstance(value, str) and (path := _path(name, value)):
@@ -259,7 +259,7 @@ def with_absolute_paths(values: Mapping[str, object]) -> dict[str, object]:
 
 def _path(name: str, value: str) -> str | None:
     """The path that a setting means; None where it names something else."""
-    if name in ("questions", "data"):
+    if name in ("questions", "data", "calibration"):
         return value
     path = os.path.expanduser(value)
     if name == "gate":

@@ -176,7 +176,7 @@ def _number(record: Record, expected: bool) -> list[str]:
         )
     sentences.append(_labels(record))
     if record.accept is not None:
-        sentences.append(accepted_line(record.answer, record.confidence, record.accept))
+        sentences.append(accepted_line(record.answer, record.label_free, record.accept))
     return sentences
 
 

@@ -190,13 +190,14 @@ _STANDING = """
     labels l WHERE correct IS NOT NULL AND number = (SELECT max(number) FROM labels WHERE position = l.position)"""
 
 
-def labelled_answers(state: ServerStore, count: int) -> list[tuple[float, bool, float | None]]:
-    """Reported confidence, correctness and chance of the latest answers that people said something about, in order.
+def labelled_answers(state: ServerStore, count: int) -> list[tuple[float, bool, float, float | None]]:
+    """Reported confidence, correctness, label-free confidence and chance of the latest labelled answers, in order.
 
     Labels of records that were pruned are among them.
     """
-    query = f"SELECT reported, correct, chance FROM {_STANDING} ORDER BY position DESC LIMIT ?"
-    return [(float(reported), bool(right), chance) for reported, right, chance in state.rows(query, count)][::-1]
+    query = f"SELECT reported, correct, confidence, chance FROM {_STANDING} ORDER BY position DESC LIMIT ?"
+    rows = state.rows(query, count)[::-1]
+    return [(float(reported), bool(right), float(free), chance) for reported, right, free, chance in rows]
 
 
 def label_count(state: ServerStore) -> int:

@@ -155,7 +155,7 @@ class LabelsAgain:
         self._about: dict[int, list[Label]] = {}
         for label in self._log:
             self._about.setdefault(label.position, []).append(label)
-        self._state = LabelState.start()
+        self._state = LabelState.start(Manifest.of(state.store).calibration)
 
     def difference(self, record: Record) -> tuple[float, str]:
         """How far what labels made of a record is from what they make of it now, and that in a sentence."""

@@ -107,6 +107,7 @@ class ModelSettings(Settings):
     )
     quantize: Quantize | None = Field(None, description="8bit or 4bit layers (bitsandbytes).")
     answer_weights: AnswerWeights | None = Field(None, description="Weights that write answers: adapted or frozen.")
+    calibration: str | None = Field(None, description="A labelled run whose labels calibrate the confidences.")
 
     @model_validator(mode="before")
     @classmethod
@@ -264,12 +265,6 @@ class LoopSettings(Settings):
     accumulate: Annotated[Accumulate, UNFLAGGED] = Field("stream", description="How long updates add up.")
     answer: AnswerName = Field("own", description="own, or best: the most probable candidate.")
     accept: float | None = Field(None, ge=0, le=1, description="Lowest accepted confidence; see secl threshold.")
-
-
-class LabelSettings(Settings):
-    """Labels of a study (`secl.labels` says how confidences follow them)."""
-
-    labels: int = Field(0, ge=0, description="Labels: references to reveal at random along the stream, for study.")
 
 
 class AdapterSettings(Settings):

@@ -19,7 +19,6 @@ from secl.settings.groups import (
     AdapterSettings,
     EvidenceSettings,
     GateSettings,
-    LabelSettings,
     LoopSettings,
     ModelSettings,
     PosteriorSettings,
@@ -48,7 +47,6 @@ class SettingGroups(Settings):
     prompts: Annotated[PromptSettings, UNFLAGGED] = PromptSettings()
     posterior: Annotated[PosteriorSettings, UNFLAGGED] = PosteriorSettings()
     loop: Annotated[LoopSettings, FLAT, OF_METHOD] = LoopSettings()
-    label: Annotated[LabelSettings, UNFLAGGED] = LabelSettings()
     adapter: Annotated[AdapterSettings, UNFLAGGED] = AdapterSettings()
     seed: Annotated[Seed, OF_METHOD] = Field(42, description="Seed of everything random.")
 

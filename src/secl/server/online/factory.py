@@ -12,7 +12,7 @@ from secl.model import Model
 from secl.runs.folder import FILE, check_free
 from secl.runs.loading import Load, load_local, load_model, named
 from secl.runs.manifest import Manifest, environment
-from secl.runs.runner import build_calibrator
+from secl.runs.runner import build_calibrator, calibration
 from secl.runs.settings import SERVED, RunSettings, with_absolute_paths
 from secl.server.online.service import Service
 from secl.server.redaction import KEEPS, Keep
@@ -86,7 +86,9 @@ def open_service(
             raise _differs(folder, f"model: {state.store.manifest['model']} there, {model.fingerprint} here")
         note_environment(state, environment(model))
         failure.pop_all()
-    service = Service(build_calibrator(settings, model), build_calibrator(settings, twin), state, limits, retention)
+    labels = Manifest.of(state.store).calibration
+    answering, learning = (build_calibrator(settings, each, labels) for each in (model, twin))
+    service = Service(answering, learning, state, limits, retention)
     twin.set_pause_hook(service.scheduler.wait)
     return service
 
@@ -126,7 +128,8 @@ def begun(folder: Path, settings: RunSettings, keep_text: Keep, model: Model) ->
     Raises:
         RunError, StorageError: as of `ServerStore.create`.
     """
-    return ServerStore.create(folder, {**Manifest.new(settings, model, ()).to_json(), "keep_text": keep_text})
+    manifest = Manifest.new(settings, model, (), calibration=calibration(settings, model))
+    return ServerStore.create(folder, {**manifest.to_json(), "keep_text": keep_text})
 
 
 def behind_vllm(settings: RunSettings, endpoint: str, versions: Path | None, state: Path) -> tuple[Model, Model]:

@@ -25,11 +25,11 @@ class Monitor:
     """What the latest answers say, and the latest ones that people have rated.
 
     Attributes:
-        graded: reported confidence of the latest rated answers, and whether they are right.
+        graded: reported confidence of the latest labelled answers, whether they are right, label-free confidence.
     """
 
     def __init__(self) -> None:
-        self.graded: tuple[tuple[float, bool], ...] = ()
+        self.graded: tuple[tuple[float, bool, float], ...] = ()
         self._records: deque[Record] = deque(maxlen=WINDOW)
         self._verdict: Verdict | None = None
         self._level: Level = "unproven"
@@ -39,7 +39,7 @@ class Monitor:
         self._records.append(record)
         self._verdict = None
 
-    def refresh(self, labelled: Sequence[tuple[float, bool]]) -> None:
+    def refresh(self, labelled: Sequence[tuple[float, bool, float]]) -> None:
         """Take what people said instead of what they had said before, in the order of the answers."""
         self.graded = tuple(labelled[-LABELS:])
         self._verdict = None
@@ -49,7 +49,8 @@ class Monitor:
         """Whether to act on the confidences now."""
         if (verdict := self._verdict) is None:
             records = tuple(self._records)  # at once: the thread that answers adds to them
-            verdict = conclude(seen(records), from_grades(self.graded, chosen=True), len(records))
+            pairs, ranks = [label[:2] for label in self.graded], [label[2] for label in self.graded]
+            verdict = conclude(seen(records), from_grades(pairs, ranks=ranks, chosen=True), len(records))
             self._verdict = verdict
             if verdict.level != self._level:
                 self._level = verdict.level

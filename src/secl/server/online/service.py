@@ -278,7 +278,7 @@ class Service:
 
     def refresh_labels(self) -> None:
         """Take into account what people have said since the last time."""
-        self.monitor.refresh([(reported, right) for reported, right, _ in labelled_answers(self.state, LABELS)])
+        self.monitor.refresh([label[:3] for label in labelled_answers(self.state, LABELS)])
 
     def _load_newest(self) -> None:
         """Take over the learner's newest version; called between two batches."""

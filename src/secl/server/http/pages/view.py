@@ -78,7 +78,7 @@ def view(service: Service) -> Values:
         "unreadable": service.unreadable,
         "waiting": service.waiting,
         "keep_text": service.state.keep_text,
-        "feedback": feedback([(confidence, right) for confidence, right, _ in labelled], drawn),
+        "feedback": feedback([(confidence, right) for confidence, right, *_ in labelled], drawn),
     }
 
 

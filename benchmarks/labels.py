@@ -42,6 +42,20 @@ class Rated:
     domain: str
 
 
+def review_label(place: int, answer: Rated) -> Label:
+    """The label of an answer in a review."""
+    return Label(
+        number=place + 1,
+        position=place,
+        correct=answer.correct,
+        confidence=answer.confidence,
+        domain=answer.domain,
+        reported=answer.confidence,
+        time=0.0,
+        source="review",
+    )
+
+
 Chosen = list[tuple[int, float | None]]
 """Answers to label: their places, and the chance that each was asked about; None if nobody knows."""
 
@@ -100,20 +114,7 @@ DRAWN: dict[str, Draw] = {
 
 def measured(answers: Sequence[Rated], drawn: Chosen) -> tuple[float, float, float, float]:
     """ECE, Brier score, level error, and mean level error of the domains of the answers that have no label."""
-    labels = [
-        Label(
-            number=number,
-            position=place,
-            correct=answers[place].correct,
-            confidence=answers[place].confidence,
-            domain=answers[place].domain,
-            reported=answers[place].confidence,
-            time=0.0,
-            source="review",
-            chance=chance,
-        )
-        for number, (place, chance) in enumerate(drawn, start=1)
-    ]
+    labels = [replace(review_label(place, answers[place]), chance=chance) for place, chance in drawn]
     state = LabelState.start().add(labels)
     chosen = {place for place, _ in drawn}
     rest = [each for place, each in enumerate(answers) if place not in chosen]

@@ -26,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 import secl
+from benchmarks.labels import Rated, review_label
 from benchmarks.mistakes import in_a_sentence
 from secl.evaluation.acceptance import advise, answers_of
 from secl.evaluation.posterior import replayed
@@ -115,19 +116,8 @@ def drawn(world: World, domains: int, count: int, generator: np.random.Generator
 
 def labelled(answers: Answers, places: Sequence[int]) -> list[Label]:
     """Labels of these answers, as a review gives them."""
-    return [
-        Label(
-            number=number,
-            position=place,
-            correct=bool(answers.correct[place]),
-            confidence=float(answers.confidence[place]),
-            domain=f"domain {answers.domain[place]}",
-            reported=float(answers.confidence[place]),
-            time=0.0,
-            source="review",
-        )
-        for number, place in enumerate(places, start=1)
-    ]
+    rated = [(float(answers.confidence[k]), bool(answers.correct[k]), f"domain {answers.domain[k]}") for k in places]
+    return [review_label(place, Rated(*each)) for place, each in zip(places, rated, strict=True)]
 
 
 def moved(answers: Answers, log: Sequence[Label]) -> Vector:

@@ -1,8 +1,8 @@
 """Which answers of a run or a server may be accepted: a threshold of the label-free confidence, and its guarantee.
 
 A label overrides the reference of its answer. A guarantee rests on one sample of answers drawn at random: those of a
-review, or all that have a reference, or without a review those of feedback with one chance. Volunteers choose what they rate, mostly answers that they
-dislike, so their labels give an estimate and no guarantee.
+review, or all that have a reference, or without a review those of feedback with one chance. Volunteers choose what
+they rate, mostly answers that they dislike, so their labels give an estimate and no guarantee.
 
 Thresholds are tested in the order of label-free confidences, and `Record.abstained` compares the same number. The
 labels that test a threshold must not decide the order of the tests: an order by confidences that these labels have

@@ -1,0 +1,159 @@
+"""When a domain's own shift pays, and how biased measures on labelled answers are: simulated, and on recorded runs.
+
+    python -m benchmarks.label_maps [RUN ...] [--draws 30]
+
+Domains: excess Brier score over the true chances (times 10,000), of confidences as they are, with one map for all, and
+with shifts for domains of 1, 3 or 10 labels at least. Where the domains do not differ (spread 0) shifts can only cost.
+
+Bias: what is measured on the labelled answers, less what is true of fresh answers under the map of all labels; by a map
+for each label, for folds of 5, and by the map of all. AUROC: less that of the label-free confidences.
+
+Recorded runs: Brier score of the answers without a label, where the domain is the benchmark or, of MMLU, the subject.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+import secl
+from benchmarks.labels import Rated, rated_answers, review_label
+from benchmarks.mistakes import in_a_sentence
+from benchmarks.thresholds import sigmoid
+from secl.labels import Label, LabelState
+from secl.metrics.calibration import brier, ece
+from secl.metrics.discrimination import auroc
+from secl.records import Record
+
+FEWEST = (1, 3, 10)
+
+
+def maps(labels: Sequence[Label]) -> list[tuple[LabelState, frozenset[str]]]:
+    """The map of all labels for all, and those with shifts for domains of so many labels, with these domains."""
+    counts, made = Counter(label.domain for label in labels), []
+    for fewest in (len(labels) + 1, *FEWEST):
+        own = frozenset(name for name, count in counts.items() if count >= fewest)
+        kept = [label if label.domain in own else replace(label, domain="") for label in labels]
+        made.append((LabelState.start().add(kept), own))
+    return made
+
+
+def rated_by(
+    state: LabelState, own: frozenset[str], answers: Sequence[Rated]
+) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """The confidences of answers under a map."""
+    return np.array([state.confidence(each.domain if each.domain in own else "", each.confidence) for each in answers])
+
+
+def domain_rows(draws: int) -> Iterator[str]:
+    """A line for each number of domains, of labels each, and spread of the domains' levels (logits)."""
+    generator = np.random.default_rng(0)
+    for domains, each in ((3, 5), (3, 20), (10, 2), (10, 10), (40, 2), (40, 5)):
+        for spread in (0.0, 0.5, 1.0):
+            lost = []
+            for _ in range(draws):
+                level, own = generator.normal(0, 0.5), generator.normal(0, spread, domains)
+                logits, domain = (
+                    generator.normal(0.5, 1.2, domains * each + 400),
+                    generator.integers(domains, size=domains * each + 400),
+                )
+                chance = sigmoid(logits + level + own[domain])
+                right = generator.random(len(logits)) < chance
+                answers = [
+                    Rated(float(c), bool(r), f"domain {d}")
+                    for c, r, d in zip(sigmoid(logits), right, domain, strict=True)
+                ]
+                fresh, truth = answers[domains * each :], chance[domains * each :]
+                labels = [review_label(place, answer) for place, answer in enumerate(answers[: domains * each])]
+                values = [np.array([answer.confidence for answer in fresh])]
+                values += [rated_by(state, own_shift, fresh) for state, own_shift in maps(labels)]
+                lost.append([float(((value - truth) ** 2).mean()) for value in values])
+            cells = " | ".join(f"{value:.0f}" for value in 1e4 * np.mean(lost, axis=0))
+            yield f"| {domains} | {each} | {spread} | {cells} |"
+
+
+def bias_rows(draws: int) -> Iterator[str]:
+    """A line for each number of labels, spread of the confidences (logits), and way to rate labelled answers."""
+    generator = np.random.default_rng(1)
+    for count in (25, 60, 150):
+        for spread in (0.0, 0.3, 1.0):
+            for way, folds in (("a map for each label", count), ("5 folds", 5), ("the map of all", 1)):
+                if folds == 150:
+                    continue
+                biases = [_bias(count, spread, folds, generator) for _ in range(draws)]
+                cells = " | ".join(f"{value:+.3f}" for value in np.mean(biases, axis=0))
+                yield f"| {count} | {spread} | {way} | {cells} |"
+
+
+def _bias(count: int, spread: float, folds: int, generator: np.random.Generator) -> tuple[float, float, float, float]:
+    """Bias of Brier score, mean confidence and ECE, and the change of AUROC."""
+    confidence = sigmoid(generator.normal(0.7, spread, count + 2000))
+    chance = sigmoid(np.log(confidence / (1 - confidence)) - 0.5)
+    right = generator.random(count + 2000) < chance
+    answers = [Rated(float(c), bool(r), "") for c, r in zip(confidence, right, strict=True)]
+    labels = [review_label(place, answer) for place, answer in enumerate(answers[:count])]
+    state, fold = LabelState.start().add(labels), generator.permutation(count) % folds
+    held = [state if folds == 1 else state.without(set(np.flatnonzero(fold == k).tolist())) for k in range(folds)]
+    seen = np.array([held[fold[place]].confidence("", each.confidence) for place, each in enumerate(answers[:count])])
+    fresh = np.array([state.confidence("", each.confidence) for each in answers[count:]])
+    truth, grades, part = chance[count:], right[:count], slice(count, 2 * count)
+    return (
+        brier(seen, grades) - float(((fresh - truth) ** 2 + truth * (1 - truth)).mean()),
+        float(seen.mean() - grades.mean() - (fresh - truth).mean()),
+        ece(seen, grades) - ece(fresh[:count], right[part]),
+        0.0 if grades.all() or not grades.any() else auroc(seen, grades) - auroc(confidence[:count], grades),
+    )
+
+
+def recorded_rows(records: Sequence[Record], draws: int) -> Iterator[str]:
+    """A line for each kind of domain and number of labels: Brier scores as they are, with one map, with shifts."""
+    for name in ("benchmark", "subject"):
+        kept = records if name == "benchmark" else [each for each in records if each.question.domain == "mmlu"]
+        answers = [
+            replace(rated, domain=rated.domain if name == "benchmark" else record.question.id.rsplit("-", 1)[0])
+            for record in kept
+            for rated in rated_answers([record], lambda record: record.label_free)
+        ]
+        for count in (20, 50, 100, 200):
+            scores = []
+            for seed in range(draws if len(answers) > count else 0):
+                order = random.Random(seed).sample(range(len(answers)), len(answers))
+                rest = [answers[place] for place in order[count:]]
+                labels = [review_label(place, answers[place]) for place in order[:count]]
+                values = [np.array([answer.confidence for answer in rest])]
+                values += [rated_by(state, own, rest) for state, own in maps(labels)]
+                scores.append([brier(value, [answer.correct for answer in rest]) for value in values])
+            if scores:
+                cells = " | ".join(f"{value:.4f}" for value in np.mean(scores, axis=0))
+                yield f"| {name}, {len({answer.domain for answer in answers})} | {count} | {cells} |"
+
+
+def main() -> None:
+    """All tables, in Markdown."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", type=Path, nargs="*")
+    parser.add_argument("--draws", type=int, default=30)
+    arguments = parser.parse_args()
+    stored = []
+    for folder in arguments.runs:
+        with secl.Store(folder) as store:
+            stored.append((folder.name, list(store.records())))
+    ways = f"as they are | one map | {' | '.join(f'shifts from {fewest}' for fewest in FEWEST)} |"
+    print(f"| domains | labels each | spread | {ways}\n{'|---' * 8}|")
+    print(*domain_rows(arguments.draws), sep="\n", flush=True)
+    print(f"\n| labels | spread | labelled answers rated by | Brier | mean | ECE | AUROC |\n{'|---' * 7}|")
+    print(*bias_rows(arguments.draws), sep="\n", flush=True)
+    for name, records in stored:
+        print(f"\n{name}\n\n| domains | labels | {ways}\n{'|---' * 7}|")
+        print(*recorded_rows(records, arguments.draws), sep="\n", flush=True)
+
+
+if __name__ == "__main__":
+    with in_a_sentence():
+        main()

@@ -19,11 +19,11 @@ def threshold(
     confidence: float = 0.9,
     as_json: AsJson = False,
 ) -> None:
-    """Find the confidence above which answers may be accepted, with a promise if there are labels.
+    """Find the confidence from which answers may be accepted, with a guarantee if there are labels.
 
     Args:
         risk: Largest share of wrong ones among the accepted answers, for example 0.05.
-        confidence: With which that is to hold.
+        confidence: Certainty of the guarantee.
     """
     from secl.evaluation.acceptance import advise
     from secl.reports.acceptance_report import advice_json, sentences
@@ -31,7 +31,7 @@ def threshold(
     from secl.runs.store import Store
 
     with Store(run) as store:
-        answers = stored_answers(store)
+        answers, labelled = stored_answers(store), bool(store.labels())
     advice = advise(answers, risk, confidence)
     if as_json:
         print_json({"run": str(run), "answers": len(answers.confidence), **advice_json(answers, advice)})
@@ -41,3 +41,5 @@ def threshold(
     if advice.threshold is not None and advice.threshold.value:
         value = advice.threshold.value
         echo(f"Next: secl run ... --accept {value}, or secl serve ... --accept {value}")
+        if labelled:
+            echo("Labels change the confidences and not the threshold: --accept compares the confidence before labels.")

@@ -16,6 +16,7 @@ from safetensors.torch import load as load_tensors
 
 from secl.data.quiz import quiz
 from secl.runs.folder import FILE
+from secl.runs.labelling import add_label
 from secl.runs.runner import SUMMARY
 from secl.runs.store import Store
 from tests.processes import MOMENTS, finish, start, wait_for
@@ -70,7 +71,7 @@ class Case:
 
 
 KINDS: dict[str, tuple[object, ...]] = {
-    "labels": ("--set", "label.labels=9"),
+    "calibration": (),
     "posterior": ("--set", "evidence.extra_evidence=candidates", "--set", "loop.evidence_on=always"),
 }
 
@@ -81,6 +82,13 @@ def case(request: pytest.FixtureRequest, model: Path, mine: Path, tmp_path_facto
     source = ("--questions", mine) if open_too else ("--benchmarks", "capitals:14,science:14")
     folder = tmp_path_factory.mktemp(request.param)
     kind = KINDS.get(request.param, ())
+    if request.param == "calibration":
+        taught = Case(folder, "--model", model, "--benchmarks", "science:9", *SETTINGS)
+        assert finish(taught.start_in(folder / "taught")) == 0, taught.said()
+        with Store(folder / "taught", writable=True) as store:
+            for record in store.records():
+                add_label(store, record, record.position % 3 == 0)
+        kind = ("--calibration", folder / "taught")
     made = Case(folder, "--model", model, *source, *SETTINGS, *kind)
     assert finish(made.start_in(made.whole)) == 0, made.said()
     return made

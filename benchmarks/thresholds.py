@@ -213,6 +213,24 @@ def carried(streams: int) -> Iterator[str]:
         yield f"| {name} | {world.risk} | {row(before, world.risk)} | {row(now, world.risk)} |"
 
 
+def drifting(streams: int) -> Iterator[str]:
+    """A line for each change of traffic after 200 labels of calibrated confidences."""
+    later = {
+        "the same": WORLDS["calibrated"],
+        "harder, confidences fall with it": World(0.1, beta(2, 1), lambda c, _: c),
+        "harder, not noticed": World(0.1, beta(4, 1), lambda c, _: c**1.5),
+        "much harder, not noticed": World(0.1, beta(4, 1), lambda c, _: c**3),
+    }
+    for name, world in later.items():
+        generator, outcomes = np.random.default_rng(7), []
+        for _ in range(streams):
+            answers = drawn(WORLDS["calibrated"], 1, ANSWERS, generator)
+            again = drawn(world, 1, FRESH, generator)
+            fresh = (again.confidence, again.chance)
+            outcomes.append(tested(answers, answers.confidence, range(200), world.risk, fresh))
+        yield f"| {name} | {row(outcomes, world.risk)} |"
+
+
 def looked_often(streams: int) -> Iterator[str]:
     """A line for each number of looks: labels until a threshold appears, 200 at most, at confidences worth nothing."""
     world = WORLDS["equal confidences"]
@@ -323,6 +341,8 @@ def main() -> None:
     print(*simulated(arguments.streams), sep="\n", flush=True)
     print(f"\n| in a second run | risk | before: {cells} | now: {cells} |\n{'|---' * 8}|")
     print(*carried(arguments.streams), sep="\n", flush=True)
+    print(f"\n| afterwards questions are | {cells} |\n{'|---' * 4}|")
+    print(*drifting(arguments.streams), sep="\n", flush=True)
     print(f"\n| threshold asked for | {cells} |\n{'|---' * 4}|")
     print(*looked_often(arguments.streams), sep="\n", flush=True)
     print(f"\n| kind of labels | {cells} |\n{'|---' * 4}|")

@@ -232,8 +232,8 @@ def drifting(streams: int) -> Iterator[str]:
 
 
 def looked_often(streams: int) -> Iterator[str]:
-    """A line for each number of looks: labels until a threshold appears, 200 at most, at confidences worth nothing."""
-    world = WORLDS["equal confidences"]
+    """A line for each number of looks: labels until a threshold appears, 200 at most; just above the risk are wrong."""
+    world = World(0.1, beta(4, 1), constant(0.895))
     for step in (200, 50, 20, 5):
         generator, outcomes = np.random.default_rng(7), []
         for _ in range(streams):

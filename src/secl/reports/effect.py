@@ -24,8 +24,9 @@ ROWS = {
 """Estimators that are compared, and what people call them here."""
 
 COLUMNS_NOTE = (
-    "right: answers that are. says: mean confidence; it should equal right. Brier: mean squared error; 0 is perfect. "
-    "AUROC: how often a right answer is surer than a wrong one; 0.5 is a coin."
+    "right: accuracy, of the frozen model's answers in the first row, of the adapted model's in the next two. says: "
+    "mean confidence; it should equal right. Brier: mean squared error; 0 is perfect. AUROC: how often a right answer "
+    "is surer than a wrong one; 0.5 is a coin."
 )
 """The columns in words."""
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from importlib.metadata import Distribution
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -31,10 +30,12 @@ from tests.conftest import ROOT
     ],
     ids=["checkout", "folder", "repository", "index"],
 )
-def test_a_missing_package_comes_with_a_command_for_this_installation(origin: Any, command: str) -> None:
-    text = None if origin is None else json.dumps(origin)
-    installed = cast(Distribution, SimpleNamespace(read_text={"direct_url.json": text}.get))
-    assert needs("xlsx", "openpyxl", "tables", installed) == f"xlsx needs openpyxl; run: {command}"
+def test_a_missing_package_comes_with_a_command_for_this_installation(
+    monkeypatch: pytest.MonkeyPatch, origin: Any, command: str
+) -> None:
+    files = {"direct_url.json": None if origin is None else json.dumps(origin)}
+    monkeypatch.setattr("secl.errors.distribution", lambda _name: SimpleNamespace(read_text=files.get))
+    assert needs("xlsx", "openpyxl", "tables") == f"xlsx needs openpyxl; run: {command}"
 
 
 def test_no_message_names_a_package_that_an_index_may_not_have() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import shlex
-from importlib.metadata import Distribution, distribution
+from importlib.metadata import distribution
 from urllib.parse import unquote, urlsplit
 
 
@@ -87,18 +87,17 @@ class NotFiniteError(SeclError):
     """A loss, a gradient or a confidence in a lesson is not finite; the weights are what they were before it."""
 
 
-def needs(what: str, package: str, extra: str, of: Distribution | None = None) -> str:
-    """Return a sentence that names a missing package and the command that installs its extra.
+def needs(what: str, package: str, extra: str) -> str:
+    """Return a sentence that names a missing package and a command that installs its extra.
 
-    The command takes secl from where it (`of`) was installed from (PEP 610), because an index may have no package of
-    this name. A checkout gives "xlsx needs openpyxl; run: pip install -e '/home/me/secl[tables]'".
+    An index may have no secl, so the command names the source of this installation (PEP 610), for example
+    "xlsx needs openpyxl; run: pip install -e '/home/me/secl[tables]'".
     """
-    origin = json.loads((of or distribution("secl")).read_text("direct_url.json") or "{}")
-    url, vcs = origin.get("url", ""), origin.get("vcs_info", {}).get("vcs")
+    origin = json.loads(distribution("secl").read_text("direct_url.json") or "{}")
+    url, vcs = origin.get("url"), origin.get("vcs_info", {}).get("vcs")
+    source = [f"secl[{extra}]" + (f" @ {vcs}+{url}" if vcs else f" @ {url}" if url else "")]
     if origin.get("dir_info", {}).get("editable"):
         source = ["-e", f"{unquote(urlsplit(url).path)}[{extra}]"]
-    else:
-        source = [f"secl[{extra}]" + (f" @ {vcs}+{url}" if vcs else f" @ {url}" if url else "")]
     return f"{what} needs {package}; run: {shlex.join(['pip', 'install', *source])}"
 
 

@@ -77,8 +77,7 @@ def serve(
         from secl.server.online.factory import open_service
         from secl.server.retention import Retention
     except ModuleNotFoundError as problem:
-        package = str(problem.name).partition(".")[0]
-        raise ParameterError(needs("secl serve", package, "server")) from None
+        raise ParameterError(needs("secl serve", str(problem.name).partition(".")[0], "server")) from None
     if log_level not in LOG_LEVELS:
         raise ParameterError(f"--log-level is {log_level!r}; it is one of {', '.join(LOG_LEVELS)}.")
     retention = Retention.of(keep_records)

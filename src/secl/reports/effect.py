@@ -30,9 +30,6 @@ COLUMNS_NOTE = (
 )
 """The columns in words."""
 
-PICTURES = ("reliability", "timeline")
-"""The two pictures that show the same."""
-
 
 def print_effect(run: RunReport, folder: Path, screen: Console) -> None:
     """Print what was asked, four rows of numbers, what they mean, where the pictures are, and what to type next."""
@@ -49,8 +46,7 @@ def print_effect(run: RunReport, folder: Path, screen: Console) -> None:
         screen.print()
         screen.print(meaning, highlight=False)
     screen.print()
-    pictures = " and ".join(str(folder / f"{name}.png") for name in PICTURES)
-    screen.print(f"pictures: {pictures}", soft_wrap=True)
+    screen.print(f"pictures: {folder / 'reliability.png'} and {folder / 'timeline.png'}", soft_wrap=True)
     screen.print(f"all tables: secl report {shlex.quote(str(folder))} --full", soft_wrap=True)
     screen.print('next: secl ask "What is the capital of Kenya?" --option Lagos --option Nairobi', soft_wrap=True)
     screen.print("your own questions: secl check --questions FILE", soft_wrap=True)
@@ -58,16 +54,12 @@ def print_effect(run: RunReport, folder: Path, screen: Console) -> None:
 
 def effect_table(summary: Summary) -> Table:
     """Stated, learned and posterior confidence, own and best answers: accuracy, mean confidence, Brier score, AUROC."""
-    rows = [(title, summary.estimators[name]) for name, title in ROWS.items() if name in summary.estimators]
-    return plain_table(
-        ("confidence", "right", "says", "Brier", "AUROC"),
-        [
-            (title, _whole(row.accuracy), _whole(row.mean_confidence), number(row.brier, 3), number(row.auroc, 3))
-            for title, row in rows
-        ],
-        (COLUMNS_NOTE,),
-        texts=1,
-    )
+    rows = [
+        (title, _whole(row.accuracy), _whole(row.mean_confidence), number(row.brier, 3), number(row.auroc, 3))
+        for name, title in ROWS.items()
+        if (row := summary.estimators.get(name))
+    ]
+    return plain_table(("confidence", "right", "says", "Brier", "AUROC"), rows, (COLUMNS_NOTE,), texts=1)
 
 
 def effect_sentence(summary: Summary) -> str | None:

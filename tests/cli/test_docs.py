@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from secl.metrics.risk_control import fewest_labels
+from secl.records import LearningOutcome
 from tests.cli import pages
 from tests.cli.conftest import Shell
 from tests.conftest import ROOT
@@ -112,6 +114,24 @@ def test_every_setting_exists_and_takes_its_value(page: Path) -> None:
 @pytest.mark.parametrize("page", MEASURED)
 def test_numbers_are_those_of_the_latest_benchmarks(page: str, results: dict[str, Any]) -> None:
     assert pages.wrong_numbers((ROOT / page).read_text(encoding="utf-8"), MEASURED[page], results) == []
+
+
+def test_the_extras_of_readme_are_those_of_the_package_and_of_its_messages() -> None:
+    extras = set(
+        tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    )
+    (sentence,) = re.findall(r"The extras are (.*?)\.\n", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    assert set(re.findall(r"`(\w+)` \(", sentence)) == extras
+    sources = [path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py")]
+    named = {
+        name for text in sources for names in re.findall(r'needs\(.*, "([\w,]+)"\)', text) for name in names.split(",")
+    }
+    assert {"local", "server", "tables"} <= named <= extras
+
+
+def test_the_method_page_names_every_outcome_of_learning() -> None:
+    text = (DOCS / "concepts.md").read_text(encoding="utf-8")
+    assert [name for name in get_args(LearningOutcome) if f"`{name}`" not in text] == []
 
 
 HELPED: dict[str, set[str]] = {}

@@ -41,10 +41,8 @@ def print_effect(run: RunReport, folder: Path, screen: Console) -> None:
     )
     screen.print()
     screen.print(to_rich(effect_table(run.summary)))
-    meaning = effect_sentence(run.summary)
-    if meaning is not None:
-        screen.print()
-        screen.print(meaning, highlight=False)
+    if meaning := effect_sentence(run.summary):
+        screen.print(f"\n{meaning}", highlight=False)
     screen.print()
     screen.print(f"pictures: {folder / 'reliability.png'} and {folder / 'timeline.png'}", soft_wrap=True)
     screen.print(f"all tables: secl report {shlex.quote(str(folder))} --full", soft_wrap=True)

@@ -5,7 +5,11 @@ Raise the narrowest class, name the input, say what is wrong and what to do.
 
 from __future__ import annotations
 
+import json
 import math
+import shlex
+from importlib.metadata import distribution
+from urllib.parse import unquote, urlsplit
 
 
 class SeclError(Exception):
@@ -81,6 +85,20 @@ class GivenUpError(Exception):
 
 class NotFiniteError(SeclError):
     """A loss, a gradient or a confidence in a lesson is not finite; the weights are what they were before it."""
+
+
+def needs(what: str, package: str, extra: str) -> str:
+    """Return a sentence that names a missing package and a command that installs its extra.
+
+    An index may have no secl, so the command names the source of this installation (PEP 610), for example
+    "xlsx needs openpyxl; run: pip install -e '/home/me/secl[tables]'".
+    """
+    origin = json.loads(distribution("secl").read_text("direct_url.json") or "{}")
+    url, vcs = origin.get("url"), origin.get("vcs_info", {}).get("vcs")
+    source = [f"secl[{extra}]" + (f" @ {vcs}+{url}" if vcs else f" @ {url}" if url else "")]
+    if origin.get("dir_info", {}).get("editable"):
+        source = ["-e", f"{unquote(urlsplit(url).path)}[{extra}]"]
+    return f"{what} needs {package}; run: {shlex.join(['pip', 'install', *source])}"
 
 
 def public_reason(problem: Exception, what: str) -> str:

@@ -1,21 +1,24 @@
-"""What README and docs/ name is there: every `secl.` name, every link and path, every command and flag."""
+"""What README and docs/ name exists, and numbers are those that were measured; so do the checks find what does not."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections import defaultdict
+import tomllib
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
+from typing import Any, get_args
 
 import pytest
 
-from reference.pages import MADE
+from secl.metrics.risk_control import fewest_labels
+from secl.records import LearningOutcome
+from tests.cli import pages
 from tests.cli.conftest import Shell
+from tests.conftest import ROOT
 
 pytestmark = pytest.mark.heavy
 
-ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = [*(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY")), *sorted(DOCS.rglob("*.md"))]
 PAGE = pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
@@ -23,58 +26,112 @@ PAGE = pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) f
 FOREIGN = {"--max-logprobs", "--max-lora-rank", "--max-loras", "--max-num-seqs"}
 """Flags of other programs that the text names."""
 
+FOREIGN_CODE = {
+    *("PIP_EXTRA_INDEX_URL", "VLLM_BATCH_INVARIANT=1", "gpu-memory-utilization", "docker build", "datasets.Dataset"),
+    *("proxy_buffering off", "proxy_next_upstream ... non_idempotent", "balance leastconn"),
+    "MoritzLaurer/DeBERTa-v3-large-mnli-fever-anli-ling-wanli",
+    *("the Eiffel tower.", "a Color", '--accept 0.83 --refusal "Please ask a person."'),
+    *("option_a", "secl_unreadable_total", "secl show rec_00000031 --state STATE"),
+}
+"""Names of other programs, texts of questions, and names that the library composes."""
 
-def find(name: str) -> object:
-    """The module, class, function or attribute with a dotted name."""
-    parts = name.split(".")
-    for length in range(len(parts), 0, -1):
-        try:
-            value: object = import_module(".".join(parts[:length]))
-        except ModuleNotFoundError:
-            continue
-        for attribute in parts[length:]:
-            value = getattr(value, attribute)
-        return value
-    raise AttributeError(name)
+QWEN, FLOAT32 = "others[qwen2.5-coder-1.5b-instruct-q4_k_m.gguf][ratios]", "others[smollm2 in fp32][ratios]"
+
+MEASURED = {
+    "README.md": (
+        "[{fewest[10]} or more](docs/labels.md#which-answers-may-be-accepted)",
+        "{fewest[10]} right in a row at least, {fewest[5]} for 0.05",
+        "| SECL, always learning | .268 / .547 / .151 | .185 / .513 / .025 | {fwd_equivalents[stream_always]:.1f} |",
+        "an answer takes {evidence[seconds][answered]:.2f} s, with the posterior {evidence[seconds][posterior]:.2f} s",
+    ),
+    "docs/performance.md": (
+        "| {ratios[answered_vs_by_hand]:.1f}, {ratios[scored_vs_by_hand]:.1f} and "
+        "{ratios[trained_vs_by_hand]:.1f} times faster",
+        *(
+            f"{name} {{{of}[answered_vs_by_hand]:.1f}}, {{{of}[scored_vs_by_hand]:.1f}}, "
+            f"{{{of}[trained_vs_by_hand]:.1f}}"
+            for name, of in (("in float32", FLOAT32), ("Qwen2.5-Coder-1.5B", QWEN))
+        ),
+        "default gate {ratios[stream_default_vs_by_hand]:.1f} times faster, "
+        "always learning {ratios[stream_always_vs_by_hand]:.1f},",
+        "{ratios[posterior_vs_answering]:.1f} times the seconds of answering",
+        "{ratios[posterior_vs_by_hand]:.1f} times faster than by hand",
+        "{fwd_equivalents[posterior]:.1f} on the 12 that are timed",
+        "{ratios[ablations_in_lockstep_vs_one_by_one]:.1f} times faster, all records the same",
+        "letters {ratios[overhead_vs_generation]:.0%}",
+        "{serving[learning][replies_a_second]:.1f} replies a second while it learns, "
+        "{serving[frozen][replies_a_second]:.1f} while learning is paused; median wait {serving[learning][p50]:.1f} s "
+        "and {serving[frozen][p50]:.1f} s, for one client {serving[one_at_a_time][p50]:.2f} s",
+        *(
+            f"{row} | {{overhead[short][over][{weights}]:+.0%}} | {{overhead[sentence][over][{weights}]:+.0%}} | "
+            f"{{overhead[number][over][{weights}]:+.0%}} |"
+            for row, weights in (
+                ("untouched model", "untouched"),
+                ("(Python, servers)", "adapted_frozen_answers"),
+                ("(`secl run`, the paper)", "adapted"),
+            )
+        ),
+    ),
+}
+"""Phrases by the page that has them, with the keys of their numbers in benchmarks/results.json; `fewest` is the number
+of labels without an error that a guarantee takes, by its risk in percent."""
+
+
+@pytest.fixture(scope="module")
+def results() -> dict[str, Any]:
+    measured: dict[str, Any] = json.loads((ROOT / "benchmarks" / "results.json").read_text(encoding="utf-8"))
+    return {**measured, "fewest": {percent: fewest_labels(percent / 100, 0.9) for percent in (5, 10)}}
+
+
+@pytest.fixture(scope="module")
+def words() -> set[str]:
+    return pages.words_of(ROOT, ("src", "experiments", "benchmarks", "examples", "reference", "tests", "deploy"))
 
 
 @PAGE
-def test_every_name_of_the_library_exists(page: Path) -> None:
-    missing = []
-    for name in sorted(set(re.findall(r"`(secl(?:\.\w+)+)(?:\(\))?`", page.read_text(encoding="utf-8")))):
-        try:
-            find(name)
-        except AttributeError:
-            missing.append(name)
-    assert missing == []
+def test_every_link_leads_to_a_file_of_the_checkout_and_to_a_heading_in_it(page: Path) -> None:
+    assert pages.dead_links(page) == []
 
 
 @PAGE
-def test_every_link_and_path_leads_somewhere(page: Path) -> None:
+def test_every_path_module_and_target_exists(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
-    links = [page.parent / link for link in re.findall(r"\]\((?!https?:)([^)#]+)\)", text)]
-    paths = [
-        ROOT / path for path in re.findall(r"`((?:src|tests|examples|benchmarks|experiments|docs)/[\w./-]+)`", text)
-    ]
-    made = {DOCS / place for place in MADE}
-    assert [str(path) for path in (*links, *paths) if not path.exists() and path.resolve() not in made] == []
+    assert pages.missing_files(text, ROOT) + pages.missing_from_map(text, ROOT) == []
 
 
-def commands(text: str) -> dict[str, set[str]]:
-    """The flags that indented examples, those behind a dollar sign, and inline code use, by command of secl.
+@PAGE
+def test_every_name_exists(page: Path, words: set[str]) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert pages.missing_names(text, ROOT) == []
+    assert [part for part in pages.unknown_words(text, words) if part not in FOREIGN_CODE] == []
 
-    An example of an earlier commit says so ("# at 7be5c80") and has the flags that there were then.
-    """
-    flags: defaultdict[str, set[str]] = defaultdict(set)
-    lines = text.replace("\\\n", " ").splitlines()
-    present = [line for line in lines if not re.search(r"# at [0-9a-f]{7}\b", line)]
-    examples = [line.removeprefix("$ ").split("#")[0] for line in present if line.startswith(("    ", "$ "))]
-    for example in (*examples, *re.findall(r"`(secl [^`]+)`", text)):
-        for call in re.split(r"&&|;", example):
-            match = re.match(r"\s*secl (keys \w+|[a-z]+)\b(.*)", call)
-            if match:
-                flags[match[1]] |= set(re.findall(r"(?<!\S)--[a-z][a-z-]*", match[2]))
-    return flags
+
+@PAGE
+def test_every_setting_exists_and_takes_its_value(page: Path) -> None:
+    assert pages.wrong_settings(page.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize("page", MEASURED)
+def test_numbers_are_those_of_the_latest_benchmarks(page: str, results: dict[str, Any]) -> None:
+    assert pages.wrong_numbers((ROOT / page).read_text(encoding="utf-8"), MEASURED[page], results) == []
+
+
+def test_the_extras_of_readme_are_those_of_the_package_and_of_its_messages() -> None:
+    extras = set(
+        tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    )
+    (sentence,) = re.findall(r"The extras are (.*?)\.\n", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    assert set(re.findall(r"`(\w+)` \(", sentence)) == extras
+    sources = [path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py")]
+    named = {
+        name for text in sources for names in re.findall(r'needs\(.*, "([\w,]+)"\)', text) for name in names.split(",")
+    }
+    assert {"local", "server", "tables"} <= named <= extras
+
+
+def test_the_method_page_names_every_outcome_of_learning() -> None:
+    text = (DOCS / "concepts.md").read_text(encoding="utf-8")
+    assert [name for name in get_args(LearningOutcome) if f"`{name}`" not in text] == []
 
 
 HELPED: dict[str, set[str]] = {}
@@ -97,13 +154,12 @@ def flags_of(shell: Shell) -> Callable[[str], set[str]]:
 
 @PAGE
 def test_every_command_and_flag_exists(page: Path, flags_of: Callable[[str], set[str]]) -> None:
-    for command, flags in commands(page.read_text(encoding="utf-8")).items():
-        assert sorted(flags - flags_of(command)) == [], f"secl {command}"
+    assert pages.unknown_flags(page.read_text(encoding="utf-8"), flags_of) == []
 
 
 def test_every_flag_in_the_text_is_one_of_secl(flags_of: Callable[[str], set[str]]) -> None:
     texts = [page.read_text(encoding="utf-8") for page in PAGES]
-    names = {name for text in texts for name in commands(text)}
+    names = {name for text in texts for name in pages.commands(text)}
     known = {flag for name in names for flag in flags_of(name)}
     used = {flag for text in texts for flag in re.findall(r"`(--[a-z][a-z-]*)", text)}
     assert sorted(used - known - FOREIGN) == []

@@ -18,6 +18,7 @@ from typing import Any
 import httpx
 import pytest
 
+from secl.errors import needs
 from tests import processes
 from tests.cli.conftest import Shell
 
@@ -98,8 +99,7 @@ def test_a_missing_package_is_named_with_how_to_install_it(
     for name in [name for name in sys.modules if name.startswith(("secl.server.http", "fastapi"))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "fastapi", None)
-    said = "secl serve needs fastapi; install it with: pip install 'secl[server]'."
-    refused(("serve", "--state", tmp_path / "state"), said)
+    refused(("serve", "--state", tmp_path / "state"), needs("secl serve", "fastapi", "server"))
 
 
 def test_a_recipe_that_names_a_stream_is_no_servers(refused: Any, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from secl.errors import needs
 from secl.runs.store import Store
 from tests.backends.endpoint.fake import FakeServer, running
 
@@ -93,6 +94,6 @@ def test_commands_that_need_a_model_say_what_to_install(tmp_path: Path, monkeypa
         ("models",),
         ("serve", "--state", "state", "--port", 0),
     ]
-    sentence = 'secl: a model in this process needs torch; install it with: pip install "secl[local]".\n'
+    sentence = f"secl: {needs('a model in this process', 'torch', 'local')}\n"
     for command, ended in zip(commands, secl(*commands), strict=True):
         assert ended == (2, sentence), command

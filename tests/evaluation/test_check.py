@@ -236,7 +236,8 @@ def test_without_right_answers_the_posterior_is_the_choice_and_what_would_tell_i
     use, said = use_and_why(found)
     assert use == "Use: secl run --method posterior"
     assert said.startswith("Why: it had a lower Brier score than the stated")
-    assert said.endswith("whether it has here only right answers can tell: label twenty.")
+    assert "a higher one on 32 questions behind a server" in said
+    assert said.endswith("to test it here, label twenty answers.")
     assert found.means["stated"] == pytest.approx(sum(r.frozen.confidence for r in records) / len(records))
     (note,) = scores_table(found).notes
     assert "by the model's own account" in note

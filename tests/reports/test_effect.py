@@ -14,7 +14,7 @@ from secl.evaluation.summary import Summary, summarise
 from secl.evidence import Posterior
 from secl.question import Question
 from secl.records import Record
-from secl.reports.effect import effect_sentence
+from secl.reports.effect import effect_sentence, effect_table
 
 KEYS = ("stated", "posterior_best", "posterior")
 
@@ -62,3 +62,10 @@ def test_a_posterior_that_does_not_help_is_not_praised(stream: Any) -> None:
     assert "the posterior is not shown to tell right from wrong" in str(effect_sentence(summary_of(records)))
     records = stream(lambda right: 0.3 if right else 0.8)
     assert "is higher for wrong answers than for right ones" in str(effect_sentence(summary_of(records)))
+
+
+def test_the_table_says_whose_answers_each_row_grades(make_record: Any) -> None:
+    records = [make_record(position, correct=position < 60, frozen_correct=position < 20) for position in range(100)]
+    table = effect_table(summarise(records, {name: ESTIMATORS[name] for name in ("stated", "secl")}))
+    assert [row[1].text for row in table.sections[""]] == ["20%", "60%"]
+    assert "the frozen model's answers in the first row, of the adapted model's in the next two" in table.notes[0]

@@ -133,7 +133,7 @@ class Scoring:
         return record
 
     def score_many(self, given: QuestionFile | Iterable[Scorable], done: Sequence[Record] = ()) -> Iterator[Record]:
-        """Rate answers, one record for each. The weights of the posterior are fitted to those before, without labels.
+        """Rate answers, one record for each. The posterior's weight of letters follows the answers before, unlabelled.
 
         Args:
             given: answers with their questions, also those of a file or a table (`secl.read_rows`). A

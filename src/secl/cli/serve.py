@@ -15,7 +15,7 @@ from cyclopts import Group, Parameter
 from pydantic import Field
 
 from secl.cli.app import Set, app, console, echo
-from secl.errors import ParameterError
+from secl.errors import ParameterError, needs
 from secl.server.settings import HttpSettings, Limits
 from secl.settings.base import Settings
 from secl.settings.groups import FLAT, GateSettings, LoopSettings, ModelSettings
@@ -77,8 +77,7 @@ def serve(
         from secl.server.online.factory import open_service
         from secl.server.retention import Retention
     except ModuleNotFoundError as problem:
-        package = str(problem.name).partition(".")[0]
-        raise ParameterError(f"secl serve needs {package}; install it with: pip install 'secl[server]'.") from None
+        raise ParameterError(needs("secl serve", str(problem.name).partition(".")[0], "server")) from None
     if log_level not in LOG_LEVELS:
         raise ParameterError(f"--log-level is {log_level!r}; it is one of {', '.join(LOG_LEVELS)}.")
     retention = Retention.of(keep_records)

@@ -1,4 +1,4 @@
-"""Benchmark rows from the Hugging Face hub. Needs `pip install "secl[hub]"` and, once, the network."""
+"""Benchmark rows from the Hugging Face hub. Needs the extra `hub` and, once, the network."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from secl.data.rows import LocatedRow
-from secl.errors import DataError
+from secl.errors import DataError, needs
 
 
 def hub_rows(benchmark: str, repository: str, configuration: str, split: str) -> Iterator[LocatedRow]:
@@ -19,10 +19,7 @@ def hub_rows(benchmark: str, repository: str, configuration: str, split: str) ->
     try:
         import datasets
     except ImportError as error:
-        raise DataError(
-            f'the benchmark {benchmark!r} comes from the Hugging Face hub, which needs: pip install "secl[hub]"; '
-            "or name a folder with its official files by --data or SECL_DATA."
-        ) from error
+        raise DataError(needs(f"the benchmark {benchmark!r} without --data FOLDER", "datasets", "hub")) from error
     try:
         with silent_retries():
             dataset = datasets.load_dataset(repository, configuration, split=split)

@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import Any
 
 from secl.data.text_files import check_readable, csv_rows, parse_json, read_text
-from secl.errors import DataError, ParameterError
+from secl.errors import DataError, ParameterError, needs
 
 SUFFIXES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet", ".xlsx")
 LISTS = ("questions", "data")
@@ -223,7 +223,7 @@ def _package(name: str, path: Path) -> ModuleType:
     try:
         return import_module(name)
     except ImportError as problem:
-        raise ParameterError(f'{path} needs {name}; run: pip install "secl[tables]".') from problem
+        raise ParameterError(needs(str(path), name, "tables")) from problem
 
 
 def _first_line(problem: Exception) -> str:

@@ -24,8 +24,8 @@ def use_and_why(result: Check) -> tuple[str, str]:
 
 
 BY_EXPERIENCE = (
-    "it had a lower Brier score than the stated confidence on every model and set of questions that was measured; "
-    "whether it has here only right answers can tell: label twenty"
+    "it had a lower Brier score than the stated confidence on every set measured with a model in this process, and a "
+    "higher one on 32 questions behind a server; to test it here, label twenty answers"
 )
 
 

@@ -24,13 +24,11 @@ ROWS = {
 """Estimators that are compared, and what people call them here."""
 
 COLUMNS_NOTE = (
-    "right: answers that are. says: mean confidence; it should equal right. Brier: mean squared error; 0 is perfect. "
-    "AUROC: how often a right answer is surer than a wrong one; 0.5 is a coin."
+    "right: accuracy, of the frozen model's answers in the first row, of the adapted model's in the next two. says: "
+    "mean confidence; it should equal right. Brier: mean squared error; 0 is perfect. AUROC: how often a right answer "
+    "is surer than a wrong one; 0.5 is a coin."
 )
 """The columns in words."""
-
-PICTURES = ("reliability", "timeline")
-"""The two pictures that show the same."""
 
 
 def print_effect(run: RunReport, folder: Path, screen: Console) -> None:
@@ -43,13 +41,10 @@ def print_effect(run: RunReport, folder: Path, screen: Console) -> None:
     )
     screen.print()
     screen.print(to_rich(effect_table(run.summary)))
-    meaning = effect_sentence(run.summary)
-    if meaning is not None:
-        screen.print()
-        screen.print(meaning, highlight=False)
+    if meaning := effect_sentence(run.summary):
+        screen.print(f"\n{meaning}", highlight=False)
     screen.print()
-    pictures = " and ".join(str(folder / f"{name}.png") for name in PICTURES)
-    screen.print(f"pictures: {pictures}", soft_wrap=True)
+    screen.print(f"pictures: {folder / 'reliability.png'} and {folder / 'timeline.png'}", soft_wrap=True)
     screen.print(f"all tables: secl report {shlex.quote(str(folder))} --full", soft_wrap=True)
     screen.print('next: secl ask "What is the capital of Kenya?" --option Lagos --option Nairobi', soft_wrap=True)
     screen.print("your own questions: secl check --questions FILE", soft_wrap=True)
@@ -57,16 +52,12 @@ def print_effect(run: RunReport, folder: Path, screen: Console) -> None:
 
 def effect_table(summary: Summary) -> Table:
     """Stated, learned and posterior confidence, own and best answers: accuracy, mean confidence, Brier score, AUROC."""
-    rows = [(title, summary.estimators[name]) for name, title in ROWS.items() if name in summary.estimators]
-    return plain_table(
-        ("confidence", "right", "says", "Brier", "AUROC"),
-        [
-            (title, _whole(row.accuracy), _whole(row.mean_confidence), number(row.brier, 3), number(row.auroc, 3))
-            for title, row in rows
-        ],
-        (COLUMNS_NOTE,),
-        texts=1,
-    )
+    rows = [
+        (title, _whole(row.accuracy), _whole(row.mean_confidence), number(row.brier, 3), number(row.auroc, 3))
+        for name, title in ROWS.items()
+        if (row := summary.estimators.get(name))
+    ]
+    return plain_table(("confidence", "right", "says", "Brier", "AUROC"), rows, (COLUMNS_NOTE,), texts=1)
 
 
 def effect_sentence(summary: Summary) -> str | None:

@@ -14,7 +14,7 @@ from typing import IO, Any
 
 from secl.data.cells import harmless, joined
 from secl.data.columns import plain
-from secl.errors import ParameterError, RunError, StorageError
+from secl.errors import ParameterError, RunError, StorageError, needs
 from secl.records import Record
 from secl.runs.encoding import to_export, to_row
 from secl.runs.folder import check_outside
@@ -144,7 +144,7 @@ def _write_parquet(path: Path, store: Store) -> None:
         import pyarrow
         import pyarrow.parquet
     except ImportError as problem:
-        raise ParameterError('parquet needs pyarrow; run: pip install "secl[parquet]".') from problem
+        raise ParameterError(needs("parquet", "pyarrow", "tables")) from problem
     columns, rows = _table(store)
     # In columns from the start: as Python objects the rows of a long run take gigabytes.
     parts = [
@@ -160,7 +160,7 @@ def _write_workbook(path: Path, store: Store) -> None:
         import openpyxl
         from openpyxl.cell.cell import ILLEGAL_CHARACTERS_RE
     except ImportError as problem:
-        raise ParameterError('xlsx needs openpyxl; run: pip install "secl[tables]".') from problem
+        raise ParameterError(needs("xlsx", "openpyxl", "tables")) from problem
 
     def cell(value: object) -> object:
         value = _cell(value)

@@ -22,7 +22,7 @@ from threading import Event, current_thread, main_thread
 from types import FrameType, ModuleType
 from urllib.parse import urlsplit
 
-from secl.errors import ParameterError, RunError, SeclError, check_whole
+from secl.errors import ParameterError, RunError, SeclError, check_whole, needs
 from secl.runs.settings import RunSettings
 from secl.runs.store import Store
 from secl.runs.sweep import (
@@ -176,7 +176,7 @@ def _connected(address: str | None, workers: int) -> Iterator[ModuleType]:
     try:
         ray = importlib.import_module("ray")
     except ImportError as problem:
-        raise ParameterError('a sweep on Ray needs the package ray; install it: pip install "secl[ray]"') from problem
+        raise ParameterError(needs("a sweep on Ray", "ray", "ray")) from problem
     if address is None and ray.is_initialized():
         yield ray
         return

@@ -41,7 +41,9 @@ class SettingGroups(Settings):
 
     model: Annotated[ModelSettings, FLAT, OF_MODEL] = ModelSettings()
     stream: Annotated[StreamSettings, FLAT, OF_QUESTIONS] = StreamSettings()
-    method: Annotated[str, OF_METHOD] = Field("secl", description="secl, posterior, secl-paper, ...; see secl methods.")
+    method: Annotated[str, OF_METHOD] = Field(
+        "secl", description="Default secl; posterior with --engine openai. See secl methods."
+    )
     gate: Annotated[GateSettings, FLAT, OF_METHOD] = GateSettings()
     evidence: Annotated[EvidenceSettings, FLAT, OF_METHOD] = EvidenceSettings()
     prompts: Annotated[PromptSettings, UNFLAGGED] = PromptSettings()

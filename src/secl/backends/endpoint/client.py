@@ -10,7 +10,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from secl.errors import ModelError, NotLoadedError, ParameterError, QuestionError, TooLongError, UnavailableError
+from secl.errors import ModelError, NotLoadedError, ParameterError, QuestionError, TooLongError, UnavailableError, needs
 
 if TYPE_CHECKING:
     import httpx
@@ -56,7 +56,7 @@ class Endpoint:
         try:
             import httpx
         except ImportError as missing:
-            raise ModelError('an endpoint needs httpx; run: pip install "secl[server]".') from missing
+            raise ModelError(needs("an endpoint", "httpx", "server")) from missing
         path = parts.path.rstrip("/") or "/v1"
         self.url = f"{parts.scheme}://{parts.netloc}{path}"
         self._lost = (httpx.ConnectTimeout, httpx.NetworkError, httpx.RemoteProtocolError)

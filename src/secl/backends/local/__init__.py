@@ -3,14 +3,14 @@
 import logging
 from importlib.util import find_spec
 
-from secl.errors import ModelError
+from secl.errors import ModelError, needs
 
 _NEEDED = ("torch", "transformers", "accelerate", "peft", "gguf")
 """What the extra `local` installs; everything else in the library does without."""
 
 for _name in _NEEDED:
     if find_spec(_name) is None:
-        raise ModelError(f'a model in this process needs {_name}; install it with: pip install "secl[local]".')
+        raise ModelError(needs("a model in this process", _name, "local"))
 
 # Where bitsandbytes is installed, PEFT imports it, and it says at every start which faster kernels it does not find,
 # and at every product of 8-bit weights that it rounds.

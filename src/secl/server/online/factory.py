@@ -7,7 +7,7 @@ import os
 from contextlib import ExitStack
 from pathlib import Path
 
-from secl.errors import ParameterError, RunError
+from secl.errors import ParameterError, RunError, needs
 from secl.model import Model
 from secl.runs.folder import FILE, check_free
 from secl.runs.loading import Load, load_local, load_model, named
@@ -147,9 +147,7 @@ def behind_vllm(settings: RunSettings, endpoint: str, versions: Path | None, sta
         from secl.backends.endpoint.client import KEY
         from secl.backends.endpoint.vllm import answer_by_vllm
     except ModuleNotFoundError as problem:
-        raise ParameterError(
-            f"vLLM endpoints need {problem.name}; install it with: pip install 'secl[server,local]'."
-        ) from None
+        raise ParameterError(needs("--engine vllm", str(problem.name), "server,local")) from None
     # Servers may answer for several learners, so versions are named after the state folder that they come from.
     name = f"secl{hashlib.sha256(str(state.absolute()).encode()).hexdigest()[:8]}"
     key = os.environ.get(KEY)

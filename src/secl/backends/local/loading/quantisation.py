@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 from transformers import BitsAndBytesConfig, PreTrainedConfig, PreTrainedModel
 
-from secl.errors import ParameterError
+from secl.errors import ParameterError, needs
 from secl.settings.groups import Quantize
 
 LIBRARY = "bitsandbytes"
@@ -31,7 +31,7 @@ def check_quantisable(quantize: Quantize, home: torch.device, source: Path | str
         ParameterError: bitsandbytes is not installed or cannot compute there, or the model is a GGUF file.
     """
     if importlib.util.find_spec(LIBRARY) is None:
-        raise ParameterError(f"--quantize {quantize} needs {LIBRARY}; install it with: pip install 'secl[quantize]'.")
+        raise ParameterError(needs(f"--quantize {quantize}", LIBRARY, "quantize"))
     if isinstance(source, Path) and source.suffix == ".gguf":
         raise ParameterError(
             f"{source.name} is quantised already; leave --quantize out, or name the folder or hub id of the original."

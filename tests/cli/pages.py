@@ -1,0 +1,208 @@
+"""What a page of the documentation names and the project does not have: every function returns what is wrong."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import fields
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import secl
+from secl.data.benchmarks import BENCHMARKS
+from secl.errors import SeclError
+from secl.evidence import Evidence
+from secl.runs.settings import RunSettings
+from secl.settings.tree import FLAT_NAMES, PLACES, SettingGroups, nested, with_set
+
+FENCE = re.compile(r"^ *```\w*\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
+PAST = r"[^`\n]{0,3}\bat [0-9a-f]{7}\b"
+"""What stands behind the code of an earlier commit."""
+
+VALUED = ("method", "gate", "grader", "order", "answer", "dtype", "quantize", "answer-weights")
+"""Flags whose values are names that the library knows."""
+
+GROUPS = "|".join({path[0] for path in FLAT_NAMES.values() if len(path) > 1} - {"model"})
+"""Groups of settings; "model." also begins the names of a network's modules."""
+
+CODE_FILES = (".py", ".json", ".html", ".js", ".service", ".socket", ".toml", ".yml")
+
+
+def inline(text: str) -> list[str]:
+    """Inline code, but for that of an earlier commit."""
+    prose = "\n".join(line for line in FENCE.sub("", text).splitlines() if not line.startswith("    "))
+    return [*re.findall(rf"`([^`\n]+)`(?!{PAST})", prose), *re.findall(r"<code>([^<]+)</code>", prose)]
+
+
+def examples(text: str) -> list[str]:
+    """The lines of indented and fenced examples, but for those of an earlier commit, which their comments name."""
+    fenced = [line for block in FENCE.findall(text) for line in block.splitlines()]
+    lines = FENCE.sub("", text).replace("\\\n", " ").splitlines()
+    indented = [line for line in lines if line.startswith("    ") and not re.search(f"#{PAST}", line)]
+    return [line.removeprefix("$ ").strip() for line in (*fenced, *indented)]
+
+
+def commands(text: str) -> dict[str, set[str]]:
+    """The flags that examples and inline code use, by command of secl."""
+    flags: defaultdict[str, set[str]] = defaultdict(set)
+    for example in (*[line.split("#")[0] for line in examples(text)], *inline(text)):
+        for call in re.split(r"&&|;", example):
+            match = re.match(r"\s*secl (keys \w+|[a-z]+)\b(.*)", call)
+            if match:
+                flags[match[1]] |= set(re.findall(r"(?<!\S)--[a-z][a-z-]*", match[2]))
+    return flags
+
+
+def unknown_flags(text: str, flags_of: Callable[[str], Collection[str]]) -> list[str]:
+    """Flags that a command of secl does not have; `flags_of` gives those that it has."""
+    used = commands(text).items()
+    return [f"secl {name} {flag}" for name, flags in used for flag in sorted(flags - set(flags_of(name)))]
+
+
+def anchors(text: str) -> set[str]:
+    """The anchors of a page's headings."""
+    names: list[str] = []
+    for heading in re.findall(r"^#+ +(.+?) *$", FENCE.sub("", text), flags=re.MULTILINE):
+        words = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).lower()
+        name = re.sub(r"[^\w\- ]", "", words).replace(" ", "-")
+        names.append(f"{name}-{names.count(name)}" if name in names else name)
+    return set(names)
+
+
+def dead_links(page: Path) -> list[str]:
+    """Links to a file, or to a heading in one, that the checkout does not have."""
+
+    def lives(link: str) -> bool:
+        name, _, anchor = link.partition("#")
+        target = page.parent / name if name else page
+        return target.exists() and (not anchor or anchor in anchors(target.read_text(encoding="utf-8")))
+
+    links = re.findall(r"\]\((?!https?:|mailto:)([^)\s]+)\)", page.read_text(encoding="utf-8"))
+    return [link for link in links if not lives(link)]
+
+
+def missing_files(text: str, root: Path) -> list[str]:
+    """Paths, modules of `python -m`, their flags, targets of make, and names "`NAME` (`FILE`)" that do not exist."""
+    missing = []
+    for part in (*inline(text), *examples(text)):
+        for path in re.findall(r"(?<![\w./:~=-])(?:[\w-]+/)+[\w.-]*\w", part):
+            known = (root / path.split("/")[0]).is_dir() and path.split("/")[0] not in ("runs", "site", "dist")
+            if (known or path.endswith(".py")) and not _file(path, root):
+                missing.append(path)
+        for module, flags in re.findall(r"python -m ((?:benchmark|reference)[\w.]*)([^&;#]*)", part):
+            files = [root / f"{module.replace('.', '/')}{end}" for end in (".py", "/__main__.py")]
+            source = "".join(file.read_text(encoding="utf-8") for file in files if file.is_file())
+            missing += [module] if not source else []
+            missing += [f"{module} {flag}" for flag in re.findall(r"--[a-z-]+", flags) if f'"{flag}"' not in source]
+        for target in re.findall(r"(?<!\S)make ([a-z][a-z-]*)", part):
+            if not re.search(rf"^{target}:", (root / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE):
+                missing.append(f"make {target}")
+    for name, path in re.findall(r"`(\w+)`[^`(]{0,3}\(`([\w/]+\.py)`", text):
+        file = _file(path, root)
+        if file is None or not re.search(rf"\b{name}\b", file.read_text(encoding="utf-8")):
+            missing.append(f"{name} in {path}")
+    return missing
+
+
+def missing_from_map(text: str, root: Path) -> list[str]:
+    """Entries of a map of the package, lines of six spaces and a name, that the package does not have."""
+    return [name for name in re.findall(r"^ {6}([\w.]+/?) {2,}", text, flags=re.MULTILINE) if not _file(name, root)]
+
+
+def _file(path: str, root: Path) -> Path | None:
+    """A file or folder by its path in the checkout or in the package."""
+    return next((each for each in (root / path, root / "src" / "secl" / path) if each.exists()), None)
+
+
+def missing_names(text: str, root: Path) -> list[str]:
+    """Names in `secl` and attributes of its public classes that do not exist."""
+    parts = [*inline(text), *examples(text)]
+    names = {name for part in parts for name in re.findall(r"(?<![\w./-])secl(?:\.\w+)+", part)}
+    for part in parts:
+        for module, imported in re.findall(r"from (secl[\w.]*) import ([\w, ]+)", part):
+            names |= {f"{module}.{name.strip()}" for name in imported.split(",")}
+        for kind, attribute in re.findall(r"(?<![\w.])([A-Z]\w+)\.(\w+)", part):
+            names |= {f"secl.{kind}.{attribute}"} if hasattr(secl, kind) else set()
+    return sorted(name for name in names if not (root / "deploy" / name).exists() and not _exists(name))
+
+
+def _exists(name: str) -> bool:
+    """Whether a module, class, function or attribute has this dotted name."""
+    parts = name.split(".")
+    for length in range(len(parts), 0, -1):
+        try:
+            value: object = import_module(".".join(parts[:length]))
+        except ModuleNotFoundError:
+            continue
+        for attribute in parts[length:]:
+            if not hasattr(value, attribute) and attribute not in getattr(value, "__annotations__", {}):
+                return False
+            value = getattr(value, attribute, None)
+        return True
+    return False
+
+
+def unknown_words(text: str, known: Collection[str]) -> list[str]:
+    """Inline code with a word that no code has; a word in capitals is a placeholder, "Eq. `ph`" an equation."""
+    parts = inline(re.sub(r"Eq\. `\w+`", "", text))
+    return [part for part in parts if not set(re.findall(r"(?!\b[A-Z]+\b)\b[A-Za-z_]\w*", part)) <= set(known)]
+
+
+def words_of(root: Path, folders: Iterable[str]) -> set[str]:
+    """The names and texts of all code, without comments and docstrings, and the names of its files."""
+    words: set[str] = set()
+    files = [path for folder in folders for path in (root / folder).rglob("*") if path.suffix in CODE_FILES]
+    for path in (*files, *(root / name for name in ("Makefile", "mkdocs.yml", "pyproject.toml", "constraints.txt"))):
+        source = path.read_text(encoding="utf-8")
+        texts = _texts(ast.parse(source)) if path.suffix == ".py" else [source]
+        words |= {word for each in (*texts, path.as_posix()) for word in re.findall(r"\w+", each)}
+    return words
+
+
+def _texts(tree: ast.Module) -> Iterator[str]:
+    prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        for name in ("name", "id", "attr", "arg", "module", "value"):
+            value = getattr(node, name, None)
+            if isinstance(value, str) and id(node) not in prose:
+                yield value
+
+
+def wrong_settings(text: str) -> list[str]:
+    """Settings that do not exist, and names of values that a setting cannot have."""
+    wrong = []
+    for part in (*inline(text), *examples(text)):
+        for group, key in re.findall(rf"(?<![\w./])({GROUPS})\.(?!py\b)(\w+)", part):
+            recorded = group == "evidence" and key in {field.name for field in fields(Evidence)}
+            wrong += [] if (group, key) in PLACES or recorded else [f"{group}.{key}"]
+        for pair in re.findall(r"--set ([a-z_.]+=[^\s;)]+)", part):
+            wrong += [] if _taken(with_set, None, [pair]) else [pair]
+        for flag, value in re.findall(rf"--({'|'.join(VALUED)})[ =]([a-z0-9][\w,:-]*)(?![\w.])", part):
+            named = {flag.replace("-", "_"): value}
+            alone = {"benchmarks": ["capitals:1"], **named} if flag in ("method", "gate") else None
+            taken = _taken(RunSettings.of, alone) if alone else _taken(SettingGroups.model_validate, nested(named))
+            wrong += [] if taken else [f"--{flag} {value}"]
+        for value in re.findall(r"--benchmarks ([a-z][\w,:-]*)", part):
+            wrong += [name for each in value.split(",") if (name := each.partition(":")[0]) not in BENCHMARKS]
+    return wrong
+
+
+def _taken(take: Callable[..., object], *settings: object) -> bool:
+    try:
+        take(*settings)
+    except SeclError:
+        return False
+    return True
+
+
+def wrong_numbers(text: str, phrases: Iterable[str], results: Mapping[str, Any]) -> list[str]:
+    """Phrases, each with a place for a number as in `str.format`, that a page does not have with the number measured.
+
+    A share, as of the format ".0%", has a space before its sign.
+    """
+    words = " ".join(text.split())
+    expected = [" ".join(phrase.format(**results).replace("%", " %").split()) for phrase in phrases]
+    return [phrase for phrase in expected if phrase not in words]

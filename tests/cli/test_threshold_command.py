@@ -19,7 +19,7 @@ def test_labels_give_a_promise_and_json_has_its_numbers(shell: Shell, tmp_path: 
     ended = shell("threshold", run, "--risk", 0.05)
     assert ended.code == 0
     assert ended.out.startswith(
-        "Accept above 0.7: 50% of answers, at most 5% of them wrong with 90% certainty (from 120 labels).\n"
+        "Accept at 0.7 or above: 50% of answers, at most 5% of them wrong with 90% certainty (from 120 labels).\n"
         "Of the 60 labelled answers above it 0 are wrong, so 3.8% at most.\n"
     )
     assert "random sample" in ended.out
@@ -33,7 +33,7 @@ def test_without_labels_it_is_an_estimate(shell: Shell, tmp_path: Path) -> None:
     run = run_folder(tmp_path / "run", answered(CONFIDENCE, [None] * 120))
     out = shell("threshold", run, "--risk", 0.1).out
     assert out.startswith(
-        "Accept above 0.7: 50% of answers, about 10% of them wrong by the confidences alone: an estimate.\n"
+        "Accept at 0.7 or above: 50% of answers, about 10% of them wrong by the confidences alone: an estimate.\n"
     )
     assert "certainty" not in out
     assert shell("threshold", run, "--risk", 0.01).out.startswith("By the confidences alone no answer is sure enough")

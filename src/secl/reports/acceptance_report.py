@@ -107,11 +107,11 @@ def accept(threshold: Threshold) -> str:
     """What a threshold accepts.
 
     >>> accept(Threshold(0.83, 0.41, 49, 0, 0.1)), accept(Threshold(0.0, 1.0, 60, 0, 0.1))
-    ('Accept above 0.83: 41% of answers', 'Accept every answer')
+    ('Accept at 0.83 or above: 41% of answers', 'Accept every answer')
     """
     if threshold.value == 0:
         return "Accept every answer"
-    return f"Accept above {threshold.value}: {share(threshold.coverage)} of answers"
+    return f"Accept at {threshold.value} or above: {share(threshold.coverage)} of answers"
 
 
 def share(value: float) -> str:
@@ -184,11 +184,11 @@ def risk_table(answers: Answers) -> Table:
             "By the confidences alone, and as good as they are: nothing is promised without labels of answers drawn at "
             "random. How many it takes is said by secl threshold RUN --risk 0.1."
         )
-        return plain_table(("about wrong", "accept above", "answers accepted"), estimates, (note,))
-    headings = ("at most wrong", "promised: accept above", "answers accepted", "labelled above", "wrong of these")
+        return plain_table(("about wrong", "accept from", "answers accepted"), estimates, (note,))
+    headings = ("at most wrong", "promised: accept from", "answers accepted", "labelled above", "wrong of these")
     promised = {risk: guaranteed(curve, risk, CERTAINTY) for risk in RISKS}
     return plain_table(
-        (*headings, "by the confidences: accept above", "answers accepted"),
+        (*headings, "by the confidences: accept from", "answers accepted"),
         [(share(risk), *_accepted(threshold), *by_confidence[risk]) for risk, threshold in promised.items()],
         (f"A promise holds with {share(CERTAINTY)} certainty, from {counted(curve.total, 'label')}. {ASSUMPTION}",),
     )

@@ -305,7 +305,7 @@ def test_a_server_of_another_model_or_without_versions_is_refused_with_what_to_d
     with pytest.raises(ModelError, match=r"does not answer with what is learned.*--lora-target-modules"):
         make_remote(make_learner(), deaf)
     monkeypatch.setattr(
-        right, "_prompt_log_p", lambda text: [None, *({str(each): {"logprob": 0.0}} for each in text[1:])]
+        right, "_inside", lambda _, text, body: [None, *({str(each): {"logprob": 0.0}} for each in text[1:])]
     )
     with pytest.raises(ModelError, match="reads a text otherwise than the learner"):
         make_remote(make_learner(), right)

@@ -269,6 +269,18 @@ def test_a_snapshot_is_published_when_it_is_restored(
     assert model.answer(questions[1]).reply == model.answer(questions[1]).frozen
 
 
+def test_a_version_that_the_learner_does_not_have_any_more_has_no_name(
+    make_learner: MakeLearner, make_remote: MakeRemote, server: FakeVllm, questions: list[Question]
+) -> None:
+    backend = backend_of(model := make_remote(make_learner(), server, learns=False))
+    model.load_version(model.weights(), 3)
+    frozen = backend.read([model.prompting.choices(questions[0])])
+    (adapted,) = backend.adapt(frozen, 3)
+    model.load_version(model.weights(), 4)
+    with pytest.raises(ValueError, match=r"^Version 3 is asked for, and the learner has version 4\.$"):
+        adapted.logits(adapted.bundle.positions[:1], [0])
+
+
 def test_servers_hear_of_a_version_when_several_questions_are_asked_under_it(
     make_learner: MakeLearner, make_remote: MakeRemote, server: FakeVllm, questions: list[Question]
 ) -> None:
@@ -284,7 +296,7 @@ def test_servers_hear_of_a_version_when_several_questions_are_asked_under_it(
         each.prefetch(questions, [()] * 3, weights_fixed=True)
     for question in questions:
         alike(model.answer(question).reply, local.answer(question).reply)
-    assert server.loaded == [*trial, backend_of(model).name_of(2)]
+    assert server.loaded == [*trial, backend_of(model).name_of(model.version)]
 
 
 def test_a_server_of_another_model_or_without_versions_is_refused_with_what_to_do(

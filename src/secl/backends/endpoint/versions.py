@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from secl.errors import ParameterError, StorageError
+from secl.machine import publish_folder
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.]*")
@@ -80,7 +81,7 @@ class Versions:
             draft.mkdir(parents=True)
             (draft / CONFIG).write_text(self._config, encoding="utf-8")
             (draft / WEIGHTS).write_bytes(weights)
-            draft.rename(self.folder / name)
+            publish_folder(draft, self.folder / name)
         except OSError:
             if not (self.folder / name).is_dir():  # else somebody has published the same weights just now
                 raise

@@ -264,13 +264,17 @@ class VllmBackend:
         """What servers call the learner's version, which the first to ask writes where they find it; "" for version 0.
 
         Raises:
+            ValueError: the learner has another version by now, whose answers would be taken for those of this one.
             StorageError: the folder cannot be written.
         """
         if not version:
             return ""
         with self._naming:  # many requests of a window ask at once
+            adapter = self.learner.adapter
+            if version != adapter.version:
+                raise ValueError(f"Version {version} is asked for, and the learner has version {adapter.version}.")
             if not self._name:
-                self._name = self.versions.publish(self.learner.adapter.version, self.learner.adapter.weights())
+                self._name = self.versions.publish(version, adapter.weights())
             return self._name
 
     def train(self, reading: VllmReading | LocalReading, position: Position, target: float) -> Training:

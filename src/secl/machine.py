@@ -1,5 +1,5 @@
-"""What this machine gives: a folder for what can be made again, names on its disk that stand for whole files, and imports
-without a search for garbage."""
+"""What this machine gives: a folder for what can be made again, whole files on its disk, and imports without a search
+for garbage."""
 
 from __future__ import annotations
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from secl.backends.local.fast.prefix_tree import Nodes, Trie
@@ -15,19 +14,11 @@ from secl.backends.local.fast.replay import Pass
 from secl.backends.local.fast.shared_network import SharedNetwork
 from secl.backends.local.loading.guard import in_halves
 
-GROUP_TOKENS, ON_A_GPU = 1000, 2500
-"""Distinct tokens in one pass by default: what keeps a processor busy, or a GPU; attention grows with the square."""
+GROUP_TOKENS = 1000
+"""Most distinct tokens in one pass of several bundles: enough for a processor, and for a GPU with a large model.
 
-BYTES_A_TOKEN = 1 << 20
-"""Free memory of a GPU for each of them: what a token of the largest models that fit takes in a pass."""
-
-
-def group_tokens(device: torch.device) -> int:
-    """Distinct tokens in one pass, for what is free on a device."""
-    if device.type != "cuda":
-        return GROUP_TOKENS
-    free, _ = torch.cuda.mem_get_info(device)
-    return max(GROUP_TOKENS, min(ON_A_GPU, free // BYTES_A_TOKEN))
+Attention grows with the square. No device has a number of its own, because a pass of another shape rounds differently.
+"""
 
 
 @dataclass(frozen=True)

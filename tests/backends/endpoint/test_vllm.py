@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from secl.backends.endpoint import token_server
+from secl.backends.endpoint import token_server, vllm_backend
 from secl.backends.endpoint.token_server import CompletionRequest, TokenServer
 from secl.backends.endpoint.versions import CONFIG, WEIGHTS, Versions
 from secl.backends.endpoint.vllm import answer_by_vllm
@@ -238,10 +238,15 @@ def test_candidates_are_compared_as_by_the_model_in_this_process_which_only_comp
 
 
 def test_all_tokens_of_the_vocabulary_give_the_entropy_itself(
-    make_learner: MakeLearner, make_remote: MakeRemote, server: FakeVllm, questions: list[Question]
+    make_learner: MakeLearner,
+    make_remote: MakeRemote,
+    server: FakeVllm,
+    questions: list[Question],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     server.most = len(tiny_tokenizer())
-    model, local = make_remote(make_learner(), server, top=server.most), make_learner()
+    monkeypatch.setattr(vllm_backend, "TOP", server.most)
+    model, local = make_remote(make_learner(), server), make_learner()
     for question in questions[1:]:
         alike(model.answer(question).reply, local.answer(question).reply, entropy=1e-4)
 
@@ -321,9 +326,8 @@ def test_a_server_of_another_model_or_without_versions_is_refused_with_what_to_d
     )
     with pytest.raises(ModelError, match="reads a text otherwise than the learner"):
         make_remote(make_learner(), right)
-    for settings in ({"top": 0}, {"workers": 0}, {"tolerance": 0.0}, {"tolerance": 2.0}, {"name": "a b"}):
-        with pytest.raises(ParameterError):
-            answer_by_vllm(make_learner(), right.url, tmp_path, **settings)
+    with pytest.raises(ParameterError, match="the name 'a b' of published versions"):
+        answer_by_vllm(make_learner(), right.url, tmp_path, name="a b")
 
 
 def test_texts_are_those_of_the_model_in_this_process(

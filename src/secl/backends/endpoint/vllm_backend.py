@@ -22,6 +22,13 @@ STOPS = ("\n", "Confidence:")
 """An answer can only be complete behind one of these (`secl.prompts.parsing.is_complete`), so it is written piece by
 piece up to the next one."""
 
+TOP = 20
+"""Most probable tokens to ask for where an entropy is wanted: the --max-logprobs of a server that was not told another
+number."""
+
+WORKERS = 128
+"""Requests that are under way together."""
+
 FEW = 8
 """Positions of one text that are prompts of their own. For more, the server reads the text once and tells of all."""
 
@@ -129,22 +136,18 @@ class VllmBackend:
         server: answers.
         versions: where it finds the adapted weights.
         learns: whether lessons are held with it: it then reads a single question under a new version itself.
-        top: most probable tokens to ask for where an entropy is wanted; at most the server's --max-logprobs.
-        workers: requests that are under way together.
     """
 
-    def __init__(
-        self, learner: LocalBackend, server: TokenServer, versions: Versions, *, learns: bool, top: int, workers: int
-    ) -> None:
+    def __init__(self, learner: LocalBackend, server: TokenServer, versions: Versions, *, learns: bool) -> None:
         self.learner = learner
         self.server = server
         self.versions = versions
         self.learns = learns
         self._name, self._naming = "", threading.Lock()
-        self.distributions = Distributions(server, top, len(learner.token_ids.tokenizer))
+        self.distributions = Distributions(server, TOP, len(learner.token_ids.tokenizer))
         # A question that the server cannot read to its end is refused like one that the learner cannot read.
         self.limit = min(learner.limit, server.window or learner.limit)
-        self._pool = ThreadPoolExecutor(workers, thread_name_prefix="secl-vllm")
+        self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="secl-vllm")
         self._texts: list[Draft] = []
         self._keeping = threading.Lock()
 

@@ -30,13 +30,7 @@ class Distribution:
 
 @dataclass(frozen=True)
 class Distributions:
-    """Asks a server for next-token distributions.
-
-    Attributes:
-        server: is asked.
-        top: most probable tokens to ask for; at most the server's --max-logprobs.
-        vocabulary: how many tokens there are.
-    """
+    """Asks a server for next-token distributions: for the `top` most probable tokens of a `vocabulary`."""
 
     server: TokenServer
     top: int

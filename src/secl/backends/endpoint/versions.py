@@ -49,14 +49,10 @@ class Versions:
         self._config = json.dumps(dict(config), default=sorted, indent=2, sort_keys=True) + "\n"
 
     def publish(self, version: int, weights: bytes) -> str:
-        """Make a version one that servers can load, and remove the oldest ones.
+        """Make a version one that servers can load by the name that is returned, and remove the oldest ones.
 
         Args:
-            version: its number.
             weights: safetensors bytes with PEFT's names.
-
-        Returns:
-            its name.
 
         Raises:
             StorageError: the folder cannot be written.

@@ -75,11 +75,7 @@ def answer_by_vllm(
 
 
 def _check_model(learner: LocalModel, backend: VllmBackend) -> None:
-    """Check that a server has the learner's model, reads texts as it does, and answers with an adapter that it loads.
-
-    Raises:
-        ModelError: it does not.
-    """
+    """Raise `ModelError` unless a server has the learner's model, reads as it does, and loads and uses its adapters."""
     server = backend.server
     load_ours = f"Start it with the learner's model in the same precision; it has {server.root}."
     frozen = learner.answer(SAMPLE).frozen

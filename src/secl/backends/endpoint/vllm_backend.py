@@ -37,13 +37,7 @@ KEPT_TOKENS = 2**15
 
 
 class VllmReading:
-    """A bundle as one version reads it: asked of the servers when something of it is wanted.
-
-    Args:
-        backend: sends the requests.
-        bundle: what is read.
-        version: 0 for the frozen model.
-    """
+    """A bundle as one version reads it: asked of the servers when something of it is wanted."""
 
     def __init__(self, backend: VllmBackend, bundle: Bundle, version: int) -> None:
         self.backend = backend
@@ -133,8 +127,6 @@ class VllmBackend:
 
     Args:
         learner: trains on its own device; nothing else may use it.
-        server: answers.
-        versions: where it finds the adapted weights.
         learns: whether lessons are held with it: it then reads a single question under a new version itself.
     """
 

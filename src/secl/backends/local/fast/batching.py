@@ -50,12 +50,7 @@ def passes(
     bundles: Sequence[Sequence[Sequence[int]]],
     max_tokens: int,
 ) -> list[BundlePass]:
-    """Run bundles of token sequences; neighbours share a pass.
-
-    Args:
-        run: makes a pass over some sequences.
-        bundles: each goes through the network as a whole.
-        max_tokens: most distinct tokens in a pass of several bundles.
+    """Run bundles of token sequences; neighbours share a pass of at most `max_tokens` distinct tokens.
 
     Raises:
         ModelError: a bundle alone needs more memory than the device has.
@@ -81,9 +76,7 @@ def grown(
     """Go on from passes that can grow; neighbours that begin in the same one share the next.
 
     Args:
-        network: goes on.
-        begun: for each bundle a sequence in a pass.
-        bundles: of sequences that may begin like it.
+        begun: for each bundle a sequence in a pass, like which its sequences may begin.
         max_tokens: most new tokens in a pass of several bundles.
         paid: whether somebody paid for what is known already.
     """

@@ -38,10 +38,7 @@ TRIED_TOKENS = 32
 class PlainNetwork:
     """Runs every sequence on its own, as the model itself does.
 
-    Args:
-        model: a transformers causal language model.
-        adapter: on it.
-        head: reads the hidden states, or logits where a model computes them in a way of its own.
+    Its head reads the hidden states, or logits where a model computes them in a way of its own.
     """
 
     def __init__(self, model: PreTrainedModel, adapter: Adapter, head: LinearHead | AsLogits) -> None:
@@ -139,14 +136,7 @@ def check_usable(name: str, trial: Trial) -> None:
 
 
 def connect(model: PreTrainedModel, adapter: Adapter, first: int, trial: Trial) -> Network:
-    """The fast path if it reproduces what the model computed in its trial, else the plain path with a warning.
-
-    Args:
-        model: a transformers causal language model.
-        adapter: on it.
-        first: number of the first adapted layer.
-        trial: of the model.
-    """
+    """The fast path if it reproduces what the model computed in its trial, else the plain path with a warning."""
     with trial.windows():
         fast = _fast_network(model, adapter, first, trial)
         if isinstance(fast, SharedNetwork):

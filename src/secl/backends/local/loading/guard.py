@@ -41,11 +41,7 @@ _LOG_IN = "run hf auth login or set HF_TOKEN"
 
 @contextlib.contextmanager
 def as_model_error(name: str) -> Iterator[None]:
-    """transformers reports an unreachable, broken or unsupported model in many ways; the user needs one sentence.
-
-    Args:
-        name: of the model, as the user wrote it.
-    """
+    """Turn the many ways in which transformers reports an unusable model into one sentence."""
     try:
         yield
     except _LOADING_ERRORS as problem:

@@ -95,7 +95,7 @@ test-llamacpp: $(VENV)/developer  ## check secl serve before a real llama.cpp se
 bench: $(VENV)/product  ## time the library against other ways of doing the same: about an hour, on a quiet machine
 	$(BIN)/python -m benchmarks $(BENCH)
 
-test-gpu: $(VENV)/product  ## check a GPU, and how fast it is: under eight minutes, without a network
+test-gpu: $(VENV)/product  ## check a GPU, and how fast it is: under nine minutes, without a network
 	$(BIN)/python -m benchmarks.gpu --out gpu.json
 
 clean:  ## remove the environment and everything built

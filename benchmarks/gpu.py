@@ -13,6 +13,8 @@ import hashlib
 import json
 import math
 import signal
+import subprocess
+import sys
 import tempfile
 import time
 import warnings
@@ -249,6 +251,42 @@ def too_small(place: Place) -> Row:
     return Row(said, "more memory" in said and local.answer(question).reply.confidence >= 0)
 
 
+def crowded(place: Place) -> Row:
+    """The same answers while something else fills the device: what goes through it together stays the same."""
+    usual = learned(place.local("bf16"), place)
+    left = 3 * 2**30
+    filled = max(0, torch.cuda.mem_get_info()[0] - left) if place.cuda else 0
+    other = torch.empty(filled, dtype=torch.uint8, device=place.here)
+    same = usual == learned(place.local("bf16"), place)
+    return Row(f"{other.numel() / 2**30:.0f} GiB filled, {'equal' if same else 'not equal'}", same)
+
+
+FAILING = """
+import sys, torch
+from benchmarks.gpu import Place
+from secl.backends.local.fast.shared_network import SharedNetwork
+from secl.errors import ModelError
+
+def fail(*_, **__):
+    torch.zeros(4, device="cuda")[torch.tensor([9], device="cuda")].tolist()  # beyond the end
+
+SharedNetwork.run = fail
+try:
+    Place("cuda", sys.argv[1], False).local("bf16")
+except ModelError as problem:
+    print(problem)
+"""
+
+
+def failing(place: Place) -> Row:
+    """A device that fails in the trial, in a process of its own, which can compute nothing afterwards."""
+    if not place.cuda:
+        return Row("left out: a processor does not fail like that")
+    ended = subprocess.run([sys.executable, "-c", FAILING, place.model], capture_output=True, text=True, check=False)
+    said = (ended.stdout.splitlines() or [f"code {ended.returncode}"])[-1]
+    return Row(said, said.startswith("the device failed while the model was tried"))
+
+
 def passes(place: Place) -> Row:
     network: Any = place.large().backend.network
     weights = sum(part.numel() for layer in network.layout.layers for part in layer.parameters())
@@ -332,6 +370,8 @@ PARTS: dict[str, tuple[Callable[[Place], Row], int, str]] = {
     "8 and 4 bits": (bits, 20, ".05 and .2"),
     "branched chats": (long_chats, 30, "no error"),
     "too little memory": (too_small, 20, "one sentence"),
+    "a device full of others": (crowded, 20, "equal"),
+    "a device that fails": (failing, 30, "one sentence"),
     "logits in float32": (head, 20, ".01"),
     "waits for the GPU": (waits, 20, "3 a question"),
     "speed of passes, 8B": (passes, 30, "printed"),
@@ -339,7 +379,7 @@ PARTS: dict[str, tuple[Callable[[Place], Row], int, str]] = {
     "speed of writing, 8B": (decoding, 30, "printed"),
     "a server that learns": (server, 60, "2 times alone"),
 }
-"""Each check: how it is made, its most seconds on a GPU, eight minutes together, and what is asked of it."""
+"""Each check: how it is made, its most seconds on a GPU, nine minutes together, and what is asked of it."""
 
 PATIENCE = 120
 """Most seconds of a part on a processor."""

@@ -118,6 +118,21 @@ def test_systemd_reads_the_units_and_finds_the_service_hardened(tmp_path: Path) 
     assert subprocess.run(rating, capture_output=True, check=False).returncode == 0
 
 
+def test_the_service_may_use_gpus_and_no_other_device() -> None:
+    lines = (DEPLOY / "secl.service").read_text(encoding="utf-8").splitlines()
+    allowed = {line.split("=")[1].split()[0] for line in lines if line.startswith("DeviceAllow=")}
+    assert allowed == {"char-nvidia*", "char-drm", "char-kfd"}
+    assert "DevicePolicy=closed" in lines
+    assert "PrivateDevices=yes" not in lines, "it would hide them"
+
+
+def test_the_image_has_pytorch_for_processors_unless_another_index_is_named() -> None:
+    (default,) = [rest for instruction, rest in instructions() if rest.startswith("TORCH_INDEX_URL=")]
+    (install,) = [rest for instruction, rest in instructions() if instruction == "RUN" and rest.endswith(" torch")]
+    assert default.endswith("/cpu")
+    assert "--index-url $TORCH_INDEX_URL" in install
+
+
 def test_what_the_container_file_copies_is_there_and_gets_past_the_ignore_file() -> None:
     kept = {line[1:] for line in (DEPLOY / "Containerfile.dockerignore").read_text().splitlines() if line[0] == "!"}
     copied = {
@@ -167,6 +182,8 @@ def test_the_steps_of_the_container_file_make_a_server_from_nothing(tmp_path: Pa
                     shutil.copytree(ROOT / name, source / name)
                 else:
                     shutil.copy(ROOT / name, source)
+        elif instruction == "ARG" and "=" in rest:
+            environment.setdefault(*rest.split("=", 1))
         elif instruction == "RUN" and not rest.startswith("useradd"):
             step = rest.replace("/opt/secl", str(made))
             subprocess.run(["sh", "-c", step], cwd=source, env=environment, check=True)

@@ -17,7 +17,7 @@ from secl.backends.local.loading.guard import as_model_error, quiet
 from secl.backends.local.loading.loader import choose_dtype, locate, text_class
 from secl.backends.local.loading.model_parts import text_config
 from secl.backends.local.loading.placement import choose_device
-from secl.backends.local.loading.presets import PRESETS, Preset, preset_of, rule_for
+from secl.backends.local.loading.presets import PRESETS, SHAPES, Preset, preset_of, rule_for
 from secl.errors import ParameterError
 
 
@@ -67,7 +67,7 @@ def concrete_layers(name: str, layers: str) -> str | None:
     ('12-15', None)
     """
     own = _preset(name)
-    count = own.shape.layers
+    count = int(SHAPES[name][1] if name in SHAPES else text_config(_config(name)).num_hidden_layers)
     if match := re.fullmatch(r"middle:(\d+)", layers):
         size = int(match[1])
         if not 0 < size <= count:

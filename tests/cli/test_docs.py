@@ -23,7 +23,7 @@ DOCS = ROOT / "docs"
 PAGES = [*(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY")), *sorted(DOCS.rglob("*.md"))]
 PAGE = pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
 
-FOREIGN = {"--max-logprobs", "--max-lora-rank", "--max-loras", "--max-num-seqs"}
+FOREIGN = {"--max-lora-rank", "--max-loras", "--max-num-batched-tokens", "--max-num-seqs"}
 """Flags of other programs that the text names."""
 
 FOREIGN_CODE = {

@@ -20,14 +20,12 @@ class Asking:
     Attributes:
         fingerprint, dtype: of the weights.
         first: number of the first adapted layer, where replays begin.
-        group_tokens: most tokens in a pass: one of another shape rounds differently.
         p_true, prompts, seed: how is asked, and what is drawn.
     """
 
     fingerprint: str
     dtype: str
     first: int
-    group_tokens: int
     p_true: PTrueKind
     prompts: PromptSettings | None
     seed: int

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -69,15 +68,6 @@ def lock_folder(folder: Path) -> IO[str]:
         stream.close()
         raise RunError(f"{folder} is in use by another process; wait for it or stop it.") from problem
     return stream
-
-
-def synchronise(path: Path) -> None:
-    """Have a file, or the names in a folder, written to the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @contextmanager

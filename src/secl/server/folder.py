@@ -11,7 +11,8 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 
 from secl.errors import RunError
-from secl.runs.folder import FILE, storage_errors, synchronise
+from secl.machine import publish_folder
+from secl.runs.folder import FILE, storage_errors
 from secl.runs.store import Store
 
 log = logging.getLogger("secl.server")
@@ -76,16 +77,15 @@ def backup(folder: Path, out: Path) -> int:
                 )  # only its owner can enter it
                 failure.callback(shutil.rmtree, unfinished, ignore_errors=True)
                 records = _copy(store, unfinished)
-                unfinished.rename(out)
+                publish_folder(unfinished, out)
                 failure.pop_all()
-                synchronise(out.parent)
         except sqlite3.DatabaseError as problem:
             raise store.damaged(problem) from problem
     return records
 
 
 def _copy(store: Store, to: Path) -> int:
-    """Copy a state into a folder, read the copy to its last page, and write it to the disk; returns its records."""
+    """Copy a state into a folder and read the copy to its last page; returns its records."""
     (to / FILE).touch(mode=0o600)  # who copies the file alone shall not open it to others
     with closing(sqlite3.connect(to / FILE)) as copy:
         store.db.backup(copy)
@@ -95,6 +95,4 @@ def _copy(store: Store, to: Path) -> int:
         (records,) = copy.execute("SELECT count(*) FROM records").fetchone()
     if (store.folder / KEYS).exists():
         shutil.copy2(store.folder / KEYS, to / KEYS)
-    for path in (*to.iterdir(), to):
-        synchronise(path)
     return int(records)

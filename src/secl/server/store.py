@@ -25,11 +25,12 @@ from typing import Any, Self
 
 from secl.errors import ParameterError, RunError
 from secl.labels import Label, LabelSource, label_of
+from secl.machine import synchronise
 from secl.records import Record
 from secl.runs import database
 from secl.runs.database import Version
 from secl.runs.encoding import to_plain
-from secl.runs.folder import FILE, check_free, storage_errors, synchronise
+from secl.runs.folder import FILE, check_free, storage_errors
 from secl.runs.store import Store
 from secl.server.entries import Event, EventKind, Served, Values, position_of
 from secl.server.folder import make_private

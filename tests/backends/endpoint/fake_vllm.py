@@ -116,9 +116,6 @@ class FakeVllm:
         self.before()
         if body["model"] not in ("", self.base) and not self._find(body["model"]):
             return 404, _error(f"The model `{body['model']}` does not exist.")
-        if "prompt_logprobs" in body:
-            rows = [{"index": i, "prompt_logprobs": self._prompt_log_p(text)} for i, text in enumerate(body["prompt"])]
-            return 200, {"choices": rows[::-1]}
         if body["logprobs"] > self.most or "logprob_token_ids" in body:
             return 400, _error(f"Requested sample logprobs of {body['logprobs']}, which is greater than max allowed")
         weights = self._weights.get(body["model"], b"")
@@ -134,13 +131,21 @@ class FakeVllm:
                 tops = [{f"token_id:{t}": p, "token_id:0": -9999.0} for t, p in zip(tokens, logs, strict=True)]
             logprobs = {"tokens": [f"token_id:{t}" for t in tokens], "token_logprobs": logs, "top_logprobs": tops}
             finish = "length" if len(tokens) == body["max_tokens"] else "stop"
-            choices.append({"index": index, "logprobs": logprobs, "finish_reason": finish})
+            inside = {"prompt_logprobs": self._inside(weights, prompt, body)} if "prompt_logprobs" in body else {}
+            choices.append({"index": index, "logprobs": logprobs, "finish_reason": finish, **inside})
         self.asked.append(body)
         return 200, {"choices": choices[::-1]}  # in no special order
 
-    def _prompt_log_p(self, text: list[int]) -> list[dict[str, dict[str, float]] | None]:
-        before = [(token, _log_softmax(self.rule(b"", text[:i]))) for i, token in enumerate(text) if i]
-        return [None, *({str(token): {"logprob": float(log_p[token])}} for token, log_p in before)]
+    def _inside(
+        self, weights: bytes, text: list[int], body: Mapping[str, Any]
+    ) -> list[dict[str, dict[str, float]] | None]:
+        """What is reported of the tokens of a prompt."""
+        reported: list[dict[str, dict[str, float]] | None] = [None]
+        for i, token in enumerate(text[1:], 1):
+            log_p = _log_softmax(self.rule(weights, text[:i]))
+            best = np.argsort(-log_p, kind="stable")[: body["prompt_logprobs"]]
+            reported.append({str(each): {"logprob": float(log_p[each])} for each in [token, *map(int, best)]})
+        return reported
 
     def _generate(
         self, weights: bytes, prompt: list[int], body: Mapping[str, Any]

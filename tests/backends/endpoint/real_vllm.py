@@ -13,6 +13,7 @@ import httpx
 import pytest
 import torch
 
+from secl.backends.endpoint import vllm_backend
 from secl.backends.endpoint.vllm import answer_by_vllm
 from secl.backends.local.loading.conversion import convert_gguf
 from secl.backends.local.loading.loader import locate
@@ -95,9 +96,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @pytest.fixture
-def remote(server: Server) -> Iterator[LocalModel]:
+def remote(server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalModel]:
     model = learner()
-    answer_by_vllm(model, server.url, server.versions, top=TOP)
+    monkeypatch.setattr(vllm_backend, "TOP", TOP)
+    answer_by_vllm(model, server.url, server.versions)
     yield model
     model.close()
 
@@ -177,6 +179,21 @@ def test_texts_are_those_of_the_model_in_this_process(remote: LocalModel, say: S
     assert drawn[0] == drawn[1]
     assert len({each.text for each in drawn[0]}) == 3
     say(f"{found.text!r} in {len(pieces)} pieces; drawn: {drawn[0][0].text!r}")
+
+
+def test_a_text_is_read_as_by_the_model_in_this_process_whether_or_not_the_server_wrote_it(
+    remote: LocalModel, say: Say
+) -> None:
+    asked, local = Question("Tell me about Paris.", form="text", system="Be brief."), learner()
+    (whole,) = Written.of(remote.write(asked, Writing(max_tokens=40)))
+    expected = local.answer(asked, written=whole.text).reply
+    kept = remote.answer(asked, written=whole.text).reply
+    remote.asker.backend._texts.clear()  # type: ignore[attr-defined]
+    anew = remote.answer(asked, written=whole.text).reply
+    differences = [apart(each, expected) for each in (kept, anew)]
+    say(f"bins and entropies differ by at most {max(differences)}")
+    assert max(bins for bins, _ in differences) < 1e-3
+    assert max(entropy for _, entropy in differences) < 0.2
 
 
 def test_a_version_is_answered_as_by_the_model_in_this_process_also_by_a_server_that_starts_anew(

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from secl.backends.endpoint import token_server
+from secl.backends.endpoint import token_server, vllm_backend
 from secl.backends.endpoint.token_server import CompletionRequest, TokenServer
 from secl.backends.endpoint.versions import CONFIG, WEIGHTS, Versions
 from secl.backends.endpoint.vllm import answer_by_vllm
@@ -238,10 +238,15 @@ def test_candidates_are_compared_as_by_the_model_in_this_process_which_only_comp
 
 
 def test_all_tokens_of_the_vocabulary_give_the_entropy_itself(
-    make_learner: MakeLearner, make_remote: MakeRemote, server: FakeVllm, questions: list[Question]
+    make_learner: MakeLearner,
+    make_remote: MakeRemote,
+    server: FakeVllm,
+    questions: list[Question],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     server.most = len(tiny_tokenizer())
-    model, local = make_remote(make_learner(), server, top=server.most), make_learner()
+    monkeypatch.setattr(vllm_backend, "TOP", server.most)
+    model, local = make_remote(make_learner(), server), make_learner()
     for question in questions[1:]:
         alike(model.answer(question).reply, local.answer(question).reply, entropy=1e-4)
 
@@ -269,6 +274,18 @@ def test_a_snapshot_is_published_when_it_is_restored(
     assert model.answer(questions[1]).reply == model.answer(questions[1]).frozen
 
 
+def test_a_version_that_the_learner_does_not_have_any_more_has_no_name(
+    make_learner: MakeLearner, make_remote: MakeRemote, server: FakeVllm, questions: list[Question]
+) -> None:
+    backend = backend_of(model := make_remote(make_learner(), server, learns=False))
+    model.load_version(model.weights(), 3)
+    frozen = backend.read([model.prompting.choices(questions[0])])
+    (adapted,) = backend.adapt(frozen, 3)
+    model.load_version(model.weights(), 4)
+    with pytest.raises(ValueError, match=r"^Version 3 is asked for, and the learner has version 4\.$"):
+        adapted.logits(adapted.bundle.positions[:1], [0])
+
+
 def test_servers_hear_of_a_version_when_several_questions_are_asked_under_it(
     make_learner: MakeLearner, make_remote: MakeRemote, server: FakeVllm, questions: list[Question]
 ) -> None:
@@ -284,7 +301,7 @@ def test_servers_hear_of_a_version_when_several_questions_are_asked_under_it(
         each.prefetch(questions, [()] * 3, weights_fixed=True)
     for question in questions:
         alike(model.answer(question).reply, local.answer(question).reply)
-    assert server.loaded == [*trial, backend_of(model).name_of(2)]
+    assert server.loaded == [*trial, backend_of(model).name_of(model.version)]
 
 
 def test_a_server_of_another_model_or_without_versions_is_refused_with_what_to_do(
@@ -305,13 +322,12 @@ def test_a_server_of_another_model_or_without_versions_is_refused_with_what_to_d
     with pytest.raises(ModelError, match=r"does not answer with what is learned.*--lora-target-modules"):
         make_remote(make_learner(), deaf)
     monkeypatch.setattr(
-        right, "_prompt_log_p", lambda text: [None, *({str(each): {"logprob": 0.0}} for each in text[1:])]
+        right, "_inside", lambda _, text, body: [None, *({str(each): {"logprob": 0.0}} for each in text[1:])]
     )
     with pytest.raises(ModelError, match="reads a text otherwise than the learner"):
         make_remote(make_learner(), right)
-    for settings in ({"top": 0}, {"workers": 0}, {"tolerance": 0.0}, {"tolerance": 2.0}, {"name": "a b"}):
-        with pytest.raises(ParameterError):
-            answer_by_vllm(make_learner(), right.url, tmp_path, **settings)
+    with pytest.raises(ParameterError, match="the name 'a b' of published versions"):
+        answer_by_vllm(make_learner(), right.url, tmp_path, name="a b")
 
 
 def test_texts_are_those_of_the_model_in_this_process(

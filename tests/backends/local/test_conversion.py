@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +15,7 @@ import numpy as np
 import pytest
 import torch
 
+from secl.backends.endpoint.versions import Versions
 from secl.backends.local.loading import conversion
 from secl.backends.local.loading.conversion import convert_gguf
 from secl.backends.local.loading.loader import load
@@ -122,7 +127,7 @@ def test_a_conversion_without_room_is_refused_before_it_starts(
     monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": size - 1}))
     with pytest.raises(StorageError, match=r"converting tiny\.gguf needs about .* kB free in"):
         convert_gguf(file, torch.bfloat16)
-    assert list(own_cache.iterdir()) == []
+    assert [path.name for path in own_cache.iterdir()] == ["lock"]
     monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": size}))
     assert convert_gguf(file, torch.bfloat16).is_dir()
 
@@ -131,7 +136,7 @@ def test_a_broken_conversion_leaves_nothing_behind(tmp_path: Path, own_cache: Pa
     file = tiny_gguf(tmp_path / "broken.gguf", "llama", without="model.layers.1.mlp.up_proj.weight")
     with pytest.raises(ModelError, match=r"broken\.gguf.*model\.layers\.1\.mlp\.up_proj\.weight are not in the file"):
         convert_gguf(file, torch.float32)
-    assert list(own_cache.iterdir()) == []
+    assert [path.name for path in own_cache.iterdir()] == ["lock"]
 
 
 def test_a_file_of_another_kind_is_refused_by_name(tmp_path: Path, own_cache: Path) -> None:
@@ -140,3 +145,74 @@ def test_a_file_of_another_kind_is_refused_by_name(tmp_path: Path, own_cache: Pa
     with pytest.raises(ModelError, match=r"model\.gguf is not a GGUF file"):
         convert_gguf(file, torch.float32)
     assert not own_cache.exists()
+
+
+def test_what_a_killed_conversion_left_is_removed_by_the_next(tmp_path: Path, own_cache: Path) -> None:
+    file = tiny_gguf(tmp_path / "tiny.gguf", "llama")
+    complete = convert_gguf(file, torch.float32)
+    left = own_cache / f"{conversion.UNFINISHED}1"
+    left.mkdir()
+    (left / "model.safetensors").write_bytes(b"half a model")
+    (complete / "config.json").unlink()  # as a power cut may leave it
+    assert load(str(file), dtype="fp32").model.config.num_hidden_layers == 4
+    assert not left.exists()
+    (complete / "lm_head").mkdir()
+    assert convert_gguf(file, torch.float32) == complete
+    assert (complete / "lm_head").exists(), "a complete folder is left alone"
+
+
+def test_of_two_processes_that_want_a_model_one_converts_it_and_the_other_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, convert, made = tiny_gguf(tmp_path / "tiny.gguf", "llama"), conversion._convert, list[Path]()
+    begun = threading.Barrier(2)
+
+    def counted(path: Path, folder: Path, precision: torch.dtype) -> None:
+        made.append(folder)
+        convert(path, folder, precision)
+
+    def want() -> Path:
+        begun.wait()
+        return convert_gguf(file, torch.float32)
+
+    monkeypatch.setattr(conversion, "_convert", counted)
+    with ThreadPoolExecutor(2) as pool:
+        one, other = (each.result() for each in [pool.submit(want), pool.submit(want)])
+    assert one == other
+    assert made == [one]
+
+
+def test_a_folder_gets_its_name_when_all_in_it_is_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synchronised, named, rename, fsync = set[int](), list[Path](), Path.rename, os.fsync
+
+    def noted(descriptor: int) -> None:
+        synchronised.add(os.fstat(descriptor).st_ino)
+        fsync(descriptor)
+
+    def rename_what_is_there(source: Path, target: Path) -> Path:
+        assert {path.stat().st_ino for path in (*source.iterdir(), source)} <= synchronised
+        named.append(target)
+        return rename(source, target)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    monkeypatch.setattr(Path, "rename", rename_what_is_there)
+    convert_gguf(tiny_gguf(tmp_path / "tiny.gguf", "llama"), torch.float32)
+    Versions(tmp_path / "versions", {}).publish(1, b"weights")
+    assert len(named) == 2
+    assert {folder.parent.stat().st_ino for folder in named} <= synchronised
+
+
+@pytest.mark.parametrize("in_rows", [True, False])
+def test_weights_that_16_bits_cannot_hold_are_refused_and_not_taken_for_infinite(
+    in_rows: bool, tmp_path: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    large = tiny_model("llama")
+    with torch.no_grad():
+        large.model.layers[0].mlp.up_proj.weight[3] *= 1e6
+    monkeypatch.setattr(sys.modules[__name__], "tiny_model", lambda _family: large)
+    monkeypatch.setattr(conversion, "IN_ROWS", conversion.IN_ROWS if in_rows else ())
+    file = tiny_gguf(tmp_path / "large.gguf", "llama")
+    with pytest.raises(ModelError, match=r"layers\.0\.mlp\.up_proj\.weight are too large for torch\.float16; take"):
+        convert_gguf(file, torch.float16)
+    assert [path.name for path in own_cache.iterdir()] == ["lock"]
+    assert convert_gguf(file, torch.bfloat16).is_dir()

@@ -12,7 +12,7 @@ import transformers
 from secl.backends.local.adapter import Adapter
 from secl.backends.local.fast.select_network import PlainNetwork, Trial, check_usable, connect
 from secl.backends.local.fast.shared_network import SharedNetwork
-from secl.backends.local.loading.model_parts import AsLogits
+from secl.backends.local.loading.model_parts import AsLogits, LinearHead
 from secl.errors import ModelError
 from tests.tiny import FAMILIES, tiny_model
 
@@ -179,3 +179,41 @@ def test_a_pass_that_grew_has_the_states_of_plain_passes(family: str, layers: tu
             with adapter.on():
                 expected = plain_logits(model, sequence)
             torch.testing.assert_close(adapted, expected, atol=5e-5, rtol=1e-5)
+
+
+def test_a_device_that_fails_in_the_trial_is_not_taken_for_an_unknown_layout(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, adapter = shaken("llama", (2, 3))
+    trial = Trial.of(model, range(5, 30))
+
+    def fail(*_: Any, **__: Any) -> Any:
+        raise torch.AcceleratorError("CUDA error: device-side assert triggered\nCompile with `TORCH_USE_CUDA_DSA`.")
+
+    monkeypatch.setattr(SharedNetwork, "run", fail)
+    with pytest.raises(
+        ModelError, match=r"the device failed .* \(CUDA error: device-side assert triggered\) and computes"
+    ):
+        connect(model, adapter, 2, trial)
+
+
+def test_a_device_that_refuses_wide_products_of_16_bits_computes_narrow_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    class OnRocm(torch.Tensor):
+        """A tensor that says that it is on a GPU."""
+
+        @property
+        def device(self) -> torch.device:  # type: ignore[override]
+            return torch.device("cuda")
+
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise RuntimeError("gemm input type at::BFloat16 and output type float is not supported for ROCm")
+
+    model = tiny_model("llama").to(torch.bfloat16)
+    head = LinearHead.of(model)
+    hidden = torch.randn(3, 32, dtype=torch.bfloat16)
+    expected = head.logits(hidden, torch.tensor([1]))
+    monkeypatch.setattr(torch, "mm", refuse)
+    with torch.no_grad():
+        with pytest.raises(RuntimeError, match="not supported for ROCm"):
+            head._wide(hidden.as_subclass(OnRocm))
+        monkeypatch.setattr(torch.version, "hip", "6.4.0")
+        found = head._wide(hidden.as_subclass(OnRocm))
+    assert torch.equal(found[:, 2:].as_subclass(torch.Tensor), expected[:, 2:])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from secl.backends.local.fast import batching
+from secl.backends.local import backend
 from secl.backends.local.model import LocalModel
 from secl.model import ModelAnswer
 from secl.question import Question
@@ -35,7 +35,7 @@ def taught(model: LocalModel) -> LocalModel:
 def test_answers_are_read_as_in_passes_of_their_own(
     family: str, group: int, make_model: MakeModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batching, "GROUP_TOKENS", group)  # so that prompts are in one pass or in several
+    monkeypatch.setattr(backend, "GROUP_TOKENS", group)  # so that prompts are in one pass or in several
     kept, whole = taught(make_model(family, learning_rate=0.2)), taught(make_model(family, learning_rate=0.2))
     assert kept.backend.prefill is not None
     whole.backend.prefill = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,13 +30,7 @@ class Distribution:
 
 @dataclass(frozen=True)
 class Distributions:
-    """Asks a server for next-token distributions.
-
-    Attributes:
-        server: is asked.
-        top: most probable tokens to ask for; at most the server's --max-logprobs.
-        vocabulary: how many tokens there are.
-    """
+    """Asks a server for next-token distributions: for the `top` most probable tokens of a `vocabulary`."""
 
     server: TokenServer
     top: int
@@ -43,7 +38,9 @@ class Distributions:
 
     def at(self, step: Step) -> Distribution:
         """What a server reports at one position, with the entropy that follows from it."""
-        return Distribution(step.log_p, entropy_of(step.log_p.values(), self.vocabulary))
+        # A token that was drawn, or stands in a prompt, is reported beside the most probable ones.
+        best = heapq.nlargest(self.top, step.log_p.values())
+        return Distribution(step.log_p, entropy_of(best, self.vocabulary))
 
     def behind(self, model: str, prompts: Sequence[Sequence[int]], ids: Sequence[Sequence[int]]) -> list[Distribution]:
         """What comes behind each prompt under a version that the server knows by its name; "" for the base model.
@@ -52,6 +49,22 @@ class Distributions:
             the entropy, and the probabilities of at least `ids[i]` behind prompt i.
         """
         steps = [step for (step,) in self.server.complete(model, prompts, CompletionRequest(top=self.top))]
+        return self._with(model, prompts, ids, steps)
+
+    def along(self, model: str, text: Sequence[int], lengths: Sequence[int], ids: Sequence[int]) -> list[Distribution]:
+        """What comes behind the first tokens of a text, and behind all of it, from one request.
+
+        Returns:
+            for each of `lengths` the entropy, and the probability of at least the text's next token; and at last the
+            entropy, and the probabilities of at least `ids`.
+        """
+        ((*inside, end),) = self.server.complete(model, [text], CompletionRequest(top=self.top, inside=True))
+        return [*(self.at(inside[length - 1]) for length in lengths), *self._with(model, [text], [ids], [end])]
+
+    def _with(
+        self, model: str, prompts: Sequence[Sequence[int]], ids: Sequence[Sequence[int]], steps: Sequence[Step]
+    ) -> list[Distribution]:
+        """What steps say, with the probabilities that are lacking there."""
         log_p = [dict(step.log_p) for step in steps]
         smallest = [min(step.log_p.values()) for step in steps]
         for token in dict.fromkeys(token for wanted in ids for token in wanted):

@@ -40,6 +40,8 @@ class CompletionRequest:
         temperature: 0 takes the most probable token each time.
         top_p: nucleus that is drawn from.
         seed: of what is drawn.
+        inside: whether the tokens of the prompt from the second on are steps, too, before the generated ones. The
+            server then reads the whole prompt, and takes nothing of it from its cache.
     """
 
     tokens: int = 1
@@ -50,6 +52,7 @@ class CompletionRequest:
     temperature: float = 0.0
     top_p: float = 1.0
     seed: int | None = None
+    inside: bool = False
 
     def body(self) -> dict[str, object]:
         """The fields of a completion request."""
@@ -69,6 +72,8 @@ class CompletionRequest:
             fields["allowed_token_ids"] = [self.only]
         if self.seed is not None:
             fields["seed"] = self.seed
+        if self.inside:
+            fields["prompt_logprobs"] = self.top
         return fields
 
 
@@ -127,10 +132,13 @@ class TokenServer:
             choices = self._choices(self._post(body))
             try:
                 completions = [_steps(choice["logprobs"]) for choice in choices]
+                if len(completions) != len(prompts):
+                    raise ModelError(f"{self.url} answered {len(completions)} of {len(prompts)} prompts.")
+                if request.inside:
+                    inside = [_inside(*each) for each in zip(prompts, choices, strict=True)]
+                    completions = [one + other for one, other in zip(inside, completions, strict=True)]
             except (AttributeError, KeyError, TypeError, ValueError) as problem:
                 raise self._no_log_p() from problem
-            if len(completions) != len(prompts):
-                raise ModelError(f"{self.url} answered {len(completions)} of {len(prompts)} prompts.")
             if all(len(step.log_p) >= request.top for steps in completions for step in steps):
                 return completions
             self.spoiled += 1
@@ -142,23 +150,15 @@ class TokenServer:
         Raises:
             UnavailableError, QuestionError, ModelError: as for `complete`.
         """
-        body = {"model": self.base, "prompt": [list(text) for text in texts], "max_tokens": 1, "prompt_logprobs": 0}
-        choices = self._choices(self._post(body))
-        try:
-            return [
-                [
-                    float(at[str(token)]["logprob"])
-                    for token, at in zip(text[1:], choice["prompt_logprobs"][1:], strict=True)
-                ]
-                for text, choice in zip(texts, choices, strict=True)
-            ]
-        except (KeyError, TypeError, ValueError) as problem:
-            raise self._no_log_p() from problem
+        completions = self.complete("", texts, CompletionRequest(top=0, inside=True))
+        return [[step.log_p[step.token] for step in steps[:-1]] for steps in completions]
 
     def stream(
-        self, prompt: Sequence[int], request: CompletionRequest, n: int
+        self, prompt: Sequence[int], request: CompletionRequest, n: int, needed: int
     ) -> Iterator[tuple[int, tuple[Step, ...], str | None]]:
         """Write `n` texts behind a prompt with the base model: the number of one, its next steps, and why it ended.
+
+        A text goes on while at least `needed` of the most probable tokens are reported.
 
         Raises:
             UnavailableError: no answer, at once or while it comes.
@@ -169,7 +169,7 @@ class TokenServer:
             for chunk in chunks:
                 for choice in chunk["choices"]:
                     steps = _steps(choice["logprobs"]) if choice["logprobs"] else ()
-                    if any(len(step.log_p) < request.top for step in steps):
+                    if any(len(step.log_p) < needed for step in steps):
                         raise self._spoiled(1)
                     yield int(choice["index"]), steps, choice["finish_reason"]
         except (KeyError, TypeError, ValueError) as problem:
@@ -207,6 +207,15 @@ def _steps(logprobs: Mapping[str, Any]) -> tuple[Step, ...]:
     for token, log_p, top in zip(logprobs["tokens"], logprobs["token_logprobs"], logprobs["top_logprobs"], strict=True):
         chosen = _id(token)
         steps.append(Step(chosen, {**{_id(other): float(value) for other, value in top.items()}, chosen: float(log_p)}))
+    return tuple(steps)
+
+
+def _inside(prompt: Sequence[int], choice: Mapping[str, Any]) -> tuple[Step, ...]:
+    """The tokens of a prompt, from the second on, as steps."""
+    steps = []
+    for token, reported in zip(prompt[1:], choice["prompt_logprobs"][1:], strict=True):
+        log_p = {int(other): float(each["logprob"]) for other, each in reported.items()}
+        steps.append(Step(token, {**log_p, token: log_p[token]}))
     return tuple(steps)
 
 

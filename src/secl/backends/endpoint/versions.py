@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from secl.errors import ParameterError, StorageError
+from secl.machine import publish_folder
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.]*")
@@ -48,14 +49,10 @@ class Versions:
         self._config = json.dumps(dict(config), default=sorted, indent=2, sort_keys=True) + "\n"
 
     def publish(self, version: int, weights: bytes) -> str:
-        """Make a version one that servers can load, and remove the oldest ones.
+        """Make a version one that servers can load by the name that is returned, and remove the oldest ones.
 
         Args:
-            version: its number.
             weights: safetensors bytes with PEFT's names.
-
-        Returns:
-            its name.
 
         Raises:
             StorageError: the folder cannot be written.
@@ -80,7 +77,7 @@ class Versions:
             draft.mkdir(parents=True)
             (draft / CONFIG).write_text(self._config, encoding="utf-8")
             (draft / WEIGHTS).write_bytes(weights)
-            draft.rename(self.folder / name)
+            publish_folder(draft, self.folder / name)
         except OSError:
             if not (self.folder / name).is_dir():  # else somebody has published the same weights just now
                 raise

@@ -15,11 +15,12 @@ from secl.backends.endpoint.versions import Versions
 from secl.backends.endpoint.vllm_backend import VllmBackend
 from secl.backends.local.model import LocalModel
 from secl.backends.token_ids import SAMPLE
-from secl.errors import ModelError, NotLoadedError, QuestionError, check_finite, check_whole
+from secl.errors import ModelError, NotLoadedError, QuestionError
 from secl.records import Reply
 
-WORKERS = 128
-"""Requests that are under way together, unless said otherwise."""
+TOLERANCE = 0.1
+"""How far a server's stated confidence for a sample question may be from the learner's (total variation of the ten
+bins), and its log-probabilities of a text (nats a token). One that is farther serves another model or precision."""
 
 LORA_B = "lora_B"
 """In the names of the matrices that are zero before anything is learned."""
@@ -36,10 +37,6 @@ def answer_by_vllm(
     name: str = "secl",
     learns: bool = True,
     key: str | None = None,
-    top: int = 20,
-    workers: int = WORKERS,
-    timeout: float = 120.0,
-    tolerance: float = 0.1,
 ) -> VllmBackend:
     """Let a vLLM server answer for a model, whose own weights only learn from then on; the server loads every version.
 
@@ -56,30 +53,20 @@ def answer_by_vllm(
             under a version that no server has loaded is then read by the learner, which needs it for the lesson; the
             first window of several questions asks for the version. Without lessons servers give every answer.
         key: the servers' API key.
-        top: most probable tokens to ask for where an entropy is wanted; at most the servers' --max-logprobs, and the
-            more, the nearer (see `secl.backends.entropy`).
-        workers: requests that are under way together.
-        timeout: seconds that the server may be silent.
-        tolerance: how far (total variation of the ten bins) the server's stated confidence for a sample question may
-            be from the learner's, and (nats a token) its log-probabilities of a text; one that is farther serves
-            another model, or another precision.
 
     Raises:
-        ParameterError: an address or a number makes no sense.
+        ParameterError: the address or the name makes no sense.
         ModelError: the server does not answer, serves another model or does not find the published version.
         StorageError: the folder cannot be written.
     """
-    check_whole("number of most probable tokens", top, 1)
-    check_whole("number of requests at a time", workers, 1)
-    check_finite("tolerance", tolerance, 0 < tolerance <= 1, "be above 0 and at most 1")
-    server = TokenServer(url, key=key, timeout=timeout)
+    server = TokenServer(url, key=key)
     try:
         server.refresh()
         # A server loads no adapter that was made for a model of another name.
         config = {**learner.adapter_config, "base_model_name_or_path": server.root}
         versions = Versions(folder, config, name)
-        backend = VllmBackend(learner.backend, server, versions, learns=learns, top=top, workers=workers)
-        _check_model(learner, backend, tolerance)
+        backend = VllmBackend(learner.backend, server, versions, learns=learns)
+        _check_model(learner, backend)
     except BaseException:
         server.endpoint.close()
         raise
@@ -87,31 +74,27 @@ def answer_by_vllm(
     return backend
 
 
-def _check_model(learner: LocalModel, backend: VllmBackend, tolerance: float) -> None:
-    """Check that a server has the learner's model, reads texts as it does, and answers with an adapter that it loads.
-
-    Raises:
-        ModelError: it does not.
-    """
+def _check_model(learner: LocalModel, backend: VllmBackend) -> None:
+    """Raise `ModelError` unless a server has the learner's model, reads as it does, and loads and uses its adapters."""
     server = backend.server
     load_ours = f"Start it with the learner's model in the same precision; it has {server.root}."
     frozen = learner.answer(SAMPLE).frozen
     sequence = learner.prompting.confidence(SAMPLE, frozen.text)
-    if (problem := _differs(learner, backend, frozen, tolerance)) is not None:
+    if (problem := _differs(learner, backend, frozen, TOLERANCE)) is not None:
         raise ModelError(f"{server.url} does not serve the learner's model: {problem} {load_ours}")
     (reading,) = learner.backend.read([Bundle(spans=[Span(sequence, 1)])])
     (row,) = server.read([sequence])
     distance = abs(sum(row) - reading.likelihoods()[0]) / len(row)
-    if distance > tolerance:
+    if distance > TOLERANCE:
         raise ModelError(
             f"{server.url} reads a text otherwise than the learner: its log-probabilities are {distance:.2f} nats a "
-            f"token away, more than {tolerance:g}. {load_ours}"
+            f"token away, more than {TOLERANCE:g}. {load_ours}"
         )
     snapshot = learner.snapshot()
     try:
-        adapted = _on_trial(learner, frozen, tolerance)
+        adapted = _on_trial(learner, frozen)
         # Random weights make differences of precision larger than lessons do; a server without them is farther.
-        unlike = _differs(learner, backend, adapted, max(tolerance, _apart(adapted.bins, frozen.bins) / 2))
+        unlike = _differs(learner, backend, adapted, max(TOLERANCE, _apart(adapted.bins, frozen.bins) / 2))
     except (NotLoadedError, QuestionError) as problem:
         unlike = str(problem)
     finally:
@@ -126,7 +109,7 @@ def _check_model(learner: LocalModel, backend: VllmBackend, tolerance: float) ->
         )
 
 
-def _on_trial(learner: LocalModel, frozen: Reply, tolerance: float) -> Reply:
+def _on_trial(learner: LocalModel, frozen: Reply) -> Reply:
     """What the learner answers with random weights in its adapter, large enough to see that they are used."""
     tensors, draw = load(learner.weights()), np.random.default_rng(0)
     noise = {
@@ -138,7 +121,7 @@ def _on_trial(learner: LocalModel, frozen: Reply, tolerance: float) -> Reply:
         weights = tensors | {name: scale * values for name, values in noise.items()}
         learner.load_version(save(weights), 1)
         adapted = learner.answer(SAMPLE).reply
-        if _apart(adapted.bins, frozen.bins) > 2 * tolerance:
+        if _apart(adapted.bins, frozen.bins) > 2 * TOLERANCE:
             break
     return adapted
 

@@ -14,7 +14,7 @@ from secl.backends.endpoint.versions import Versions
 from secl.backends.generation import TOP_P, Draft, Step
 from secl.backends.local.backend import LocalBackend, LocalReading
 from secl.backends.text_stream import FreeText
-from secl.backends.token_ids import distinct_tokens
+from secl.backends.token_ids import common_length, distinct_tokens
 from secl.errors import UnavailableError
 from secl.writing import Piece, Token, Writing
 
@@ -22,31 +22,40 @@ STOPS = ("\n", "Confidence:")
 """An answer can only be complete behind one of these (`secl.prompts.parsing.is_complete`), so it is written piece by
 piece up to the next one."""
 
+TOP = 20
+"""Most probable tokens to ask for where an entropy is wanted: the --max-logprobs of a server that was not told another
+number."""
+
+WORKERS = 128
+"""Requests that are under way together."""
+
+FEW = 8
+"""Positions of one text that are prompts of their own. For more, the server reads the text once and tells of all."""
+
+KEPT_TOKENS = 2**15
+"""Tokens of written texts whose probabilities are kept until somebody asks for their confidence; a few kB each."""
+
 
 class VllmReading:
-    """A bundle as one version reads it: asked of the servers when something of it is wanted.
-
-    Args:
-        backend: sends the requests.
-        bundle: what is read.
-        version: 0 for the frozen model.
-    """
+    """A bundle as one version reads it: asked of the servers when something of it is wanted."""
 
     def __init__(self, backend: VllmBackend, bundle: Bundle, version: int) -> None:
         self.backend = backend
         self.bundle = bundle
         self.version = version
         self._span_tokens = 0.0
-        self._asked: dict[tuple[int, ...], Distribution] = {}
-        self._known: dict[tuple[int, ...], Distribution] = {}
+        self._asked: list[tuple[int, ...]] = []
+        self._known: dict[Position, Distribution] = {}
         self._written: tuple[int, ...] = ()
-        if bundle.written is not None and bundle.written.version == version:
+        draft = bundle.written if bundle.begun is None else backend.text_behind(bundle.begun, bundle.answers[0])
+        if draft is not None and draft.version == version:
             # The writer told what it thought before each token. Where the text is read as it was written, nothing has
             # to be asked again; a trimmed text may be cut into other tokens than those that were generated.
-            draft = bundle.written
-            self._written = (*draft.prompt, *draft.written)
-            for count, step in enumerate(draft.steps):
-                self._known[self._written[: len(draft.prompt) + count]] = backend.distributions.at(step)
+            written, first = (*draft.prompt, *draft.written), len(draft.prompt)
+            alike = common_length(written, bundle.answers[0])
+            for length, step in zip(range(first, alike + 1), draft.steps, strict=False):
+                self._known[0, length] = backend.distributions.at(step)
+            self._written = written if bundle.begun is None else ()
 
     @property
     def tokens(self) -> float:
@@ -93,19 +102,24 @@ class VllmReading:
 
     def _at(self, positions: Sequence[Position], ids: Sequence[Sequence[int]]) -> list[Distribution]:
         """What may come at each position, with the probabilities of at least `ids` there."""
-        prefixes = [tuple(self.bundle.prefix(position)) for position in positions]
         lacking = {
-            prefix: wanted
-            for prefix, wanted in zip(prefixes, ids, strict=True)
-            if prefix not in self._known or any(token not in self._known[prefix].log_p for token in wanted)
+            position: wanted
+            for position, wanted in zip(positions, ids, strict=True)
+            if position not in self._known or any(token not in self._known[position].log_p for token in wanted)
         }
         if lacking:
-            name = self.backend.name_of(self.version)
-            answers = self.backend.distributions.behind(name, list(lacking), list(lacking.values()))
-            new = dict(zip(lacking, answers, strict=True))
-            self._asked.update(new)
-            self._known.update(new)
-        return [self._known[prefix] for prefix in prefixes]
+            name, distributions = self.backend.name_of(self.version), self.backend.distributions
+            *before, (number, length) = lacking
+            if len(before) >= FEW and {each for each, _ in before} == {number}:
+                text = self.bundle.sequences[number][:length]
+                self._asked.append(tuple(text))
+                found = distributions.along(name, text, [each for _, each in before], lacking[number, length])
+            else:
+                prefixes = [tuple(self.bundle.prefix(position)) for position in lacking]
+                self._asked += prefixes
+                found = distributions.behind(name, prefixes, [*lacking.values()])
+            self._known |= zip(lacking, found, strict=True)
+        return [self._known[position] for position in positions]
 
 
 class VllmBackend:
@@ -113,25 +127,21 @@ class VllmBackend:
 
     Args:
         learner: trains on its own device; nothing else may use it.
-        server: answers.
-        versions: where it finds the adapted weights.
         learns: whether lessons are held with it: it then reads a single question under a new version itself.
-        top: most probable tokens to ask for where an entropy is wanted; at most the server's --max-logprobs.
-        workers: requests that are under way together.
     """
 
-    def __init__(
-        self, learner: LocalBackend, server: TokenServer, versions: Versions, *, learns: bool, top: int, workers: int
-    ) -> None:
+    def __init__(self, learner: LocalBackend, server: TokenServer, versions: Versions, *, learns: bool) -> None:
         self.learner = learner
         self.server = server
         self.versions = versions
         self.learns = learns
         self._name, self._naming = "", threading.Lock()
-        self.distributions = Distributions(server, top, len(learner.token_ids.tokenizer))
+        self.distributions = Distributions(server, TOP, len(learner.token_ids.tokenizer))
         # A question that the server cannot read to its end is refused like one that the learner cannot read.
         self.limit = min(learner.limit, server.window or learner.limit)
-        self._pool = ThreadPoolExecutor(workers, thread_name_prefix="secl-vllm")
+        self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="secl-vllm")
+        self._texts: list[Draft] = []
+        self._keeping = threading.Lock()
 
     @property
     def environment(self) -> dict[str, str | int]:
@@ -165,9 +175,10 @@ class VllmBackend:
     def write_texts(self, prompt: TokenSequence, writing: Writing) -> Iterator[Piece]:
         """What is drawn depends on the seed and on the server's own random numbers, which are not this machine's."""
         rules, drawn = self.learner.rules, writing.temperature > 0
+        top, needed = self.distributions.top, writing.top_logprobs or 0
         request = CompletionRequest(
             tokens=writing.max_tokens or 1,
-            top=writing.top_logprobs or 0,
+            top=max(top, needed),
             stop=writing.stop,
             ends=tuple(sorted(rules.end_ids)),
             temperature=writing.temperature,
@@ -175,8 +186,11 @@ class VllmBackend:
             seed=writing.seed if drawn else None,
         )
         texts = [FreeText(rules, prompt, writing, number) for number in range(writing.n)]
+        drafts = [Draft([*prompt], "text", writing.max_tokens or 1) for _ in texts]
         # Where nothing is drawn all texts are the same, and are written once.
-        for number, steps, finish in self.server.stream(prompt, request, writing.n if drawn else 1):
+        for number, steps, finish in self.server.stream(prompt, request, writing.n if drawn else 1, needed):
+            drafts[number].written.extend(step.token for step in steps)
+            drafts[number].steps.extend(steps)
             for text in [texts[number]] if drawn else texts:
                 for step in steps:
                     if not text.ended:
@@ -185,6 +199,19 @@ class VllmBackend:
                     yield text.end("length" if finish == "length" else "stop")
         if not all(text.ended for text in texts):
             raise UnavailableError("a vLLM server broke off in the middle of a text; ask again.")
+        with self._keeping:
+            # Another client may have spoiled what a server reports beside the text.
+            self._texts += [
+                each for each in drafts if each.steps and all(len(step.log_p) >= top for step in each.steps)
+            ]
+            while len(self._texts) > 1 and sum(len(draft.written) for draft in self._texts) > KEPT_TOKENS:
+                del self._texts[0]
+
+    def text_behind(self, prompt: TokenSequence, sequence: TokenSequence) -> Draft | None:
+        """The written text behind a prompt that has most in common with a sequence; None if none is kept."""
+        with self._keeping:
+            behind = [draft for draft in self._texts if draft.prompt == [*prompt]]
+        return max(behind, key=lambda draft: common_length(draft.written, sequence[len(prompt) :]), default=None)
 
     def rewrite(
         self, drafts: Sequence[Draft], readings: Sequence[VllmReading | LocalReading], version: int
@@ -232,13 +259,17 @@ class VllmBackend:
         """What servers call the learner's version, which the first to ask writes where they find it; "" for version 0.
 
         Raises:
+            ValueError: the learner has another version by now, whose answers would be taken for those of this one.
             StorageError: the folder cannot be written.
         """
         if not version:
             return ""
         with self._naming:  # many requests of a window ask at once
+            adapter = self.learner.adapter
+            if version != adapter.version:
+                raise ValueError(f"Version {version} is asked for, and the learner has version {adapter.version}.")
             if not self._name:
-                self._name = self.versions.publish(self.learner.adapter.version, self.learner.adapter.weights())
+                self._name = self.versions.publish(version, adapter.weights())
             return self._name
 
     def train(self, reading: VllmReading | LocalReading, position: Position, target: float) -> Training:

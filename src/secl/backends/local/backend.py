@@ -13,7 +13,7 @@ from secl.backends.base import Bundle, EvidenceTokens, Position, TextStatistics,
 from secl.backends.generation import Draft, TextRules
 from secl.backends.local.adapter import Adapter, parse_layers
 from secl.backends.local.distillation import Distiller
-from secl.backends.local.fast.batching import BundlePass, group_tokens, passes
+from secl.backends.local.fast.batching import GROUP_TOKENS, BundlePass, passes
 from secl.backends.local.fast.prefix_tree import Nodes
 from secl.backends.local.fast.select_network import Trial, check_usable, connect
 from secl.backends.local.fast.shared_network import SharedNetwork
@@ -162,7 +162,6 @@ class LocalBackend:
         model, preset, config = loaded.model, loaded.preset, text_config(loaded.model.config)
         self.model = model
         self.device = compute_device(model)
-        self.group_tokens = group_tokens(self.device)
         self.token_ids = TokenIds.of(loaded.tokenizer, loaded.name)
         which, modules = settings.layers or preset.layers, settings.modules or preset.modules
         layers = parse_layers(which, config.num_hidden_layers)
@@ -179,7 +178,7 @@ class LocalBackend:
         self.rules = TextRules(loaded.tokenizer, model.generation_config.eos_token_id)
         self.writer = Writer(model, self.rules, loaded.written)
         network = self.network
-        self.prefill = Prefill(model, network, self.group_tokens) if isinstance(network, SharedNetwork) else None
+        self.prefill = Prefill(model, network, GROUP_TOKENS) if isinstance(network, SharedNetwork) else None
         self.limit = int(getattr(config, "max_position_embeddings", None) or UNLIMITED)
         origin, path = name_of(preset), "fast" if isinstance(network, SharedNetwork) else "plain"
         self.described = (
@@ -201,14 +200,14 @@ class LocalBackend:
         }
 
     @property
-    def shape(self) -> tuple[str, int, int]:
-        """Precision, first adapted layer and most tokens in a pass: what last digits depend on beside the weights."""
-        return str(self.model.dtype), self.first, self.group_tokens
+    def shape(self) -> tuple[str, int]:
+        """Precision and first adapted layer: what last digits depend on beside the weights."""
+        return str(self.model.dtype), self.first
 
     def read(self, bundles: Sequence[Bundle]) -> list[LocalReading]:
         begun = self.prefill.go_on(bundles) if self.prefill is not None else [None] * len(bundles)
         whole = [bundle.sequences for bundle, share in zip(bundles, begun, strict=True) if share is None]
-        others = iter(passes(self.network.run, whole, self.group_tokens))
+        others = iter(passes(self.network.run, whole, GROUP_TOKENS))
         shares = [next(others) if share is None else share for share in begun]
         return [
             LocalReading(bundle, share, self._rows, share.tokens) for bundle, share in zip(bundles, shares, strict=True)

@@ -16,6 +16,7 @@ from secl.backends.generation import Draft
 from secl.backends.local.fast.batch import Batch
 from secl.backends.local.fast.batching import BundlePass, alone, grown, passes
 from secl.backends.local.fast.shared_network import SharedNetwork
+from secl.backends.local.loading.guard import out_of_memory
 
 Prompts = dict[tuple[int, ...], BundlePass]
 """Where each of some prompts is."""
@@ -103,7 +104,9 @@ class Prefill:
         try:
             states = torch.cat([share.forward.frozen(share.paths[0][-1:]) for share in begun])
             return Batch(self.model, *_padded(begun, self.model.config), self.network.head.written(states))
-        except torch.OutOfMemoryError:
+        except RuntimeError as problem:
+            if not out_of_memory(problem):
+                raise
             return None
 
     def go_on(self, bundles: Sequence[Bundle]) -> list[BundlePass | None]:

@@ -22,8 +22,6 @@ class Batch:
     """Rows of tokens that went through the network, padded on the left so that all end together.
 
     Attributes:
-        model: a transformers causal language model.
-        cache: keys and values of the rows.
         mask: (rows, length), 0 at the padding.
         logits: (rows, vocabulary) of the next token, in float32.
         shared: how many rows went through the network as one, because all are the same.

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from secl.backends.local.fast.prefix_tree import Nodes, Trie
@@ -15,19 +14,11 @@ from secl.backends.local.fast.replay import Pass
 from secl.backends.local.fast.shared_network import SharedNetwork
 from secl.backends.local.loading.guard import in_halves
 
-GROUP_TOKENS, ON_A_GPU = 1000, 2500
-"""Distinct tokens in one pass by default: what keeps a processor busy, or a GPU; attention grows with the square."""
+GROUP_TOKENS = 1000
+"""Most distinct tokens in one pass of several bundles: enough for a processor, and for a GPU with a large model.
 
-BYTES_A_TOKEN = 1 << 20
-"""Free memory of a GPU for each of them: what a token of the largest models that fit takes in a pass."""
-
-
-def group_tokens(device: torch.device) -> int:
-    """Distinct tokens in one pass, for what is free on a device."""
-    if device.type != "cuda":
-        return GROUP_TOKENS
-    free, _ = torch.cuda.mem_get_info(device)
-    return max(GROUP_TOKENS, min(ON_A_GPU, free // BYTES_A_TOKEN))
+Attention grows with the square. No device has a number of its own, because a pass of another shape rounds differently.
+"""
 
 
 @dataclass(frozen=True)
@@ -59,12 +50,7 @@ def passes(
     bundles: Sequence[Sequence[Sequence[int]]],
     max_tokens: int,
 ) -> list[BundlePass]:
-    """Run bundles of token sequences; neighbours share a pass.
-
-    Args:
-        run: makes a pass over some sequences.
-        bundles: each goes through the network as a whole.
-        max_tokens: most distinct tokens in a pass of several bundles.
+    """Run bundles of token sequences; neighbours share a pass of at most `max_tokens` distinct tokens.
 
     Raises:
         ModelError: a bundle alone needs more memory than the device has.
@@ -90,9 +76,7 @@ def grown(
     """Go on from passes that can grow; neighbours that begin in the same one share the next.
 
     Args:
-        network: goes on.
-        begun: for each bundle a sequence in a pass.
-        bundles: of sequences that may begin like it.
+        begun: for each bundle a sequence in a pass, like which its sequences may begin.
         max_tokens: most new tokens in a pass of several bundles.
         paid: whether somebody paid for what is known already.
     """

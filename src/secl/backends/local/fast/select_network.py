@@ -20,6 +20,7 @@ from secl.backends.local.fast.prefix_tree import Nodes, Trie
 from secl.backends.local.fast.replay import Captured, Pass, Replay
 from secl.backends.local.fast.shared_network import SharedNetwork
 from secl.backends.local.fast.sight import Sight, short_windows
+from secl.backends.local.loading.guard import out_of_memory
 from secl.backends.local.loading.model_parts import AsLogits, LinearHead, decoder_of
 from secl.backends.local.loading.placement import compute_device
 from secl.errors import ModelError
@@ -37,10 +38,7 @@ TRIED_TOKENS = 32
 class PlainNetwork:
     """Runs every sequence on its own, as the model itself does.
 
-    Args:
-        model: a transformers causal language model.
-        adapter: on it.
-        head: reads the hidden states, or logits where a model computes them in a way of its own.
+    Its head reads the hidden states, or logits where a model computes them in a way of its own.
     """
 
     def __init__(self, model: PreTrainedModel, adapter: Adapter, head: LinearHead | AsLogits) -> None:
@@ -138,14 +136,7 @@ def check_usable(name: str, trial: Trial) -> None:
 
 
 def connect(model: PreTrainedModel, adapter: Adapter, first: int, trial: Trial) -> Network:
-    """The fast path if it reproduces what the model computed in its trial, else the plain path with a warning.
-
-    Args:
-        model: a transformers causal language model.
-        adapter: on it.
-        first: number of the first adapted layer.
-        trial: of the model.
-    """
+    """The fast path if it reproduces what the model computed in its trial, else the plain path with a warning."""
     with trial.windows():
         fast = _fast_network(model, adapter, first, trial)
         if isinstance(fast, SharedNetwork):
@@ -172,13 +163,22 @@ def _fast_network(model: PreTrainedModel, adapter: Adapter, first: int, trial: T
         if error < TOLERANCE:
             return network
         reason = f"replayed logits differ by {error:.2f} standard deviations."
-    except torch.OutOfMemoryError as problem:
-        raise ModelError("the model fills the device, and leaves no memory to ask it anything.") from problem
+    except torch.AcceleratorError as problem:
+        raise ModelError(
+            f"the device failed while the model was tried ({_first_line(problem)}) and computes nothing more in this "
+            "process; start again, with --device cpu if that does not help."
+        ) from problem
     except Exception as problem:  # an unknown layout may fail in any way; the user is told in which
-        reason = next(iter(str(problem).splitlines()), type(problem).__name__)
+        if out_of_memory(problem):
+            raise ModelError("the model fills the device, and leaves no memory to ask it anything.") from problem
+        reason = _first_line(problem)
     if network is not None:
         network.close()
     return reason
+
+
+def _first_line(problem: Exception) -> str:
+    return next(iter(str(problem).splitlines()), type(problem).__name__)
 
 
 @torch.no_grad()

@@ -38,9 +38,6 @@ class SharedNetwork:
     """The fast path: one row of tokens for a whole tree, and replays of the top layers.
 
     Args:
-        model: a transformers causal language model.
-        adapter: on it.
-        first: number of the first adapted layer.
         sparse: whether attention leaves out pairs of tokens that do not see each other; unless given on a processor,
             because it does not pay on accelerators.
 
@@ -89,9 +86,7 @@ class SharedNetwork:
     def run(self, sequences: Sequence[Sequence[int]], *, keep: bool = False) -> Pass:
         """One forward pass over the distinct tokens of `sequences`: of the frozen model, as long as the adapter is off.
 
-        Args:
-            sequences: token sequences.
-            keep: whether keys and values are kept, so that the pass can grow.
+        A pass that is to grow keeps its keys and values.
         """
         trie, cache = Trie.of(sequences), DynamicCache() if keep else None
         return self.read(trie, Sight.of(trie), cache)
@@ -183,9 +178,7 @@ class SharedNetwork:
         """A pass over longer sequences; what they have in common with those of `forward` is not computed again.
 
         Args:
-            forward: with its keys and values.
-            paths: of this pass: nodes of sequences, from the first token on.
-            sequences: whole token sequences.
+            paths: nodes of sequences in `forward`, from the first token on.
 
         Returns:
             a pass of its own, over both; it keeps no keys and values, and `forward` stays as it is.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import json
 import math
@@ -19,14 +20,18 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.filesize import decimal
 from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
+from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedConfig, PreTrainedModel
 
 from secl.backends.local.loading.guard import as_model_error, quiet
 from secl.errors import ModelError, StorageError
-from secl.machine import cache_folder
+from secl.machine import cache_folder, publish_folder
 
 if TYPE_CHECKING:
     from gguf import ReaderTensor
+
+UNFINISHED = ".unfinished-"
+"""What the names of folders begin with that are not complete yet."""
 
 SAMPLE_BLOCKS, BLOCK = 64, 65536
 
@@ -56,7 +61,16 @@ def convert_gguf(path: Path, precision: torch.dtype) -> Path:
     with path.open("rb") as file:
         if file.read(4) != b"GGUF":
             raise ModelError(f"{path} is not a GGUF file.")
-    unfinished = _new_folder(path, folder.parent)
+    with _alone(path, folder.parent):
+        if not (folder / "config.json").is_file():
+            for left in (folder, *folder.parent.glob(f"{UNFINISHED}*")):  # by a conversion that was killed
+                shutil.rmtree(left, ignore_errors=True)
+            _convert(path, folder, precision)
+    return folder
+
+
+def _convert(path: Path, folder: Path, precision: torch.dtype) -> None:
+    unfinished = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=folder.parent))
     try:
         stored, config = _read(path)
         size = precision.itemsize * sum(int(tensor.n_elements) for tensor in stored.values())
@@ -70,11 +84,9 @@ def convert_gguf(path: Path, precision: torch.dtype) -> Path:
             else:
                 _write_whole(unfinished, path, precision)
         unfinished.chmod(0o755)
-        with contextlib.suppress(OSError):  # another process converted it first
-            unfinished.rename(folder)
+        publish_folder(unfinished, folder)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
-    return folder
 
 
 def sampled_digest(file: Path) -> str:
@@ -88,11 +100,14 @@ def sampled_digest(file: Path) -> str:
     return digest.hexdigest()
 
 
-def _new_folder(path: Path, parent: Path) -> Path:
-    """An empty folder for a conversion."""
+@contextlib.contextmanager
+def _alone(path: Path, parent: Path) -> Iterator[None]:
+    """Within the block no other process converts: one that wants the same model waits, and finds it."""
     try:
         parent.mkdir(parents=True, exist_ok=True)
-        return Path(tempfile.mkdtemp(dir=parent))
+        with (parent / "lock").open("a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
     except OSError as problem:
         raise StorageError(
             f"the converted {path.name} cannot be kept in {parent}: {problem.strerror}; set SECL_CACHE to a "
@@ -139,6 +154,7 @@ def _write_in_rows(
             step = max(1, ROWS_BYTES * len(rows) // (4 * int(tensor.n_elements)))
             for start in range(0, len(rows), step):
                 values = torch.tensor(dequantize(rows[start : start + step], tensor.tensor_type)).to(precision)
+                _check_finite(name, values)
                 advance(file.write(values.view(torch.uint8).numpy().tobytes()))
 
 
@@ -181,10 +197,17 @@ def _header(shapes: Mapping[str, tuple[int, ...]], precision: torch.dtype) -> by
     return len(text).to_bytes(8, "little") + text
 
 
+def _check_finite(name: str, values: Tensor) -> None:
+    if not values.isfinite().all():  # fp16 ends at 65504
+        raise ValueError(f"the weights of {name} are too large for {values.dtype}; take another --dtype or file.")
+
+
 def _write_whole(folder: Path, path: Path, precision: torch.dtype) -> None:
     """Write configuration and weights by way of the whole model in memory."""
     with quiet():
         model = AutoModelForCausalLM.from_pretrained(path.parent, gguf_file=path.name, dtype=precision)
+        for name, values in model.named_parameters():
+            _check_finite(name, values)
         # The loaded weights are plain tensors, but transformers still marks the model as quantised.
         model.hf_quantizer, model.is_quantized, model.quantization_method = None, False, None
         model.config.__dict__.pop("quantization_config", None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
@@ -40,23 +41,28 @@ _LOG_IN = "run hf auth login or set HF_TOKEN"
 
 @contextlib.contextmanager
 def as_model_error(name: str) -> Iterator[None]:
-    """transformers reports an unreachable, broken or unsupported model in many ways; the user needs one sentence.
-
-    Args:
-        name: of the model, as the user wrote it.
-    """
+    """Turn the many ways in which transformers reports an unusable model into one sentence."""
     try:
         yield
     except _LOADING_ERRORS as problem:
         raise ModelError(f"the model {name!r} cannot be loaded: {_reason(name, problem)}") from problem
 
 
+def out_of_memory(problem: Exception) -> bool:
+    """Whether a device has too little memory; only CUDA has a class of errors for it."""
+    said = str(problem)
+    other = isinstance(problem, RuntimeError) and ("MPS backend out of memory" in said or "DefaultCPUAllocator" in said)
+    return other or isinstance(problem, torch.OutOfMemoryError)
+
+
 @contextlib.contextmanager
 def enough_memory() -> Iterator[None]:
-    """Within the block one sentence stands for a device that has too little memory."""
+    """Turn a lack of memory on the device into `ModelError`."""
     try:
         yield
-    except torch.OutOfMemoryError as problem:
+    except RuntimeError as problem:
+        if not out_of_memory(problem):
+            raise
         raise ModelError(
             "a question alone needs more memory than the device has; take a smaller model, --quantize, or shorter "
             "questions."
@@ -74,8 +80,15 @@ def in_halves(work: Callable[[Sequence[T]], list[R]], items: Sequence[T]) -> lis
             return work(items)
     try:
         return work(items)
-    except torch.OutOfMemoryError:
-        pass
+    except RuntimeError as problem:
+        if not out_of_memory(problem):
+            raise
+    warnings.warn(
+        "The device has too little memory for what usually goes through the model together; halves take longer, and "
+        "last digits may differ from those of another run.",
+        RuntimeWarning,
+        stacklevel=2,
+    )
     torch.cuda.empty_cache()  # what the failed work held is free here, behind its handler
     half = len(items) // 2
     return in_halves(work, items[:half]) + in_halves(work, items[half:])

@@ -38,9 +38,7 @@ class Loaded:
 
     Attributes:
         name: as the user wrote it.
-        model: the transformers causal language model, in evaluation mode.
-        tokenizer: its tokenizer.
-        preset: how to adapt it.
+        model: in evaluation mode.
         fingerprint: sha256 over configuration, chat template, tokenizer and samples of the weights.
         written: texts that the frozen model wrote before, by what it was given.
     """

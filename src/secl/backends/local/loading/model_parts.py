@@ -83,7 +83,8 @@ class LinearHead:
         """Products with the whole vocabulary in float32: on a GPU those of 16 bits need not be rounded back."""
         module = self.module
         plain = type(module) is nn.Linear and getattr(module, "bias", None) is None and hidden.dtype.itemsize == 2
-        if hidden.device.type != "cuda" or not plain or torch.is_grad_enabled():
+        # ROCm calls its devices cuda as well, and refuses such products.
+        if hidden.device.type != "cuda" or torch.version.hip is not None or not plain or torch.is_grad_enabled():
             rounded: Tensor = module(hidden).float()
             return rounded
         with align_module_device(module):

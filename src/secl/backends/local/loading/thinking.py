@@ -35,11 +35,6 @@ FIRST_TOKENS = 8
 def answering_at_once(name: str, model: PreTrainedModel, tokenizer: Tokenizer) -> Tokenizer:
     """A tokenizer whose chat template has the model answer without a thought.
 
-    Args:
-        name: of the model, for the error.
-        model: a transformers causal language model, ready to compute.
-        tokenizer: its tokenizer.
-
     Returns:
         the same tokenizer; another one with a longer template for a model that would think.
 

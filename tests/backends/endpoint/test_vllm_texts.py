@@ -1,0 +1,154 @@
+"""A long text behind a vLLM server costs a few requests, and says what its tokens asked one by one would say."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from secl.backends.endpoint import vllm_backend
+from secl.backends.local.model import LocalModel
+from secl.model import ModelAnswer
+from secl.question import GivenAnswer, Question
+from secl.writing import Writing, Written
+from tests.backends.conftest import Fakes, MakeLearner, MakeRemote
+from tests.backends.endpoint.fake_vllm import FakeVllm
+from tests.tiny import tiny_tokenizer
+
+LONG = Question("What is the capital of France? " * 142, form="text")
+TEXT = tiny_tokenizer().encode("What is the capital of France? Paris is the answer. " * 200)[:1024]
+
+Count = Callable[[], dict[str, int]]
+
+
+@pytest.fixture
+def server(tiny_server: Fakes) -> FakeVllm:
+    return tiny_server()
+
+
+@pytest.fixture
+def model(make_learner: MakeLearner, make_remote: MakeRemote, server: FakeVllm) -> LocalModel:
+    """A model whose server writes a scripted text, which depends on the place of a token and not on weights."""
+    model = make_remote(make_learner(), server, learns=False)
+    start = len(model.prompting.answer(LONG))
+
+    def scripted(_weights: bytes, prompt: list[int]) -> NDArray[np.float64]:
+        logits = np.random.default_rng([len(prompt), prompt[-1]]).normal(size=len(tiny_tokenizer()))
+        place = len(prompt) - start
+        if 0 <= place < len(TEXT):
+            logits[TEXT[place]] += 9
+        return np.asarray(logits)
+
+    server.rule = scripted
+    model.asker.backend.limit = 8192
+    return model
+
+
+@pytest.fixture
+def count(server: FakeVllm) -> Count:
+    """What was sent since it was counted last."""
+
+    def sent() -> dict[str, int]:
+        prompts = [body["prompt"] if isinstance(body["prompt"][0], list) else [body["prompt"]] for body in server.asked]
+        size = sum(len(json.dumps(body)) for body in server.asked)
+        server.asked.clear()
+        return {
+            "requests": len(prompts),
+            "prompts": sum(map(len, prompts)),
+            "ids": sum(len(prompt) for each in prompts for prompt in each),
+            "bytes": size,
+        }
+
+    return sent
+
+
+def written(model: LocalModel, **settings: Any) -> str:
+    (text,) = Written.of(model.write(LONG, Writing(max_tokens=len(TEXT), **settings)))
+    return text.text
+
+
+def same(one: ModelAnswer, other: ModelAnswer) -> None:
+    for mine, its in ((one.reply, other.reply), (one.frozen, other.frozen)):
+        assert mine.text == its.text
+        assert mine.bins == pytest.approx(its.bins, abs=1e-12)
+        assert mine.log_probability == pytest.approx(its.log_probability, abs=1e-9)
+        assert mine.entropy == pytest.approx(its.entropy, abs=1e-9)
+
+
+def test_the_confidence_of_a_long_chat_takes_its_text_a_few_times_and_not_once_for_each_token(
+    model: LocalModel, count: Count, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = written(model)
+    count()
+    model.meter.take()
+    kept, kept_sent = model.answer(LONG, written=text), count()
+    vllm = model.asker.backend
+    monkeypatch.setattr(vllm, "text_behind", lambda *_: None)
+    whole, whole_sent = model.answer(LONG, written=text), count()
+    monkeypatch.setattr(vllm_backend, "FEW", 10_000)
+    apart, apart_sent = model.answer(LONG, written=text), count()
+    same(kept, whole)
+    same(kept, apart)
+    tokens = int(kept.plain_tokens)
+    assert tokens > 2000
+    assert apart_sent["prompts"] > 1024
+    assert apart_sent["ids"] > 700 * tokens
+    for sent in (kept_sent, whole_sent):  # the digits of the confidence that are not among the most probable tokens
+        assert sent["prompts"] == sent["requests"] <= 11
+        assert sent["ids"] == sent["prompts"] * tokens
+        assert sent["bytes"] < apart_sent["bytes"] / 50
+    assert model.meter.take().answering == 3 * tokens
+
+
+def test_a_text_under_learned_weights_and_one_from_elsewhere_are_read_in_one_request(
+    model: LocalModel, count: Count
+) -> None:
+    text = written(model)
+    model.load_version(model.weights(), 1)
+    count()
+    answer = model.answer(LONG, written=text)
+    assert (answer.reply.version, answer.frozen.version) == (1, 0)
+    assert answer.reply.entropy == pytest.approx(answer.frozen.entropy, abs=1e-9)
+    assert count()["prompts"] <= 22
+    (rating,) = model.rate_given([GivenAnswer(LONG, text)], ())
+    assert rating.reply.log_probability == pytest.approx(answer.frozen.log_probability, abs=1e-9)
+    assert count()["prompts"] <= 20  # P(True) is asked for as well
+
+
+def test_drawn_tokens_that_are_not_among_the_most_probable_do_not_change_the_entropy(
+    model: LocalModel, server: FakeVllm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "rule", lambda _, prompt: np.cos(np.arange(len(tiny_tokenizer())) * len(prompt)))
+    prompt = model.prompting.answer(LONG)
+    vllm: Any = model.asker.backend
+    list(model.write(LONG, Writing(max_tokens=20, temperature=2.0, seed=1)))
+    draft = vllm.text_behind(prompt, prompt)
+    apart = vllm.distributions.behind("", [[*prompt, *draft.written[:i]] for i in range(20)], [[]] * 20)
+    assert any(len(step.log_p) > vllm.distributions.top for step in draft.steps)
+    assert [vllm.distributions.at(step).entropy for step in draft.steps] == pytest.approx(
+        [each.entropy for each in apart], abs=1e-9
+    )
+
+
+def test_a_text_whose_probabilities_another_client_spoiled_is_written_to_its_end_and_then_read_anew(
+    model: LocalModel, server: FakeVllm
+) -> None:
+    expected = model.answer(LONG, written=written(model))
+    vllm: Any = model.asker.backend
+    vllm._texts.clear()
+    server.spoil = 1
+    text = written(model)
+    assert vllm._texts == []
+    same(model.answer(LONG, written=text), expected)
+
+
+def test_kept_texts_are_bounded_by_their_tokens(model: LocalModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vllm_backend, "KEPT_TOKENS", 25)
+    vllm: Any = model.asker.backend
+    for _ in range(5):
+        list(model.write(LONG, Writing(max_tokens=10)))
+    assert [len(draft.written) for draft in vllm._texts] == [10, 10]

@@ -43,7 +43,9 @@ def test_a_key_is_shown_once_listed_without_itself_and_removed(shell: Shell, tmp
 
 
 def test_bad_keys_are_refused_in_one_sentence(refused: Any, tmp_path: Path) -> None:
-    refused(("keys", "add", "a", "--role", "root", "--state", tmp_path / "s"), "no role 'root'", "read, admin")
+    refused(
+        ("keys", "add", "a", "--role", "root", "--state", tmp_path / "s"), "no role 'root'", "ask, read, review, admin"
+    )
     for name in (" ", "a\n", "x" * 65):
         refused(("keys", "add", name, "--state", tmp_path / "s"), "no name for a key")
     refused(("keys", "remove", "a", "--state", tmp_path / "s"), "no key 'a'; there are none")

@@ -174,7 +174,7 @@ def test_labels_are_about_reported_answers_and_what_to_label_is_drawn_by_the_see
         record.confidence,
         record.question.domain,
     )
-    with pytest.raises(ParameterError, match="must lie above 0 and be at most 1"):
+    with pytest.raises(ParameterError, match="must lie from 0"):
         label_of(record, False, number=3, chance=0.0)
     queue = by_lot(range(30), 42)
     assert queue != by_lot(range(30), 43)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from secl.errors import ParameterError
 from secl.labels import LabelState
+from secl.labels.label import MIN_CHANCE
+from secl.server.http.health import problems
 from secl.server.online import monitors
 from secl.server.online.monitors import LABELS, Monitor
 from secl.server.online.service import Service
 from secl.testing import toy_stream
 from tests.server.conftest import MakeService
 from tests.server.doors import client_of, metrics_of
-from tests.server.waiting import examined
+from tests.server.waiting import close, examined
 
 
 def rated(service: Service, chance: float | None = 1.0) -> list[float]:
@@ -32,6 +35,46 @@ def test_thirty_thumbs_move_the_next_confidence_as_the_formula_says(make_service
     assert record.labelled.labels == 30
     assert record.confidence < record.label_free - 0.05
     assert examined(service.state) == (31, [])
+
+
+@pytest.mark.parametrize("chance", [0, 5e-324, 1e-155, 9.9e-5, -1, 1.1])
+def test_a_chance_that_would_outweigh_all_other_labels_is_refused(make_service: MakeService, chance: float) -> None:
+    service = make_service()
+    client = client_of(service)
+    client.post("/v1/ask", json={"question": "Why?"})
+    refused = client.post("/v1/feedback", json={"record_id": "0", "correct": False, "chance": chance})
+    assert (refused.status_code, refused.json()["error"]["param"]) == (400, "chance")
+    with pytest.raises(ParameterError, match="chance of a label"):
+        service.state.add_feedback(0, False, chance)
+    assert client.post("/v1/ask", json={"question": "Why?"}).json()["secl"]["labels"] == 0
+
+
+def test_a_state_that_holds_a_label_of_a_tiny_chance_starts_and_answers(make_service: MakeService) -> None:
+    service = make_service()
+    rated(service)
+    with service.state.writing():
+        service.state.db.execute("UPDATE labels SET chance = 5e-324 WHERE number = 7")
+    close(service)
+    service = make_service()
+    record = service.ask(toy_stream(31)[30], 20).record
+    assert 0.0 < record.confidence < 1.0
+    assert record.labelled is not None
+    assert record.labelled.labels == 30
+    assert min(label.chance for label in service.state.label_log() if label.chance) == MIN_CHANCE
+    assert service.ask(toy_stream(32)[31], 20).stored
+
+
+def test_labels_that_cannot_be_taken_fail_no_answer(make_service: MakeService, monkeypatch: pytest.MonkeyPatch) -> None:
+    service = make_service()
+    rated(service)
+    monkeypatch.setattr(LabelState, "add", lambda *_: 1 / 0)
+    record = service.ask(toy_stream(31)[30], 20).record
+    assert record.labelled is not None
+    assert record.labelled.labels == 29  # as before the last one
+    assert problems(service) == ["new labels move no confidence"]
+    monkeypatch.undo()
+    assert service.ask(toy_stream(32)[31], 20).record.labelled.labels == 30
+    assert problems(service) == []
 
 
 def test_domains_keep_their_own_level(make_service: MakeService) -> None:

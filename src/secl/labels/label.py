@@ -10,6 +10,9 @@ from typing import Literal
 from secl.errors import ParameterError
 from secl.records import Record
 
+MIN_CHANCE = 1e-4
+"""Smallest chance of a label. Its weight is the inverse of its chance, so a smaller one would outweigh all others."""
+
 LabelSource = Literal["review", "feedback", "reference"]
 """Who gave it: somebody who was shown answers at random (`secl label`, or a server's review), somebody else (a server's
 feedback), or a reference that was revealed for study (`label.labels`)."""
@@ -28,11 +31,11 @@ class Label:
         reported: the confidence that was reported with the answer, in [0, 1].
         time: in seconds since 1970.
         source: who gave it.
-        chance: probability that this answer was asked about, in (0, 1]; equal for all where they are drawn at random.
+        chance: probability that this answer was asked about, in [1e-4, 1]; equal for all that are drawn at random.
             None where nobody knows: people volunteered, and speak of what they dislike more often than of the rest.
 
     Raises:
-        ParameterError: a chance outside (0, 1].
+        ParameterError: the chance lies outside [1e-4, 1].
     """
 
     number: int
@@ -46,8 +49,8 @@ class Label:
     chance: float | None = 1.0
 
     def __post_init__(self) -> None:
-        if self.chance is not None and not 0.0 < self.chance <= 1.0:
-            raise ParameterError(f"The chance of a label is {self.chance}; it must lie above 0 and be at most 1.")
+        if self.chance is not None and not MIN_CHANCE <= self.chance <= 1.0:
+            raise ParameterError(f"The chance of a label is {self.chance}; it must lie from {MIN_CHANCE:g} to 1.")
 
 
 def label_of(

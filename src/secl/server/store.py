@@ -208,11 +208,11 @@ class ServerStore:
         Args:
             position: of the record.
             correct: whether its answer is right; None takes back what was said of it.
-            chance: probability that this answer was asked about, in (0, 1]; None if a user volunteered it.
+            chance: probability that this answer was asked about, in [1e-4, 1]; None if a user volunteered it.
             drawn: whether a review drew it by lot, with a chance that is equal for all.
 
         Raises:
-            ParameterError: there is no such record, or the chance lies outside (0, 1].
+            ParameterError: there is no such record, or the chance lies outside [1e-4, 1].
         """
         with self.writing():
             record = self.served(position).record
@@ -221,6 +221,11 @@ class ServerStore:
             label = label_of(record, correct, number=number, source=source, chance=1.0 if drawn else chance)
             database.add_label(self.db, label)
             return label
+
+    def is_drawn(self, position: int) -> bool:
+        """Whether the latest label of a record was drawn with a known chance."""
+        query = "SELECT chance FROM labels WHERE position = ? ORDER BY number DESC LIMIT 1"
+        return any(chance is not None for (chance,) in self.rows(query, position))
 
     def label_log(self, after: int = 0) -> tuple[Label, ...]:
         """All labels behind this number in order, also those that were corrected or taken back later."""

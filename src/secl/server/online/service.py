@@ -50,6 +50,7 @@ class Service:
 
     Attributes:
         last_error: why the latest batch or version failed, in one sentence; None after a success.
+        labels_error: why the latest labels move no confidence, in one sentence; None if they do.
         failures: questions that failed through no fault of their own.
         storage_fails: whether the disk refused the latest batch, whose replies then say that they are not stored.
         unreadable: replies without a readable answer.
@@ -71,6 +72,7 @@ class Service:
         self.scheduler = Scheduler(SHARE)
         self.started = time.time()
         self.last_error: str | None = None
+        self.labels_error: str | None = None
         self.failures = self.unreadable = 0
         self.storage_fails = False
         self.on_answer: Callable[[Answer], None] = lambda _: None
@@ -198,7 +200,7 @@ class Service:
             return
         before, began = self.calibrator.state, time.perf_counter()
         try:
-            self.calibrator.take_labels(self.state.label_log(before.labels.until))
+            self._take_labels()
             records = answer_together(self.calibrator, batch)
             stored = self._store(batch, records, time.perf_counter() - began)
         except Exception as problem:  # of whatever kind: this thread goes on
@@ -213,6 +215,14 @@ class Service:
         if not stored:
             self.calibrator.state = before
         self._reply(batch, records, stored)
+
+    def _take_labels(self) -> None:
+        """Take new labels into account; labels that cannot be taken fail no answer."""
+        try:
+            self.calibrator.take_labels(self.state.label_log(self.calibrator.state.labels.until))
+            self.labels_error = None
+        except Exception as problem:  # of whatever kind: those from before stand
+            self.labels_error = public_reason(problem, "taking labels into account")
 
     def _reply(self, batch: list[Request], records: list[Record], stored: bool) -> None:
         """Take note of what was answered, and then reply, whatever becomes of the notes: the answers are stored."""

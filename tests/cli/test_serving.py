@@ -18,6 +18,7 @@ from typing import Any
 import httpx
 import pytest
 
+from secl.server.online.factory import open_service
 from tests import processes
 from tests.cli.conftest import Shell
 
@@ -132,6 +133,37 @@ def test_a_signal_while_the_model_loads_ends_the_server_in_order(
     before = signal.getsignal(signal.SIGTERM)
     assert shell("serve", "--state", tmp_path / "s", "--port", 0).code == 128 + signal.SIGTERM
     assert (cleared, signal.getsignal(signal.SIGTERM)) == ([True], before)
+
+
+class Deaf:
+    """An object whose end is interrupted by a signal: Python drops what the handler raises there."""
+
+    def __init__(self, number: signal.Signals) -> None:
+        self.number = number
+
+    def __del__(self) -> None:
+        os.kill(os.getpid(), self.number)
+        time.sleep(0.01)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_that_python_drops_while_the_model_loads_ends_the_server(
+    shell: Shell, tmp_path: Path, tiny_llama: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    loaded = []
+
+    def load(*args: Any, **named: Any) -> Any:
+        Deaf(number)
+        loaded.append(open_service(*args, **named))
+        return loaded[0]
+
+    monkeypatch.setattr("secl.server.online.factory.open_service", load)
+    monkeypatch.setattr("secl.server.http.process.Server.run", lambda *_: pytest.fail("it serves"))
+    before = [signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT)]
+    assert shell("serve", "--state", tmp_path / "s", "--model", tiny_llama, "--port", 0).code == 0
+    assert not loaded[0].alive
+    assert [signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT)] == before
 
 
 @contextmanager

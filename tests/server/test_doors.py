@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -141,7 +141,7 @@ def test_a_key_that_is_removed_while_another_is_made_is_gone_and_the_other_is_th
     for number in range(16):
         keys.add(f"old {number}", "ask")
     with ThreadPoolExecutor(8) as pool:
-        done = [pool.submit(Keys(tmp_path).remove, f"old {number}") for number in range(16)]
+        done: list[Future[Any]] = [pool.submit(Keys(tmp_path).remove, f"old {number}") for number in range(16)]
         done += [pool.submit(Keys(tmp_path).add, f"new {number}", "ask") for number in range(16)]
         twice = pool.submit(Keys(tmp_path).remove, "old 0")
     assert {key.name for key in keys.all()} == {f"new {number}" for number in range(16)}

@@ -73,7 +73,9 @@ def test_labels_that_cannot_be_taken_fail_no_answer(make_service: MakeService, m
     assert record.labelled.labels == 29  # as before the last one
     assert problems(service) == ["new labels move no confidence"]
     monkeypatch.undo()
-    assert service.ask(toy_stream(32)[31], 20).record.labelled.labels == 30
+    labelled = service.ask(toy_stream(32)[31], 20).record.labelled
+    assert labelled is not None
+    assert labelled.labels == 30
     assert problems(service) == []
 
 

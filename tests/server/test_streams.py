@@ -14,7 +14,6 @@ from secl.model import ModelAnswer
 from secl.question import Question
 from secl.server.http.app import create_app
 from secl.server.online.service import Service
-from secl.server.settings import HttpSettings
 from tests.server.conftest import MakeService
 from tests.server.doors import opened
 from tests.server.test_openai import ASKED, TEXT
@@ -114,14 +113,3 @@ def test_a_confidence_that_nobody_wants_is_not_made_and_the_text_is_not_recorded
         assert {choice.message.content for choice in choices} == {TEXT}
     assert not model.begun.is_set()
     assert len(service.state) == 0
-
-
-def test_a_server_that_refuses_by_confidence_cannot_do_without_it(make_service: MakeService) -> None:
-    service = make_service(method="stated", accept=0.9)
-    app = create_app(service, settings=HttpSettings(refusal="I do not know."))
-    with (
-        opened(app) as address,
-        openai.OpenAI(base_url=f"{address}/v1", api_key="none") as client,
-        pytest.raises(openai.BadRequestError, match="answers are refused by their confidence here"),
-    ):
-        client.chat.completions.create(model="scripted", messages=ASKED, extra_body=UNWANTED)

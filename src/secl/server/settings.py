@@ -50,7 +50,6 @@ class HttpSettings(Settings):
 
     max_tokens: int = Field(default=1024, ge=1, le=2**31, description="Most tokens of a text.")
     timeout: float = Field(default=300.0, gt=0, description="Seconds until a request is given up.")
-    refusal: str | None = Field(default=None, description="Text in place of an answer not accepted.")
     served_model_name: str | None = Field(default=None, description="Model name in replies; the model's own.")
 
 

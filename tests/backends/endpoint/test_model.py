@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from secl.backends.endpoint.model import EndpointModel
 from secl.backends.endpoint import client
+from secl.backends.endpoint.model import EndpointModel
 from secl.errors import ModelError, ParameterError, QuestionError, UnavailableError
 from secl.question import GivenAnswer, Question
 from secl.writing import Writing

@@ -121,10 +121,11 @@ class EndpointModel(Shown):
         self._window = dict(zip(wanted, findings, strict=True))
 
     def _together(self, ask: Callable[[T], Findings], items: Sequence[T]) -> list[Findings]:
-        """Ask at the same time. What goes wrong, or Ctrl-C, ends the others, but for a question that the server refuses:
-        findings about the others are kept then, until each of them is asked alone.
+        """Ask at the same time. What goes wrong, or Ctrl-C, ends the others.
+
+        Where the server refuses a question, findings about the others are kept until each of them is asked alone.
         """
-        pending = [self._kept.pop(item, None) or self._questions.submit(ask, item) for item in items]
+        pending = [self._kept.pop(item) if item in self._kept else self._questions.submit(ask, item) for item in items]
         findings, refusal = [], None
         try:
             for future in pending:

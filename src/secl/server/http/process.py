@@ -114,7 +114,8 @@ def answer_until_stopped(
     api_keys: Keys,
     http: HttpSettings,
     listener: socket.socket,
-    on_ready: Callable[[], None] = lambda: None,
+    on_ready: Callable[[], None],
+    early: list[int],
 ) -> None:
     """Serve until SIGTERM or Ctrl-C; then answer what was asked, and end.
 
@@ -123,9 +124,9 @@ def answer_until_stopped(
         api_keys, http: who may ask, and how much.
         listener: where; bound, or inherited.
         on_ready: called when questions are accepted.
+        early: signals that came before; with any of them nothing begins. Those that come before uvicorn listens to them
+            are added, and those that it hands on once it has drained.
     """
-    early: list[int] = []
-    """Signals that came before uvicorn listens to them; those that it hands on once it has drained come after that."""
     numbers = (signal.SIGINT, signal.SIGTERM)
     before = {number: signal.signal(number, lambda number, _frame: early.append(number)) for number in numbers}
     begins = not service.position
@@ -134,8 +135,9 @@ def answer_until_stopped(
         on_ready()
         log.info(where_it_stands("begins anew" if begins else "resumed", service))
 
-    service.start()
     try:
+        if not early:
+            service.start()
         if not early:
             app = create_app(service, api_keys, http, loopback=is_local(listener))
             Server(app, service, http.timeout, ready, early).run([listener])

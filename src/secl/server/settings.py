@@ -35,7 +35,13 @@ MAX_CHOICES = 16
 """Most texts that one request may ask for (400 beyond)."""
 
 MAX_CONCURRENT = 1024
-"""Most connections at the same time (503 beyond), four times as many questions as may wait for an answer."""
+"""Most requests at the same time (503 beyond), four times as many questions as may wait for an answer."""
+
+MAX_SILENT = 512
+"""Most connections without a request, on which nobody has shown a key; the oldest ones are closed beyond."""
+
+SILENCE = 10.0
+"""Seconds until a connection without the whole head of a request is closed."""
 
 
 class Limits(Settings):

@@ -134,11 +134,11 @@ class ChatRequest(BaseModel):
         if (self.n or 1) > MAX_CHOICES:
             yield "n", f"n is {self.n}; this server writes at most {MAX_CHOICES} texts for a request."
 
-    def check(self) -> list[str]:
+    def check(self, settings: HttpSettings) -> list[str]:
         """Refuse what is not supported, rather than leave it out in silence.
 
         Returns:
-            a sentence for each field that was accepted without effect.
+            a sentence for each field that was accepted without effect, or not as it is.
 
         Raises:
             RequestError: 400; it names the field.
@@ -155,12 +155,15 @@ class ChatRequest(BaseModel):
         for number, turn in enumerate(self.messages):
             extra = (turn.model_extra or {}).items()
             idle += [f"messages.{number}.{name}" for name, value in extra if value]
-        return [f"{name} was accepted and has no effect." for name in idle]
+        warnings = [f"{name} was accepted and has no effect." for name in idle]
+        if (self.token_limit or 0) > settings.max_tokens:
+            warnings.append(f"a text ends after {settings.max_tokens} tokens here, and not after {self.token_limit}.")
+        return warnings
 
     def writing(self, settings: HttpSettings) -> Writing:
         """How the texts are to be written; without a seed, texts that are drawn are drawn differently every time."""
         return Writing(
-            max_tokens=self.token_limit or settings.max_tokens,
+            max_tokens=min(self.token_limit or settings.max_tokens, settings.max_tokens),
             or_fewer=self.token_limit is None,
             temperature=self.temperature or 0.0,
             top_p=self.top_p or 1.0,

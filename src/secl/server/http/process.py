@@ -14,17 +14,19 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
+from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from secl.errors import ParameterError
+from secl.errors import ParameterError, RequestError
 from secl.reports.formatting import terminal_text
 from secl.server.http.api_keys import Keys
 from secl.server.http.app import create_app
+from secl.server.http.errors import RETRY_SOON, error_response
 from secl.server.http.middleware import is_loopback
 from secl.server.online.service import Service
-from secl.server.settings import MAX_CONCURRENT, HttpSettings
+from secl.server.settings import MAX_CONCURRENT, MAX_SILENT, SILENCE, HttpSettings
 
 log = logging.getLogger("secl.server")
 
@@ -33,6 +35,8 @@ ACCEPTING = 0.05
 
 LINGER = 1.0
 """Seconds in which open connections may still send a request after the signal; one that stays idle is then closed."""
+
+TOO_MANY = RequestError(503, "too many requests are under way; ask again in a moment.", "busy", headers=RETRY_SOON)
 
 FIRST_PASSED = 3
 """The descriptor of the first socket that systemd passes to a process (sd_listen_fds)."""
@@ -170,11 +174,12 @@ class Server(uvicorn.Server):
             log_config=None,
             access_log=False,  # a proxy in front writes a better one
             lifespan="off",
+            ws="none",
             server_header=False,
-            limit_concurrency=MAX_CONCURRENT,
             proxy_headers=False,
             timeout_graceful_shutdown=int(timeout) + 1,
         )
+        self._silent: dict[tuple[Any, Any], float] = {}
         super().__init__(config)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -185,6 +190,18 @@ class Server(uvicorn.Server):
         self.on_ready()
         notify("READY=1")
 
+    async def on_tick(self, counter: int) -> bool:
+        """Close connections on which no whole head of a request comes: those that are silent too long or too many."""
+        now = time.monotonic()
+        cycles = ((each, getattr(each, "cycle", None)) for each in self.server_state.connections)
+        silent = [(each, cycle) for each, cycle in cycles if cycle is None or cycle.response_complete]
+        self._silent = {key: self._silent.get(key, now) for key in silent}
+        oldest = sorted(self._silent, key=self._silent.__getitem__)
+        for number, key in enumerate(oldest):
+            if number < len(oldest) - MAX_SILENT or self._silent[key] < now - SILENCE:
+                key[0].transport.close()
+        return await super().on_tick(counter)
+
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The application; replies after a signal ask clients to connect anew, where the next server accepts."""
 
@@ -193,7 +210,8 @@ class Server(uvicorn.Server):
                 message["headers"] = [*message.get("headers", ()), (b"connection", b"close")]
             await send(message)
 
-        await self.app(scope, receive, send_closing)
+        busy = len(self.server_state.tasks) > MAX_CONCURRENT  # silent connections have no task
+        await (error_response(TOO_MANY) if busy else self.app)(scope, receive, send_closing)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         waiting = self.service.waiting

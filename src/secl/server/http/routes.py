@@ -58,7 +58,7 @@ def _add_chat(router: APIRouter, service: Service, settings: HttpSettings, name:
         A stream shows texts as they are written.
         """
         check_model(body.model, name)
-        warnings, question = body.check(), question_in(body.messages, body.wishes.domain)
+        warnings, question = body.check(settings), question_in(body.messages, body.wishes.domain)
         usage = bool(body.stream_options and body.stream_options.include_usage)
         shape = Shape(model=name, warnings=warnings, with_usage=usage)
         texts = Texts(service, question, body.writing(settings), settings.timeout, rate=body.wishes.confidence)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from secl.errors import ParameterError
+from secl.evaluation.trust import Verdict, conclude
 from secl.labels import LabelState
 from secl.labels.label import MIN_CHANCE
 from secl.server.http.health import problems
@@ -79,6 +82,20 @@ def test_labels_that_cannot_be_taken_fail_no_answer(make_service: MakeService, m
     assert problems(service) == []
 
 
+def test_labels_are_counted_while_answers_can_be_written(make_service: MakeService) -> None:
+    service = make_service(gate="never")
+    client, statements = client_of(service), list[str]()
+    for question in toy_stream(6):
+        service.ask(question, 20)
+    service.state.db.set_trace_callback(statements.append)
+    said = [(0, True), (1, False), (1, None), (2, True), (2, False), (3, None)]
+    counts = [client.post("/v1/feedback", json={"record_id": str(p), "correct": c}).json()["labels"] for p, c in said]
+    service.state.db.set_trace_callback(None)
+    assert counts == [1, 2, 1, 2, 2, 2]
+    assert any("INSERT INTO labels" in each for each in statements)
+    assert [each for each in statements if "count(*)" in each] == []
+
+
 def test_domains_keep_their_own_level(make_service: MakeService) -> None:
     client = client_of(make_service())
     asked = {"question": "Which is it?", "options": ["this", "that"]}
@@ -124,3 +141,21 @@ def test_a_verdict_is_about_the_latest_answers_and_the_latest_labels(
     monitor = Monitor()
     monitor.refresh([(0.9, False)] * 50 + [(0.5, True), (0.5, False)] * (LABELS // 2))
     assert monitor.graded == ((0.5, True), (0.5, False)) * (LABELS // 2)
+
+
+def test_a_verdict_that_an_answer_overtakes_is_made_anew(
+    make_service: MakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = make_service(gate="never")
+    records = [service.ask(question, 20).record for question in toy_stream(2)]
+    monitor = Monitor()
+    monitor.add(records[0])
+
+    def overtaken(*arguments: Any) -> Verdict:
+        monkeypatch.undo()
+        monitor.add(records[1])  # by the thread that answers, while another one judges
+        return conclude(*arguments)
+
+    monkeypatch.setattr(monitors, "conclude", overtaken)
+    assert monitor.verdict.questions == 1
+    assert monitor.verdict.questions == 2

@@ -201,4 +201,5 @@ def labelled_answers(state: ServerStore, count: int) -> list[tuple[float, bool, 
 
 def label_count(state: ServerStore) -> int:
     """How many answers people said something about that stands."""
-    return int(state.rows(f"SELECT count(*) FROM {_STANDING}")[0][0])
+    query = "SELECT count(*) FROM (SELECT correct, max(number) FROM labels GROUP BY position) WHERE correct IS NOT NULL"
+    return int(state.rows(query)[0][0])

@@ -18,7 +18,7 @@ import math
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Self
@@ -49,6 +49,18 @@ OWN = "outcome != 'given'"
 """Condition on a record: the model answered itself, so the gate saw it."""
 
 
+class _SharedStore(Store):
+    """The tables of a run on a connection that threads share: a query is read whole, between two transactions."""
+
+    def __init__(self, folder: Path, lock: AbstractContextManager[bool]) -> None:
+        self.lock = lock
+        super().__init__(folder, writable=True)
+
+    def read(self, query: str, *values: object) -> Iterator[Any]:
+        with self.lock:
+            return iter([*super().read(query, *values)])
+
+
 class ServerStore:
     """The open state folder of a server. Its methods may be called from any thread.
 
@@ -68,8 +80,10 @@ class ServerStore:
         if not (folder / FILE).is_file():
             raise RunError(f"{folder} is no server's state (it has no {FILE}); name the folder of secl serve --state.")
         with ExitStack() as failure:
-            self.store = failure.enter_context(Store(folder, writable=writable))
-            self.folder, self.db, self.lock = folder, self.store.db, threading.RLock()
+            self.lock = threading.RLock()
+            store = _SharedStore(folder, self.lock) if writable else Store(folder)
+            self.store: Store = failure.enter_context(store)
+            self.folder, self.db = folder, store.db
             if not self.store.is_server:
                 raise RunError(f"{folder} is a run and no server's state; name another folder with --state.")
             if writable:
@@ -118,8 +132,7 @@ class ServerStore:
 
     def rows(self, query: str, *values: object) -> list[Any]:
         """All rows of a query, read while no other thread writes; a damaged file is a `RunError`."""
-        with self.lock:
-            return list(self.store.read(query, *values))
+        return list(self.store.read(query, *values))
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -271,8 +284,7 @@ class ServerStore:
 
     def waiting(self) -> list[Record]:
         """Records whose lesson has not been held yet."""
-        with self.lock:
-            return list(self.store.records("r.outcome = 'waiting'"))
+        return list(self.store.records("r.outcome = 'waiting'"))
 
     def events(self, count: int = -1, *kinds: EventKind, before: float = math.inf) -> list[Event]:
         """The latest events up to a moment (seconds since 1970), of these kinds if any is named; the oldest first.

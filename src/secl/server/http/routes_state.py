@@ -65,7 +65,9 @@ def _records(service: Service) -> APIRouter:
             require("review")(request)
         state.add_feedback(position, body.correct, body.chance, drawn=body.drawn)
         service.refresh_labels()
-        return AsciiJson({"record_id": body.record_id, "correct": body.correct, "labels": label_count(state)})
+        with at_one_moment(state.folder) as reader:  # nobody waits for an answer while labels are counted
+            count = label_count(reader)
+        return AsciiJson({"record_id": body.record_id, "correct": body.correct, "labels": count})
 
     return router
 
@@ -115,6 +117,9 @@ def position_of(service: Service, name: str) -> int:
     if service.is_promised(name):
         message = f"the confidence of {name} is not known yet; ask again in a moment."
         raise RequestError(404, message, "record_not_ready", "record_id", headers=RETRY_SOON)
+    if name in service.unstored:
+        message = f"the confidence of {name} failed, or could not be stored; ask again for another answer."
+        raise RequestError(404, message, "record_not_stored", "record_id")
     state = service.state
     try:
         return state.served(state.position_of(name)).record.position

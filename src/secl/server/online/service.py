@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
@@ -53,6 +54,7 @@ class Service:
         labels_error: why the latest labels move no confidence, in one sentence; None if they do.
         failures: questions that failed through no fault of their own.
         storage_fails: whether the disk refused the latest batch, whose replies then say that they are not stored.
+        unstored: the latest promised names of records that could not be made or stored.
         unreadable: replies without a readable answer.
         monitor: whether the confidences of the latest answers may be acted on.
         on_answer: is called with every answer, in the thread that answers.
@@ -75,6 +77,7 @@ class Service:
         self.labels_error: str | None = None
         self.failures = self.unreadable = 0
         self.storage_fails = False
+        self.unstored: deque[str] = deque(maxlen=1000)
         self.on_answer: Callable[[Answer], None] = lambda _: None
         resumed = stream.resume(state, calibrator.gate, calibrator.posterior)
         calibrator.state = replace(resumed, labels=calibrator.state.labels)
@@ -201,7 +204,7 @@ class Service:
         before, began = self.calibrator.state, time.perf_counter()
         try:
             self._take_labels()
-            records = answer_together(self.calibrator, batch)
+            records = self.learner.admit(answer_together(self.calibrator, batch))
             stored = self._store(batch, records, time.perf_counter() - began)
         except Exception as problem:  # of whatever kind: this thread goes on
             self.calibrator.state = before
@@ -214,6 +217,7 @@ class Service:
             return
         if not stored:
             self.calibrator.state = before
+            self.unstored.extend(request.name for request in batch if request.name is not None)
         self._reply(batch, records, stored)
 
     def _take_labels(self) -> None:
@@ -255,6 +259,8 @@ class Service:
         if not isinstance(problem, QuestionError):
             self.failures += 1
             self.last_error = public_reason(problem, "answering a question")
+        if request.name is not None:
+            self.unstored.append(request.name)
         request.future.set_exception(problem)
 
     def _store(self, batch: list[Request], records: list[Record], seconds: float) -> bool:

@@ -124,8 +124,6 @@ def prune(
     """Prune what need not be kept, step by step; returns how many records.
 
     Args:
-        state: open for writing; other threads may use it meanwhile.
-        policy: what is kept.
         until: asked before every step whether to stop.
         rest: pause after a step, as a multiple of the time it took.
 

@@ -64,9 +64,7 @@ class _SharedStore(Store):
 class ServerStore:
     """The open state folder of a server. Its methods may be called from any thread.
 
-    Args:
-        folder: of the state.
-        writable: take it for writing; False opens it for reading, also while its server writes.
+    Without `writable` it is opened for reading, also while its server writes.
 
     Attributes:
         store: the tables that it has in common with a run.
@@ -166,7 +164,6 @@ class ServerStore:
         """Write the records of questions that were answered together, or nothing of them.
 
         Args:
-            records: at the next positions.
             seconds: that the pass took; each question has an equal part.
             moment: when, in seconds since 1970.
             version: that answered, if it is not kept yet.
@@ -219,7 +216,6 @@ class ServerStore:
         """Write what a person said about an answer; a later word counts, an earlier one is kept.
 
         Args:
-            position: of the record.
             correct: whether its answer is right; None takes back what was said of it.
             chance: probability that this answer was asked about, in [1e-4, 1]; None if a user volunteered it.
             drawn: whether a review drew it by lot, with a chance that is equal for all.
@@ -242,8 +238,7 @@ class ServerStore:
 
     def label_log(self, after: int = 0) -> tuple[Label, ...]:
         """All labels behind this number in order, also those that were corrected or taken back later."""
-        with self.lock:
-            return self.store.label_log(after)
+        return self.store.label_log(after)
 
     def position_of(self, name: str) -> int:
         """The position of a record from its id, from the name under which a stream promised it, or from a bare number.

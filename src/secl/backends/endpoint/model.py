@@ -42,9 +42,6 @@ class EndpointModel(Shown):
         p_true_prompt: the question that P(True) is asked by, "plain" or "paper".
         seed: of sampled answers and distractors.
 
-    Attributes:
-        abilities: what the server can do.
-
     Raises:
         ParameterError: the address makes no sense, or several models could be meant.
         ModelError: the server does not answer, or gives no log-probabilities.

@@ -100,8 +100,8 @@ class ChatRequest(BaseModel):
         """Most tokens of a text; None if the request names none."""
         return self.max_completion_tokens or self.max_tokens
 
-    def _unsupported_kinds(self) -> Iterator[tuple[str, str]]:
-        """The fields that ask for what other kinds of models do, each with the sentence that says so."""
+    def _unsupported(self) -> Iterator[tuple[str, str]]:
+        """The fields that ask for what is not done here, each with the sentence that says so."""
         if self.tools or self.tool_choice not in (None, "none", "auto"):
             yield "tools" if self.tools else "tool_choice", "this model uses no tools."
         if self.response_format is not None and self.response_format.get("type") != "text":
@@ -109,9 +109,6 @@ class ChatRequest(BaseModel):
                 "response_format",
                 "the form of a text cannot be promised, so it is plain text; for a fixed set of answers ask /v1/ask.",
             )
-
-    def _unsupported_ways(self) -> Iterator[tuple[str, str]]:
-        """The same of how no text is written here."""
         if len({self.max_tokens, self.max_completion_tokens} - {None}) > 1:
             yield (
                 "max_tokens",
@@ -143,7 +140,7 @@ class ChatRequest(BaseModel):
         Raises:
             RequestError: 400; it names the field.
         """
-        for field, message in (*self._unsupported_kinds(), *self._unsupported_ways()):
+        for field, message in self._unsupported():
             raise RequestError(400, message, "unsupported_value", field)
         idle = [name for name, value in (self.model_extra or {}).items() if value is not None]
         for name in idle:

@@ -11,9 +11,7 @@ from secl.server.online.service import Service
 def problems(service: Service, *, details: bool = False) -> list[str]:
     """What does not work now, one sentence each; empty if all is well.
 
-    Args:
-        service: that is meant.
-        details: add the error behind each problem. It can name folders and addresses, so it is not for everybody.
+    `details` adds the error behind each problem, which can name folders and addresses, so it is not for everybody.
     """
     learner = service.learner
     answers_fail = service.last_error is not None and not service.storage_fails

@@ -98,10 +98,7 @@ def log_request(scope: Scope, status: int, seconds: float) -> None:
 class Authentication:
     """Determines the role of the caller, puts it into the scope as `secl_role`, and refuses callers without one.
 
-    Args:
-        app: the next one.
-        keys: API keys, read again whenever their file changes.
-        loopback: whether the server is bound to this machine alone; only then can it do without keys.
+    Only a server that is bound to this machine alone, with `loopback`, can do without keys.
     """
 
     def __init__(self, app: ASGIApp, keys: Keys, *, loopback: bool) -> None:

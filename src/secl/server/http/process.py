@@ -45,12 +45,8 @@ FIRST_PASSED = 3
 def listening(host: str | None, port: int | None) -> socket.socket:
     """The socket to serve at: the one that systemd passes to this process, else a new one at an address.
 
-    Args:
-        host, port: None for 127.0.0.1 and 8080; both are None where systemd passes a socket, which has its address.
-
     Raises:
-        ParameterError: the address is none of this machine's, or is taken; or what is passed is no single listening TCP
-            socket.
+        ParameterError: the address is not this machine's, or is taken; or what is passed is no listening TCP socket.
     """
     # Its variables are taken out of the environment, so that no child takes the socket for its own.
     passed = {name: os.environ.pop(name, "") for name in ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES")}
@@ -123,13 +119,8 @@ def answer_until_stopped(
 ) -> None:
     """Serve until SIGTERM or Ctrl-C; then answer what was asked, and end.
 
-    Args:
-        service: not started yet.
-        api_keys, http: who may ask, and how much.
-        listener: where; bound, or inherited.
-        on_ready: called when questions are accepted.
-        early: signals that came before; with any of them nothing begins. Those that come before uvicorn listens to them
-            are added, and those that it hands on once it has drained.
+    `early` has signals that came before; with any of them nothing begins. Those that come before uvicorn listens to
+    them are added, and those that it hands on once it has drained.
     """
     numbers = (signal.SIGINT, signal.SIGTERM)
     before = {number: signal.signal(number, lambda number, _frame: early.append(number)) for number in numbers}
@@ -159,12 +150,7 @@ class Server(uvicorn.Server):
     """
 
     def __init__(
-        self,
-        app: ASGIApp,
-        service: Service,
-        timeout: float,
-        on_ready: Callable[[], None],
-        early: Sequence[int],
+        self, app: ASGIApp, service: Service, timeout: float, on_ready: Callable[[], None], early: Sequence[int]
     ) -> None:
         self.app, self.service, self.on_ready, self.early = app, service, on_ready, early
         config = uvicorn.Config(

@@ -31,10 +31,7 @@ class Learner:
     A lesson is `Calibrator.learn` on a record that was answered earlier. An exception fails it and leaves the weights
     as they were; the thread lives on.
 
-    Args:
-        calibrator: its model learns; its gate is not asked, because the decision was made when the reply was given.
-        state: where lessons are written.
-        scheduler: yields to answers.
+    The gate of its calibrator is not asked, because the decision was made when the reply was given.
 
     Attributes:
         paused: why learning is paused; None if it is not.
@@ -105,10 +102,9 @@ class Learner:
         room = BACKLOG - len(self._waiting)
         admitted = []
         for record in records:
-            if record.outcome == "waiting":
-                room -= 1
-            fits = record.outcome != "waiting" or room >= 0
-            admitted.append(record if fits else replace(record, outcome="dropped"))
+            room -= record.outcome == "waiting"
+            dropped = record.outcome == "waiting" and room < 0
+            admitted.append(replace(record, outcome="dropped") if dropped else record)
         return admitted
 
     def enqueue(self, records: Sequence[Record]) -> None:

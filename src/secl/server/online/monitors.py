@@ -22,11 +22,7 @@ LABELS = 100
 
 
 class Monitor:
-    """What the latest answers say, and the latest ones that people have rated.
-
-    Attributes:
-        graded: reported confidence of the latest rated answers, and whether they are right.
-    """
+    """What the latest answers say, and the latest ones that people have rated, in `graded`."""
 
     def __init__(self) -> None:
         self.graded: tuple[tuple[float, bool], ...] = ()

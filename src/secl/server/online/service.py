@@ -43,11 +43,7 @@ log = logging.getLogger("secl.server")
 class Service:
     """A model behind a queue, with its gate, its learner and its store.
 
-    Args:
-        calibrator: answers; its gate decides on the replies, in order.
-        trainer: a calibrator of the same settings around a twin of the model, which learns.
-        state: where everything is written.
-        limits, retention: of load, and of what is kept; all records unless given.
+    Its calibrator answers; its trainer, a calibrator of the same settings around a twin of the model, learns.
 
     Attributes:
         last_error: why the latest batch or version failed, in one sentence; None after a success.

@@ -159,7 +159,7 @@ def test_a_signal_that_python_drops_while_the_model_loads_ends_the_server(
         return loaded[0]
 
     monkeypatch.setattr("secl.server.online.factory.open_service", load)
-    monkeypatch.setattr("secl.server.http.process.Server.run", lambda *_: pytest.fail("it serves"))
+    monkeypatch.setattr("uvicorn.Server.run", lambda *_: pytest.fail("it serves"))
     before = [signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT)]
     assert shell("serve", "--state", tmp_path / "s", "--model", tiny_llama, "--port", 0).code == 0
     assert not loaded[0].alive

@@ -100,7 +100,7 @@ def test_a_key_that_asks_reads_no_record_of_others_and_gives_no_drawn_label(addr
         assert client.get("/v1/models").status_code == client.get("/metrics").status_code == 200
         for path in ("/v1/records", "/v1/records/rec_00000000", "/v1/records/0", "/v1/state"):
             refused = client.get(path)
-            assert (refused.status_code, refused.json()["error"]["code"]) == (403, "read_only"), path
+            assert (refused.status_code, refused.json()["error"]["code"]) == (403, "needs_read"), path
             assert "Why?" not in refused.text
         for path in ("/", "/records", "/records/rec_00000000", "/review"):
             assert 'data-locked="' in client.get(path).text

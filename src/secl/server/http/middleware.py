@@ -158,7 +158,7 @@ def require(needed: Role) -> Callable[[Request], None]:
 
     def check(request: Request) -> None:
         if not permits(request.scope.get("secl_role"), needed):
-            raise RequestError(403, f"this needs a key with the role {needed}.", f"{needed}_only")
+            raise RequestError(403, f"this needs a key with the role {needed}.", f"needs_{needed}")
 
     return check
 

@@ -99,4 +99,3 @@ def test_a_threshold_out_of_range_is_refused(refused: Any, tmp_path: Path) -> No
     refused(
         ("run", "--benchmarks", "capitals:6", "--accept", 1.5, "--out", tmp_path / "run"), "accept is 1.5", "0 to 1"
     )
-    refused(("serve", "--state", tmp_path / "state", "--refusal", "No."), "--refusal", "--accept")

@@ -19,6 +19,7 @@ import httpx
 import pytest
 
 from secl.errors import needs
+from secl.server.online.factory import open_service
 from tests import processes
 from tests.cli.conftest import Shell
 
@@ -44,7 +45,9 @@ def test_a_key_is_shown_once_listed_without_itself_and_removed(shell: Shell, tmp
 
 
 def test_bad_keys_are_refused_in_one_sentence(refused: Any, tmp_path: Path) -> None:
-    refused(("keys", "add", "a", "--role", "root", "--state", tmp_path / "s"), "no role 'root'", "read, admin")
+    refused(
+        ("keys", "add", "a", "--role", "root", "--state", tmp_path / "s"), "no role 'root'", "ask, read, review, admin"
+    )
     for name in (" ", "a\n", "x" * 65):
         refused(("keys", "add", name, "--state", tmp_path / "s"), "no name for a key")
     refused(("keys", "remove", "a", "--state", tmp_path / "s"), "no key 'a'; there are none")
@@ -130,6 +133,37 @@ def test_a_signal_while_the_model_loads_ends_the_server_in_order(
     before = signal.getsignal(signal.SIGTERM)
     assert shell("serve", "--state", tmp_path / "s", "--port", 0).code == 128 + signal.SIGTERM
     assert (cleared, signal.getsignal(signal.SIGTERM)) == ([True], before)
+
+
+class Deaf:
+    """An object whose end is interrupted by a signal: Python drops what the handler raises there."""
+
+    def __init__(self, number: signal.Signals) -> None:
+        self.number = number
+
+    def __del__(self) -> None:
+        os.kill(os.getpid(), self.number)
+        time.sleep(0.01)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_that_python_drops_while_the_model_loads_ends_the_server(
+    shell: Shell, tmp_path: Path, tiny_llama: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    loaded = []
+
+    def load(*args: Any, **named: Any) -> Any:
+        Deaf(number)
+        loaded.append(open_service(*args, **named))
+        return loaded[0]
+
+    monkeypatch.setattr("secl.server.online.factory.open_service", load)
+    monkeypatch.setattr("uvicorn.Server.run", lambda *_: pytest.fail("it serves"))
+    before = [signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT)]
+    assert shell("serve", "--state", tmp_path / "s", "--model", tiny_llama, "--port", 0).code == 0
+    assert not loaded[0].alive
+    assert [signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT)] == before
 
 
 @contextmanager

@@ -1,19 +1,16 @@
-"""A server with a threshold: what it accepts, what it refuses, and examples/route.py that sends it on."""
+"""A server with a threshold: what it accepts, and examples/route.py that sends it on."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import httpx
-import openai
 import pytest
 
 from examples.route import Endpoint, route
 from secl.server.http.app import create_app
-from secl.server.settings import HttpSettings
 from secl.testing import toy_stream
 from tests.server.conftest import MakeService
 from tests.server.doors import opened
@@ -30,11 +27,10 @@ def client(make_service: MakeService) -> Any:
     """Opens a client to a server whose model states 0.85 of everything."""
 
     @contextmanager
-    def make(accept: float | None, refusal: str | None = None) -> Iterator[httpx.Client]:
+    def make(accept: float | None) -> Iterator[httpx.Client]:
         threshold = {} if accept is None else {"accept": accept}
         service = make_service(f"state-{accept}", method="stated", **threshold)
-        app = create_app(service, settings=HttpSettings(refusal=refusal))
-        with opened(app) as address, httpx.Client(base_url=address, timeout=60) as client:
+        with opened(create_app(service)) as address, httpx.Client(base_url=address, timeout=60) as client:
             yield client
 
     return make
@@ -55,32 +51,6 @@ def test_without_a_threshold_nothing_is_said(client: Any) -> None:
     with client(None) as http:
         reply = http.post("/v1/ask", json=OPTIONS)
         assert (reply.json()["secl"]["accepted"], reply.json()["secl"]["accept"]) == (None, None)
-
-
-def test_a_refusal_stands_in_place_of_the_answer_which_is_stored(client: Any) -> None:
-    with client(0.9, "I do not know.") as http:
-        asked = http.post("/v1/ask", json=OPTIONS).json()
-        assert (asked["answer"], asked["option_text"], asked["text"]) == (None, None, "I do not know.")
-        chat = http.post("/v1/chat/completions", json=CHAT).json()
-        assert chat["choices"][0]["message"]["content"] == "I do not know."
-        record = http.get(f"/v1/records/{asked['secl']['record_id']}").json()["record"]
-        assert record["answer"] in ("A", "B", "C")
-        assert (record["abstained"], record["accept"]) == (True, 0.9)
-    with client(0.8, "I do not know.") as http:
-        assert http.post("/v1/ask", json=OPTIONS).json()["answer"] in ("A", "B", "C")
-
-
-def test_a_stream_refuses_too(client: Any) -> None:
-    with (
-        client(0.9, "I do not know.") as http,
-        openai.OpenAI(base_url=f"{http.base_url}/v1", api_key="none", max_retries=0) as api,
-    ):
-        with api.chat.completions.with_streaming_response.create(**CHAT, stream=True) as reply:
-            events = [line[6:] for line in reply.iter_lines() if line.startswith("data: ")]
-        chunks = [json.loads(event) for event in events[:-1]]
-        text = "".join(chunk["choices"][0]["delta"].get("content", "") for chunk in chunks if chunk["choices"])
-        assert text == "I do not know."
-        assert [chunk["secl"]["accepted"] for chunk in chunks if "secl" in chunk] == [False]
 
 
 def test_what_the_small_model_does_not_accept_goes_to_the_large_one(make_service: MakeService) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -23,6 +23,9 @@ from tests.server.doors import opened
 
 ASKED = {"question": "Why?"}
 READS = ("/v1/models", "/v1/state", "/metrics", "/v1/records/rec_00000000")
+PROMISED = "rec_0123456789abcdef01234567"
+DRAWN: tuple[dict[str, Any], ...] = ({"drawn": True}, {"chance": 0.5})
+RIGHT = {"record_id": "rec_00000000", "correct": True}
 ORDERS: tuple[tuple[str, Any], ...] = (("pause", {"reason": "x"}), ("resume", None), ("rollback", {"version": 0}))
 
 
@@ -88,6 +91,61 @@ def test_a_read_key_asks_reads_and_judges_but_does_not_steer(address: str, keys:
             assert refused.status_code == 403
             assert refused.json()["error"]["type"] == "permission_error"
     assert service.state.events() == []
+
+
+def test_a_key_that_asks_reads_no_record_of_others_and_gives_no_drawn_label(address: str, keys: Keys) -> None:
+    with httpx.Client(base_url=address, headers=bearing(keys.add("a", "ask"))) as client:
+        assert client.post("/v1/ask", json=ASKED).status_code == 200
+        assert client.post("/v1/feedback", json=RIGHT).status_code == 200
+        assert client.get("/v1/models").status_code == client.get("/metrics").status_code == 200
+        for path in ("/v1/records", "/v1/records/rec_00000000", "/v1/records/0", "/v1/state"):
+            refused = client.get(path)
+            assert (refused.status_code, refused.json()["error"]["code"]) == (403, "needs_read"), path
+            assert "Why?" not in refused.text
+        for path in ("/", "/records", "/records/rec_00000000", "/review"):
+            assert 'data-locked="' in client.get(path).text
+        assert client.get(f"/v1/records/{PROMISED}").status_code == 404  # the id is a secret of whoever it was promised
+
+
+def test_only_a_key_for_reviews_gives_drawn_labels_or_changes_one(address: str, keys: Keys, service: Service) -> None:
+    httpx.post(f"{address}/v1/ask", json=ASKED)
+    roles = ("ask", "read", "review", "admin")
+    ask, read, review, admin = (bearing(keys.add(role, role)) for role in roles)
+
+    def said(headers: dict[str, str], **more: object) -> int:
+        return httpx.post(f"{address}/v1/feedback", json={**RIGHT, **more}, headers=headers).status_code
+
+    for drawn in DRAWN:
+        assert [said(headers, **drawn) for headers in (ask, read)] == [403, 403]
+    assert service.state.label_log() == ()
+    assert said(ask, correct=False) == 200
+    for drawn in DRAWN:
+        assert [said(headers, **drawn) for headers in (review, admin)] == [200, 200]
+    assert [said(ask, correct=correct) for correct in (True, False, None)] == [403, 403, 403]
+    assert 'data-locked="' in httpx.get(f"{address}/review", headers=read).text
+    assert 'data-locked="' not in httpx.get(f"{address}/review", headers=review).text
+    assert said(review, correct=None) == 200
+
+
+def test_the_end_of_the_last_key_opens_nothing(address: str, keys: Keys) -> None:
+    keys.add("a", "admin")
+    keys.remove("a")
+    for path, body in (("ask", ASKED), *ORDERS):
+        assert httpx.post(f"{address}/v1/{path}", json=body).status_code == 401
+    keys.path.unlink()
+    assert httpx.post(f"{address}/v1/ask", json=ASKED).status_code == 200
+
+
+def test_a_key_that_is_removed_while_another_is_made_is_gone_and_the_other_is_there(tmp_path: Path) -> None:
+    keys = Keys(tmp_path)
+    for number in range(16):
+        keys.add(f"old {number}", "ask")
+    with ThreadPoolExecutor(8) as pool:
+        done: list[Future[Any]] = [pool.submit(Keys(tmp_path).remove, f"old {number}") for number in range(16)]
+        done += [pool.submit(Keys(tmp_path).add, f"new {number}", "ask") for number in range(16)]
+        twice = pool.submit(Keys(tmp_path).remove, "old 0")
+    assert {key.name for key in keys.all()} == {f"new {number}" for number in range(16)}
+    assert sum(each.exception() is not None for each in (*done, twice)) == 1
 
 
 @pytest.mark.parametrize("loopback", [True, False])

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from secl.errors import ParameterError
+from secl.evaluation.trust import Verdict, conclude
 from secl.labels import LabelState
+from secl.labels.label import MIN_CHANCE
+from secl.server.http.health import problems
 from secl.server.online import monitors
 from secl.server.online.monitors import LABELS, Monitor
 from secl.server.online.service import Service
 from secl.testing import toy_stream
 from tests.server.conftest import MakeService
 from tests.server.doors import client_of, metrics_of
-from tests.server.waiting import examined
+from tests.server.waiting import close, examined
 
 
 def rated(service: Service, chance: float | None = 1.0) -> list[float]:
@@ -32,6 +38,62 @@ def test_thirty_thumbs_move_the_next_confidence_as_the_formula_says(make_service
     assert record.labelled.labels == 30
     assert record.confidence < record.label_free - 0.05
     assert examined(service.state) == (31, [])
+
+
+@pytest.mark.parametrize("chance", [0, 5e-324, 1e-155, 9.9e-5, -1, 1.1])
+def test_a_chance_that_would_outweigh_all_other_labels_is_refused(make_service: MakeService, chance: float) -> None:
+    service = make_service()
+    client = client_of(service)
+    client.post("/v1/ask", json={"question": "Why?"})
+    refused = client.post("/v1/feedback", json={"record_id": "0", "correct": False, "chance": chance})
+    assert (refused.status_code, refused.json()["error"]["param"]) == (400, "chance")
+    with pytest.raises(ParameterError, match="chance of a label"):
+        service.state.add_feedback(0, False, chance)
+    assert client.post("/v1/ask", json={"question": "Why?"}).json()["secl"]["labels"] == 0
+
+
+def test_a_state_that_holds_a_label_of_a_tiny_chance_starts_and_answers(make_service: MakeService) -> None:
+    service = make_service()
+    rated(service)
+    with service.state.writing():
+        service.state.db.execute("UPDATE labels SET chance = 5e-324 WHERE number = 7")
+    close(service)
+    service = make_service()
+    record = service.ask(toy_stream(31)[30], 20).record
+    assert 0.0 < record.confidence < 1.0
+    assert record.labelled is not None
+    assert record.labelled.labels == 30
+    assert min(label.chance for label in service.state.label_log() if label.chance) == MIN_CHANCE
+    assert service.ask(toy_stream(32)[31], 20).stored
+
+
+def test_labels_that_cannot_be_taken_fail_no_answer(make_service: MakeService, monkeypatch: pytest.MonkeyPatch) -> None:
+    service = make_service()
+    rated(service)
+    monkeypatch.setattr(LabelState, "add", lambda *_: 1 / 0)
+    record = service.ask(toy_stream(31)[30], 20).record
+    assert record.labelled is not None
+    assert record.labelled.labels == 29  # as before the last one
+    assert problems(service) == ["new labels move no confidence"]
+    monkeypatch.undo()
+    labelled = service.ask(toy_stream(32)[31], 20).record.labelled
+    assert labelled is not None
+    assert labelled.labels == 30
+    assert problems(service) == []
+
+
+def test_labels_are_counted_while_answers_can_be_written(make_service: MakeService) -> None:
+    service = make_service(gate="never")
+    client, statements = client_of(service), list[str]()
+    for question in toy_stream(6):
+        service.ask(question, 20)
+    service.state.db.set_trace_callback(statements.append)
+    said = [(0, True), (1, False), (1, None), (2, True), (2, False), (3, None)]
+    counts = [client.post("/v1/feedback", json={"record_id": str(p), "correct": c}).json()["labels"] for p, c in said]
+    service.state.db.set_trace_callback(None)
+    assert counts == [1, 2, 1, 2, 2, 2]
+    assert any("INSERT INTO labels" in each for each in statements)
+    assert [each for each in statements if "count(*)" in each] == []
 
 
 def test_domains_keep_their_own_level(make_service: MakeService) -> None:
@@ -79,3 +141,21 @@ def test_a_verdict_is_about_the_latest_answers_and_the_latest_labels(
     monitor = Monitor()
     monitor.refresh([(0.9, False)] * 50 + [(0.5, True), (0.5, False)] * (LABELS // 2))
     assert monitor.graded == ((0.5, True), (0.5, False)) * (LABELS // 2)
+
+
+def test_a_verdict_that_an_answer_overtakes_is_made_anew(
+    make_service: MakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = make_service(gate="never")
+    records = [service.ask(question, 20).record for question in toy_stream(2)]
+    monitor = Monitor()
+    monitor.add(records[0])
+
+    def overtaken(*arguments: Any) -> Verdict:
+        monkeypatch.undo()
+        monitor.add(records[1])  # by the thread that answers, while another one judges
+        return conclude(*arguments)
+
+    monkeypatch.setattr(monitors, "conclude", overtaken)
+    assert monitor.verdict.questions == 1
+    assert monitor.verdict.questions == 2

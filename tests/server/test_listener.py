@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import os
 import socket
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
+import httpx
 import pytest
 
 from secl.errors import ParameterError
 from secl.server.http import process
+from secl.server.http.app import create_app
 from secl.server.http.process import bind, is_local, listening, notify, url
+from secl.server.online.service import Service
+from tests.server.conftest import MakeService
+from tests.server.waiting import Slow
 
 
 @pytest.fixture
@@ -73,3 +83,58 @@ def test_systemd_is_told_and_nobody_who_listens_is_no_trouble(
     monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "nobody"))
     notify("READY=1")
     assert "systemd does not hear READY=1: " in caplog.text
+
+
+@pytest.fixture
+def service(make_service: MakeService) -> Service:
+    return make_service(model=Slow())
+
+
+@pytest.fixture
+def silent(service: Service, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, int]]:
+    """The address of a server that takes two requests at once, and bears eight silent connections for a second."""
+    for name, value in (("MAX_CONCURRENT", 2), ("MAX_SILENT", 8), ("SILENCE", 1.0)):
+        monkeypatch.setattr(process, name, value)
+    with bind("127.0.0.1", 0) as listener:
+        ready = threading.Event()
+        server = process.Server(create_app(service), service, 30.0, ready.set, [])
+        thread = threading.Thread(target=server.run, args=([listener],))
+        thread.start()
+        assert ready.wait(20)
+        try:
+            yield listener.getsockname()
+        finally:
+            server.should_exit = True
+            thread.join(20)
+
+
+def test_connections_that_send_no_request_refuse_nobody_and_are_closed(silent: tuple[str, int]) -> None:
+    get = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
+    url = f"http://{silent[0]}:{silent[1]}/healthz"
+    with ExitStack() as opened:
+        connections = [opened.enter_context(socket.create_connection(silent, timeout=20)) for _ in range(40)]
+        for number, connection in enumerate(connections):
+            connection.sendall((b"", get, get + b"\r\nGET /", b"x")[number % 4])
+        for _ in range(5):
+            assert httpx.get(url).status_code == 200
+        for connection in connections:
+            with suppress(ConnectionResetError):
+                while connection.recv(65536):
+                    pass  # what was answered; and then the end
+        assert httpx.get(url).status_code == 200
+
+
+def test_a_request_that_takes_long_is_not_silent_and_one_too_many_is_refused(
+    silent: tuple[str, int], service: Service
+) -> None:
+    url, model = f"http://{silent[0]}:{silent[1]}/v1/ask", service.model
+    assert isinstance(model, Slow)
+    with ThreadPoolExecutor(2) as pool:
+        asked = [pool.submit(httpx.post, url, json={"question": "Why?"}, timeout=60) for _ in range(2)]
+        assert model.begun.wait(20)
+        time.sleep(1.5)  # longer than a connection may be silent
+        refused = httpx.get(url.replace("/v1/ask", "/healthz"))
+        model.go.set()
+        assert [each.result().status_code for each in asked] == [200, 200]
+    assert (refused.status_code, refused.json()["error"]["code"]) == (503, "busy")
+    assert refused.headers["retry-after"] == "1"

@@ -14,6 +14,7 @@ import pytest
 from secl.question import Question
 from secl.server.http.app import create_app
 from secl.server.online.service import Service
+from secl.server.settings import HttpSettings
 from tests.server.conftest import MakeService
 from tests.server.doors import opened
 
@@ -122,6 +123,19 @@ def test_a_text_ends_where_it_was_to_end(client: openai.OpenAI) -> None:
     assert ask(max_tokens=5, max_completion_tokens=5) == ("I think that it is", "length", 5)
     assert ask(stop=" it") == ask(stop=["never", " it"]) == ("I think that", "stop", 3)
     assert ask(stop=[], temperature=0, top_p=1, presence_penalty=0, frequency_penalty=0, logit_bias={}, n=1) == ask()
+
+
+def test_no_request_makes_a_text_longer_than_the_server_s_limit(service: Service) -> None:
+    with (
+        opened(create_app(service, settings=HttpSettings(max_tokens=4))) as address,
+        openai.OpenAI(base_url=f"{address}/v1", api_key="none", max_retries=0) as client,
+    ):
+        for field in ("max_tokens", "max_completion_tokens"):
+            for asked, length in ((3, 3), (4, 4), (5, 4), (2**31, 4)):
+                reply = client.chat.completions.create(model="scripted", messages=ASKED, **{field: asked})  # type: ignore[call-overload]
+                assert (reply.choices[0].finish_reason, reply.usage.completion_tokens) == ("length", length)
+                said = [f"a text ends after 4 tokens here, and not after {asked}."] if asked > 4 else []
+                assert reply.warnings == said
 
 
 def test_log_probabilities_have_openai_s_shape(client: openai.OpenAI) -> None:

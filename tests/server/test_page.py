@@ -162,7 +162,7 @@ def test_a_conversation_is_shown_in_its_roles_and_whatever_it_says_is_text(make_
 
 def test_pages_of_records_say_nothing_to_those_without_a_key(make_service: MakeService) -> None:
     service = served(make_service(), 12)
-    token = Keys(service.state.folder).add("reader", "read")
+    token = Keys(service.state.folder).add("reader", "review")
     client = client_of(service)
     for address in ("/", "/records", "/records/rec_00000003", "/records/rec_99999999", "/review"):
         locked = client.get(address)

@@ -143,5 +143,7 @@ def test_a_signal_while_the_state_is_restored_ends_the_server(
 
     monkeypatch.setattr(service, "start", start)
     with bind("127.0.0.1", 0) as listener:
-        answer_until_stopped(service, Keys(service.state.folder), HttpSettings(), listener, lambda: ready.append("y"))
+        answer_until_stopped(
+            service, Keys(service.state.folder), HttpSettings(), listener, lambda: ready.append("y"), []
+        )
     assert (ready, service.alive) == ([], False)

@@ -15,7 +15,7 @@ from secl.server import records, retention
 from secl.server import stream as checkpoint
 from secl.server.history import history
 from secl.server.http.health import problems
-from secl.server.records import label_count
+from secl.server.records import Search, label_count, search
 from secl.server.retention import DAY, Retention, prune
 from secl.server.store import ServerStore
 from secl.testing import toy_stream
@@ -75,6 +75,23 @@ def test_texts_are_gone_from_the_file_and_its_pages_are_used_again(make_service:
     ask_all(again, toy_stream(20))
     close(again)
     assert (folder / FILE).stat().st_size <= size
+
+
+def test_no_word_of_a_pruned_record_is_left_in_the_index_of_words(
+    make_service: MakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The index keeps words of deleted rows in its segments, of which there are several after many answers."""
+    monkeypatch.setattr(retention, "MERGED", 1)  # page of a small index
+    service = make_service(gate="never")
+    for number, question in enumerate(toy_stream(300)):
+        service.ask(question.__class__(f"{question.text} zq{number:04}zq", question.options), 10)
+    state = service.state
+    assert prune(state, Retention(records=280), rest=0.0) == 20
+    blocks = b"".join(block for (block,) in state.rows("SELECT block FROM words_data"))
+    assert [number for number in range(20) if f"q{number:04}zq".encode() in blocks] == []
+    assert len(search(state, Search(query="zq0299zq")).positions) == 1
+    assert search(state, Search(query="zq0019zq")).positions == ()
+    assert prune(state, Retention(records=280), rest=0.0) == 0
 
 
 def test_versions_that_no_kept_record_needs_go_and_the_newest_stay(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -16,11 +16,12 @@ from secl.gates import EntropyShift, replay
 from secl.question import Question
 from secl.records import Reply, Update
 from secl.runs.folder import FILE
-from secl.server.online import monitors
+from secl.server.online import learner, monitors
 from secl.server.online import service as service_module
+from secl.server.online.queue import Request, RequestQueue
 from secl.testing import ScriptedModel, toy_stream
 from tests.server.conftest import MakeService
-from tests.server.waiting import Slow, settled, until
+from tests.server.waiting import Slow, examined, settled, until
 
 GATE = EntropyShift(burst=10, warmup=5)
 
@@ -79,6 +80,38 @@ def test_what_was_asked_before_the_end_is_answered(make_service: MakeService) ->
     assert [future.result(60).record.position for future in asked] == list(range(30))
     ending.join(60)
     assert not ending.is_alive()
+
+
+def test_what_is_asked_after_the_end_is_refused_and_waits_for_nobody() -> None:
+    queue = RequestQueue(4, 2)
+    queue.close()
+    for full in (False, True):
+        with pytest.raises(ClosingError, match="is stopping"):
+            queue.put(Request(asked=toy_stream(1)[0], future=Future()), full=full)
+
+
+def test_lessons_that_the_backlog_has_no_room_for_cost_the_answers_no_transaction(
+    make_service: MakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(learner, "BACKLOG", 3)
+    service = make_service(gate="always")
+    writers: list[str] = []
+    add_lesson = service.state.add_lesson
+
+    def noted(*arguments: Any, **named: Any) -> None:
+        writers.append(threading.current_thread().name)
+        add_lesson(*arguments, **named)
+
+    monkeypatch.setattr(service.state, "add_lesson", noted)
+    with service.learner._model_free:  # no lesson is held meanwhile
+        waiting = [service.submit(question) for question in toy_stream(10)]
+        answered = [each.result(20).record.outcome for each in waiting]
+    assert answered.count("waiting") in (3, 4)  # the learner may hold the first already
+    assert answered.count("dropped") == 10 - answered.count("waiting")
+    settled(service)
+    assert service.state.counts()["dropped"] == answered.count("dropped")
+    assert "secl-answers" not in writers
+    assert examined(service.state)[1] == []
 
 
 def test_answers_go_on_while_another_process_has_locked_the_store(make_service: MakeService) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import stat
+import threading
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,27 @@ def test_a_run_of_somebody_is_no_state_and_keeps_its_permissions(tmp_path: Path)
     with pytest.raises(RunError, match="is a run and no server's state"):
         ServerStore(tmp_path / "run", writable=True)
     assert mode(tmp_path / "run") == before
+
+
+def test_no_thread_sees_what_another_has_not_finished_writing(make_service: MakeService) -> None:
+    service = make_service(gate="never")
+    ask_all(service, toy_stream(3))
+    state, seen, begun = service.state, list[int](), threading.Event()
+
+    def read() -> None:
+        begun.set()
+        seen.extend((len(state), len(list(state.store.records())), state.first, len(state.store.versions())))
+
+    reader = threading.Thread(target=read)
+    with state.writing():
+        for table in ("served", "decisions", "records"):
+            state.db.execute(f"DELETE FROM {table} WHERE position != 1")
+        reader.start()
+        assert begun.wait(20)
+        reader.join(0.5)  # it would have read by now
+        state.db.rollback()
+    reader.join(20)
+    assert seen == [3, 3, 0, 0]
 
 
 def test_every_commit_is_synchronised_and_no_batch_reads_the_manifest(make_service: MakeService) -> None:

@@ -10,11 +10,11 @@ import httpx
 import openai
 import pytest
 
+from secl.errors import StorageError
 from secl.model import ModelAnswer
 from secl.question import Question
 from secl.server.http.app import create_app
 from secl.server.online.service import Service
-from secl.server.settings import HttpSettings
 from tests.server.conftest import MakeService
 from tests.server.doors import opened
 from tests.server.test_openai import ASKED, TEXT
@@ -92,9 +92,26 @@ def test_a_confidence_that_fails_after_its_stream_leaves_no_record_and_the_serve
         name = last.secl["record_id"]  # type: ignore[attr-defined]
         model.go.set()
         until(lambda: not service.is_promised(name))
-        with pytest.raises(openai.NotFoundError, match="there is no record"):
+        with pytest.raises(openai.NotFoundError, match="failed, or could not be stored") as why:
             record_of(client, name)
+        assert why.value.code == "record_not_stored"
     assert (service.failures, service.ready) == (1, True)
+
+
+def test_a_confidence_that_the_disk_refuses_after_its_stream_is_not_waited_for(
+    client: openai.OpenAI, model: Slow, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_args: Any, **_named: Any) -> None:
+        raise StorageError("the disk is full.")
+
+    monkeypatch.setattr(service.state, "add_answers", refuse)
+    *_, last = client.chat.completions.create(model="scripted", messages=ASKED, stream=True)
+    name = last.secl["record_id"]  # type: ignore[attr-defined]
+    model.go.set()
+    until(lambda: not service.is_promised(name))
+    with pytest.raises(openai.NotFoundError) as why:
+        record_of(client, name)
+    assert why.value.code == "record_not_stored"
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -114,14 +131,3 @@ def test_a_confidence_that_nobody_wants_is_not_made_and_the_text_is_not_recorded
         assert {choice.message.content for choice in choices} == {TEXT}
     assert not model.begun.is_set()
     assert len(service.state) == 0
-
-
-def test_a_server_that_refuses_by_confidence_cannot_do_without_it(make_service: MakeService) -> None:
-    service = make_service(method="stated", accept=0.9)
-    app = create_app(service, settings=HttpSettings(refusal="I do not know."))
-    with (
-        opened(app) as address,
-        openai.OpenAI(base_url=f"{address}/v1", api_key="none") as client,
-        pytest.raises(openai.BadRequestError, match="answers are refused by their confidence here"),
-    ):
-        client.chat.completions.create(model="scripted", messages=ASKED, extra_body=UNWANTED)

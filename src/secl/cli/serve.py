@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 from cyclopts import Group, Parameter
 from pydantic import Field
@@ -82,20 +82,16 @@ def serve(
         raise ParameterError(f"--log-level is {log_level!r}; it is one of {', '.join(LOG_LEVELS)}.")
     retention = Retention.of(keep_records)
     settings, vllm = apart_from_vllm(read_settings(recipe, with_set(flags, set_)))
-    if http is not None and http.refusal is not None and settings.loop.accept is None:
-        raise ParameterError(
-            "--refusal is for answers that are not accepted; say which with --accept, or leave it out."
-        )
     api_keys = Keys(state)
     os.umask(0o077)  # the state holds what people ask: all files that this process makes are its user's alone
-    with listening(host, port) as listener:
+    with ending_in_order() as noted, listening(host, port) as listener:
         any_keys = bool(api_keys.all())  # a file that cannot be read is found before the model is loaded
         if not any_keys and not is_local(listener):
             raise ParameterError(
                 f"{listener.getsockname()[0]} can be reached from other machines, but there are no API keys; make one "
                 f"with secl keys add NAME --state {state}, or listen at 127.0.0.1."
             )
-        with ending_in_order(), console().status("loading the model"):
+        with console().status("loading the model"):
             service = open_service(
                 state,
                 settings,
@@ -112,20 +108,28 @@ def serve(
             if described is not None:
                 logging.getLogger("secl").info("model %s: %s", service.model.name, described)
             says = f"secl serves {service.model.name} at {url(listener)} (state in {service.state.folder})"
-            answer_until_stopped(service, api_keys, http or HttpSettings(), listener, lambda: echo(says))
+            answer_until_stopped(service, api_keys, http or HttpSettings(), listener, lambda: echo(says), noted)
 
 
 @contextmanager
-def ending_in_order() -> Iterator[None]:
+def ending_in_order() -> Iterator[list[int]]:
     """SIGTERM ends the process like an exception, so that no half converted model is left behind.
 
-    Without this the first process of a container would not end at all.
+    Without this the first process of a container would not end at all. Python drops an exception that is raised inside
+    a `__del__`, so the signals are noted, too, in the list that this gives: who loads looks at it afterwards.
     """
-    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    noted: list[int] = []
+
+    def end(number: int, _frame: object) -> NoReturn:
+        noted.append(number)
+        raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(128 + number)
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield
+        yield noted
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def read_settings(recipe: Path | None, flags: Mapping[str, object]) -> RunSettings:

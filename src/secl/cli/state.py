@@ -104,12 +104,12 @@ app.command(keys)
 
 
 @keys.command(name="add")
-def add_key(name: str, /, *, state: StateFolder, role: str = "read") -> None:
+def add_key(name: str, /, *, state: StateFolder, role: str = "ask") -> None:
     """Make an API key and print it, once: only a hash of it is kept.
 
     Args:
         name: Name of the person or program that gets it.
-        role: read: ask and read; admin: also roll back, pause and resume.
+        role: ask; read: also all records; review: also drawn labels; admin: also rollback and pause.
     """
     from secl.server.http.api_keys import Keys
 
@@ -139,7 +139,7 @@ def remove_key(name: str, /, *, state: StateFolder) -> None:
     api_keys = Keys(state)
     api_keys.remove(name)
     if not api_keys.all():
-        echo("That was the last key: a server on a loopback address is now open to all of this machine.", error=True)
+        echo(f"That was the last key: nobody is let in. To do without keys, remove {api_keys.path}.", error=True)
 
 
 def _print(what: Values | Sequence[RenderableType]) -> None:

@@ -16,6 +16,7 @@ from pydantic_core import from_json
 
 from secl.errors import RunError, StorageError
 from secl.labels import Label
+from secl.labels.label import MIN_CHANCE
 from secl.records import Record
 from secl.runs.encoding import from_plain, to_plain
 
@@ -119,6 +120,8 @@ def add_label(db: sqlite3.Connection, label: Label) -> None:
 def read_label(row: tuple[Any, ...]) -> Label:
     """A label from its row."""
     values = dict(zip(LABEL, row, strict=True))
+    if values["chance"] is not None:  # older versions took any chance above 0
+        values["chance"] = max(MIN_CHANCE, values["chance"])
     return Label(**{**values, "correct": None if values["correct"] is None else bool(values["correct"])})
 
 

@@ -54,9 +54,6 @@ def furthest(now: object, then: object) -> float:
     Numbers above 1 are compared relative to their size. Whole numbers, texts, truth values and None must be equal, and
     so must what is not finite.
 
-    Args:
-        now, then: dataclasses, mappings, sequences and plain values, nested in any way.
-
     >>> furthest({"p": (0.25, 0.5)}, {"p": [0.25, 0.75]}), furthest([1, "a"], [2, "a"]), furthest(None, 0.1)
     (0.25, inf, inf)
     """

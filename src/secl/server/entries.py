@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -95,6 +96,11 @@ def moment(seconds: float) -> str:
 def promised_name() -> str:
     """A public id for a record that has no position yet; no other record has it."""
     return f"rec_{secrets.token_hex(12)}"
+
+
+def is_promised_name(name: str) -> bool:
+    """Whether this can be a name as of `promised_name`, which nobody can guess, and no number of a record."""
+    return re.fullmatch(r"rec_[0-9a-f]{24}", name) is not None
 
 
 def position_of(name: str) -> int:

@@ -53,10 +53,6 @@ def backup(folder: Path, out: Path) -> int:
     The copy is read in one go, so a busy server never makes it begin again; that server goes on meanwhile, and its log
     (`run.sqlite-wal`) grows by what it writes.
 
-    Args:
-        folder: of a server, running or not.
-        out: a folder that does not exist yet.
-
     Returns:
         how many records are in the copy.
 

@@ -115,14 +115,9 @@ class Computed:
 
 
 def rederive(state: ServerStore, model: Model, served: Served, tolerance: float, *, exact: bool = True) -> Rederived:
-    """Compute a reply again from its question and the stored adapter version.
+    """Compute a reply again from its question and the stored adapter version, to which the model's adapter is changed.
 
-    Args:
-        state: where it is stored, with its texts.
-        model: the server's; its adapter is changed to the version that answered.
-        served: the record.
-        tolerance: of its probabilities, see `closeness.rounding`.
-        exact: False where machine or libraries are others than the server's: then the tolerance holds for all replies.
+    Where machine or libraries are others than the server's, `exact` is False: the tolerance holds for all replies then.
     """
     record, version = served.record, served.record.reply.version
 
@@ -230,13 +225,7 @@ def choose(state: ServerStore, count: int, position: int | None = None) -> list[
 
 
 def verify(state: ServerStore, chosen: Sequence[Served] = (), model: Model | None = None) -> Verification:
-    """Examine a state folder, and compute chosen replies again.
-
-    Args:
-        state: to be verified.
-        chosen: as of `choose`.
-        model: the server's; None where texts were not kept.
-    """
+    """Examine a state folder, and compute chosen replies again, where there is a model because texts were kept."""
     with state.moment():
         examination, first = examine(state), state.first
     tolerance = rounding(state.store.manifest["environment"].get("dtype"))

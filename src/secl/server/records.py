@@ -172,10 +172,7 @@ def review_queue(state: ServerStore, after: int | None = None) -> Queue:
 
     The lot of a record depends on its position alone. So a review goes on where it was left, and two people who review
     draw the same.
-
-    Args:
-        state: to choose from.
-        after: begin behind the record at this position, which is skipped; None begins with the first.
+    The queue begins behind the record at the position `after`.
     """
     query = "SELECT position, correct FROM served ORDER BY position DESC LIMIT ?"
     rows = state.rows(query, RECENT)
@@ -202,4 +199,5 @@ def labelled_answers(state: ServerStore, count: int) -> list[tuple[float, bool, 
 
 def label_count(state: ServerStore) -> int:
     """How many answers people said something about that stands."""
-    return int(state.rows(f"SELECT count(*) FROM {_STANDING}")[0][0])
+    query = "SELECT count(*) FROM (SELECT correct, max(number) FROM labels GROUP BY position) WHERE correct IS NOT NULL"
+    return int(state.rows(query)[0][0])

@@ -27,8 +27,8 @@ log = logging.getLogger("secl.server")
 
 DAY = 86400.0
 
-INTERVAL = 60.0
-"""Seconds between two looks for what need not be kept any more."""
+INTERVAL = 600.0
+"""Seconds between two looks for what need not be kept any more; each that prunes writes the index of words anew."""
 
 STEP = 100
 """Most records that one step prunes."""
@@ -75,7 +75,7 @@ class Retention:
 
 
 class Pruner:
-    """A thread that looks once a minute for what need not be kept any more; what goes wrong is tried again.
+    """A thread that looks every ten minutes for what need not be kept any more; what goes wrong is tried again.
 
     Attributes:
         last_error: why the latest look failed, in one sentence; None after a success.
@@ -124,8 +124,6 @@ def prune(
     """Prune what need not be kept, step by step; returns how many records.
 
     Args:
-        state: open for writing; other threads may use it meanwhile.
-        policy: what is kept.
         until: asked before every step whether to stop.
         rest: pause after a step, as a multiple of the time it took.
 
@@ -133,12 +131,13 @@ def prune(
         RunError: the file is damaged.
         StorageError: the disk refuses; the steps before are done.
     """
-    total, busy = 0, bool(policy)
+    total, busy, merging = 0, bool(policy), False
     while busy and not until():
         began = time.monotonic()
         records, versions = _prune_records(state, policy), _prune_version(state)
-        busy = bool(records or versions)
         total += records
+        busy = bool(records or versions) or (total > 0 and _merge_words(state, begun=merging))
+        merging = not (records or versions)
         time.sleep(rest * (time.monotonic() - began))
     return total
 
@@ -155,8 +154,19 @@ def _prune_records(state: ServerStore, policy: Retention) -> int:
         for table in ("checkpoints", "decisions", "served", "records"):
             state.db.execute(f"DELETE FROM {table} WHERE position < ?", (keep,))
         state.db.execute(_PRUNE_UPDATES, (keep,))
-        state.db.execute("INSERT INTO words (words, rank) VALUES ('merge', ?)", (-MERGED,))
     return keep - first
+
+
+def _merge_words(state: ServerStore, *, begun: bool) -> bool:
+    """Write some pages of the index of words anew, without the words of pruned records; whether any are left.
+
+    SQLite overwrites a deleted row, but its index keeps the words in older segments until they are merged. The first
+    step, which has a negative number, takes all segments together.
+    """
+    with state.writing():
+        before = state.db.total_changes
+        state.db.execute("INSERT INTO words (words, rank) VALUES ('merge', ?)", (MERGED if begun else -MERGED,))
+        return state.db.total_changes - before > 1
 
 
 def _first_kept(state: ServerStore, policy: Retention) -> int:

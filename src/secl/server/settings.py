@@ -35,7 +35,13 @@ MAX_CHOICES = 16
 """Most texts that one request may ask for (400 beyond)."""
 
 MAX_CONCURRENT = 1024
-"""Most connections at the same time (503 beyond), four times as many questions as may wait for an answer."""
+"""Most requests at the same time (503 beyond), four times as many questions as may wait for an answer."""
+
+MAX_SILENT = 512
+"""Most connections without a request, on which nobody has shown a key; the oldest ones are closed beyond."""
+
+SILENCE = 10.0
+"""Seconds until a connection without the whole head of a request is closed."""
 
 
 class Limits(Settings):
@@ -50,7 +56,6 @@ class HttpSettings(Settings):
 
     max_tokens: int = Field(default=1024, ge=1, le=2**31, description="Most tokens of a text.")
     timeout: float = Field(default=300.0, gt=0, description="Seconds until a request is given up.")
-    refusal: str | None = Field(default=None, description="Text in place of an answer not accepted.")
     served_model_name: str | None = Field(default=None, description="Model name in replies; the model's own.")
 
 

@@ -18,7 +18,7 @@ import math
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Self
@@ -50,12 +50,22 @@ OWN = "outcome != 'given'"
 """Condition on a record: the model answered itself, so the gate saw it."""
 
 
+class _SharedStore(Store):
+    """The tables of a run on a connection that threads share: a query is read whole, between two transactions."""
+
+    def __init__(self, folder: Path, lock: AbstractContextManager[bool]) -> None:
+        self.lock = lock
+        super().__init__(folder, writable=True)
+
+    def read(self, query: str, *values: object) -> Iterator[Any]:
+        with self.lock:
+            return iter([*super().read(query, *values)])
+
+
 class ServerStore:
     """The open state folder of a server. Its methods may be called from any thread.
 
-    Args:
-        folder: of the state.
-        writable: take it for writing; False opens it for reading, also while its server writes.
+    Without `writable` it is opened for reading, also while its server writes.
 
     Attributes:
         store: the tables that it has in common with a run.
@@ -69,8 +79,10 @@ class ServerStore:
         if not (folder / FILE).is_file():
             raise RunError(f"{folder} is no server's state (it has no {FILE}); name the folder of secl serve --state.")
         with ExitStack() as failure:
-            self.store = failure.enter_context(Store(folder, writable=writable))
-            self.folder, self.db, self.lock = folder, self.store.db, threading.RLock()
+            self.lock = threading.RLock()
+            store = _SharedStore(folder, self.lock) if writable else Store(folder)
+            self.store: Store = failure.enter_context(store)
+            self.folder, self.db = folder, store.db
             if not self.store.is_server:
                 raise RunError(f"{folder} is a run and no server's state; name another folder with --state.")
             if writable:
@@ -119,8 +131,7 @@ class ServerStore:
 
     def rows(self, query: str, *values: object) -> list[Any]:
         """All rows of a query, read while no other thread writes; a damaged file is a `RunError`."""
-        with self.lock:
-            return list(self.store.read(query, *values))
+        return list(self.store.read(query, *values))
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -154,7 +165,6 @@ class ServerStore:
         """Write the records of questions that were answered together, or nothing of them.
 
         Args:
-            records: at the next positions.
             seconds: that the pass took; each question has an equal part.
             moment: when, in seconds since 1970.
             version: that answered, if it is not kept yet.
@@ -207,13 +217,12 @@ class ServerStore:
         """Write what a person said about an answer; a later word counts, an earlier one is kept.
 
         Args:
-            position: of the record.
             correct: whether its answer is right; None takes back what was said of it.
-            chance: probability that this answer was asked about, in (0, 1]; None if a user volunteered it.
+            chance: probability that this answer was asked about, in [1e-4, 1]; None if a user volunteered it.
             drawn: whether a review drew it by lot, with a chance that is equal for all.
 
         Raises:
-            ParameterError: there is no such record, or the chance lies outside (0, 1].
+            ParameterError: there is no such record, or the chance lies outside [1e-4, 1].
         """
         with self.writing():
             record = self.served(position).record
@@ -223,10 +232,14 @@ class ServerStore:
             database.add_label(self.db, label)
             return label
 
+    def is_drawn(self, position: int) -> bool:
+        """Whether the latest label of a record was drawn with a known chance."""
+        query = "SELECT chance FROM labels WHERE position = ? ORDER BY number DESC LIMIT 1"
+        return any(chance is not None for (chance,) in self.rows(query, position))
+
     def label_log(self, after: int = 0) -> tuple[Label, ...]:
         """All labels behind this number in order, also those that were corrected or taken back later."""
-        with self.lock:
-            return self.store.label_log(after)
+        return self.store.label_log(after)
 
     def position_of(self, name: str) -> int:
         """The position of a record from its id, from the name under which a stream promised it, or from a bare number.
@@ -267,8 +280,7 @@ class ServerStore:
 
     def waiting(self) -> list[Record]:
         """Records whose lesson has not been held yet."""
-        with self.lock:
-            return list(self.store.records("r.outcome = 'waiting'"))
+        return list(self.store.records("r.outcome = 'waiting'"))
 
     def events(self, count: int = -1, *kinds: EventKind, before: float = math.inf) -> list[Event]:
         """The latest events up to a moment (seconds since 1970), of these kinds if any is named; the oldest first.

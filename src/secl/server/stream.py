@@ -35,8 +35,6 @@ def resume(state: ServerStore, gate: Gate, rule: PosteriorRule, until: int | Non
     """The stream after the stored records, the same as if it had never stopped, but for the labels.
 
     Args:
-        state: where checkpoints and records are.
-        gate, rule: of the server.
         until: position of the first record to leave out; None takes them all.
 
     Raises:

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from secl.backends.endpoint import client
 from secl.backends.endpoint.model import EndpointModel
-from secl.errors import ModelError, ParameterError, QuestionError
-from secl.question import Question
+from secl.errors import ModelError, ParameterError, QuestionError, UnavailableError
+from secl.question import GivenAnswer, Question
 from secl.writing import Writing
 from tests.backends.endpoint.fake import PLAIN, Body, Distribution, FakeServer, knowing
 
@@ -56,10 +57,46 @@ def test_evidence_about_options_comes_from_other_orders_and_verdicts_and_is_paid
     assert p_true.false_probabilities == pytest.approx((0.1, 0.6, 0.6, 0.6))
 
 
-def test_one_question_that_fails_ends_the_requests_of_its_window(model: EndpointModel, server: FakeServer) -> None:
-    questions = [Question(f"{'long ' * 2000 * (i == 0)}{i}?", options=tuple("abcdefgh"), id=str(i)) for i in range(16)]
-    server.delay = 0.02
+def long_at(place: int) -> list[Question]:
+    """A window of questions, one of them too long."""
+    long = "long " * 2000
+    return [Question(f"{long * (i == place)}{i}?", options=tuple("abcdefgh"), id=str(i)) for i in range(16)]
+
+
+def test_a_refused_question_costs_the_others_of_its_window_no_request(model: EndpointModel, server: FakeServer) -> None:
+    questions = long_at(3)
+    for _ in range(2):
+        server.asked.clear()
+        with pytest.raises(QuestionError, match="maximum context length"):
+            model.prefetch(questions, [BOTH] * 16, weights_fixed=True)
+        for number, question in enumerate(questions):  # each alone, as a service asks them then
+            if number == 3:
+                with pytest.raises(QuestionError, match="maximum context length"):
+                    model.prefetch([question], [BOTH], weights_fixed=True)
+            else:
+                model.prefetch([question], [BOTH], weights_fixed=True)
+                assert model.answer(question).reply.text
+        assert len(server.asked) == 15 * 11
+
+
+def test_a_refused_answer_costs_the_others_of_its_window_no_request(model: EndpointModel, server: FakeServer) -> None:
+    given = [GivenAnswer(question, "A") for question in long_at(3)]
     with pytest.raises(QuestionError, match="maximum context length"):
+        model.rate_given(given, BOTH)
+    count = len(server.asked)
+    for number, each in enumerate(given):
+        if number != 3:
+            model.rate_given([each], BOTH)
+    assert len(server.asked) == count == 15 * 11
+
+
+def test_a_server_that_does_not_answer_ends_the_requests_of_a_window(
+    model: EndpointModel, server: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "TRIES", 1)
+    server.delay, server.statuses = 0.02, [503]
+    questions = [Question(f"{i}?", options=tuple("abcdefgh"), id=str(i)) for i in range(16)]
+    with pytest.raises(UnavailableError):
         model.prefetch(questions, [BOTH] * 16, weights_fixed=True)
     model.close()
     assert len(server.asked) < 15 * 11 / 2

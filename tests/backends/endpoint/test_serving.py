@@ -73,6 +73,24 @@ def test_answers_have_a_posterior_that_feedback_moves_and_a_restart_keeps(opened
     assert after.confidence < after.label_free - 0.05
 
 
+def test_a_question_that_the_server_refuses_fails_alone_and_no_other_is_asked_twice(
+    server: FakeServer, tmp_path: Path
+) -> None:
+    recipe = serving_settings(engine="openai", endpoint=server.url)
+    service = open_service(tmp_path / "state", recipe)
+    texts = [f"Which is {i}?" for i in range(16)]
+    texts[5] = "long " * 2000
+    waiting = [service.submit(Question(text, options=("a", "b", "c", "d!"), id=text[:20])) for text in texts]
+    server.asked.clear()
+    service.start()  # so all of them are in one batch
+    with pytest.raises(QuestionError, match="maximum context length"):
+        waiting.pop(5).result(30)
+    records = [each.result(30).record for each in waiting]
+    assert [record.position for record in records] == [*range(15)]
+    assert len(server.asked) == 15 * 7
+    stop([service])
+
+
 def test_a_text_is_streamed_and_becomes_a_record(opened: Open) -> None:
     service, pieces = opened(), list[Piece]()
     question = Question("Which city?", form="text")

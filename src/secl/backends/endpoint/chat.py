@@ -142,10 +142,6 @@ class Requests:
 
     What a request gives may be a `QuestionError` where the server refuses what is in it, and an `UnavailableError`
     where it does not answer now.
-
-    Args:
-        endpoint: the server.
-        abilities: what it can do.
     """
 
     def __init__(self, endpoint: Endpoint, abilities: Abilities) -> None:
@@ -156,13 +152,7 @@ class Requests:
         return ThreadPoolExecutor(WORKERS, thread_name_prefix="secl-requests")
 
     def send(self, prompt: Prompt, tokens: int = WORD_TOKENS, *, seed: int | None = None) -> Pending:
-        """Send a request.
-
-        Args:
-            prompt: to be answered.
-            tokens: most of the answer.
-            seed: of a draw at temperature 1 with top-p 0.95; None for the greedy answer.
-        """
+        """Send a request for the greedy answer; with a seed, for a draw at temperature 1 with top-p 0.95."""
         body = self.abilities.chat(prompt, tokens)
         if seed is not None:
             body |= {"temperature": 1, "top_p": TOP_P, "seed": seed % 2**31}

@@ -6,7 +6,7 @@ import math
 import random
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NoReturn, TypeVar
 
 from secl.backends.endpoint.candidates import Findings
@@ -16,7 +16,7 @@ from secl.backends.endpoint.questions import Asking
 from secl.backends.endpoint.texts import Texts
 from secl.backends.generation import TOP_P, question_seed
 from secl.display import Shown
-from secl.errors import ModelError
+from secl.errors import ModelError, QuestionError
 from secl.evidence import CandidateEvidence, Evidence, EvidenceKind, PTrue
 from secl.model import ModelAnswer, Rating
 from secl.prompts.parsing import read_answer, trim_answer
@@ -41,9 +41,6 @@ class EndpointModel(Shown):
         key: sent as a bearer token.
         p_true_prompt: the question that P(True) is asked by, "plain" or "paper".
         seed: of sampled answers and distractors.
-
-    Attributes:
-        abilities: what the server can do.
 
     Raises:
         ParameterError: the address makes no sense, or several models could be meant.
@@ -84,6 +81,7 @@ class EndpointModel(Shown):
         self.texts = Texts(self.endpoint, self.abilities)
         self._window: dict[tuple[Question, str | None], Findings] = {}
         self._latest: Findings | None = None
+        self._kept: dict[object, Future[Findings]] = {}
 
     def _facts(self) -> dict[str, object]:
         return {"name": self.name, "endpoint": self.endpoint.url, "log_probabilities": self.abilities.top}
@@ -95,7 +93,7 @@ class EndpointModel(Shown):
 
     @property
     def adapter_config(self) -> dict[str, object]:
-        """None: there is no adapter."""
+        """No adapter, no configuration."""
         return {}
 
     def check(self, question: Question) -> None:
@@ -120,12 +118,26 @@ class EndpointModel(Shown):
         self._window = dict(zip(wanted, findings, strict=True))
 
     def _together(self, ask: Callable[[T], Findings], items: Sequence[T]) -> list[Findings]:
-        """Ask at the same time; what goes wrong once, or Ctrl-C, ends the others."""
+        """Ask at the same time. What goes wrong, or Ctrl-C, ends the others.
+
+        Where the server refuses a question, findings about the others are kept until each of them is asked alone.
+        """
+        pending = [self._kept.pop(item) if item in self._kept else self._questions.submit(ask, item) for item in items]
+        findings, refusal = [], None
         try:
-            return list(self._questions.map(ask, items))
+            for future in pending:
+                try:
+                    findings.append(future.result())
+                except QuestionError as problem:
+                    refusal = refusal or problem
         except BaseException:
             self.requests.abandon()
             raise
+        if refusal is None:
+            return findings
+        if len(items) > 1:
+            self._kept = dict(zip(items, pending, strict=True))
+        raise refusal
 
     def _find(self, question: Question, text: str | None, evidence: set[EvidenceKind]) -> Findings:
         """Answer a question, or answer for a text that was written already."""

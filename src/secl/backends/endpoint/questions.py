@@ -50,11 +50,6 @@ class Asking:
 
     All methods raise `QuestionError` where the server refuses a question, and `UnavailableError` where it does not
     answer now.
-
-    Args:
-        requests: to the server.
-        p_true_prompt: the question that P(True) is asked by.
-        seed: of what is drawn.
     """
 
     def __init__(self, requests: Requests, *, p_true_prompt: PTruePrompt, seed: int) -> None:

@@ -25,12 +25,7 @@ FINISHES: Mapping[str, Finish] = {"stop": "stop", "length": "length"}
 
 
 class Texts:
-    """Has texts written. Several threads may use it at once.
-
-    Args:
-        endpoint: the server.
-        abilities: what it can do.
-    """
+    """Has texts written. Several threads may use it at once."""
 
     def __init__(self, endpoint: Endpoint, abilities: Abilities) -> None:
         self.endpoint, self.abilities = endpoint, abilities

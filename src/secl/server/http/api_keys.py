@@ -20,11 +20,12 @@ from typing import Annotated, Literal, get_args
 from pydantic import Field, TypeAdapter, ValidationError
 
 from secl.errors import ParameterError
-from secl.runs.folder import storage_errors
+from secl.runs.folder import storage_errors, synchronise
 from secl.server.folder import KEYS, make_private
 
-Role = Literal["read", "admin"]
-"""read: ask, read records and give feedback; admin: also roll back, pause and resume."""
+Role = Literal["ask", "read", "review", "admin"]
+"""What a key permits, each role more than the one before: ask questions and say whether an answer was right; read all
+records; give labels that count as drawn at random; roll back, pause and resume."""
 
 ROLES: tuple[Role, ...] = get_args(Role)
 PREFIX = "secl_"
@@ -109,11 +110,14 @@ class Keys:
             ParameterError: there is no such key.
             StorageError: the file cannot be written.
         """
-        names = [key.name for key in self.all()]
+        names: list[str] = []
+        if self.path.exists():
+            with self._alone():
+                names = [key.name for key in self.all()]
+                if name in names:
+                    self._write([key for key in self.all() if key.name != name])
         if name not in names:
             raise ParameterError(f"there is no key {name!r}; there are {', '.join(names) or 'none'}.")
-        with self._alone():
-            self._write([key for key in self.all() if key.name != name])
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -133,7 +137,14 @@ class Keys:
         with storage_errors(self.path.parent):
             unfinished.touch(mode=0o600)
             unfinished.write_bytes(_FILE_CONTENT.dump_json(tuple(keys), indent=2))
+            synchronise(unfinished)
             unfinished.replace(self.path)
+            synchronise(self.path.parent)
+
+
+def permits(role: Role | None, needed: Role) -> bool:
+    """Whether a caller with a role, None for a caller without a key, may do what needs a role."""
+    return role is not None and ROLES.index(role) >= ROLES.index(needed)
 
 
 def hash_of(token: str) -> str:

@@ -28,13 +28,9 @@ log = logging.getLogger("secl.server")
 def create_app(
     service: Service, keys: Keys | None = None, settings: HttpSettings | None = None, *, loopback: bool = True
 ) -> FastAPI:
-    """A service behind HTTP.
+    """A service behind HTTP, which the caller starts and stops; by default its API keys are those of the state folder.
 
-    Args:
-        service: started by the caller, and stopped by the caller after the application.
-        keys: API keys; None takes the file in the service's state folder.
-        settings: limits of requests.
-        loopback: whether the server is bound to this machine alone, so that it can do without keys.
+    `loopback` says whether the server is bound to this machine alone, so that it can do without keys.
     """
     keys, settings = keys or Keys(service.state.folder), settings or HttpSettings()
     metrics = Metrics(service)

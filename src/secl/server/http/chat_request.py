@@ -100,8 +100,8 @@ class ChatRequest(BaseModel):
         """Most tokens of a text; None if the request names none."""
         return self.max_completion_tokens or self.max_tokens
 
-    def _unsupported_kinds(self) -> Iterator[tuple[str, str]]:
-        """The fields that ask for what other kinds of models do, each with the sentence that says so."""
+    def _unsupported(self) -> Iterator[tuple[str, str]]:
+        """The fields that ask for what is not done here, each with the sentence that says so."""
         if self.tools or self.tool_choice not in (None, "none", "auto"):
             yield "tools" if self.tools else "tool_choice", "this model uses no tools."
         if self.response_format is not None and self.response_format.get("type") != "text":
@@ -109,9 +109,6 @@ class ChatRequest(BaseModel):
                 "response_format",
                 "the form of a text cannot be promised, so it is plain text; for a fixed set of answers ask /v1/ask.",
             )
-
-    def _unsupported_ways(self) -> Iterator[tuple[str, str]]:
-        """The same of how no text is written here."""
         if len({self.max_tokens, self.max_completion_tokens} - {None}) > 1:
             yield (
                 "max_tokens",
@@ -134,16 +131,16 @@ class ChatRequest(BaseModel):
         if (self.n or 1) > MAX_CHOICES:
             yield "n", f"n is {self.n}; this server writes at most {MAX_CHOICES} texts for a request."
 
-    def check(self) -> list[str]:
+    def check(self, settings: HttpSettings) -> list[str]:
         """Refuse what is not supported, rather than leave it out in silence.
 
         Returns:
-            a sentence for each field that was accepted without effect.
+            a sentence for each field that was accepted without effect, or not as it is.
 
         Raises:
             RequestError: 400; it names the field.
         """
-        for field, message in (*self._unsupported_kinds(), *self._unsupported_ways()):
+        for field, message in self._unsupported():
             raise RequestError(400, message, "unsupported_value", field)
         idle = [name for name, value in (self.model_extra or {}).items() if value is not None]
         for name in idle:
@@ -155,12 +152,15 @@ class ChatRequest(BaseModel):
         for number, turn in enumerate(self.messages):
             extra = (turn.model_extra or {}).items()
             idle += [f"messages.{number}.{name}" for name, value in extra if value]
-        return [f"{name} was accepted and has no effect." for name in idle]
+        warnings = [f"{name} was accepted and has no effect." for name in idle]
+        if (self.token_limit or 0) > settings.max_tokens:
+            warnings.append(f"a text ends after {settings.max_tokens} tokens here, and not after {self.token_limit}.")
+        return warnings
 
     def writing(self, settings: HttpSettings) -> Writing:
         """How the texts are to be written; without a seed, texts that are drawn are drawn differently every time."""
         return Writing(
-            max_tokens=self.token_limit or settings.max_tokens,
+            max_tokens=min(self.token_limit or settings.max_tokens, settings.max_tokens),
             or_fewer=self.token_limit is None,
             temperature=self.temperature or 0.0,
             top_p=self.top_p or 1.0,

@@ -137,8 +137,7 @@ class AskReply(BaseModel):
     """An answer (an option letter, or a text; null where the model's words could not be read) and its confidence.
 
     `text` is the model's own answer as it wrote it. The answer is that, unless the server answers with the most
-    probable candidate. Where an answer is not accepted and the server has a refusal, `text` is that, and the others are
-    null.
+    probable candidate.
     """
 
     answer: str | None
@@ -164,11 +163,9 @@ class ScoreReply(BaseModel):
     secl: Secl
 
 
-def ask_reply(answer: Answer, refusal: str | None = None) -> AskReply:
-    """The reply to a plain question, with a refusal if its answer is not accepted."""
+def ask_reply(answer: Answer) -> AskReply:
+    """The reply to a plain question."""
     record = answer.record
-    if refusal is not None and record.abstained:
-        return AskReply(answer=None, option_text=None, text=refusal, secl=secl_of(answer))
     question, chosen = record.question, record.answer
     option = question.option(chosen) if question.options and chosen is not None else None
     return AskReply(answer=chosen, option_text=option, text=record.reply.text.strip(), secl=secl_of(answer))

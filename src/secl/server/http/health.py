@@ -11,9 +11,7 @@ from secl.server.online.service import Service
 def problems(service: Service, *, details: bool = False) -> list[str]:
     """What does not work now, one sentence each; empty if all is well.
 
-    Args:
-        service: that is meant.
-        details: add the error behind each problem. It can name folders and addresses, so it is not for everybody.
+    `details` adds the error behind each problem, which can name folders and addresses, so it is not for everybody.
     """
     learner = service.learner
     answers_fail = service.last_error is not None and not service.storage_fails
@@ -23,6 +21,7 @@ def problems(service: Service, *, details: bool = False) -> list[str]:
         (not service.ready, f"no questions are accepted: {stopped}", None),
         (service.storage_fails, "answers are not stored: the disk refuses", service.last_error),
         (answers_fail, "the latest questions, or a new version, failed", service.last_error),
+        (service.labels_error is not None, "new labels move no confidence", service.labels_error),
         (service.ready and not learner.alive, "nothing is learned: the learning thread has ended", None),
         (learner.storage_fails, "lessons wait: the disk refuses", learner.last_error),
         (service.pruner.last_error is not None, "old records are not pruned", service.pruner.last_error),

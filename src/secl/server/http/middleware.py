@@ -1,8 +1,8 @@
 """ASGI middleware: errors and metrics of every request, authentication, Host and Origin checks, limits of bodies.
 
-With API keys every request needs one. Without keys only programs of this machine may send requests, and they may do
-everything; a page in a browser on this machine could send some for a foreign site, so Host and Origin are checked then.
-Starlette's TrustedHostMiddleware knows neither all of 127.0.0.0/8 nor IPv6 addresses, so the host is checked here.
+With a file of API keys every request needs a key. Without that file only programs of this machine may send requests,
+and they may do everything; a page in a browser on this machine could send some for a foreign site, so Host and Origin
+are checked then. Starlette's TrustedHostMiddleware knows neither all of 127.0.0.0/8 nor IPv6 addresses.
 
 From the outside in: ErrorBoundary, Authentication, BodyLimit, then the application.
 """
@@ -13,6 +13,7 @@ import asyncio
 import ipaddress
 import logging
 import time
+from collections.abc import Callable
 from urllib.parse import urlsplit
 
 from fastapi.security import HTTPBearer
@@ -22,7 +23,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from secl.errors import ParameterError, RequestError
 from secl.reports.formatting import terminal_text
-from secl.server.http.api_keys import Key, Keys, Role
+from secl.server.http.api_keys import Key, Keys, Role, permits
 from secl.server.http.errors import describe_failure, error_response
 from secl.server.http.metrics import Metrics
 from secl.server.settings import MAX_BODY_BYTES
@@ -97,10 +98,7 @@ def log_request(scope: Scope, status: int, seconds: float) -> None:
 class Authentication:
     """Determines the role of the caller, puts it into the scope as `secl_role`, and refuses callers without one.
 
-    Args:
-        app: the next one.
-        keys: API keys, read again whenever their file changes.
-        loopback: whether the server is bound to this machine alone; only then can it do without keys.
+    Only a server that is bound to this machine alone, with `loopback`, can do without keys.
     """
 
     def __init__(self, app: ASGIApp, keys: Keys, *, loopback: bool) -> None:
@@ -122,8 +120,8 @@ class Authentication:
         if path in PUBLIC_PATHS or path.startswith("/static/"):
             return None
         token = await BEARER(request)
-        any_keys, key = self._look_up(token.credentials.strip() if token else None)
-        if self.loopback and not any_keys:
+        closed, key = self._look_up(token.credentials.strip() if token else None)
+        if self.loopback and not closed:
             check_host(request.headers)
             if request.method not in SAFE_METHODS:
                 check_origin(request.headers)
@@ -136,13 +134,14 @@ class Authentication:
         raise RequestError(401, message, "invalid_api_key", headers={"www-authenticate": "Bearer"})
 
     def _look_up(self, token: str | None) -> tuple[bool, Key | None]:
-        """Whether there are keys, and the one that a token belongs to.
+        """Whether there is a file of keys, be it empty by now, and the key that a token belongs to.
 
         Raises:
             RequestError: 503 while the file of the keys is broken: nobody is let in until it is mended.
         """
         try:
-            result = bool(self.keys.all()), None if token is None else self.keys.find(token)
+            self.keys.all()  # a broken file is no reason to let anybody in who has no key
+            key = None if token is None else self.keys.find(token)
         except ParameterError as problem:
             if not self.broken:
                 log.error("nobody is let in: %s", problem)
@@ -151,7 +150,17 @@ class Authentication:
         if self.broken:
             log.warning("the API keys can be read again")
         self.broken = False
-        return result
+        return self.keys.path.exists(), key
+
+
+def require(needed: Role) -> Callable[[Request], None]:
+    """Return a check of requests that raises a `RequestError` (403) where the caller's key has too low a role."""
+
+    def check(request: Request) -> None:
+        if not permits(request.scope.get("secl_role"), needed):
+            raise RequestError(403, f"this needs a key with the role {needed}.", f"needs_{needed}")
+
+    return check
 
 
 def is_loopback(name: str) -> bool:

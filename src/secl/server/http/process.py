@@ -14,17 +14,19 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
+from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from secl.errors import ParameterError
+from secl.errors import ParameterError, RequestError
 from secl.reports.formatting import terminal_text
 from secl.server.http.api_keys import Keys
 from secl.server.http.app import create_app
+from secl.server.http.errors import RETRY_SOON, error_response
 from secl.server.http.middleware import is_loopback
 from secl.server.online.service import Service
-from secl.server.settings import MAX_CONCURRENT, HttpSettings
+from secl.server.settings import MAX_CONCURRENT, MAX_SILENT, SILENCE, HttpSettings
 
 log = logging.getLogger("secl.server")
 
@@ -34,6 +36,8 @@ ACCEPTING = 0.05
 LINGER = 1.0
 """Seconds in which open connections may still send a request after the signal; one that stays idle is then closed."""
 
+TOO_MANY = RequestError(503, "too many requests are under way; ask again in a moment.", "busy", headers=RETRY_SOON)
+
 FIRST_PASSED = 3
 """The descriptor of the first socket that systemd passes to a process (sd_listen_fds)."""
 
@@ -41,12 +45,8 @@ FIRST_PASSED = 3
 def listening(host: str | None, port: int | None) -> socket.socket:
     """The socket to serve at: the one that systemd passes to this process, else a new one at an address.
 
-    Args:
-        host, port: None for 127.0.0.1 and 8080; both are None where systemd passes a socket, which has its address.
-
     Raises:
-        ParameterError: the address is none of this machine's, or is taken; or what is passed is no single listening TCP
-            socket.
+        ParameterError: the address is not this machine's, or is taken; or what is passed is no listening TCP socket.
     """
     # Its variables are taken out of the environment, so that no child takes the socket for its own.
     passed = {name: os.environ.pop(name, "") for name in ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES")}
@@ -114,18 +114,14 @@ def answer_until_stopped(
     api_keys: Keys,
     http: HttpSettings,
     listener: socket.socket,
-    on_ready: Callable[[], None] = lambda: None,
+    on_ready: Callable[[], None],
+    early: list[int],
 ) -> None:
     """Serve until SIGTERM or Ctrl-C; then answer what was asked, and end.
 
-    Args:
-        service: not started yet.
-        api_keys, http: who may ask, and how much.
-        listener: where; bound, or inherited.
-        on_ready: called when questions are accepted.
+    `early` has signals that came before; with any of them nothing begins. Those that come before uvicorn listens to
+    them are added, and those that it hands on once it has drained.
     """
-    early: list[int] = []
-    """Signals that came before uvicorn listens to them; those that it hands on once it has drained come after that."""
     numbers = (signal.SIGINT, signal.SIGTERM)
     before = {number: signal.signal(number, lambda number, _frame: early.append(number)) for number in numbers}
     begins = not service.position
@@ -134,8 +130,9 @@ def answer_until_stopped(
         on_ready()
         log.info(where_it_stands("begins anew" if begins else "resumed", service))
 
-    service.start()
     try:
+        if not early:
+            service.start()
         if not early:
             app = create_app(service, api_keys, http, loopback=is_local(listener))
             Server(app, service, http.timeout, ready, early).run([listener])
@@ -153,12 +150,7 @@ class Server(uvicorn.Server):
     """
 
     def __init__(
-        self,
-        app: ASGIApp,
-        service: Service,
-        timeout: float,
-        on_ready: Callable[[], None],
-        early: Sequence[int],
+        self, app: ASGIApp, service: Service, timeout: float, on_ready: Callable[[], None], early: Sequence[int]
     ) -> None:
         self.app, self.service, self.on_ready, self.early = app, service, on_ready, early
         config = uvicorn.Config(
@@ -168,11 +160,12 @@ class Server(uvicorn.Server):
             log_config=None,
             access_log=False,  # a proxy in front writes a better one
             lifespan="off",
+            ws="none",
             server_header=False,
-            limit_concurrency=MAX_CONCURRENT,
             proxy_headers=False,
             timeout_graceful_shutdown=int(timeout) + 1,
         )
+        self._silent: dict[tuple[Any, Any], float] = {}
         super().__init__(config)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -183,6 +176,18 @@ class Server(uvicorn.Server):
         self.on_ready()
         notify("READY=1")
 
+    async def on_tick(self, counter: int) -> bool:
+        """Close connections on which no whole head of a request comes: those that are silent too long or too many."""
+        now = time.monotonic()
+        cycles = ((each, getattr(each, "cycle", None)) for each in self.server_state.connections)
+        silent = [(each, cycle) for each, cycle in cycles if cycle is None or cycle.response_complete]
+        self._silent = {key: self._silent.get(key, now) for key in silent}
+        oldest = sorted(self._silent, key=self._silent.__getitem__)
+        for number, key in enumerate(oldest):
+            if number < len(oldest) - MAX_SILENT or self._silent[key] < now - SILENCE:
+                key[0].transport.close()
+        return await super().on_tick(counter)
+
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The application; replies after a signal ask clients to connect anew, where the next server accepts."""
 
@@ -191,7 +196,8 @@ class Server(uvicorn.Server):
                 message["headers"] = [*message.get("headers", ()), (b"connection", b"close")]
             await send(message)
 
-        await self.app(scope, receive, send_closing)
+        busy = len(self.server_state.tasks) > MAX_CONCURRENT  # silent connections have no task
+        await (error_response(TOO_MANY) if busy else self.app)(scope, receive, send_closing)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         waiting = self.service.waiting

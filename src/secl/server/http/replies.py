@@ -124,25 +124,18 @@ class ModelList(BaseModel):
     data: list[ModelCard]
 
 
-def choices_of(
-    texts: Sequence[Written], confidences: Sequence[Secl | NoConfidence], refusal: str | None = None
-) -> list[Choice]:
-    """Texts with their confidences, which nobody may have wanted; a refusal stands for those that are not accepted."""
+def choices_of(texts: Sequence[Written], confidences: Sequence[Secl | NoConfidence]) -> list[Choice]:
+    """Texts with their confidences, which nobody may have wanted."""
     return [
-        _choice(index, text, secl, refusal if isinstance(secl, Secl) and secl.accepted is False else None)
-        for index, (text, secl) in enumerate(zip(texts, confidences or [UNWANTED] * len(texts), strict=True))
+        Choice(
+            index=index,
+            message=AnswerMessage(content=written.text),
+            finish_reason=written.finish,
+            logprobs=LogProbs.of(written.tokens) if written.tokens else None,
+            secl=secl,
+        )
+        for index, (written, secl) in enumerate(zip(texts, confidences or [UNWANTED] * len(texts), strict=True))
     ]
-
-
-def _choice(index: int, written: Written, secl: Secl | NoConfidence, refusal: str | None) -> Choice:
-    """A text as a client sees it, or a refusal in its place."""
-    return Choice(
-        index=index,
-        message=AnswerMessage(content=written.text if refusal is None else refusal),
-        finish_reason=written.finish if refusal is None else "stop",
-        logprobs=LogProbs.of(written.tokens) if written.tokens and refusal is None else None,
-        secl=secl,
-    )
 
 
 def usage_of(texts: Sequence[Written]) -> Usage:
@@ -179,21 +172,14 @@ class Shape:
             warnings=self.warnings,
         )
 
-    async def at_once(self, identifier: str, choices: Sequence[Choice], usage: Usage) -> AsyncIterator[str]:
-        """The stream of answers that are all there."""
-        pieces = (_chunk(each.index, {"content": each.message.content}, each.logprobs) for each in choices)
-        for chunk in (*_beginnings(len(choices)), *pieces, *self._ends(choices, usage)):
-            yield self._event(identifier, chunk)
-        yield "data: [DONE]\n\n"
-
     async def live(self, identifier: str, texts: Texts) -> AsyncIterator[str]:
         """The stream of texts as they are written; what fails on the way is its last event.
 
         It ends soon after the last word. A confidence that takes longer is in the record, whose name it ends with.
         """
         try:
-            for chunk in _beginnings(texts.writing.n):
-                yield self._event(identifier, chunk)
+            for index in range(texts.writing.n):
+                yield self._event(identifier, _chunk(index, {"role": "assistant", "content": ""}))
             async for piece in texts.pieces():
                 if piece.text or piece.tokens:
                     logprobs = LogProbs.of(piece.tokens) if piece.tokens else None
@@ -231,11 +217,6 @@ class Shape:
             "model": self.model,
         }
         return _data({**head, **({"usage": None} if self.with_usage else {}), **chunk})
-
-
-def _beginnings(count: int) -> Iterator[Values]:
-    """What each of `count` choices begins with."""
-    return (_chunk(index, {"role": "assistant", "content": ""}) for index in range(count))
 
 
 def _chunk(index: int, delta: dict[str, str], logprobs: LogProbs | None = None, **more: object) -> Values:

@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt
 
 from secl.errors import RequestError
+from secl.labels.label import MIN_CHANCE
 from secl.prompts.parsing import MAX_WORDS
 from secl.question import Form, GivenAnswer, Question, Role, Turn
 from secl.server.entries import Text
@@ -85,7 +86,7 @@ class Feedback(BaseModel):
     model_config = ConfigDict(extra="forbid")
     record_id: Text
     correct: StrictBool | None
-    chance: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] | None = None
+    chance: Annotated[float, Field(ge=MIN_CHANCE, le=1, allow_inf_nan=False)] | None = None
     drawn: StrictBool = False
 
 

@@ -36,7 +36,7 @@ def answers_router(service: Service, settings: HttpSettings) -> APIRouter:
     async def ask(body: AskRequest, request: Request) -> AskReply:
         """Answer one question."""
         answer = await wait_for_answer(service, question_of(body), request, settings.timeout)
-        return ask_reply(answer, settings.refusal)
+        return ask_reply(answer)
 
     @router.post("/v1/score")
     async def score(body: ScoreRequest, request: Request) -> ScoreReply:
@@ -55,27 +55,18 @@ def _add_chat(router: APIRouter, service: Service, settings: HttpSettings, name:
 
         With "secl": {"confidence": false} they are written, and neither rated nor recorded.
 
-        A stream shows texts as they are written. Where a text may have to be refused, nothing of it can be shown before
-        its confidence is known, so it comes in one piece.
+        A stream shows texts as they are written.
         """
         check_model(body.model, name)
-        warnings, question = body.check(), question_in(body.messages, body.wishes.domain)
-        refusal = settings.refusal
-        if refusal is not None and not body.wishes.confidence:
-            message = "answers are refused by their confidence here, so it is needed; leave the field out."
-            raise RequestError(400, message, "unsupported_value", "secl.confidence")
+        warnings, question = body.check(settings), question_in(body.messages, body.wishes.domain)
         usage = bool(body.stream_options and body.stream_options.include_usage)
         shape = Shape(model=name, warnings=warnings, with_usage=usage)
         texts = Texts(service, question, body.writing(settings), settings.timeout, rate=body.wishes.confidence)
-        if body.stream and refusal is None:
+        if body.stream:
             return await _live(shape, texts, request)
         answers = await _whole(texts, request)
-        choices = choices_of(texts.written, [secl_of(answer) for answer in answers], refusal)
-        identifier = choices[0].secl.record_id or uuid.uuid4().hex
-        if not body.stream:
-            return shape.reply(identifier, choices, usage_of(texts.written))
-        events = shape.at_once(identifier, choices, usage_of(texts.written))
-        return StreamingResponse(events, media_type="text/event-stream")
+        choices = choices_of(texts.written, [secl_of(answer) for answer in answers])
+        return shape.reply(choices[0].secl.record_id or uuid.uuid4().hex, choices, usage_of(texts.written))
 
 
 def _add_models(router: APIRouter, card: ModelCard) -> None:

@@ -7,9 +7,10 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query, Request
 
 from secl.errors import ParameterError, RequestError, RunError
-from secl.server.entries import record_id
+from secl.server.entries import is_promised_name, record_id
 from secl.server.explain import explain
 from secl.server.http.errors import ERROR_RESPONSES, RETRY_SOON, AsciiJson
+from secl.server.http.middleware import require
 from secl.server.http.pages.view import view
 from secl.server.http.requests import Feedback, PauseRequest, RollbackRequest
 from secl.server.online.service import Service
@@ -29,7 +30,7 @@ def _records(service: Service) -> APIRouter:
     """/v1/records, one of them, and /v1/feedback."""
     router, state = APIRouter(tags=["records"], responses=ERROR_RESPONSES), service.state
 
-    @router.get("/v1/records")
+    @router.get("/v1/records", dependencies=[Depends(require("read"))])
     def records(wanted: Annotated[Search, Query()]) -> AsciiJson:
         """Records that fit, the newest first. `before` leads to the next page; null where nothing older fits."""
         with at_one_moment(state.folder) as reader:
@@ -38,21 +39,35 @@ def _records(service: Service) -> APIRouter:
         return AsciiJson({"records": rows, "before": None if page.before is None else record_id(page.before)})
 
     @router.get("/v1/records/{record_id}")
-    def record(record_id: str) -> AsciiJson:
-        """Why an answer got its number: in sentences, and the record with reply, bins, gate, evidence and update."""
+    def record(record_id: str, request: Request) -> AsciiJson:
+        """Why an answer got its number: in sentences, and the record with reply, bins, gate, evidence and update.
+
+        The random id that a stream ends with is known to its client alone, so it needs no key that reads all records.
+        """
+        if not is_promised_name(record_id):
+            require("read")(request)
         position = position_of(service, record_id)
         with at_one_moment(state.folder) as reader:
             return AsciiJson(explain(reader, position).to_json())
 
     @router.post("/v1/feedback")
-    def feedback(body: Feedback) -> AsciiJson:
-        """Say whether an answer is right: confidences of later answers follow. The last word on an answer counts."""
+    def feedback(body: Feedback, request: Request) -> AsciiJson:
+        """Say whether an answer is right: confidences of later answers follow. The last word on an answer counts.
+
+        Labels that thresholds rest on, those with `drawn` or `chance`, need a key with the role review, and so does
+        another word on an answer that has such a label.
+        """
         if body.drawn and body.chance is not None:
             message = "drawn and chance are both given; leave chance out for an answer of a review."
             raise RequestError(400, message, "invalid_value", "chance")
-        state.add_feedback(position_of(service, body.record_id), body.correct, body.chance, drawn=body.drawn)
+        position = position_of(service, body.record_id)
+        if body.drawn or body.chance is not None or state.is_drawn(position):
+            require("review")(request)
+        state.add_feedback(position, body.correct, body.chance, drawn=body.drawn)
         service.refresh_labels()
-        return AsciiJson({"record_id": body.record_id, "correct": body.correct, "labels": label_count(state)})
+        with at_one_moment(state.folder) as reader:  # nobody waits for an answer while labels are counted
+            count = label_count(reader)
+        return AsciiJson({"record_id": body.record_id, "correct": body.correct, "labels": count})
 
     return router
 
@@ -60,9 +75,9 @@ def _records(service: Service) -> APIRouter:
 def _control(service: Service) -> APIRouter:
     """/v1/state, /v1/rollback, /v1/pause and /v1/resume."""
     router, learner = APIRouter(tags=["control"], responses=ERROR_RESPONSES), service.learner
-    only_admin = [Depends(require_admin)]
+    only_admin = [Depends(require("admin"))]
 
-    @router.get("/v1/state")
+    @router.get("/v1/state", dependencies=[Depends(require("read"))])
     def now() -> AsciiJson:
         """What the page shows."""
         return AsciiJson(view(service))
@@ -102,19 +117,12 @@ def position_of(service: Service, name: str) -> int:
     if service.is_promised(name):
         message = f"the confidence of {name} is not known yet; ask again in a moment."
         raise RequestError(404, message, "record_not_ready", "record_id", headers=RETRY_SOON)
+    if name in service.unstored:
+        message = f"the confidence of {name} failed, or could not be stored; ask again for another answer."
+        raise RequestError(404, message, "record_not_stored", "record_id")
     state = service.state
     try:
         return state.served(state.position_of(name)).record.position
     except ParameterError:
         pruned = f"; those before {record_id(state.first)} were pruned" if state.first else ""
         raise RequestError(404, f"there is no record {name[:40]!r}{pruned}.", "record_not_found", "record_id") from None
-
-
-def require_admin(request: Request) -> None:
-    """Require the admin role.
-
-    Raises:
-        RequestError: 403.
-    """
-    if request.scope.get("secl_role") != "admin":
-        raise RequestError(403, "this needs a key with the role admin.", "admin_only")

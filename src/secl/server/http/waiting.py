@@ -44,14 +44,7 @@ async def wait_for_answer(service: Service, asked: Question | GivenAnswer, reque
 
 
 class Texts:
-    """Texts that are written for one request.
-
-    Args:
-        service: has them written.
-        question: of a free form.
-        writing: how.
-        timeout: seconds that may pass until the first piece, and from each piece to the next.
-        rate: whether their confidences are wanted.
+    """Texts that are written for one request; `timeout` seconds may pass before each piece.
 
     Attributes:
         names: under which their records can be asked for before they are there; none without confidences.

@@ -54,8 +54,7 @@ def open_service(
         keep_text: what is stored of texts.
         endpoint: address of a vLLM server that answers in place of this process, which then only learns.
         versions: folder in which those servers find what was learned.
-        limits: of load.
-        retention: what is kept; everything unless given.
+        limits, retention: of load, and of what is kept; everything unless given.
         load: loads a model, once to answer and once to learn; any object that satisfies `secl.model.Model` will do.
 
     Raises:

@@ -31,10 +31,7 @@ class Learner:
     A lesson is `Calibrator.learn` on a record that was answered earlier. An exception fails it and leaves the weights
     as they were; the thread lives on.
 
-    Args:
-        calibrator: its model learns; its gate is not asked, because the decision was made when the reply was given.
-        state: where lessons are written.
-        scheduler: yields to answers.
+    The gate of its calibrator is not asked, because the decision was made when the reply was given.
 
     Attributes:
         paused: why learning is paused; None if it is not.
@@ -100,14 +97,25 @@ class Learner:
         """How many questions wait for their lesson."""
         return len(self._waiting)
 
+    def admit(self, records: Sequence[Record]) -> list[Record]:
+        """The records as they are to be stored: those whose lesson the backlog has no room for are dropped."""
+        room = BACKLOG - len(self._waiting)
+        admitted = []
+        for record in records:
+            room -= record.outcome == "waiting"
+            dropped = record.outcome == "waiting" and room < 0
+            admitted.append(replace(record, outcome="dropped") if dropped else record)
+        return admitted
+
     def enqueue(self, records: Sequence[Record]) -> None:
-        """Queue records of a burst. What the backlog has no room for is dropped; all are while learning is paused."""
+        """Queue stored records of a burst; all are dropped where learning was paused since the gate decided."""
         with self._changed:
-            paused = self.paused is not None  # since the gate decided
-            room = 0 if paused else max(0, BACKLOG - len(self._waiting))
-            self._waiting.extend(records[:room])
-            self._changed.notify_all()
-        self._finish(records[room:], "dropped")
+            paused = self.paused is not None
+            if not paused:
+                self._waiting.extend(records)
+                self._changed.notify_all()
+        if paused:
+            self._finish(records, "dropped")
 
     def rollback(self, version: int) -> int:
         """Go back to a stored version, 0 for the untouched model, and drop the lessons that wait.

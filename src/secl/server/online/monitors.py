@@ -31,31 +31,33 @@ class Monitor:
     def __init__(self) -> None:
         self.graded: tuple[tuple[float, bool, float], ...] = ()
         self._records: deque[Record] = deque(maxlen=WINDOW)
-        self._verdict: Verdict | None = None
+        self._changes = 0
+        self._verdict: tuple[int, Verdict] | None = None
         self._level: Level = "unproven"
 
     def add(self, record: Record) -> None:
         """Take an answer into account."""
         self._records.append(record)
-        self._verdict = None
+        self._changes += 1
 
     def refresh(self, labelled: Sequence[tuple[float, bool, float]]) -> None:
         """Take what people said instead of what they had said before, in the order of the answers."""
         self.graded = tuple(labelled[-LABELS:])
-        self._verdict = None
+        self._changes += 1
 
     @property
     def verdict(self) -> Verdict:
         """Whether to act on the confidences now."""
-        if (verdict := self._verdict) is None:
+        changes = self._changes  # read first: what is added from here on makes the verdict an old one
+        if self._verdict is None or self._verdict[0] != changes:
             records = tuple(self._records)  # at once: the thread that answers adds to them
             pairs, ranks = [label[:2] for label in self.graded], [label[2] for label in self.graded]
             verdict = conclude(seen(records), from_grades(pairs, ranks=ranks, chosen=True), len(records))
-            self._verdict = verdict
+            self._verdict = changes, verdict
             if verdict.level != self._level:
                 self._level = verdict.level
                 log.log(logging.WARNING if verdict.stops else logging.INFO, "confidences: %s", verdict.line)
-        return verdict
+        return self._verdict[1]
 
 
 def out_of_bounds(drift: float) -> str | None:

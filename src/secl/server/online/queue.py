@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 
 from secl.calibrator import Calibrator
-from secl.errors import BusyError
+from secl.errors import BusyError, ClosingError
 from secl.evaluation.trust import Verdict
 from secl.model import Model
 from secl.question import GivenAnswer, Question
@@ -92,8 +92,11 @@ class RequestQueue:
 
         Raises:
             BusyError: the queue is full.
+            ClosingError: no more requests are taken, so nobody would answer.
         """
         with self._changed:
+            if self._closed:
+                raise ClosingError("the server is stopping; ask again when it is back.")
             if not full and len(self._requests) >= self.most:  # drop cancelled requests
                 self._requests = deque(each for each in self._requests if not each.future.cancelled())
             if not full and len(self._requests) >= self.most:

@@ -21,9 +21,7 @@ SLICE = 0.1
 class Scheduler:
     """Lets one thread learn while others answer.
 
-    Args:
-        share: under load, time for learning between two turns as a fraction of the last turn's time, in [0, 1).
-        clock: a monotonic clock, in seconds.
+    Under load, `share` is the time for learning between two turns as a fraction of the last turn's time, in [0, 1).
     """
 
     def __init__(self, share: float, clock: Callable[[], float] = time.monotonic) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
@@ -42,16 +43,14 @@ log = logging.getLogger("secl.server")
 class Service:
     """A model behind a queue, with its gate, its learner and its store.
 
-    Args:
-        calibrator: answers; its gate decides on the replies, in order.
-        trainer: a calibrator of the same settings around a twin of the model, which learns.
-        state: where everything is written.
-        limits, retention: of load, and of what is kept; all records unless given.
+    Its calibrator answers; its trainer, a calibrator of the same settings around a twin of the model, learns.
 
     Attributes:
         last_error: why the latest batch or version failed, in one sentence; None after a success.
+        labels_error: why the latest labels move no confidence, in one sentence; None if they do.
         failures: questions that failed through no fault of their own.
         storage_fails: whether the disk refused the latest batch, whose replies then say that they are not stored.
+        unstored: the latest promised names of records that could not be made or stored.
         unreadable: replies without a readable answer.
         monitor: whether the confidences of the latest answers may be acted on.
         on_answer: is called with every answer, in the thread that answers.
@@ -71,8 +70,10 @@ class Service:
         self.scheduler = Scheduler(SHARE)
         self.started = time.time()
         self.last_error: str | None = None
+        self.labels_error: str | None = None
         self.failures = self.unreadable = 0
         self.storage_fails = False
+        self.unstored: deque[str] = deque(maxlen=1000)
         self.on_answer: Callable[[Answer], None] = lambda _: None
         resumed = stream.resume(state, calibrator.gate, calibrator.posterior)
         calibrator.state = replace(resumed, labels=calibrator.state.labels)
@@ -198,8 +199,8 @@ class Service:
             return
         before, began = self.calibrator.state, time.perf_counter()
         try:
-            self.calibrator.take_labels(self.state.label_log(before.labels.until))
-            records = answer_together(self.calibrator, batch)
+            self._take_labels()
+            records = self.learner.admit(answer_together(self.calibrator, batch))
             stored = self._store(batch, records, time.perf_counter() - began)
         except Exception as problem:  # of whatever kind: this thread goes on
             self.calibrator.state = before
@@ -212,7 +213,16 @@ class Service:
             return
         if not stored:
             self.calibrator.state = before
+            self.unstored.extend(request.name for request in batch if request.name is not None)
         self._reply(batch, records, stored)
+
+    def _take_labels(self) -> None:
+        """Take new labels into account; labels that cannot be taken fail no answer."""
+        try:
+            self.calibrator.take_labels(self.state.label_log(self.calibrator.state.labels.until))
+            self.labels_error = None
+        except Exception as problem:  # of whatever kind: those from before stand
+            self.labels_error = public_reason(problem, "taking labels into account")
 
     def _reply(self, batch: list[Request], records: list[Record], stored: bool) -> None:
         """Take note of what was answered, and then reply, whatever becomes of the notes: the answers are stored."""
@@ -245,6 +255,8 @@ class Service:
         if not isinstance(problem, QuestionError):
             self.failures += 1
             self.last_error = public_reason(problem, "answering a question")
+        if request.name is not None:
+            self.unstored.append(request.name)
         request.future.set_exception(problem)
 
     def _store(self, batch: list[Request], records: list[Record], seconds: float) -> bool:

@@ -27,11 +27,7 @@ def y(value: float) -> float:
 
 
 def timeline(points: Sequence[Values], before: str) -> Values:
-    """Stated confidence of the latest answers, and where they were learned from.
-
-    Args:
-        points: at least one, as of `secl.server.records.latest_points`.
-        before: what the confidence is compared with, in words.
+    """Stated confidence of the latest answers, at least one, and where they were learned from.
 
     Returns:
         confidences: dots, one for each answer. confidence_mean, frozen_mean: lines. bursts: left end and width of each;

@@ -12,6 +12,7 @@ from fastapi import APIRouter, HTTPException, Query, Request
 from fastapi.responses import HTMLResponse, Response
 
 from secl.server.entries import Text
+from secl.server.http.api_keys import Role, permits
 from secl.server.http.pages import record_pages
 from secl.server.http.pages.rendering import ASSETS, fill, overview
 from secl.server.http.pages.view import view
@@ -33,13 +34,15 @@ HEADERS = {**POLICY, "Vary": "Authorization"}
 
 
 def page_router(service: Service) -> APIRouter:
-    """Routes of the pages, which ask for a key where the caller has no role, and of `/static/{name}`."""
+    """Routes of the pages, which ask for a key where the caller's does not permit them, and of `/static/{name}`."""
     router = APIRouter(include_in_schema=False)
     folder = service.state.folder
     files = {path.name: path for path in ASSETS.iterdir() if path.suffix[1:] in FILES}
 
-    def answer(request: Request, page: Callable[[], tuple[str, int]], root: str = "") -> HTMLResponse:
-        if request.scope.get("secl_role") is None:
+    def answer(
+        request: Request, page: Callable[[], tuple[str, int]], root: str = "", needed: Role = "read"
+    ) -> HTMLResponse:
+        if not permits(request.scope.get("secl_role"), needed):
             return HTMLResponse(fill("index.html", "", root=root, locked=True), headers=HEADERS)
         text, status = page()
         return HTMLResponse(text, status, headers=HEADERS)
@@ -64,7 +67,7 @@ def page_router(service: Service) -> APIRouter:
         after: Annotated[Text, Query(max_length=30)] = "",
         record: Annotated[Text, Query(max_length=30)] = "",
     ) -> HTMLResponse:
-        return answer(request, lambda: record_pages.review_page(folder, after, record))
+        return answer(request, lambda: record_pages.review_page(folder, after, record), needed="review")
 
     @router.get("/static/{name}")
     def static(name: str) -> Response:

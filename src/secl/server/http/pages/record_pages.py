@@ -26,13 +26,7 @@ CHOICES = (
 
 
 def records_page(folder: Path, wanted: dict[str, str], *, thresholds: bool) -> Page:
-    """The list of records.
-
-    Args:
-        folder: of the state.
-        wanted: the query, without empty values.
-        thresholds: whether the server has a threshold.
-    """
+    """The list of records that fit the query `wanted`, with a filter for thresholds where the server has one."""
     problem, query, page = "", Search(), Found((), None)
     with at_one_moment(folder) as reader:
         try:
@@ -110,13 +104,7 @@ def record_page(folder: Path, name: str) -> Page:
 
 
 def review_page(folder: Path, after: str, name: str) -> Page:
-    """The answer to rate next, or the record with this name.
-
-    Args:
-        folder: of the state.
-        after: id of the record behind which the queue begins; "" for its beginning.
-        name: id of a record that is shown in place of the next one; "" for none.
-    """
+    """The answer to rate next, behind the record with the id `after` if there is one, or the record with this name."""
     with at_one_moment(folder) as reader:
         try:
             queue = review_queue(reader, position_of(after) if after else None)

@@ -25,12 +25,7 @@ EVENTS = {
 
 
 def overview(state: Values, *, now: float | None = None) -> str:
-    """The overview.
-
-    Args:
-        state: as of `secl.server.http.pages.view.view`.
-        now: seconds since 1970.
-    """
+    """The overview of a state as of `secl.server.http.pages.view.view`; `now` is in seconds since 1970."""
     points = state["timeline"]
     before = "frozen model" if state["learning"]["on"] else "stated"
     return fill(
@@ -45,14 +40,12 @@ def overview(state: Values, *, now: float | None = None) -> str:
 
 
 def fill(template: str, here: str, *, root: str = "", locked: bool = False, **values: object) -> str:
-    """A page.
+    """A page from a template and its values.
 
     Args:
-        template: its name.
         here: the page's name among the links to all pages.
         root: what leads from its address to that of the overview.
         locked: whether the caller may not see it, and is asked for a key instead.
-        values: for the template.
     """
     return _templates().get_template(template).render(here=here, root=root, locked=locked, **values)
 

@@ -83,11 +83,7 @@ def view(service: Service) -> Values:
 
 
 def feedback(labelled: Sequence[tuple[float, bool]], drawn: int = 0) -> Values:
-    """What people's words say about the reported confidence.
-
-    Args:
-        labelled: reported confidence and correctness of each labelled answer.
-        drawn: how many of them were drawn with a known chance.
+    """What labels, of which `drawn` were drawn with a known chance, say about the reported confidences.
 
     >>> measures = feedback([(0.75, True), (0.75, False)])
     >>> measures["n"], measures["ece"], measures["accuracy"]

@@ -239,12 +239,12 @@ def build_calibrator(settings: RunSettings, model: Model) -> Calibrator:
     """The loop that settings name, around a model."""
     return Calibrator(
         model,
+        method=settings.named_method,
         gate=settings.build_gate(),
         signal=settings.build_signal(model.tau),
         posterior=PosteriorRule(settings.posterior, model.letters),
-        evidence=settings.all_evidence,
-        learns=settings.named_method.learns,
-        loop=settings.complete_loop,
+        evidence=settings.evidence.extra_evidence,
+        loop=settings.loop,
     )
 
 

@@ -85,8 +85,7 @@ def explain(state: ServerStore, position: int) -> Explanation:
 
 def _was_weighed(settings: RunSettings, record: Record) -> bool:
     """Whether a posterior was to be computed for a record."""
-    wanted = "candidates" in settings.all_evidence
-    return record.given or (wanted and (settings.complete_loop.evidence_on == "always" or record.decision.in_burst))
+    return record.given or "candidates" in settings.plan.weighed(record.decision.in_burst)
 
 
 def conversation(question: Question, reply: Reply, *, alongside: bool = False) -> tuple[tuple[str, str], ...]:

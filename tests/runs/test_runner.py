@@ -8,10 +8,13 @@ from pathlib import Path
 import pytest
 
 from secl.errors import RunError
-from secl.runs.runner import ADAPTER, SUMMARY, resume_run, start_run
+from secl.evaluation.estimators import foremost
+from secl.methods import METHODS
+from secl.runs.manifest import Manifest
+from secl.runs.runner import ADAPTER, SUMMARY, build_calibrator, evaluate_run, resume_run, start_run
 from secl.runs.settings import RunSettings
 from secl.runs.store import Store
-from secl.testing import ScriptedModel
+from secl.testing import ScriptedModel, toy_stream
 from tests.runs.conftest import stop_after
 
 SETTINGS = RunSettings.of(
@@ -80,3 +83,17 @@ def test_a_run_goes_on_in_the_precision_that_it_began_with(
     with resumed.store:
         assert seen == [loaded]
         assert resumed.manifest.settings == settings
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_domain_has_intervals_for_what_the_page_shows_of_it_and_for_little_else(name: str) -> None:
+    settings = RunSettings.of({"benchmarks": ["capitals"], "method": name})
+    records = list(build_calibrator(settings, ScriptedModel()).run(toy_stream(40)))
+    summary = evaluate_run(Manifest(settings=settings), records).summary
+    shown = {"stated", foremost(METHODS[name], summary.estimators)}
+    assert len(summary.domains) == 2
+    for part in summary.domains.values():
+        with_intervals = {name for name, row in part.estimators.items() if row.intervals is not None}
+        assert shown & set(part.estimators) <= with_intervals
+        assert len(with_intervals) <= 3
+    assert all(row.intervals is not None for row in summary.estimators.values())

@@ -121,15 +121,14 @@ def write(store: Store, records: Sequence[Record], out: Path | None = None) -> t
     Returns:
         what is reported, and the path of the page.
     """
-    from secl.evaluation.summary import evaluate
     from secl.reports.folder import write_report
     from secl.reports.run_report import RunReport
     from secl.runs.labelling import stored_answers
     from secl.runs.manifest import Manifest
-    from secl.runs.runner import estimators_of, write_summary
+    from secl.runs.runner import evaluate_run, write_summary
 
     manifest = Manifest.of(store)
-    evaluation = evaluate(records, estimators_of(manifest))
+    evaluation = evaluate_run(manifest, records)
     report = RunReport(
         name=store.folder.resolve().name,
         records=records,

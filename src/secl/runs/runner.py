@@ -14,7 +14,7 @@ from secl.errors import RunError
 from secl.evaluation.estimators import make_estimators
 from secl.evaluation.json_values import json_value
 from secl.evaluation.series import Estimator
-from secl.evaluation.summary import Summary, summarise, summary_json
+from secl.evaluation.summary import Evaluation, Summary, evaluate, summary_json
 from secl.evaluation.trust import Verdict, assess
 from secl.gates import Always
 from secl.grading import reported_correct
@@ -128,8 +128,7 @@ class Run:
     def finish(self) -> dict[str, object]:
         """Keep the last adapter, and write and return the summary."""
         self.keep()
-        summary = summarise(self.records, estimators_of(self.manifest))
-        return write_summary(self.store, summary, assess(self.records))
+        return write_summary(self.store, evaluate_run(self.manifest, self.records).summary, assess(self.records))
 
 
 def start_run(settings: RunSettings, folder: Path, load: Load | None = None, *, mode: Mode = "ask") -> Run:
@@ -257,6 +256,11 @@ def estimators_of(manifest: Manifest) -> dict[str, Estimator]:
     learns = method.learns and settings.gate.name != "never"
     names |= {"p_true"} if manifest.mode == "score" else set()
     return {name: each for name, each in estimators.items() if name in names and (learns or not each.learned)}
+
+
+def evaluate_run(manifest: Manifest, records: Sequence[Record]) -> Evaluation:
+    """Evaluate the records of a run; a domain has intervals for what its page shows of it."""
+    return evaluate(records, estimators_of(manifest), in_domains=("stated", *manifest.method.reports[-2:]))
 
 
 def write_summary(store: Store, summary: Summary, verdict: Verdict) -> dict[str, object]:

@@ -10,6 +10,8 @@ import pytest
 from secl.errors import RunError
 from secl.evaluation.estimators import foremost
 from secl.methods import METHODS
+from secl.runs import loading
+from secl.runs.loading import load_for_asking
 from secl.runs.manifest import Manifest
 from secl.runs.runner import ADAPTER, SUMMARY, build_calibrator, evaluate_run, resume_run, start_run
 from secl.runs.settings import RunSettings
@@ -25,6 +27,13 @@ SETTINGS = RunSettings.of(
 def scripted(settings: RunSettings) -> ScriptedModel:
     assert settings.model.name == "scripted"
     return ScriptedModel()
+
+
+def began_with(store: Store, dtype: str) -> None:
+    """Make a run one of a model of this precision."""
+    environment = json.dumps({**store.manifest["environment"], "dtype": dtype})
+    with store.db:
+        store.db.execute("UPDATE manifest SET value = ? WHERE key = 'environment'", (environment,))
 
 
 def stopped(settings: RunSettings, folder: Path) -> None:
@@ -70,9 +79,8 @@ def test_a_run_goes_on_in_the_precision_that_it_began_with(
 ) -> None:
     settings = RunSettings.of({**SETTINGS.to_json(), "model": {**SETTINGS.to_json()["model"], "dtype": chosen}})
     stopped(settings, tmp_path / "run")
-    with Store(tmp_path / "run", writable=True) as store, store.db:
-        environment = json.dumps({**store.manifest["environment"], "dtype": begun})
-        store.db.execute("UPDATE manifest SET value = ? WHERE key = 'environment'", (environment,))
+    with Store(tmp_path / "run", writable=True) as store:
+        began_with(store, begun)
     seen: list[str] = []
 
     def load(to_load: RunSettings) -> ScriptedModel:
@@ -83,6 +91,26 @@ def test_a_run_goes_on_in_the_precision_that_it_began_with(
     with resumed.store:
         assert seen == [loaded]
         assert resumed.manifest.settings == settings
+
+
+@pytest.mark.parametrize(("chosen", "loaded"), [({}, "bf16"), ({"dtype": "fp32"}, "fp32")])
+def test_an_adapter_is_asked_in_the_precision_that_it_was_taught_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chosen: dict[str, str], loaded: str
+) -> None:
+    always = RunSettings.of({"model": "scripted", "benchmarks": ["capitals:2"], "gate": "always", "bin_gate": "off"})
+    run = start_run(always, tmp_path / "run", scripted)
+    with run.store:
+        run.proceed()
+        began_with(run.store, "bfloat16")
+    seen: list[str] = []
+
+    def load(to_load: RunSettings) -> ScriptedModel:
+        seen.append(to_load.model.dtype)
+        return scripted(to_load)
+
+    monkeypatch.setattr(loading, "load_model", load)
+    model, *_ = load_for_asking(chosen, tmp_path / "run")
+    assert (seen, model.version) == ([loaded], 2)
 
 
 @pytest.mark.parametrize("name", METHODS)

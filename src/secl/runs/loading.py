@@ -247,7 +247,7 @@ def load_for_asking(changes: Mapping[str, object], run: Path | None) -> tuple[Mo
     else:
         with Store(run) as store:
             manifest, snapshot = Manifest.of(store), store.snapshot()
-        settings = RunSettings.of(merged(manifest.settings.to_json(), changes))
+        settings = manifest.to_load(RunSettings.of(merged(manifest.settings.to_json(), changes)))
         model = load_model(settings)
         if model.fingerprint != manifest.model:
             raise RunError(f"{run} was made with another model ({manifest.settings.model.name}).")

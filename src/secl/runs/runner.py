@@ -29,7 +29,7 @@ from secl.runs.export import write_folder
 from secl.runs.folder import RESUME, check_free, storage_errors
 from secl.runs.loading import Load, load_model, named, read_stream
 from secl.runs.manifest import Manifest, Mode, environment
-from secl.runs.settings import RunSettings, with_absolute_paths
+from secl.runs.settings import RunSettings, check_scored, with_absolute_paths
 from secl.runs.store import KEEP_EVERY, Store
 from secl.settings.tree import merged
 
@@ -142,6 +142,8 @@ def start_run(settings: RunSettings, folder: Path, load: Load | None = None, *, 
     """
     folder = Path(folder)
     check_free(folder)
+    if mode == "score":
+        check_scored(settings)
     settings = named(RunSettings.of(with_absolute_paths(settings.to_json())))
     stream = read_stream(settings, mode)
     settings.build_gate()  # one that cannot be made is refused before the model is loaded

@@ -17,7 +17,7 @@ from secl.gates import Gate, gate_class, is_own_gate
 from secl.methods import Method, method
 from secl.settings.base import OFF
 from secl.settings.groups import ENDPOINT_VIEWS, AnswerWeights
-from secl.settings.tree import FLAT_NAMES, SettingGroups, merged, nested
+from secl.settings.tree import FLAT_NAMES, SettingGroups, merged, nested, place_of
 from secl.signals import Signal, make_signal
 
 SERVED = "served"
@@ -212,22 +212,45 @@ def as_compared(name: str, value: object) -> str:
     return "default" if value is None and name != "bin_gate" else shown(name, value) or "none"
 
 
+SCORE_SETTINGS = (
+    *("model", "engine", "endpoint", "dtype", "device", "device_map", "quantize"),
+    *("questions", "columns", "skip_bad", "per_domain", "order", "grader", "seed", "accept", "labels"),
+    *("p_true", "tau", "formula", "extra_evidence", "p_true_prompt", "open_confidence", "views"),
+)
+"""The settings that `secl score` uses, by the names of their flags; it always takes the method posterior."""
+
+
 def score_settings(path: Path, values: Mapping[str, object]) -> RunSettings:
     """The settings of a run that rates the answers of a file: the method posterior, and what `values` change.
 
     Raises:
-        ParameterError: a signal, for nothing is learned, or evidence about answers that the model writes itself.
+        ParameterError: `values` name another file, or a setting is out of its range.
     """
-    settings = RunSettings.of(merged({"method": "posterior"}, merged(values, {"questions": str(path)})))
-    if "signal" in settings.changed():
-        raise ParameterError("secl score learns nothing from given answers; leave the signal out.")
+    if "questions" in nested(values).get("stream", {}):
+        raise ParameterError(f"secl score already rates the answers of {path}; leave stream.questions out.")
+    return RunSettings.of(merged({"method": "posterior", "questions": str(path)}, values))
+
+
+def check_scored(settings: RunSettings) -> None:
+    """Check that every setting has an effect on ratings of given answers.
+
+    Raises:
+        ParameterError: another method, a setting of answering or learning, or evidence about answers that the model
+            writes itself.
+    """
+    if settings.method != "posterior":
+        raise ParameterError(f"secl score takes the method posterior; leave the method {settings.method!r} out.")
+    for name in settings.changed():
+        if name not in (*SCORE_SETTINGS, "method"):
+            raise ParameterError(
+                f"secl score rates given answers, so the model writes and learns nothing; leave {place_of(name)} out."
+            )
     for kind in settings.evidence.extra_evidence:
         if kind not in ("p_true", "candidates"):
             raise ParameterError(
                 f"secl score gathers no {kind!r}, which is about answers that the model writes itself; the extra "
                 "evidence can be p_true or candidates."
             )
-    return settings
 
 
 def with_absolute_paths(values: Mapping[str, object]) -> dict[str, object]:

@@ -16,6 +16,7 @@ from secl.runs.manifest import Manifest
 from secl.runs.runner import ADAPTER, SUMMARY, build_calibrator, evaluate_run, resume_run, start_run
 from secl.runs.settings import RunSettings
 from secl.runs.store import Store
+from secl.settings.groups import LoopSettings
 from secl.testing import ScriptedModel, toy_stream
 from tests.runs.conftest import stop_after
 
@@ -109,8 +110,8 @@ def test_an_adapter_is_asked_in_the_precision_that_it_was_taught_in(
         return scripted(to_load)
 
     monkeypatch.setattr(loading, "load_model", load)
-    model, *_ = load_for_asking(chosen, tmp_path / "run")
-    assert (seen, model.version) == ([loaded], 2)
+    calibrator, _ = load_for_asking(chosen, tmp_path / "run", LoopSettings(), [])
+    assert (seen, calibrator.model.version) == ([loaded], 2)
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -80,12 +80,7 @@ class GivenUpError(Exception):
 
 
 class NotFiniteError(SeclError):
-    """A loss, a gradient or a confidence in a lesson is not finite; the weights are what they were before it.
-
-    Args:
-        message: one sentence.
-        tokens: that went through the whole network until then.
-    """
+    """A number in a lesson is not finite, after some `tokens`; the weights are what they were before it."""
 
     def __init__(self, message: str, tokens: float = 0.0) -> None:
         super().__init__(message)

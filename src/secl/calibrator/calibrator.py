@@ -239,9 +239,8 @@ class Calibrator(Shown, Scoring):
     def learn(self, record: Record) -> Record:
         """Gather evidence about an answer and, inside a burst, learn from it.
 
-        An update moves the confidence that the present weights state. For a record other than this calibrator's latest
-        (a server learns after it answered) they first read the record's answer again; the lesson is always about that
-        answer.
+        An update moves the confidence that the present weights state. They first read the record's answer again, unless
+        the record is the latest of this calibrator: a server learns after it answered.
 
         Returns:
             the record with its evidence, signal, outcome, update and cost; its reply and decision stay.

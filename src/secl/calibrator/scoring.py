@@ -53,16 +53,7 @@ def as_question(question: object) -> Question:
 
 
 class Scoring:
-    """Rates given answers, and takes labels; `secl.Calibrator` is one.
-
-    Attributes:
-        model: rates, frozen.
-        gate: decides when to learn; it looks at no given answer.
-        posterior: combines evidence about all candidates.
-        plan: says what is asked about a given answer.
-        loop: says which answers are accepted.
-        state: where the stream stands.
-    """
+    """Rates given answers, and takes labels; `secl.Calibrator` is one."""
 
     model: Model
     gate: Gate

@@ -79,10 +79,7 @@ def intervals(
     domains: Sequence[Hashable] | None = None,
     resamples: int = RESAMPLES,
 ) -> dict[str, Interval]:
-    """95% intervals of all `MEASURES` but calibration errors, whose resamples are too high (`error_interval`).
-
-    Args:
-        confidence, correct, domains, resamples: as for `resampled_measures`.
+    """95% intervals of all measures but calibration errors (`error_interval`); arguments as in `resampled_measures`.
 
     >>> intervals([0.9, 0.2, 0.6], [1, 0, 1], resamples=4)["auroc"]
     Interval(low=nan, high=nan)

@@ -132,7 +132,8 @@ def answer_panel(record: Record, normalise: NormalisedPTrue) -> Group:
     if posterior is None or posterior.confidence is None:
         parts.append(Text("posterior          none: there are no two different candidates to compare", style="dim"))
     else:
-        parts.append(Text(f"posterior          {posterior.confidence:.3f}  ({_origin(posterior)})"))
+        weights = ", ".join(f"{name} {weight:.2f}" for name, weight in posterior.weights)
+        parts.append(Text(f"posterior          {posterior.confidence:.3f}  ({weights})"))
     parts.append(bins_table(reply, record.frozen))
     if p_true is not None:
         parts.append(p_true_table(p_true))
@@ -169,11 +170,6 @@ def answer_json(record: Record) -> dict[str, object]:
 
 def _pairs(candidates: Sequence[str], probabilities: Sequence[float]) -> list[dict[str, object]]:
     return [{"text": text, "probability": p} for text, p in zip(candidates, probabilities, strict=True)]
-
-
-def _origin(posterior: Posterior) -> str:
-    """What each view weighs."""
-    return ", ".join(f"{name} {weight:.2f}" for name, weight in posterior.weights)
 
 
 def _ranked(posterior: Posterior) -> list[int]:

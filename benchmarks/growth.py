@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.timing import resident, seconds
 from secl.cli.report import command
 from secl.evaluation.acceptance import answers_of
-from secl.evaluation.summary import Evaluation, evaluate
+from secl.evaluation.summary import Evaluation
 from secl.question import Question
 from secl.reports.folder import write_report
 from secl.reports.run_report import RunReport
 from secl.runs.manifest import Manifest
-from secl.runs.runner import Run, build_calibrator, estimators_of
+from secl.runs.runner import Run, build_calibrator, evaluate_run
 from secl.runs.settings import RunSettings
 from secl.runs.store import Store
 from secl.testing import ScriptedModel, toy_stream, unit
@@ -75,7 +75,7 @@ def grow(count: int, folder: Path) -> dict[str, float]:
     with reopened[0].store as store:
         again = reopened[0].records
         evaluations: list[Evaluation] = []
-        summing = seconds(lambda: evaluations.append(evaluate(again, estimators_of(Manifest.of(store)))))
+        summing = seconds(lambda: evaluations.append(evaluate_run(Manifest.of(store), again)))
         writing = seconds(lambda: write_report(folder / "report", report(store, again, evaluations[0])))
     return {
         "questions": count,

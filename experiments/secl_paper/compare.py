@@ -154,7 +154,8 @@ def _lines(row: Row, runs: Mapping[Run, FinishedRun], *, intervals: bool) -> lis
 
 
 def _evaluate(row: Row, run: FinishedRun, intervals: bool) -> Evaluation:
-    return evaluate(run.records, {ROW: estimator_of(row, run)}, intervals=intervals)
+    in_domains = (ROW,) if row.each_domain else ()
+    return evaluate(run.records, {ROW: estimator_of(row, run)}, intervals=intervals, in_domains=in_domains)
 
 
 def _average(row: Row, evaluations: Sequence[Evaluation]) -> Numbers:

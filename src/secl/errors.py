@@ -84,7 +84,11 @@ class GivenUpError(Exception):
 
 
 class NotFiniteError(SeclError):
-    """A loss, a gradient or a confidence in a lesson is not finite; the weights are what they were before it."""
+    """A number in a lesson is not finite, after some `tokens`; the weights are what they were before it."""
+
+    def __init__(self, message: str, tokens: float = 0.0) -> None:
+        super().__init__(message)
+        self.tokens = tokens
 
 
 def needs(what: str, package: str, extra: str) -> str:

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from secl.errors import ParameterError
 from secl.evidence import EvidenceKind
-from secl.settings.groups import EvidenceOn, LoopSettings
+from secl.settings.groups import EvidenceOn
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +32,6 @@ class Method:
     learns: bool = False
     evidence: tuple[EvidenceKind, ...] = ()
     defaults: Mapping[str, str] = field(default_factory=dict)
-
-    def complete(self, loop: LoopSettings) -> LoopSettings:
-        """The settings of a loop, with the method's choice of where evidence is gathered where they leave it open."""
-        return loop.model_copy(update={"evidence_on": loop.evidence_on or self.evidence_on})
 
 
 _FREE = (

@@ -138,8 +138,8 @@ class Model(Protocol):
         Args:
             question: to answer.
             evidence: what will be asked about the answer, so that both can share a pass.
-            written: what this model has written already, by `write` or in an earlier answer to this open question; it
-                is read and nothing is written.
+            written: the answer, where this model gave one before, by `write` or as `Reply.text`: it is read, whatever
+                the present weights would write or choose, and the reply is about it.
         """
         ...
 
@@ -200,7 +200,7 @@ class Model(Protocol):
         """Move the stated confidence of `reply`, the latest answer of this model, towards `target` (Eq. loss).
 
         Raises:
-            NotFiniteError: what was computed is not finite; everything is as it was.
+            NotFiniteError: what was computed is not finite; everything is as it was, and the error has the tokens.
         """
         ...
 

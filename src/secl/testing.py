@@ -137,7 +137,7 @@ class ScriptedModel(Shown):
             text = correct if right else next(letter for letter in question.letters if letter != correct)
         else:
             text = question.reference if right and isinstance(question.reference, str) else "no idea"
-            text = text if written is None else written.strip()
+        text = text if written is None else written.strip()
         self.meter.spend("answering", 10)
         entropy = self.entropy(question)
         option_log_p = tuple(

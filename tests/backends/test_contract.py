@@ -13,9 +13,11 @@ from typing import Any
 
 import pytest
 
+from secl.calibrator import Calibrator
 from secl.errors import QuestionError
 from secl.evidence import EvidenceKind
 from secl.question import GivenAnswer, Question, Turn
+from secl.settings.groups import LoopSettings
 from secl.writing import Writing, Written
 
 pytestmark = pytest.mark.heavy
@@ -26,7 +28,7 @@ OPEN = Question("Who wrote Hamlet?", reference="Shakespeare", id="open")
 FREE = Question("And of Italy?", form="text", history=(Turn("user", "Of France?"), Turn("assistant", "Paris.")))
 LEARNERS = ("local", "plain", "vllm")
 
-Make = Callable[[], Any]
+Make = Callable[..., Any]
 
 
 @pytest.fixture(params=[*LEARNERS, "endpoint"])
@@ -38,8 +40,8 @@ def make(request: pytest.FixtureRequest) -> Make:
     make_learner = request.getfixturevalue("make_learner")
     if request.param == "vllm":
         server, make_remote = request.getfixturevalue("tiny_server")(), request.getfixturevalue("make_remote")
-        return lambda: make_remote(make_learner(), server)
-    return lambda: make_learner(family="gpt2" if request.param == "plain" else "llama")
+        return lambda **settings: make_remote(make_learner(**settings), server)
+    return lambda **settings: make_learner(family="gpt2" if request.param == "plain" else "llama", **settings)
 
 
 learners = pytest.mark.parametrize("make", LEARNERS, indirect=True)
@@ -141,6 +143,36 @@ def test_a_lesson_moves_the_confidence_and_leaves_the_frozen_model_alone(make: M
     model.answer(OPEN)
     with pytest.raises(QuestionError, match="latest"):
         model.learn(CHOICE, after.reply, 0.5)
+
+
+@learners
+def test_a_lesson_is_about_the_answer_that_was_given_before_whatever_would_be_answered_now(make: Make) -> None:
+    model = make()
+    for letter in CHOICE.letters:
+        reply = model.answer(CHOICE, written=letter).reply
+        assert (reply.text, reply.answer, reply.version) == (letter, letter, model.version)
+        update = model.learn(CHOICE, reply, reply.confidence - 0.1)
+        assert update.after < update.before == reply.confidence
+        assert model.answer(CHOICE, written=letter).reply.confidence == pytest.approx(update.after, abs=1e-4)
+    reply = model.answer(OPEN, written="Marlowe").reply
+    assert (reply.text, reply.version) == ("Marlowe", model.version)
+
+
+@learners
+def test_evidence_of_lessons_behind_the_answers_is_about_these_answers(make: Make) -> None:
+    model = make(learning_rate=0.1)
+    calibrator = Calibrator(
+        model, gate="always", evidence=["candidates", "samples"], loop=LoopSettings(bin_gate=None, delta=1.0, alpha=1.0)
+    )
+    questions = [replace(CHOICE, text=f"Which is a {kind}?", id=kind) for kind in ("metal", "gas", "salt", "stone")]
+    answered = calibrator.answer_all([*questions, OPEN])
+    records = [calibrator.learn(record) for record in answered]
+    assert {record.outcome for record in records} == {"trained"}
+    for record in records:
+        assert record.evidence.p_true is not None
+        assert record.evidence.p_true.candidates[0] == record.question.text_of(record.reply.answer or "")
+        assert record.signal == calibrator.signal(record.question, record.reply, record.evidence)
+    assert any(model.answer(record.question).reply.text != record.reply.text for record in records)
 
 
 @learners

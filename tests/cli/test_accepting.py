@@ -78,7 +78,7 @@ def test_one_answer_says_whether_it_is_accepted(shell: Shell, tiny_llama: Path, 
     assert "\naccepted: 0." in shell("ask", "Capital of France?", *options, "--accept", 0.01).out
     assert "abstained: 0." in shell("ask", "Capital of France?", *options, "--accept", 0.99).out
     assert "accepted" not in shell("ask", "Capital of France?", *options).out
-    refused(("ask", "Capital of France?", *options, "--accept", 2), "[0, 1]", "2")
+    refused(("ask", "Capital of France?", *options, "--accept", 2), "accept is 2", "from 0 to 1")
     assert "could not be read" in accepted_line(None, 0.9, 0.5)
 
 

@@ -23,6 +23,7 @@ from secl.prompts.templates import confidence_prompt
 from secl.records import Record
 from secl.runs.folder import FILE
 from secl.runs.loading import load_for_asking
+from secl.settings.groups import LoopSettings
 from tests.cli.conftest import Ended, Shell
 
 pytestmark = pytest.mark.heavy
@@ -47,7 +48,7 @@ def test_a_run_leaves_everything_that_people_read(run: Path, place: Path) -> Non
 def test_plain_transformers_and_peft_load_the_adapter_and_state_the_adapted_confidence(
     run: Path, records: list[Record], tiny_llama: Path
 ) -> None:
-    adapted, *_ = load_for_asking({"dtype": "fp32"}, run)
+    adapted = load_for_asking({"dtype": "fp32"}, run, LoopSettings(), [])[0].model
     question = records[-1].question
     reply = adapted.answer(question).reply
     base = transformers.AutoModelForCausalLM.from_pretrained(tiny_llama, dtype=torch.float32)
@@ -107,7 +108,7 @@ def test_asking_with_the_adapter_of_a_run_shows_what_it_has_learned(
     options = flags(question.options)
     said = ask(shell, question.text, *options, "--adapter", run).out
     version = max(record.update.version for record in records if record.update)
-    local, *_ = load_for_asking({}, run)
+    local = load_for_asking({}, run, LoopSettings(), [])[0].model
     adapted = local.answer(question)
     assert f"stated confidence  {adapted.reply.confidence:.3f}  (adapter version {version})" in said
     assert f"before adapting    {adapted.frozen.confidence:.3f}" in said

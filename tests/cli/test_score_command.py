@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from secl.cli.report import command
 from secl.runs import runner
+from secl.runs.settings import RunSettings, score_settings
 from secl.runs.store import Store
+from secl.settings.tree import with_set
 from secl.testing import ScriptedModel
 from tests.cli.conftest import Shell
 
@@ -87,6 +91,69 @@ def test_columns_may_have_other_names_and_bad_rows_may_be_left_out(shell: Shell,
     assert "A. Rome, B. Pisa" in ended.err
 
 
+CHANGED = {
+    "model": "a b",
+    "dtype": "fp32",
+    "device": "cuda:1",
+    "columns": ("question=prompt", "answer=gpt"),
+    "skip_bad": True,
+    "per_domain": 3,
+    "order": "shuffled",
+    "grader": "exact",
+    "seed": 7,
+    "accept": 0.8,
+    "labels": 4,
+    "p_true": "token",
+    "tau": 0.7,
+    "formula": "exp",
+    "extra_evidence": ("p_true", "candidates"),
+    "p_true_prompt": "paper",
+    "open_confidence": "alongside",
+    "views": ("letters", "p_true"),
+}
+ELSEWHERE = {"model": "m", "engine": "openai", "endpoint": "http://127.0.0.1:1"}
+
+
+@pytest.fixture
+def begun(monkeypatch: pytest.MonkeyPatch) -> list[RunSettings]:
+    """The settings of runs that are begun, each of which is stopped at once."""
+    seen: list[RunSettings] = []
+
+    def start_run(settings: RunSettings, _folder: Path, *, mode: str) -> None:
+        assert mode == "score"
+        seen.append(settings)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runner, "start_run", start_run)
+    return seen
+
+
+@pytest.mark.parametrize("values", [CHANGED, ELSEWHERE, *({name: value} for name, value in CHANGED.items())])
+def test_the_command_on_the_page_rates_the_same_answers_again(
+    shell: Shell, begun: list[RunSettings], values: dict[str, Any]
+) -> None:
+    recipe = score_settings(Path("it's.csv"), values)
+    program, *arguments = shlex.split(command(recipe, "score"))
+    assert (program, arguments[-2:]) == ("secl", ["--out", "NEW"])
+    assert shell(*arguments).err == "secl: stopped before the first question.\n"
+    assert begun == [recipe]
+
+
+def test_the_command_on_the_page_of_an_older_run_leaves_out_what_had_no_effect() -> None:
+    recipe = score_settings(Path("a.csv"), {"answer": "best", "answer_weights": "frozen", "accept": 0.8})
+    assert command(recipe, "score") == "secl score a.csv --model smollm2 --accept 0.8 --out NEW"
+
+
+@pytest.mark.parametrize("values", [("seed=3",), ("stream.order=reversed",), ("loop.accept=0.9",)])
+def test_a_setting_wins_over_the_default_of_its_flag(
+    shell: Shell, begun: list[RunSettings], pairs: Path, values: tuple[str, ...]
+) -> None:
+    shell("score", pairs, "--set", *values, "--out", "NEW")
+    (settings,) = begun
+    assert settings == score_settings(pairs, with_set(None, values))
+    assert settings != score_settings(pairs, {})
+
+
 def test_flags_that_do_not_go_together_are_refused(pairs: Path, tmp_path: Path, refused: Any) -> None:
     refused(("score", pairs, "--json", "--out", tmp_path / "run"), "--json", "--out")
     refused(("score", tmp_path / "nothing.csv"), "nothing.csv")
@@ -95,3 +162,7 @@ def test_flags_that_do_not_go_together_are_refused(pairs: Path, tmp_path: Path, 
     pairs.write_text("question,A,B,answer\nCapital of France?,Rome,Paris,Paris\nCapital of Italy?,Rome,Pisa,Oslo\n")
     refused(("score", pairs), "line 3 cannot be rated", "none of its options")
     refused(("score", pairs, "--set", "evidence.extra_evidence=dinco"), "dinco")
+    refused(("score", pairs, "--set", "loop.answer=best"), "leave loop.answer out")
+    refused(("score", pairs, "--answer-weights", "frozen"), "leave model.answer_weights out")
+    refused(("score", pairs, "--set", "method=secl", "--out", tmp_path / "run"), "leave the method 'secl' out")
+    assert not (tmp_path / "run").exists()

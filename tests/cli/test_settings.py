@@ -11,6 +11,7 @@ import pytest
 from reference.settings import with_all_settings
 from secl.runs.loading import load_for_asking
 from secl.runs.settings import RunSettings
+from secl.settings.groups import LoopSettings
 from secl.settings.tree import FLAT_NAMES, merged, place_of, with_set
 from tests.cli.conftest import Shell
 from tests.conftest import ROOT
@@ -22,7 +23,7 @@ def test_asking_with_an_adapter_uses_the_temperature_and_the_formula_of_its_run(
     learning = ("--gate", "always", "--set", "loop.bin_gate=off", "--set", "evidence.formula=exp")
     run = ("run", "--model", tiny_llama, "--benchmarks", "capitals:4", "--out", tmp_path / "out", *learning)
     assert shell(*run, "--set", "evidence.tau=0.3").code == 0
-    _, normalise, _ = load_for_asking({}, tmp_path / "out")
+    _, normalise = load_for_asking({}, tmp_path / "out", LoopSettings(), [])
     assert (normalise.tau, normalise.formula) == (0.3, "exp")
 
 

@@ -6,13 +6,15 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import fields
+from typing import Any
 
 import numpy as np
 import pytest
 
+from secl.evaluation import summary as summary_module
 from secl.evaluation.estimators import ESTIMATORS
 from secl.evaluation.measures import Measures, measure
-from secl.evaluation.summary import summarise, summary_json
+from secl.evaluation.summary import evaluate, summarise, summary_json
 from secl.metrics.bootstrap import MEASURES, percentile_interval, resampled_measures, standard_measures
 from secl.metrics.calibration import ece_floor
 from secl.metrics.discrimination import prr
@@ -44,6 +46,7 @@ def test_measures_are_those_of_the_maths_with_their_intervals() -> None:
         "ada_ece": ada_ece_interval(confidence, correct),
     }
     assert measures.intervals == expected
+    assert list(measures.intervals) == list(MEASURES)
     floor = ece_floor(confidence)
     assert (measures.ece_floor, measures.ece_floor_95, measures.ece_within_floor) == (floor.mean, floor.upper, True)
     assert measure(confidence / 2, correct, resamples=0).ece_within_floor is False
@@ -126,6 +129,34 @@ def test_domains_are_summaries_of_their_own_records(make_stream: Callable[[int],
         alone = summarise([record for record in records if record.question.domain == domain], LEARNED, intervals=False)
         assert part.to_json() == {**alone.to_json(), "domains": {}}
     assert sum(part.questions for part in summary.domains.values()) == 80
+
+
+def test_intervals_inside_domains_are_those_asked_for_in_the_largest_domains(
+    make_record: MakeRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(summary_module, "DOMAINS", 3)
+    with_intervals: list[bool] = []
+
+    def counting(*args: Any, resamples: int, **given: Any) -> Measures:
+        with_intervals.append(resamples > 0)
+        return measure(*args, resamples=min(resamples, 5), **given)
+
+    monkeypatch.setattr(summary_module, "measure", counting)
+    domains = [f"domain {number}" for number in range(20) for _ in range(2 if number in (4, 7, 11) else 1)]
+    records = [
+        make_record(position, digit=8, p_true=(0.7, 0.2), domain=domain) for position, domain in enumerate(domains)
+    ]
+    summary = evaluate(records, LEARNED, in_domains=["stated", "secl"]).summary
+    counted = {name for name in LEARNED if name in summary.estimators}
+    assert {"stated", "secl"} < counted
+    assert sum(with_intervals) == len(counted) + 2 * 3
+    assert len(with_intervals) == len(counted) * 21
+    assert {
+        (domain, name)
+        for domain, part in summary.domains.items()
+        for name, row in part.estimators.items()
+        if row.intervals is not None
+    } == {(f"domain {number}", name) for number in (4, 7, 11) for name in ("stated", "secl")}
 
 
 def test_a_summary_is_strict_json_with_null_for_what_is_undefined(make_record: MakeRecord) -> None:

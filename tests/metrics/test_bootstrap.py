@@ -10,12 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from secl.errors import ParameterError
+from secl.metrics import bootstrap
 from secl.metrics.bootstrap import (
     DRAWN,
     FEWEST_OF_A_KIND,
     FEWEST_RESAMPLES,
     MEASURES,
+    OF_BINS,
     Interval,
+    intervals,
     percentile_interval,
     resampled_measures,
     standard_measures,
@@ -57,6 +60,16 @@ def test_measures_of_resamples_are_the_plain_ones_of_the_same_draws(rows: list[t
 def test_undefined_resamples_are_left_out_and_too_many_make_the_interval_undefined() -> None:
     assert percentile_interval([1.0, 1.0, math.nan, math.nan]) == Interval(1.0, 1.0)
     assert math.isnan(percentile_interval([1.0, math.nan, math.nan]).low)
+
+
+def test_intervals_resample_no_calibration_errors(monkeypatch: pytest.MonkeyPatch) -> None:
+    def sort_again(*_given: object) -> None:
+        raise AssertionError("a calibration error of a resample is computed")
+
+    whole = resampled_measures(*two(60)[0], resamples=20)
+    monkeypatch.setattr(bootstrap, "_equal_mass_error", sort_again)
+    spans = intervals(*two(60)[0], resamples=20)
+    assert spans == {name: percentile_interval(whole[name]) for name in MEASURES if name not in OF_BINS}
 
 
 def test_many_answers_have_fewer_resamples() -> None:

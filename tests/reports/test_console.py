@@ -6,19 +6,22 @@ from dataclasses import replace
 
 import pytest
 
+from secl.calibrator import Calibrator
 from secl.evidence import CandidateEvidence, Evidence, LetterOrder, Posterior, Sample
-from secl.model import ModelAnswer
 from secl.question import Question
+from secl.records import Record
 from secl.reports.console import answer_json, answer_lines
-from secl.signals import NormalisedPTrue
 from secl.testing import ScriptedModel
 
 KENYA = Question("Capital of Kenya?", options=("Lagos", "Nairobi", "Accra"), reference="B")
 HAMLET = Question("Who wrote Hamlet?", reference="Shakespeare")
 
 
-def reply_to(question: Question) -> ModelAnswer:
-    return ScriptedModel(stated=0.8, accuracy=1.0).answer(question)
+def answered(question: Question, found: Posterior | None, evidence: Evidence | None = None) -> Record:
+    """The record of a question that is answered with the most probable candidate."""
+    calibrator = Calibrator(ScriptedModel(stated=0.8, accuracy=1.0), method="stated")
+    record = replace(calibrator.ask(question), labelled=None, answers_best=True)
+    return replace(record, posterior=found, evidence=evidence or Evidence())
 
 
 def posterior(question: Question, probabilities: tuple[float, ...], own: int | None, *more: str) -> Posterior:
@@ -33,7 +36,7 @@ def posterior(question: Question, probabilities: tuple[float, ...], own: int | N
 
 
 def lines(question: Question, found: Posterior | None, evidence: Evidence | None = None) -> list[str]:
-    return answer_lines(question, reply_to(question).reply, evidence or Evidence(), found)
+    return answer_lines(answered(question, found, evidence))
 
 
 def letters(*orders: tuple[float, float, float]) -> Evidence:
@@ -67,11 +70,11 @@ def test_a_more_probable_answer_stands_before_the_models_own() -> None:
 
 
 def test_what_is_given_as_json_is_what_is_shown_first() -> None:
-    answered = reply_to(HAMLET)
-    values = answer_json(HAMLET, answered, None, NormalisedPTrue(), posterior(HAMLET, (0.1, 0.9), 0, "Marlowe"))
+    record = answered(HAMLET, posterior(HAMLET, (0.1, 0.9), 0, "Marlowe"))
+    values = answer_json(record)
     assert (values["answer"], values["confidence"], values["source"]) == ("Marlowe", 0.9, "posterior")
     assert (values["own_answer"], values["own_confidence"]) == ("Shakespeare", 0.1)
-    assert values["stated_confidence"] == answered.reply.confidence
+    assert values["stated_confidence"] == record.reply.confidence
 
 
 def test_without_other_candidates_the_number_is_the_models_own_claim() -> None:
@@ -89,12 +92,12 @@ def test_candidates_that_do_not_fit_on_a_line_are_counted() -> None:
 
 
 def test_an_unreadable_reply_is_said_and_the_most_probable_candidate_given() -> None:
-    reply = reply_to(HAMLET).reply
-    unread = replace(reply, answer=None)
-    shown = answer_lines(HAMLET, unread, Evidence(), posterior(HAMLET, (0.6, 0.4), None, "Marlowe"))
+    record = answered(HAMLET, posterior(HAMLET, (0.6, 0.4), None, "Marlowe"))
+    unread = replace(record, reply=replace(record.reply, answer=None))
+    shown = answer_lines(unread)
     assert shown[0] == "Shakespeare   60% likely right"
     assert shown[-1] == "The model's own reply holds no readable answer."
-    assert answer_lines(HAMLET, unread, Evidence(), None)[0] == "no readable answer"
+    assert answer_lines(replace(unread, posterior=None))[0] == "no readable answer"
 
 
 @pytest.mark.parametrize("text", ["one\ntwo", "word " * 20])

@@ -58,7 +58,7 @@ def test_a_recipe_file_sets_what_it_names_and_leaves_the_rest(tmp_path: Path) ->
         ({"views": []}, "views is .*; it must be one or more of letters"),
         ({"answer": "first"}, "answer is 'first'; it must be one of own, best"),
         ({"answer": "best"}, "the method 'secl' compares no candidates, so there is no best answer"),
-        ({"extra_evidence": ["luck"]}, "extra_evidence is 'luck'; it must be a list of p_true, samples"),
+        ({"extra_evidence": ["luck"]}, "extra_evidence is 'luck'; it must be one or more of p_true, samples"),
         ({"seed": -1}, "seed is -1; it must be a whole number of at least 0 and below 9223372036854775808"),
         ({"stream": ["capitals"]}, r"stream is \['capitals'\]; it must be a table of the settings"),
         ({"gate": {"nam": "always"}}, "no setting 'nam' among name, burst, warmup"),

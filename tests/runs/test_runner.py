@@ -8,10 +8,16 @@ from pathlib import Path
 import pytest
 
 from secl.errors import RunError
-from secl.runs.runner import ADAPTER, SUMMARY, resume_run, start_run
+from secl.evaluation.estimators import foremost
+from secl.methods import METHODS
+from secl.runs import loading
+from secl.runs.loading import load_for_asking
+from secl.runs.manifest import Manifest
+from secl.runs.runner import ADAPTER, SUMMARY, build_calibrator, evaluate_run, resume_run, start_run
 from secl.runs.settings import RunSettings
 from secl.runs.store import Store
-from secl.testing import ScriptedModel
+from secl.settings.groups import LoopSettings
+from secl.testing import ScriptedModel, toy_stream
 from tests.runs.conftest import stop_after
 
 SETTINGS = RunSettings.of(
@@ -22,6 +28,13 @@ SETTINGS = RunSettings.of(
 def scripted(settings: RunSettings) -> ScriptedModel:
     assert settings.model.name == "scripted"
     return ScriptedModel()
+
+
+def began_with(store: Store, dtype: str) -> None:
+    """Make a run one of a model of this precision."""
+    environment = json.dumps({**store.manifest["environment"], "dtype": dtype})
+    with store.db:
+        store.db.execute("UPDATE manifest SET value = ? WHERE key = 'environment'", (environment,))
 
 
 def stopped(settings: RunSettings, folder: Path) -> None:
@@ -67,9 +80,8 @@ def test_a_run_goes_on_in_the_precision_that_it_began_with(
 ) -> None:
     settings = RunSettings.of({**SETTINGS.to_json(), "model": {**SETTINGS.to_json()["model"], "dtype": chosen}})
     stopped(settings, tmp_path / "run")
-    with Store(tmp_path / "run", writable=True) as store, store.db:
-        environment = json.dumps({**store.manifest["environment"], "dtype": begun})
-        store.db.execute("UPDATE manifest SET value = ? WHERE key = 'environment'", (environment,))
+    with Store(tmp_path / "run", writable=True) as store:
+        began_with(store, begun)
     seen: list[str] = []
 
     def load(to_load: RunSettings) -> ScriptedModel:
@@ -80,3 +92,37 @@ def test_a_run_goes_on_in_the_precision_that_it_began_with(
     with resumed.store:
         assert seen == [loaded]
         assert resumed.manifest.settings == settings
+
+
+@pytest.mark.parametrize(("chosen", "loaded"), [({}, "bf16"), ({"dtype": "fp32"}, "fp32")])
+def test_an_adapter_is_asked_in_the_precision_that_it_was_taught_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chosen: dict[str, str], loaded: str
+) -> None:
+    always = RunSettings.of({"model": "scripted", "benchmarks": ["capitals:2"], "gate": "always", "bin_gate": "off"})
+    run = start_run(always, tmp_path / "run", scripted)
+    with run.store:
+        run.proceed()
+        began_with(run.store, "bfloat16")
+    seen: list[str] = []
+
+    def load(to_load: RunSettings) -> ScriptedModel:
+        seen.append(to_load.model.dtype)
+        return scripted(to_load)
+
+    monkeypatch.setattr(loading, "load_model", load)
+    calibrator, _ = load_for_asking(chosen, tmp_path / "run", LoopSettings(), [])
+    assert (seen, calibrator.model.version) == ([loaded], 2)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_domain_has_intervals_for_what_the_page_shows_of_it_and_for_little_else(name: str) -> None:
+    settings = RunSettings.of({"benchmarks": ["capitals"], "method": name})
+    records = list(build_calibrator(settings, ScriptedModel()).run(toy_stream(40)))
+    summary = evaluate_run(Manifest(settings=settings), records).summary
+    shown = {"stated", foremost(METHODS[name], summary.estimators)}
+    assert len(summary.domains) == 2
+    for part in summary.domains.values():
+        with_intervals = {name for name, row in part.estimators.items() if row.intervals is not None}
+        assert shown & set(part.estimators) <= with_intervals
+        assert len(with_intervals) <= 3
+    assert all(row.intervals is not None for row in summary.estimators.values())

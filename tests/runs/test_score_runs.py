@@ -7,13 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from secl.errors import QuestionError
+from secl.errors import ParameterError, QuestionError
 from secl.question import LETTERS, GivenAnswer
 from secl.records import Record
 from secl.runs.manifest import Manifest
 from secl.runs.runner import estimators_of, resume_run, start_run
-from secl.runs.settings import score_settings
+from secl.runs.settings import SCORE_SETTINGS, score_settings
 from secl.runs.store import Store
+from secl.settings.groups import GateSettings
+from secl.settings.tree import FLAT_NAMES, place_of
 from secl.testing import ScriptedModel, toy_stream
 from tests.runs.conftest import stop_after
 
@@ -69,6 +71,56 @@ def test_a_run_of_ratings_that_was_stopped_goes_on_as_if_it_had_not(pairs: Path,
     with run.store:
         run.proceed()
     assert run.records == whole
+
+
+USELESS = {
+    "answer": "best",
+    "answer_weights": "adapted",
+    "evidence_on": "burst",
+    "alpha": 0.1,
+    "delta": 0.1,
+    "signal_bins": "centre",
+    "bin_gate": "off",
+    "loss": "mse",
+    "accumulate": "question",
+    "signal": "p_true",
+    "rank": 2,
+    "layers": "last:1",
+    "modules": ["q_proj"],
+    "learning_rate": 0.1,
+    "beta": 0.1,
+    "loss_over": "vocabulary",
+    "data": "elsewhere",
+}
+"""Settings that `RunSettings` takes with the method posterior, and a value that is not the default."""
+
+REFUSED_BY_ALL = {"benchmarks", "sampled", "nli", "gate", *GateSettings.model_fields} - {"name"}
+"""Settings that no run of the method posterior over a file takes."""
+
+
+@pytest.mark.parametrize("name", USELESS)
+def test_a_setting_without_an_effect_on_ratings_is_refused(name: str, pairs: Path, tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match=rf"secl score .* leave {place_of(name)} out"):
+        start_run(score_settings(pairs, {name: USELESS[name]}), tmp_path / "run", load, mode="score")
+    assert not (tmp_path / "run").exists()
+
+
+def test_every_setting_is_one_that_ratings_use_or_is_refused() -> None:
+    assert {*FLAT_NAMES} == {*SCORE_SETTINGS, "method"} | {*USELESS} | REFUSED_BY_ALL
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"method": "baselines"}, "leave the method 'baselines' out"),
+        ({"method": "secl"}, "leave the method 'secl' out"),
+        ({"questions": "other.csv"}, "leave stream.questions out"),
+        ({"stream": {"questions": "other.csv"}}, "leave stream.questions out"),
+    ],
+)
+def test_another_method_or_file_is_refused(values: dict[str, object], said: str, pairs: Path, tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match=said):
+        start_run(score_settings(pairs, values), tmp_path / "run", load, mode="score")
 
 
 def test_an_answer_that_the_model_cannot_read_is_refused_before_anything_is_written(

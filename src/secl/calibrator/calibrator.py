@@ -21,7 +21,7 @@ from secl.gates import Gate, gate_class
 from secl.grading import grade
 from secl.labels import Label
 from secl.machine import uncollected
-from secl.methods import method_to_follow
+from secl.methods import Method, method_to_follow
 from secl.model import Model
 from secl.posterior.rule import PosteriorRule
 from secl.question import Question
@@ -35,14 +35,14 @@ class Calibrator(Shown, Scoring):
 
     Args:
         model: anything that satisfies `secl.model.Model`.
-        method: "secl", which learns in bursts, "posterior", which asks about every candidate and learns nothing, or
-            another of `secl.methods.METHODS`: it chooses the gate, the evidence, and whether to learn, where the
-            arguments below do not.
+        method: "secl", which learns in bursts, "posterior", which asks about every candidate and learns nothing,
+            another of `secl.methods.METHODS`, or a `Method` itself: it chooses the gate, the evidence, and whether to
+            learn, where the arguments below do not.
         gate: decides when to learn, or its name ("always"); the method's unless given.
         signal: the training signal, or its name ("self_consistency"); normalised P(True) at the model's own tau unless
             given.
         posterior: combines evidence about all candidates, where that kind is gathered; the default rule unless given.
-        evidence: kinds of evidence to gather beyond those of the method and the one that the signal needs.
+        evidence: kinds of evidence to gather beyond those that the method, the signal and the posterior's views need.
         learns: False leaves the weights alone; the method's choice unless given.
         loop: the learning rule.
         calibration: labels of an earlier run of the same model and method, which move the confidences here.
@@ -64,7 +64,7 @@ class Calibrator(Shown, Scoring):
         self,
         model: Model,
         *,
-        method: str = "secl",
+        method: str | Method = "secl",
         gate: Gate | str | None = None,
         signal: Signal | SignalName | None = None,
         posterior: PosteriorRule | None = None,
@@ -73,7 +73,7 @@ class Calibrator(Shown, Scoring):
         loop: LoopSettings | None = None,
         calibration: Sequence[Label] = (),
     ) -> None:
-        chosen = method_to_follow(method)
+        chosen = method_to_follow(method) if isinstance(method, str) else method
         gate = gate or chosen.gate
         self.model = model
         self.gate: Gate = gate_class(gate)() if isinstance(gate, str) else gate
@@ -82,12 +82,9 @@ class Calibrator(Shown, Scoring):
         )
         self.posterior = posterior or PosteriorRule(letters=model.letters)
         self.learns = chosen.learns if learns is None else learns
-        self.loop = chosen.complete(loop or LoopSettings())
-        needed = [self.signal.needs] if self.learns else []
-        views = self.posterior.settings.views
-        self.plan = EvidencePlan(
-            frozenset((*chosen.evidence, *evidence, *needed)), self.loop.evidence_on, "p_true" in views
-        )
+        self.loop = loop or LoopSettings()
+        wanted = (*evidence, self.signal.needs) if self.learns else evidence
+        self.plan = EvidencePlan.of(chosen, self.loop, self.posterior.settings.views, wanted)
         self.calibration = calibration
         self.state = self.start()
         self._latest: Record | None = None
@@ -246,11 +243,11 @@ class Calibrator(Shown, Scoring):
     def learn(self, record: Record) -> Record:
         """Gather evidence about an answer and, inside a burst, learn from it.
 
-        An update moves the confidence that the present weights state, so a record other than the latest answer of this
-        calibrator is answered again first (a server learns behind its answers); its own reply and decision stay.
+        An update moves the confidence that the present weights state. They first read the record's answer again, unless
+        the record is the latest of this calibrator: a server learns after it answered.
 
         Returns:
-            the record with its evidence, signal, outcome, update and cost.
+            the record with its evidence, signal, outcome, update and cost; its reply and decision stay.
         """
         latest = record is self._latest  # by identity: equal questions may have been asked in between
         self.model.meter.take()
@@ -258,15 +255,9 @@ class Calibrator(Shown, Scoring):
         wanted = self.plan.wanted(record.decision.in_burst)
         if not latest:
             self._latest = None  # the model's latest answer is this one from here on
-            fixed = record.question.free or self.model.answer_weights == "frozen"
-            written = record.reply.text if fixed else None
-            reply = self.model.answer(record.question, evidence=wanted, written=written).reply
+            reply = self.model.answer(record.question, evidence=wanted, written=reply.text).reply
         evidence = gather(self.model, record, reply, wanted)
-        lesson = evidence
-        if record.evidence.p_true is not None and reply.answer != record.reply.answer:
-            # The posterior read P(True) of another answer; that stays on record, so that it can be replayed.
-            lesson = replace(evidence, p_true=self.model.score_p_true(record.question, reply))
-        signal = self.signal(record.question, reply, lesson)
+        signal = self.signal(record.question, reply, evidence)
         outcome: LearningOutcome = "idle"
         update = None
         if record.decision.in_burst and self.learns:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
-from typing import get_args
+from typing import Self, get_args
 
 from secl.errors import NotFiniteError, ParameterError
 from secl.evidence import Evidence, EvidenceKind
+from secl.methods import Method
 from secl.metrics.probability import bin_index, directional_target
 from secl.model import Model
 from secl.question import Question
 from secl.records import LearningOutcome, Record, Reply, Update
-from secl.settings.groups import EvidenceOn, LoopSettings
+from secl.settings.groups import EvidenceOn, LoopSettings, ViewName
 
 SAMPLES = 10
 """Answers drawn where samples are gathered (N of self-consistency)."""
@@ -35,8 +36,17 @@ class EvidencePlan:
     """
 
     kinds: frozenset[EvidenceKind]
-    on: EvidenceOn | None
+    on: EvidenceOn
     weighs_p_true: bool
+
+    @classmethod
+    def of(cls, method: Method, loop: LoopSettings, views: Collection[ViewName], extra: Iterable[EvidenceKind]) -> Self:
+        """Combine a method's evidence with `extra` kinds and with what the posterior's views read."""
+        kinds: set[EvidenceKind] = {*method.evidence, *extra}
+        weighs_p_true = "p_true" in views
+        if weighs_p_true and "candidates" in kinds:
+            kinds.add("p_true")
+        return cls(frozenset(kinds), loop.evidence_on or method.evidence_on, weighs_p_true)
 
     def __post_init__(self) -> None:
         for kind in sorted(self.kinds):
@@ -52,7 +62,12 @@ class EvidencePlan:
         wanted = self.wanted(in_burst)
         if "candidates" not in wanted:
             return frozenset()
-        return wanted & {"candidates", *(["p_true"] if self.weighs_p_true else [])}
+        return wanted & ({"candidates", "p_true"} if self.weighs_p_true else {"candidates"})
+
+    @property
+    def rated(self) -> frozenset[EvidenceKind]:
+        """What is asked about an answer from elsewhere beyond its own P(True); candidates are always compared."""
+        return frozenset({"candidates", "p_true"} if self.weighs_p_true or "p_true" in self.kinds else {"candidates"})
 
 
 def gather(model: Model, record: Record, reply: Reply, wanted: Collection[EvidenceKind]) -> Evidence:
@@ -89,5 +104,6 @@ def teach(
     target = signal if rule.loss == "mse" else directional_target(stated, signal, rule.alpha, rule.delta)
     try:
         return "trained", model.learn(question, reply, target)
-    except NotFiniteError:
+    except NotFiniteError as problem:
+        model.meter.spend("learning", problem.tokens)
         return "failed", None

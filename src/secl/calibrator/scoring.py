@@ -15,7 +15,7 @@ from secl.calibrator.lesson import EvidencePlan
 from secl.calibrator.lookahead import WINDOW, StreamState
 from secl.data.question_files import QuestionFile, QuestionRow
 from secl.errors import QuestionError
-from secl.evidence import Evidence, EvidenceKind, Posterior
+from secl.evidence import Evidence, Posterior
 from secl.gates import Gate
 from secl.grading import grade
 from secl.labels import Label, LabelState, label_of
@@ -53,17 +53,7 @@ def as_question(question: object) -> Question:
 
 
 class Scoring:
-    """Rates given answers, and takes labels; `secl.Calibrator` is one.
-
-    Attributes:
-        model: rates, frozen.
-        gate: decides when to learn; it looks at no given answer.
-        posterior: combines evidence about all candidates.
-        plan: "p_true" among its kinds asks P(True) of the rivals as well; candidates are always compared.
-        loop: says which answers are accepted.
-        calibration: labels of an earlier run.
-        state: where the stream stands.
-    """
+    """Rates given answers, and takes labels; `secl.Calibrator` is one."""
 
     model: Model
     gate: Gate
@@ -77,11 +67,6 @@ class Scoring:
         """The state before the first question of a stream."""
         labels = LabelState.start(self.calibration)
         return StreamState(gate=self.gate.start(), posterior=self.posterior.start(), labels=labels)
-
-    @property
-    def rated_evidence(self) -> frozenset[EvidenceKind]:
-        """What is asked about every given answer beyond its own P(True)."""
-        return (self.plan.kinds & {"p_true"}) | {"candidates"}
 
     def label(self, record: Record, correct: bool | None, *, chance: float | None = 1.0) -> Label:
         """Say whether the answer of a record is right, or take that back; later confidences follow.
@@ -168,7 +153,7 @@ class Scoring:
 
     def _score_window(self, answers: Sequence[GivenAnswer], skip: int = 0) -> Iterator[Record]:
         """Rate answers that share passes; the first `skip` of them have their records already."""
-        ratings = self.model.rate_given(answers, self.rated_evidence)
+        ratings = self.model.rate_given(answers, self.plan.rated)
         for each, rating in list(zip(answers, ratings, strict=True))[skip:]:
             yield self._record(each, rating)  # one by one: labels may come in between
 

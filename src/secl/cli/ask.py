@@ -11,7 +11,7 @@ from cyclopts import Parameter
 
 from secl.cli.app import AsJson, Full, app, console, print_json
 from secl.errors import ParameterError
-from secl.settings.groups import FLAT, ModelSettings
+from secl.settings.groups import FLAT, LoopSettings, ModelSettings
 
 
 @app.command
@@ -38,45 +38,32 @@ def ask(
         adapter: A run whose learned adapter to use.
         accept: Lowest confidence of an answer that is accepted.
     """
-    from secl.errors import check_finite
-    from secl.evaluation.symptoms import seen_in_one
-    from secl.evidence import Evidence
     from secl.question import Question
     from secl.reports.acceptance_report import accepted_line
-    from secl.reports.console import answer_json, answer_lines, answer_panel, choose
+    from secl.reports.console import answer_json, answer_lines, answer_panel
     from secl.runs.loading import load_for_asking
 
-    if accept is not None:
-        check_finite("lowest accepted confidence", accept, 0 <= accept <= 1, "lie in [0, 1]")
+    loop = LoopSettings(answer="best", accept=accept)
     changes = {"model": model.model_dump(exclude_unset=True)} if model else {}
     if question.startswith("--") and len(question.split()) == 1:
         raise ParameterError(f"ask has no option {question}; secl ask --help lists those that it has.")
     text = sys.stdin.read() if question == "-" else question
     to_ask = Question(text.rstrip("\n"), tuple(option or ()), context=context, system=system)
-    model_to_ask, normalise, rule = load_for_asking(changes, adapter)
+    # P(True) of an open answer takes longer than all else.
+    calibrator, normalise = load_for_asking(changes, adapter, loop, ["p_true"] if full or as_json else [])
     gc.freeze()  # what is loaded stays until the end: a search for garbage among it takes as long as ten tokens
-    judged = full or as_json or "p_true" in rule.settings.views  # P(True) of an open answer takes longer than all else
-    answer = model_to_ask.answer(to_ask, evidence=["p_true", "candidates"] if judged else ["candidates"])
-    reply = answer.reply
-    p_true = model_to_ask.score_p_true(to_ask, reply) if judged else None
-    evidence = Evidence(p_true, candidates=model_to_ask.compare_candidates(to_ask, reply))
-    _, posterior = rule.step(rule.start(), rule.read(to_ask, reply, answer.frozen, evidence))
-    choice = choose(to_ask, reply, posterior)
+    record = calibrator.ask(to_ask)
     if as_json:
-        accepted = None if accept is None else choice.answer is not None and choice.confidence >= accept
-        warnings = [reason.sentence for reason in seen_in_one(to_ask, reply, evidence)]
-        print_json(
-            {**answer_json(to_ask, answer, p_true, normalise, posterior), "accepted": accepted, "warnings": warnings}
-        )
+        print_json(answer_json(record))
         return
     screen = console()
-    for line in answer_lines(to_ask, reply, evidence, posterior):
+    for line in answer_lines(record):
         screen.print(line, highlight=False)
     if accept is not None:
-        screen.print(accepted_line(choice.answer, choice.confidence, accept), soft_wrap=True)
+        screen.print(accepted_line(record.answer, record.confidence, accept), soft_wrap=True)
     if full:
         screen.print()
-        screen.print(answer_panel(to_ask, answer, p_true, normalise, posterior))
+        screen.print(answer_panel(record, normalise))
     else:
         screen.print("For all of it, ask again with --full.", style="dim")
 

@@ -121,15 +121,14 @@ def write(store: Store, records: Sequence[Record], out: Path | None = None) -> t
     Returns:
         what is reported, and the path of the page.
     """
-    from secl.evaluation.summary import evaluate
     from secl.reports.folder import write_report
     from secl.reports.run_report import RunReport
     from secl.runs.labelling import stored_answers
     from secl.runs.manifest import Manifest
-    from secl.runs.runner import estimators_of, write_summary
+    from secl.runs.runner import evaluate_run, write_summary
 
     manifest = Manifest.of(store)
-    evaluation = evaluate(records, estimators_of(manifest))
+    evaluation = evaluate_run(manifest, records)
     report = RunReport(
         name=store.folder.resolve().name,
         records=records,
@@ -153,13 +152,13 @@ def command(settings: RunSettings, mode: Mode = "ask") -> str:
     >>> command(RunSettings.of({"benchmarks": ["capitals:9", "science"], "tau": 0.7, "opening": False}))
     'secl run --model smollm2 --benchmarks capitals:9,science --set gate.opening=False --set evidence.tau=0.7 --out NEW'
     """
-    from secl.runs.settings import shown
+    from secl.runs.settings import SCORE_SETTINGS, shown
     from secl.settings.tree import has_flag, place_of
 
     parts, changed = ["secl", "run"], {"model": settings.model.name, **settings.changed()}
     if mode == "score":
         parts = ["secl", "score", str(changed.pop("questions"))]
-        del changed["method"]
+        changed = {name: value for name, value in changed.items() if name in SCORE_SETTINGS}
     for name, value in changed.items():
         option = f"--{name.replace('_', '-')}"
         if not has_flag(name):

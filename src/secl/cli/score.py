@@ -57,10 +57,10 @@ def score(
 
     if out is not None and as_json:
         raise ParameterError("--json prints the answers and --out keeps them for secl export; leave one of them out.")
-    values = merged({"model": model.model_dump(exclude_unset=True)} if model else {}, with_set(None, set_))
-    values |= {"columns": tuple(columns or ()), "skip_bad": skip_bad, "per_domain": per_domain, "seed": seed}
-    values |= {"accept": accept, "order": order, "grader": grader}
-    settings = score_settings(file, values)
+    flags: dict[str, object] = {"model": model.model_dump(exclude_unset=True)} if model else {}
+    flags |= {"columns": tuple(columns or ()), "skip_bad": skip_bad, "per_domain": per_domain, "seed": seed}
+    flags |= {"accept": accept, "order": order, "grader": grader}
+    settings = score_settings(file, merged(flags, with_set(None, set_)))
     if out is not None:
         from secl.cli.run import print_result, proceed
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from secl.metrics.bootstrap import OF_BOTH_KINDS, RESAMPLES, Interval, intervals, standard_measures
+from secl.metrics.bootstrap import MEASURES, OF_BOTH_KINDS, RESAMPLES, Interval, intervals, standard_measures
 from secl.metrics.calibration import ece_floor
 from secl.metrics.discrimination import prr
 from secl.metrics.error_interval import ada_ece_interval, ece_interval
@@ -74,10 +74,9 @@ def measure(
     confidences, grades = graded(confidence, correct)
     spans = None
     if resamples != 0:
-        spans = intervals(confidences, grades, domains=domains, resamples=resamples)
-        # Chance makes calibration errors too high, and those of resamples higher still.
-        spans["ece"] = ece_interval(confidences, grades)
-        spans["ada_ece"] = ada_ece_interval(confidences, grades)
+        errors = {"ece": ece_interval(confidences, grades), "ada_ece": ada_ece_interval(confidences, grades)}
+        spans = errors | intervals(confidences, grades, domains=domains, resamples=resamples)
+        spans = {name: spans[name] for name in MEASURES}
     standard, floor = standard_measures(confidences, grades, domains), ece_floor(confidences)
     return Measures(
         **standard,

@@ -94,8 +94,8 @@ class Series:
         """Which answers have a grade."""
         return ~np.isnan(self.correct)
 
-    def where(self, rows: Mask) -> Self:
-        """Some of the rows alone."""
+    def where(self, rows: Mask | npt.NDArray[np.intp]) -> Self:
+        """Some of the rows alone, by a mask or by their numbers."""
         return replace(
             self,
             positions=self.positions[rows],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -21,6 +21,8 @@ from secl.records import Record
 LOW_DIGIT_MASS = 0.5
 """Below this probability of the ten digits together, a model did not want to state a confidence."""
 
+DOMAINS = 40
+"""Domains with intervals, the largest ones: a server's clients may name a domain for every question."""
 
 _MAIN = ("stated", "secl", "posterior", "posterior_best")
 """Estimators in the repr of a summary."""
@@ -106,7 +108,11 @@ class Evaluation:
 
 
 def evaluate(
-    records: Sequence[Record], estimators: Mapping[str, Estimator] | None = None, *, intervals: bool = True
+    records: Sequence[Record],
+    estimators: Mapping[str, Estimator] | None = None,
+    *,
+    intervals: bool = True,
+    in_domains: Collection[str] = (),
 ) -> Evaluation:
     """Compute every estimator over the records of a run, and its measures over all of them and over each domain.
 
@@ -114,24 +120,29 @@ def evaluate(
         records: records of one run, in order.
         estimators: by name; all of `make_estimators` unless given.
         intervals: whether to compute 95% intervals (a quarter of a second per estimator and 2,000 questions).
+        in_domains: names of the estimators that get intervals inside domains, too: the `DOMAINS` largest ones.
     """
     estimators = make_estimators() if estimators is None else estimators
     series = {name: estimator.estimate(records) for name, estimator in estimators.items()}
     domains: dict[str, list[Record]] = {}
     for record in records:
         domains.setdefault(record.question.domain, []).append(record)
-
-    def summary(part: Sequence[Record], domains: Mapping[str, Summary]) -> Summary:
-        return _summary(part, _rows(part, estimators, series, intervals), domains)
-
-    whole = summary(records, {domain: summary(part, {}) for domain, part in domains.items()})
-    return Evaluation(series, whole)
+    largest = sorted(domains, key=lambda domain: -len(domains[domain]))[:DOMAINS]
+    domain_of = {record.position: record.question.domain for record in records}
+    parts = {name: _by_domain(whole, domain_of) for name, whole in series.items()}
+    summaries = {}
+    for domain, part in domains.items():
+        own = {name: of_domain[domain] for name, of_domain in parts.items() if domain in of_domain}
+        with_intervals = in_domains if intervals and domain in largest else ()
+        summaries[domain] = _summary(part, _rows(part, estimators, own, with_intervals), {})
+    rows = _rows(records, estimators, series, estimators if intervals else ())
+    return Evaluation(series, _summary(records, rows, summaries))
 
 
 def summarise(
     records: Sequence[Record], estimators: Mapping[str, Estimator] | None = None, *, intervals: bool = True
 ) -> Summary:
-    """The summary alone; arguments are those of `evaluate`.
+    """The summary alone, with no intervals inside domains; arguments are those of `evaluate`.
 
     >>> summarise([]).questions
     0
@@ -153,21 +164,31 @@ def summary_json(plain: Mapping[str, object]) -> str:
     return json.dumps(plain, allow_nan=False, ensure_ascii=False, indent=2) + "\n"
 
 
+def _by_domain(series: Series, domain_of: Mapping[int, str]) -> dict[str, Series]:
+    """The part of a series in each domain, by the domains of its positions."""
+    rows: dict[str, list[int]] = {}
+    for row, position in enumerate(series.positions.tolist()):
+        rows.setdefault(domain_of[position], []).append(row)
+    return {domain: series.where(np.array(each)) for domain, each in rows.items()}
+
+
 def _rows(
-    records: Sequence[Record], estimators: Mapping[str, Estimator], series: Mapping[str, Series], intervals: bool
+    records: Sequence[Record],
+    estimators: Mapping[str, Estimator],
+    series: Mapping[str, Series],
+    intervals: Container[str],
 ) -> dict[str, EstimatorSummary]:
-    """A row for each estimator that has a confidence for one of these records."""
+    """A row for each estimator whose series has any of these records and no others; with intervals where named."""
     by_position = {record.position: record for record in records}
-    positions = np.array(list(by_position), dtype=np.intp)
     rows = {}
-    for name, estimator in estimators.items():
-        part = series[name].where(np.isin(series[name].positions, positions))
+    for name, part in series.items():
         if not len(part):
             continue
+        estimator = estimators[name]
         rated = [by_position[position] for position in part.positions.tolist()]
         domains = [each.question.domain for each, known in zip(rated, part.has_grade, strict=True) if known]
         several = domains if len(set(domains)) > 1 else None
-        measures = measure(*part.graded(), domains=several, resamples=RESAMPLES if intervals else 0)
+        measures = measure(*part.graded(), domains=several, resamples=RESAMPLES if name in intervals else 0)
         measures = measures if estimator.ranks else without_ranking(measures)
         plain = sum(record.plain_tokens for record in rated)
         rows[name] = EstimatorSummary(

@@ -65,6 +65,9 @@ binned."""
 OF_BOTH_KINDS = ("auroc", "auroc_within")
 """Measures that compare right answers with wrong ones."""
 
+OF_BINS = ("ece", "ada_ece")
+"""Calibration errors, which compare the answers of a bin."""
+
 FEWEST_OF_A_KIND = 5
 """Right answers, and wrong ones, below which these have no interval: resamples of one answer say nothing of others."""
 
@@ -76,13 +79,13 @@ def intervals(
     domains: Sequence[Hashable] | None = None,
     resamples: int = RESAMPLES,
 ) -> dict[str, Interval]:
-    """95% intervals of the standard measures; arguments are those of `resampled_measures`.
+    """95% intervals of all measures but calibration errors (`error_interval`); arguments as in `resampled_measures`.
 
     >>> intervals([0.9, 0.2, 0.6], [1, 0, 1], resamples=4)["auroc"]
     Interval(low=nan, high=nan)
     """
-    values = resampled_measures(confidence, correct, domains=domains, resamples=resamples)
-    spans = {name: percentile_interval(values[name]) for name in MEASURES}
+    values = resampled_measures(confidence, correct, domains=domains, resamples=resamples, errors=False)
+    spans = {name: percentile_interval(each) for name, each in values.items()}
     if fewer_of_a_kind(correct) < FEWEST_OF_A_KIND:
         spans |= dict.fromkeys(OF_BOTH_KINDS, Interval(math.nan, math.nan))
     return spans
@@ -120,6 +123,7 @@ def resampled_measures(
     *,
     domains: Sequence[Hashable] | None = None,
     resamples: int = RESAMPLES,
+    errors: bool = True,
 ) -> dict[str, Vector]:
     """The standard measures, `MEASURES`, of every resample.
 
@@ -129,6 +133,7 @@ def resampled_measures(
     Args:
         confidence, correct, domains: as for `standard_measures`.
         resamples: number of draws, at least 1; at most `DRAWN` / n of them are made, and `FEWEST_RESAMPLES` at least.
+        errors: False leaves out the calibration errors, `OF_BINS`.
 
     Returns:
         One vector with a value for each resample per measure, under its name; empty vectors for n = 0.
@@ -144,12 +149,14 @@ def resampled_measures(
     count, gaps = order.size, grades - confidences
     parts = [] if domains is None else [np.sort(places[each]) for each in members(domains, count)]
     bin_starts = np.flatnonzero(np.diff(bin_index(confidences), prepend=-1))
-    blocks: dict[str, list[Vector]] = {name: [] for name in MEASURES}
+    blocks: dict[str, list[Vector]] = {name: [] for name in MEASURES if errors or name not in OF_BINS}
     # How often each answer is drawn says all about a resample, and it stays sorted by confidence.
     for times in _draws(places, resamples):
         blocks["brier"].append(_mean(times, gaps**2))
-        blocks["ece"].append(np.abs(np.add.reduceat(times * gaps, bin_starts, axis=1)).sum(axis=1) / count)
-        blocks["ada_ece"].append(_equal_mass_error(times, times * gaps) / count)
+        if errors:
+            sums = times * gaps
+            blocks["ece"].append(np.abs(np.add.reduceat(sums, bin_starts, axis=1)).sum(axis=1) / count)
+            blocks["ada_ece"].append(_equal_mass_error(times, sums) / count)
         lost, pairs = _lost_pairs(*_levels(times, confidences, grades))
         blocks["auroc"].append(_won(lost, pairs))
         if len(parts) > 1:

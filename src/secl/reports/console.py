@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from secl.display import excerpt
-from secl.evaluation.symptoms import Source, seen_in_one
-from secl.evidence import Evidence, Posterior, PTrue, Sample
-from secl.model import ModelAnswer
+from secl.evaluation.symptoms import seen_in_one
+from secl.evidence import Posterior, PTrue, Sample
 from secl.question import Question
-from secl.records import Reply
+from secl.records import Record, Reply
 from secl.reports.formatting import counted, terminal_lines, terminal_text, whole_percent
 from secl.reports.table import listing
 from secl.signals import NormalisedPTrue
@@ -30,64 +28,33 @@ LINE = 76
 """Characters of the line of other candidates; those that do not fit are counted."""
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """What is given as the answer to one question, and how probable it is.
-
-    The posterior's most probable candidate, which is right more often than the model's own answer; without two
-    candidates to compare, the model's own answer with what it states.
-
-    Attributes:
-        answer: an option's letter or a text; None if none could be read.
-        text: the same for people, without a letter.
-        confidence: probability that it is right, in [0, 1].
-        source: where the confidence comes from.
-        number: of the candidate; None where no candidates were compared.
-    """
-
-    answer: str | None
-    text: str | None
-    confidence: float
-    source: Source
-    number: int | None = None
-
-
-def choose(question: Question, reply: Reply, posterior: Posterior | None) -> Choice:
-    """The answer to give to a question, from the model's own and from what became of all candidates."""
-    if posterior is None:
-        return Choice(reply.answer, _own_text(question, reply), reply.confidence, "stated")
-    best = posterior.best
-    text = posterior.candidates[best]
-    answer = question.letters[best] if question.options else text
-    return Choice(answer, text, posterior.probabilities[best], "posterior", best)
-
-
-def answer_lines(question: Question, reply: Reply, evidence: Evidence, posterior: Posterior | None) -> list[str]:
-    """One answered question in a few lines: the answer with one number, the other candidates, and why."""
-    choice = choose(question, reply, posterior)
-    own = posterior is None or posterior.own == choice.number
-    lines = _first(choice, reply, own=own)
+def answer_lines(record: Record) -> list[str]:
+    """One question, answered with the most probable candidate: the answer with one number, the others, and why."""
+    posterior = record.posterior
+    own = posterior is None or posterior.own == posterior.best
+    lines = _first(record, own=own)
     if posterior is not None:
-        lines += _others(posterior, without=(choice.number, posterior.own))
+        lines += _others(posterior, without=(posterior.best, posterior.own))
     if not own:
-        lines.append(_of_own(question, reply, posterior))
-    reasons = [reason.sentence for reason in seen_in_one(question, reply, evidence)]
+        lines.append(_of_own(record))
+    reasons = [reason.sentence for reason in seen_in_one(record.question, record.reply, record.evidence)]
     if not reasons and own:
-        reasons = [_why(question, evidence, posterior)]
+        reasons = [_why(record)]
     return [terminal_lines(line) for line in lines] + [terminal_text(reason) for reason in reasons]
 
 
-def _first(choice: Choice, reply: Reply, *, own: bool) -> list[str]:
+def _first(record: Record, *, own: bool) -> list[str]:
     """The answer and how probable it is, on one line where it is short."""
-    if choice.text is None:
+    text = _text(record.question, record.answer)
+    if text is None:
         return ["no readable answer"]
-    likely = f"{whole_percent(choice.confidence)} likely right"
-    if choice.source == "stated":
+    likely = f"{whole_percent(record.confidence)} likely right"
+    if record.posterior is None:
         likely += ", by the model's own claim alone"
     elif own:
-        likely += f"   (the model itself claims {whole_percent(reply.confidence)})"
-    short = len(choice.text) <= LONGEST and "\n" not in choice.text
-    return [f"{choice.text}   {likely}"] if short else [choice.text, likely]
+        likely += f"   (the model itself claims {whole_percent(record.reply.confidence)})"
+    short = len(text) <= LONGEST and "\n" not in text
+    return [f"{text}   {likely}"] if short else [text, likely]
 
 
 def _others(posterior: Posterior, without: Collection[int | None]) -> list[str]:
@@ -103,20 +70,20 @@ def _others(posterior: Posterior, without: Collection[int | None]) -> list[str]:
     return [line] if line else []
 
 
-def _of_own(question: Question, reply: Reply, posterior: Posterior | None) -> str:
+def _of_own(record: Record) -> str:
     """What the model itself answered, where that is not the answer that is given."""
-    text = _own_text(question, reply)
+    text = _text(record.question, record.reply.answer)
     if text is None:
         return "The model's own reply holds no readable answer."
-    likely = None if posterior is None else posterior.confidence
-    text_and_claim = (
-        f'The model itself answers "{excerpt(text, 2 * LONGEST)}" and claims {whole_percent(reply.confidence)}'
-    )
+    claim = whole_percent(record.reply.confidence)
+    text_and_claim = f'The model itself answers "{excerpt(text, 2 * LONGEST)}" and claims {claim}'
+    likely = None if record.posterior is None else record.posterior.confidence
     return f"{text_and_claim}." if likely is None else f"{text_and_claim}; {whole_percent(likely)} likely right."
 
 
-def _why(question: Question, evidence: Evidence, posterior: Posterior | None) -> str:
+def _why(record: Record) -> str:
     """What the number rests on, in one sentence."""
+    question, evidence, posterior = record.question, record.evidence, record.posterior
     if posterior is None:
         return "There are no two different candidates to compare."
     orders = () if evidence.candidates is None else evidence.candidates.letters
@@ -141,39 +108,33 @@ def _repeated(drawn: Sequence[Sample], number: int) -> str:
     return f"Asked {counted(len(drawn), 'time')} more, it {often if same else 'never says the same'}."
 
 
-def _own_text(question: Question, reply: Reply) -> str | None:
-    """The model's own answer without a letter; None if none could be read."""
-    return None if reply.answer is None else question.text_of(reply.answer)
+def _text(question: Question, answer: str | None) -> str | None:
+    """An answer without a letter; None if none could be read."""
+    return None if answer is None else question.text_of(answer)
 
 
-def answer_panel(
-    question: Question,
-    answered: ModelAnswer,
-    p_true: PTrue | None,
-    normalise: NormalisedPTrue,
-    posterior: Posterior | None = None,
-) -> Group:
+def answer_panel(record: Record, normalise: NormalisedPTrue) -> Group:
     """The model's own answer, what it states, the ten bins behind that, and what it thinks of the alternatives."""
     from rich.console import Group
     from rich.text import Text
 
-    reply, frozen = answered.reply, answered.frozen
+    question, reply, posterior, p_true = record.question, record.reply, record.posterior, record.evidence.p_true
     answer = question.named(reply.answer) or "no readable answer"
     parts: list[Text | Table] = [
         Text(f"own answer         {terminal_lines(answer)}", style="bold"),
         Text(f"stated confidence  {reply.confidence:.3f}  (adapter version {reply.version})"),
     ]
     if reply.version:
-        parts.append(Text(f"before adapting    {frozen.confidence:.3f}", style="dim"))
-    normalised = normalise(question, reply, Evidence(p_true))
-    if normalised is not None:
+        parts.append(Text(f"before adapting    {record.frozen.confidence:.3f}", style="dim"))
+    if record.signal is not None:
         formula = "" if normalise.formula == "log" else f", formula {normalise.formula}"
-        parts.append(Text(f"normalised P(True) {normalised:.3f}  (tau {normalise.tau:g}{formula})"))
+        parts.append(Text(f"normalised P(True) {record.signal:.3f}  (tau {normalise.tau:g}{formula})"))
     if posterior is None or posterior.confidence is None:
         parts.append(Text("posterior          none: there are no two different candidates to compare", style="dim"))
     else:
-        parts.append(Text(f"posterior          {posterior.confidence:.3f}  ({_origin(posterior)})"))
-    parts.append(bins_table(reply, frozen))
+        weights = ", ".join(f"{name} {weight:.2f}" for name, weight in posterior.weights)
+        parts.append(Text(f"posterior          {posterior.confidence:.3f}  ({weights})"))
+    parts.append(bins_table(reply, record.frozen))
     if p_true is not None:
         parts.append(p_true_table(p_true))
     if posterior is not None:
@@ -181,44 +142,34 @@ def answer_panel(
     return Group(*parts)
 
 
-def answer_json(
-    question: Question,
-    answered: ModelAnswer,
-    p_true: PTrue | None,
-    normalise: NormalisedPTrue,
-    posterior: Posterior | None,
-) -> dict[str, object]:
+def answer_json(record: Record) -> dict[str, object]:
     """The same as JSON values; what there is none of is None."""
-    reply = answered.reply
-    choice = choose(question, reply, posterior)
+    question, reply, posterior, p_true = record.question, record.reply, record.posterior, record.evidence.p_true
     return {
         "question": question.text,
         "options": list(question.options),
-        "answer": choice.answer,
-        "answer_text": choice.text,
-        "confidence": choice.confidence,
-        "source": choice.source,
+        "answer": record.answer,
+        "answer_text": _text(question, record.answer),
+        "confidence": record.confidence,
+        "source": "stated" if posterior is None else "posterior",
         "own_answer": reply.answer,
-        "own_answer_text": _own_text(question, reply),
+        "own_answer_text": _text(question, reply.answer),
         "own_confidence": None if posterior is None else posterior.confidence,
         "stated_confidence": reply.confidence,
-        "frozen_confidence": answered.frozen.confidence,
+        "frozen_confidence": record.frozen.confidence,
         "bins": list(reply.bins),
         "digit_mass": reply.digit_mass,
         "version": reply.version,
-        "normalised_p_true": normalise(question, reply, Evidence(p_true)),
+        "normalised_p_true": record.signal,
         "p_true": None if p_true is None else _pairs(p_true.candidates, p_true.probabilities),
         "posterior": None if posterior is None else _pairs(posterior.candidates, posterior.probabilities),
+        "accepted": None if record.abstained is None else not record.abstained,
+        "warnings": [reason.sentence for reason in seen_in_one(question, reply, record.evidence)],
     }
 
 
 def _pairs(candidates: Sequence[str], probabilities: Sequence[float]) -> list[dict[str, object]]:
     return [{"text": text, "probability": p} for text, p in zip(candidates, probabilities, strict=True)]
-
-
-def _origin(posterior: Posterior) -> str:
-    """What each view weighs."""
-    return ", ".join(f"{name} {weight:.2f}" for name, weight in posterior.weights)
 
 
 def _ranked(posterior: Posterior) -> list[int]:

@@ -41,8 +41,7 @@ def read(folder: Path) -> tuple[Sequence[Record], Manifest]:
     """
     with Store(folder) as store:
         manifest = Manifest.of(store)
-        settings = manifest.settings
-        compared = "candidates" in settings.all_evidence and settings.complete_loop.evidence_on == "always"
+        compared = "candidates" in manifest.settings.plan.weighed(in_burst=False)
         if store.is_server or manifest.mode == "score" or manifest.method.learns or not compared:
             raise RunError(
                 f"{folder} has no posterior for every answer of the untouched model; secl check reads runs of the "

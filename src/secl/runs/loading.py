@@ -5,16 +5,18 @@ from __future__ import annotations
 import functools
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from secl.backends.shared import SharedAnswers
+from secl.calibrator import Calibrator
 from secl.data.question_files import QuestionFile, read_rows
 from secl.data.streams import arrange, load_stream
 from secl.errors import DataError, ParameterError, QuestionError, RunError
+from secl.evidence import EvidenceKind
 from secl.machine import uncollected
 from secl.model import Model
 from secl.posterior.rule import PosteriorRule
@@ -22,6 +24,7 @@ from secl.question import GivenAnswer, Question
 from secl.runs.manifest import Manifest, Mode
 from secl.runs.settings import RunSettings
 from secl.runs.store import Store
+from secl.settings.groups import LoopSettings
 from secl.settings.tree import merged
 from secl.signals import NormalisedPTrue
 
@@ -239,20 +242,23 @@ def _model_cache() -> ModelCache:
     return ModelCache()
 
 
-def load_for_asking(changes: Mapping[str, object], run: Path | None) -> tuple[Model, NormalisedPTrue, PosteriorRule]:
-    """A model to ask by hand, untouched or with what a run has learned, and how its P(True) and its views are read."""
+def load_for_asking(
+    changes: Mapping[str, object], run: Path | None, loop: LoopSettings, extra: Sequence[EvidenceKind]
+) -> tuple[Calibrator, NormalisedPTrue]:
+    """A calibrator to ask by hand, of a model that is untouched or has what a run learned; and how P(True) is read."""
     if run is None:
         settings = RunSettings.of({"benchmarks": ["capitals"], **changes})
         model = load_model(settings)
     else:
         with Store(run) as store:
             manifest, snapshot = Manifest.of(store), store.snapshot()
-        settings = RunSettings.of(merged(manifest.settings.to_json(), changes))
+        settings = manifest.to_load(RunSettings.of(merged(manifest.settings.to_json(), changes)))
         model = load_model(settings)
         if model.fingerprint != manifest.model:
             raise RunError(f"{run} was made with another model ({manifest.settings.model.name}).")
         if snapshot is None:
             raise RunError(f"{run} has learned nothing, so it has no adapter to ask with; leave --adapter out.")
         model.restore(snapshot)
+    normalise = NormalisedPTrue(settings.tau(model.tau), settings.evidence.formula)
     rule = PosteriorRule(settings.posterior, model.letters)
-    return model, NormalisedPTrue(settings.tau(model.tau), settings.evidence.formula), rule
+    return Calibrator(model, method="posterior", signal=normalise, posterior=rule, evidence=extra, loop=loop), normalise

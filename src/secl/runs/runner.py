@@ -14,7 +14,7 @@ from secl.errors import RunError
 from secl.evaluation.estimators import make_estimators
 from secl.evaluation.json_values import json_value
 from secl.evaluation.series import Estimator
-from secl.evaluation.summary import Summary, summarise, summary_json
+from secl.evaluation.summary import Evaluation, Summary, evaluate, summary_json
 from secl.evaluation.trust import Verdict, assess
 from secl.gates import Always
 from secl.labels import Label
@@ -28,7 +28,7 @@ from secl.runs.folder import RESUME, check_free, storage_errors
 from secl.runs.labelling import current_records
 from secl.runs.loading import Load, load_model, named, read_stream
 from secl.runs.manifest import Manifest, Mode, environment
-from secl.runs.settings import RunSettings, with_absolute_paths
+from secl.runs.settings import RunSettings, check_scored, with_absolute_paths
 from secl.runs.store import KEEP_EVERY, Store
 from secl.settings.groups import EvidenceSettings, PosteriorSettings, PromptSettings
 from secl.settings.tree import merged
@@ -118,8 +118,7 @@ class Run:
         """Keep the last adapter, and write and return the summary."""
         self.keep()
         records = list(current_records(self.store))
-        summary = summarise(records, estimators_of(self.manifest))
-        return write_summary(self.store, summary, assess(records))
+        return write_summary(self.store, evaluate_run(self.manifest, records).summary, assess(records))
 
 
 def start_run(settings: RunSettings, folder: Path, load: Load | None = None, *, mode: Mode = "ask") -> Run:
@@ -133,6 +132,8 @@ def start_run(settings: RunSettings, folder: Path, load: Load | None = None, *, 
     """
     folder = Path(folder)
     check_free(folder)
+    if mode == "score":
+        check_scored(settings)
     settings = named(RunSettings.of(with_absolute_paths(settings.to_json())))
     stream = read_stream(settings, mode)
     settings.build_gate()  # one that cannot be made is refused before the model is loaded
@@ -246,12 +247,12 @@ def build_calibrator(settings: RunSettings, model: Model, calibration: Sequence[
     """The loop that settings name, around a model, with the labels of an earlier run."""
     return Calibrator(
         model,
+        method=settings.named_method,
         gate=settings.build_gate(),
         signal=settings.build_signal(model.tau),
         posterior=PosteriorRule(settings.posterior, model.letters),
-        evidence=settings.all_evidence,
-        learns=settings.named_method.learns,
-        loop=settings.complete_loop,
+        evidence=settings.evidence.extra_evidence,
+        loop=settings.loop,
         calibration=calibration,
     )
 
@@ -265,6 +266,11 @@ def estimators_of(manifest: Manifest) -> dict[str, Estimator]:
     learns = method.learns and settings.gate.name != "never"
     names |= {"p_true"} if manifest.mode == "score" else set()
     return {name: each for name, each in estimators.items() if name in names and (learns or not each.learned)}
+
+
+def evaluate_run(manifest: Manifest, records: Sequence[Record]) -> Evaluation:
+    """Evaluate the records of a run; a domain has intervals for what its page shows of it."""
+    return evaluate(records, estimators_of(manifest), in_domains=("stated", *manifest.method.reports[-2:]))
 
 
 def write_summary(store: Store, summary: Summary, verdict: Verdict) -> dict[str, object]:

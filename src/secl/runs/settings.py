@@ -6,18 +6,18 @@ import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self, get_args
+from typing import Any, Self
 
 from pydantic import model_validator
 
+from secl.calibrator.lesson import EvidencePlan
 from secl.data.streams import check_sampled
 from secl.errors import DataError, ParameterError
-from secl.evidence import EvidenceKind
 from secl.gates import Gate, gate_class, is_own_gate
 from secl.methods import Method, method
 from secl.settings.base import OFF
-from secl.settings.groups import ENDPOINT_VIEWS, AnswerWeights, LoopSettings
-from secl.settings.tree import FLAT_NAMES, SettingGroups, merged, nested
+from secl.settings.groups import ENDPOINT_VIEWS, AnswerWeights
+from secl.settings.tree import FLAT_NAMES, SettingGroups, merged, nested, place_of
 from secl.signals import Signal, make_signal
 
 SERVED = "served"
@@ -96,15 +96,11 @@ class RunSettings(SettingGroups):
                 f"benchmarks have official rules; leave the grader {self.stream.grader!r} out, or see what it makes of "
                 "a finished run with secl report RUN --grader."
             )
-        for kind in self.evidence.extra_evidence:
-            if kind not in get_args(EvidenceKind):
-                kinds = ", ".join(get_args(EvidenceKind))
-                raise ParameterError(f"extra_evidence is {kind!r}; it must be a list of {kinds}.")
-        if self.evidence.nli is not None and "dinco" not in self.all_evidence:
+        if self.evidence.nli is not None and "dinco" not in self.plan.kinds:
             raise ParameterError(
                 f"the method {self.method!r} asks no NLI model; leave nli out or take the method dinco."
             )
-        if self.loop.answer == "best" and "candidates" not in self.all_evidence:
+        if self.loop.answer == "best" and "candidates" not in self.plan.kinds:
             raise ParameterError(
                 f"the method {self.method!r} compares no candidates, so there is no best answer; leave answer out, or "
                 "take the method posterior or the extra evidence candidates."
@@ -136,7 +132,7 @@ class RunSettings(SettingGroups):
             raise ParameterError(f"no reply can be begun {where}, so its confidence is asked for in a turn of its own.")
         if self.evidence.p_true == "token":
             raise ParameterError(f"{where} a word is read in all its spellings; leave the p_true token out.")
-        if "dinco" in self.all_evidence:
+        if "dinco" in self.plan.kinds:
             raise ParameterError(
                 f"DINCO searches for beams, which cannot be had {where}; take another method than {self.method!r}."
             )
@@ -153,17 +149,9 @@ class RunSettings(SettingGroups):
         return method(self.method)
 
     @property
-    def all_evidence(self) -> tuple[EvidenceKind, ...]:
-        """The kinds of evidence that are recorded beyond what the training signal needs."""
-        wanted = {*self.named_method.evidence, *self.evidence.extra_evidence}
-        if "candidates" in wanted and "p_true" in self.posterior.views:
-            wanted.add("p_true")
-        return tuple(kind for kind in get_args(EvidenceKind) if kind in wanted)
-
-    @property
-    def complete_loop(self) -> LoopSettings:
-        """The loop's settings, with the method's choice of where evidence is gathered."""
-        return self.named_method.complete(self.loop)
+    def plan(self) -> EvidencePlan:
+        """The evidence that is gathered beyond what the training signal needs."""
+        return EvidencePlan.of(self.named_method, self.loop, self.posterior.views, self.evidence.extra_evidence)
 
     @property
     def gate_name(self) -> str:
@@ -224,22 +212,45 @@ def as_compared(name: str, value: object) -> str:
     return "default" if value is None and name != "bin_gate" else shown(name, value) or "none"
 
 
+SCORE_SETTINGS = (
+    *("model", "engine", "endpoint", "dtype", "device", "device_map", "quantize"),
+    *("questions", "columns", "skip_bad", "per_domain", "order", "grader", "seed", "accept", "labels"),
+    *("p_true", "tau", "formula", "extra_evidence", "p_true_prompt", "open_confidence", "views"),
+)
+"""The settings that `secl score` uses, by the names of their flags; it always takes the method posterior."""
+
+
 def score_settings(path: Path, values: Mapping[str, object]) -> RunSettings:
     """The settings of a run that rates the answers of a file: the method posterior, and what `values` change.
 
     Raises:
-        ParameterError: a signal, for nothing is learned, or evidence about answers that the model writes itself.
+        ParameterError: `values` name another file, or a setting is out of its range.
     """
-    settings = RunSettings.of(merged({"method": "posterior"}, merged(values, {"questions": str(path)})))
-    if "signal" in settings.changed():
-        raise ParameterError("secl score learns nothing from given answers; leave the signal out.")
+    if "questions" in nested(values).get("stream", {}):
+        raise ParameterError(f"secl score already rates the answers of {path}; leave stream.questions out.")
+    return RunSettings.of(merged({"method": "posterior", "questions": str(path)}, values))
+
+
+def check_scored(settings: RunSettings) -> None:
+    """Check that every setting has an effect on ratings of given answers.
+
+    Raises:
+        ParameterError: another method, a setting of answering or learning, or evidence about answers that the model
+            writes itself.
+    """
+    if settings.method != "posterior":
+        raise ParameterError(f"secl score takes the method posterior; leave the method {settings.method!r} out.")
+    for name in settings.changed():
+        if name not in (*SCORE_SETTINGS, "method"):
+            raise ParameterError(
+                f"secl score rates given answers, so the model writes and learns nothing; leave {place_of(name)} out."
+            )
     for kind in settings.evidence.extra_evidence:
         if kind not in ("p_true", "candidates"):
             raise ParameterError(
                 f"secl score gathers no {kind!r}, which is about answers that the model writes itself; the extra "
                 "evidence can be p_true or candidates."
             )
-    return settings
 
 
 def with_absolute_paths(values: Mapping[str, object]) -> dict[str, object]:

@@ -17,7 +17,6 @@ from secl.reports.answers import source_of
 from secl.reports.formatting import counted
 from secl.runs.encoding import to_export
 from secl.runs.manifest import Manifest
-from secl.runs.settings import RunSettings
 from secl.server.entries import Served, Values, record_id
 from secl.server.redaction import Keep
 from secl.server.store import ServerStore
@@ -69,7 +68,7 @@ def explain(state: ServerStore, position: int) -> Explanation:
     served = state.served(position)
     record, settings = served.record, Manifest.of(state.store).settings
     alongside = settings.prompts.open_confidence == "alongside"
-    number = _number(record, _was_weighed(settings, record))
+    number = _number(record, record.given or "candidates" in settings.plan.weighed(record.decision.in_burst))
     known = settings.gate_name in GATES  # the file of a gate of one's own may be elsewhere by now
     threshold: float | None = getattr(settings.build_gate(), "threshold", None) if known else None
     lesson = _lesson(record, settings.loop.bin_gate, state.paused(served.time))
@@ -81,12 +80,6 @@ def explain(state: ServerStore, position: int) -> Explanation:
         source=source_of(record),
         why=tuple(sentence(each) for each in why if each),
     )
-
-
-def _was_weighed(settings: RunSettings, record: Record) -> bool:
-    """Whether a posterior was to be computed for a record."""
-    wanted = "candidates" in settings.all_evidence
-    return record.given or (wanted and (settings.complete_loop.evidence_on == "always" or record.decision.in_burst))
 
 
 def conversation(question: Question, reply: Reply, *, alongside: bool = False) -> tuple[tuple[str, str], ...]:

@@ -165,7 +165,7 @@ def _ask(state: ServerStore, model: Model, records: Sequence[Record], *, stored:
     """
     calibrator = build_calibrator(Manifest.of(state.store).settings, model)
     if records[0].given:  # then all of its pass are
-        ratings = model.rate_given([given_by(record) for record in records], calibrator.rated_evidence)
+        ratings = model.rate_given([given_by(record) for record in records], calibrator.plan.rated)
         return [Computed(rating.answer, rating.evidence.candidates) for rating in ratings]
     shared = calibrator.plan.weighed(False)
     texts = [record.reply.text if stored or record.question.free else None for record in records]

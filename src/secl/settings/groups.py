@@ -16,6 +16,7 @@ from cyclopts import Parameter
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from secl.errors import ParameterError
+from secl.evidence import EvidenceKind
 from secl.question import Grader
 from secl.settings.base import OFF, Settings
 
@@ -214,7 +215,7 @@ class EvidenceSettings(Settings):
     p_true: Annotated[PTrueKind, UNFLAGGED] = Field(
         "vocabulary", description="vocabulary: P(True), in any spelling; token: True alone."
     )
-    extra_evidence: Annotated[Names, UNFLAGGED] = Field(
+    extra_evidence: Annotated[tuple[EvidenceKind, ...], BeforeValidator(_split), UNFLAGGED] = Field(
         (), description="Evidence to record beyond the method's: candidates, p_true, samples, dinco."
     )
     nli: str | None = Field(None, description="NLI model of DINCO; the model itself by default.")

@@ -126,13 +126,18 @@ def test_a_lesson_with_a_gradient_that_is_not_finite_fails_and_leaves_everything
     spoil = parameter.register_hook(lambda gradient: gradient * math.nan if next(gradients) == 1 else gradient)  # type: ignore[no-untyped-call]
     reply = model.answer(second).reply
     signal = 0.9 if reply.confidence < 0.5 else 0.1
+    model.meter.take()
     assert teach(model, second, reply, signal, LoopSettings()) == ("failed", None)
     assert next(gradients) == 2, "the second of three steps was refused"
     assert model.snapshot() == before
+    failed = model.meter.take().learning
     spoil.remove()
     for student in (model, calm):
+        student.meter.take()
         outcome, update = teach(student, second, student.answer(second).reply, signal, LoopSettings())
         assert (outcome, update is not None) == ("trained", True)
+        # Two of three steps, each a forward and a backward pass, of a lesson that ends with a further forward pass.
+        assert failed == pytest.approx(student.meter.take().learning * 6 / 10) != 0
     assert model.snapshot() == calm.snapshot() != before
 
 

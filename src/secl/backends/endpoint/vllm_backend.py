@@ -15,7 +15,7 @@ from secl.backends.generation import TOP_P, Draft, Step
 from secl.backends.local.backend import LocalBackend, LocalReading
 from secl.backends.text_stream import FreeText
 from secl.backends.token_ids import common_length, distinct_tokens
-from secl.errors import UnavailableError
+from secl.errors import NotFiniteError, UnavailableError
 from secl.writing import Piece, Token, Writing
 
 STOPS = ("\n", "Confidence:")
@@ -279,7 +279,11 @@ class VllmBackend:
         else:
             sequence = reading.bundle.prefix(position)
             (passed,) = self.learner.read([Bundle([sequence])])
-            training = self.learner.train(passed, (0, len(sequence)), target)
+            try:
+                training = self.learner.train(passed, (0, len(sequence)), target)
+            except NotFiniteError as problem:
+                problem.tokens += passed.tokens
+                raise
             training = replace(training, tokens=passed.tokens + training.tokens)
         self.publish()
         return training

@@ -281,8 +281,7 @@ class LocalBackend:
         losses, after = self.distiller.train(
             self.adapter, self.network.head, replay, reading.share.forward.frozen(node), self._digits, target
         )
-        # Each step is a forward pass and a backward pass, which counts as two; one more forward pass reads the result.
-        return Training(losses, after, replay.tokens * (3 * self.distiller.epochs + 1))
+        return Training(losses, after, self.distiller.tokens(replay))
 
     def publish(self) -> None:
         """Nothing to do: the weights are where the answers are computed."""

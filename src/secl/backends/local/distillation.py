@@ -14,6 +14,9 @@ from secl.backends.local.loading.model_parts import Head
 from secl.errors import NotFiniteError
 from secl.settings.groups import LossOver
 
+STEP = 3
+"""Forward passes that an optimizer step costs: one, and a backward pass, which counts as two."""
+
 
 @dataclass(frozen=True)
 class Distiller:
@@ -49,7 +52,7 @@ class Distiller:
         Raises:
             NotFiniteError: a loss, a gradient or that confidence is not finite; nothing has changed.
         """
-        losses = []
+        losses: list[float] = []
         with adapter.all_or_nothing():
             # The trunk below the adapted layers is the same in every step, so a step replays the top layers alone.
             for _ in range(self.epochs):
@@ -60,12 +63,18 @@ class Distiller:
                 adapter.optimizer.zero_grad()
                 loss.backward()  # type: ignore[no-untyped-call]
                 gradients = [each.grad for each in adapter.parameters.values() if each.grad is not None]
-                losses.append(_finite(loss=loss.detach(), gradient=torch.nn.utils.get_total_norm(gradients)))
+                norm = torch.nn.utils.get_total_norm(gradients)
+                losses.append(_finite(replay.tokens * STEP * (len(losses) + 1), loss=loss.detach(), gradient=norm))
                 adapter.optimizer.step()
             with torch.no_grad():
-                after = _finite(confidence=stated_confidence(head.rows(replay(), digits)).sum())
+                confidence = stated_confidence(head.rows(replay(), digits)).sum()
+                after = _finite(self.tokens(replay), confidence=confidence)
         adapter.count_update()
         return tuple(losses), after
+
+    def tokens(self, replay: Replay) -> float:
+        """Tokens of a whole lesson; behind its steps a forward pass reads the result."""
+        return replay.tokens * (STEP * self.epochs + 1)
 
     def _confidence(self, head: Head, hidden: Tensor, digits: Tensor) -> Tensor:
         if self.over == "digits":
@@ -78,12 +87,12 @@ def stated_confidence(logits: Tensor) -> Tensor:
     return (logits.softmax(-1) * _centres(logits)).sum(-1)
 
 
-def _finite(**values: Tensor) -> float:
-    """The first of some numbers, which come from the device together, if all are finite."""
+def _finite(tokens: float, **values: Tensor) -> float:
+    """The first of some numbers, which come from the device together, if all are finite; `tokens` are spent by now."""
     numbers: list[float] = torch.stack([*values.values()]).tolist()
     for what, number in zip(values, numbers, strict=True):
         if not math.isfinite(number):
-            raise NotFiniteError(f"the {what} of a lesson is {number}; the weights stay what they were.")
+            raise NotFiniteError(f"the {what} of a lesson is {number}; the weights stay what they were.", tokens)
     return numbers[0]
 
 

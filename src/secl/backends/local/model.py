@@ -177,7 +177,7 @@ class LocalModel(Shown):
         if version:
             self.meter.spend("adapting", item.adapted_tokens)
         return ModelAnswer(
-            reply=item.answer(version).reply,
+            reply=self.answering.reply(item, version, written),
             frozen=item.frozen.reply,
             plain_tokens=float(len(item.frozen.reading.bundle.answers[0])),
         )

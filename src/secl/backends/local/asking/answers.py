@@ -185,6 +185,14 @@ class Answering:
         self.asker.backend.together(self._begin_adapting([item], version))
         item.adapted_tokens = item.answer(version).tokens
 
+    def reply(self, item: Prefetched, version: int, written: str | None) -> Reply:
+        """The reply of a version; of multiple choice to the letter `written`, where one was given before."""
+        answer = item.answer(version)
+        if written is None or not item.question.options or written == answer.reply.text:
+            return answer.reply
+        named = self.asker.readout.choice(item.question, answer.reading, version, written)
+        return replace(named, prompt_tokens=answer.reply.prompt_tokens, answer_tokens=answer.reply.answer_tokens)
+
     def _choices(self, turns: Sequence[tuple[Question, Collection[EvidenceKind]]]) -> list[Prefetched]:
         """Multiple choice: a branch for every letter, so that letter and confidence come in one pass."""
         compared = [among_options(self.asker, each) if "candidates" in kinds else None for each, kinds in turns]

@@ -1,0 +1,162 @@
+"""Each record stores evidence about the answer that it reports: for every method, with frozen and adapted weights.
+
+Lessons follow each answer at once, as in a run, or come when all is answered, as on a server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from secl.calibrator import Calibrator
+from secl.evidence import EvidenceKind, PTrue
+from secl.gates import Always, Never
+from secl.grading import grade
+from secl.methods import METHODS
+from secl.model import ModelAnswer
+from secl.posterior.rule import PosteriorRule
+from secl.posterior.views import own_candidate
+from secl.question import Question
+from secl.records import Record, Reply, Update
+from secl.runs.runner import build_calibrator
+from secl.runs.settings import RunSettings
+from secl.settings.groups import AnswerWeights, LoopSettings, PosteriorSettings
+from secl.testing import ScriptedModel, toy_stream, unit
+
+STREAM = [
+    *toy_stream(6),
+    Question("Who wrote Hamlet?", reference="Shakespeare", form="short", id="short"),
+    Question("How many moons has Mars?", reference="2", form="number", id="number"),
+    Question("Tell me about Mars.", form="text", id="free"),
+]
+COMPARING = [name for name, each in METHODS.items() if each.learns or "candidates" in each.evidence]
+WITH_P_TRUE = ("letters", "likelihood", "samples", "text", "p_true")
+
+
+class Restless(ScriptedModel):
+    """Answers otherwise after each lesson where adapted weights write, and notes which answers it is taught."""
+
+    def __init__(self, weights: AnswerWeights) -> None:
+        super().__init__()
+        self.answer_weights = weights
+        self.taught: list[tuple[str, str | None]] = []
+
+    def answer(
+        self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | None = None
+    ) -> ModelAnswer:
+        frozen = super().answer(question, evidence=evidence, written=None if question.options else written).frozen
+        if written is None and self.version and self.answer_weights == "adapted":
+            other = [*question.letters, "one", "two"]
+            written = other[(other.index(frozen.text) + 1) % len(question.letters)] if question.options else other[-1]
+        return replace(super().answer(question, evidence=evidence, written=written), frozen=frozen)
+
+    def score_p_true(self, question: Question, reply: Reply) -> PTrue | None:
+        p_true = super().score_p_true(question, reply)
+        return p_true and replace(p_true, false_probabilities=tuple(1 - p for p in p_true.probabilities))
+
+    def learn(self, question: Question, reply: Reply, target: float) -> Update:
+        self.taught.append((question.id, reply.answer))
+        return super().learn(question, reply, target)
+
+
+def check(records: Sequence[Record], calibrator: Calibrator) -> None:
+    """Check that each record is about its own answer."""
+    for record in records:
+        question, reply, evidence = record.question, record.reply, record.evidence
+        assert record.correct == grade(question, reply.answer)
+        assert record.frozen_correct == grade(question, record.frozen.answer)
+        if evidence.p_true is not None:
+            assert evidence.p_true.candidates[0] == question.text_of(reply.answer or "")
+            said = 0.2 + 0.6 * unit(f"p/{question.id}/{evidence.p_true.candidates[0]}")
+            assert evidence.p_true.probabilities[0] == said
+        if evidence.candidates is not None and not question.options:
+            assert evidence.candidates.candidates[0] == reply.answer
+        if evidence.dinco is not None:
+            assert reply.answer in evidence.dinco.answers
+        if record.posterior is not None:
+            assert record.posterior.own == own_candidate(question, reply)
+            texts = dict(zip(record.posterior.candidates, record.posterior.probabilities, strict=True))
+            assert record.label_free == texts[question.text_of(record.answer or "")]
+        else:
+            assert record.label_free == reply.confidence
+        if record.signal is not None:
+            assert record.signal == calibrator.signal(question, reply, evidence)
+
+
+def lessons(calibrator: Calibrator, *, later: bool) -> list[Record]:
+    """The records of the stream; `later` teaches when all of it is answered."""
+    if not later:
+        return list(calibrator.run(STREAM))
+    return [calibrator.learn(record) for record in calibrator.answer_all(STREAM)]
+
+
+@pytest.mark.parametrize("later", [False, True], ids=["at once", "later"])
+@pytest.mark.parametrize("weights", ["adapted", "frozen"])
+@pytest.mark.parametrize(
+    ("name", "answer"), [*((name, "own") for name in METHODS), *((name, "best") for name in COMPARING)]
+)
+def test_what_a_record_stores_is_about_the_answer_that_it_reports(
+    name: str, answer: str, weights: AnswerWeights, later: bool
+) -> None:
+    learns = METHODS[name].learns
+    changes: dict[str, Any] = {"gate": "always", "extra_evidence": ["candidates"], "bin_gate": "off"} if learns else {}
+    settings = {"benchmarks": ["capitals"], "method": name, "views": WITH_P_TRUE, "answer": answer, **changes}
+    model = Restless(weights)
+    calibrator = build_calibrator(RunSettings.of(settings), model)
+    records = lessons(calibrator, later=later)
+    check(records, calibrator)
+    assert model.taught == ([(record.question.id, record.reply.answer) for record in records] if learns else [])
+    if learns and later and weights == "adapted":
+        assert any(model.answer(r.question).reply.answer != r.reply.answer for r in records), "it answers otherwise"
+
+
+@pytest.mark.parametrize("later", [False, True], ids=["at once", "later"])
+@pytest.mark.parametrize("weights", ["adapted", "frozen"])
+def test_all_evidence_of_a_lesson_is_about_the_answer_that_was_given(weights: AnswerWeights, later: bool) -> None:
+    model, rule = Restless(weights), PosteriorRule(PosteriorSettings(views=("letters", "p_true")))
+    kinds: tuple[EvidenceKind, ...] = ("candidates", "samples", "dinco")
+    calibrator = Calibrator(
+        model, gate=Always(), posterior=rule, evidence=kinds, loop=LoopSettings(bin_gate=None, evidence_on="always")
+    )
+    records = lessons(calibrator, later=later)
+    check(records, calibrator)
+    assert {record.outcome for record in records} == {"trained"}
+    assert all(record.evidence.dinco is not None for record in records)
+
+
+@pytest.mark.parametrize("name", [name for name, each in METHODS.items() if not each.defaults])
+def test_given_answers_are_rated_as_they_are(name: str) -> None:
+    rule = PosteriorRule(PosteriorSettings(views=("letters", "p_true")))
+    calibrator = Calibrator(Restless("adapted"), method=name, posterior=rule)
+    given = [(question, question.letters[-1] if question.options else "Marlowe") for question in STREAM]
+    records = list(calibrator.score_many(given))
+    check(records, calibrator)
+    assert [record.answer for record in records] == [answer for _, answer in given]
+    for record in records:
+        assert record.posterior is not None
+        assert "p_true" in dict(record.posterior.weights), "no view that was asked for is dropped"
+
+
+@pytest.mark.parametrize("name", [name for name, each in METHODS.items() if "candidates" in each.evidence])
+def test_a_calibrator_and_a_run_gather_what_the_views_of_the_posterior_read(name: str) -> None:
+    rule = PosteriorRule(PosteriorSettings(views=("letters", "p_true")))
+    settings = RunSettings.of({"benchmarks": ["capitals"], "method": name, "views": ["letters", "p_true"]})
+    here = Calibrator(Restless("frozen"), method=name, posterior=rule)
+    of_run = build_calibrator(settings, Restless("frozen"))
+    records = list(here.run(toy_stream(20)))
+    assert records == list(of_run.run(toy_stream(20)))
+    assert here.plan == of_run.plan == settings.plan
+    assert here.gate == Never()
+    for record in records:
+        assert record.posterior is not None
+        assert [view for view, _ in record.posterior.weights] == ["letters", "p_true"]
+
+
+def test_views_that_are_not_weighed_ask_for_nothing() -> None:
+    rule = PosteriorRule(PosteriorSettings(views=("letters", "p_true")))
+    calibrator = Calibrator(Restless("frozen"), method="stated", posterior=rule)
+    assert calibrator.plan.kinds == frozenset()
+    assert all(record.evidence.p_true is None for record in calibrator.run(STREAM))

@@ -50,6 +50,12 @@ def test_a_recipe_file_sets_what_it_names_and_leaves_the_rest(tmp_path: Path) ->
         ({"bin_gate": 10}, "bin_gate is 10; it must be a whole number from 0 to 9, or off"),
         ({"rank": 0}, "rank is 0; it must be a whole number of at least 1"),
         ({"learning_rate": float("nan")}, "learning_rate is nan; it must be a finite number above 0"),
+        ({"epochs": 0}, "epochs is 0; it must be a whole number of at least 1"),
+        ({"lora_alpha": 0}, "lora_alpha is 0; it must be a whole number of at least 1"),
+        ({"distractors": 10}, "distractors is 10; it must be a whole number from 1 to 9"),
+        ({"samples": 0}, "samples is 0; it must be a whole number from 1 to 100"),
+        ({"top_p": 0.0}, "top_p is 0.0; it must be a finite number above 0 and at most 1"),
+        ({"consistency": "most"}, "consistency is 'most'; it must be one of greedy, mode"),
         ({"beta": -0.1}, "beta is -0.1; it must be a finite number of at least 0"),
         (
             {"views": ["letters", "luck"]},
@@ -107,13 +113,13 @@ def test_the_gate_is_the_methods_unless_one_is_named_and_takes_the_recipes_param
 def test_the_papers_method_is_the_paper_to_the_letter_unless_something_else_is_said() -> None:
     ours, paper = recipe(), recipe(method="secl-paper")
     choices = [
-        (each.evidence.p_true, *each.prompts.model_dump().values(), each.loop.signal_bins, each.adapter.loss_over)
+        (each.evidence.consistency, each.evidence.p_true, *each.prompts.model_dump().values(), each.loop.signal_bins)
         for each in (ours, paper, recipe(method="secl-paper", p_true="vocabulary"))
     ]
     assert choices == [
-        ("vocabulary", "plain", "behind", "exact", "digits"),
-        ("token", "paper", "alongside", "centre", "vocabulary"),
-        ("vocabulary", "paper", "alongside", "centre", "vocabulary"),
+        ("greedy", "vocabulary", "plain", "behind", 4, 0.95, "exact"),
+        ("mode", "token", "paper", "alongside", 4, 1.0, "centre"),
+        ("mode", "vocabulary", "paper", "alongside", 4, 1.0, "centre"),
     ]
     assert RunSettings.of(paper.to_json()) == paper
 

@@ -115,7 +115,7 @@ class Calibrator(Shown, Scoring):
             device: auto, cpu, cuda, one of several GPUs such as cuda:1, or mps.
             device_map: "auto" spreads the model over this machine's devices; or a JSON file of modules and devices.
             quantize: "8bit" or "4bit" quantises the linear layers of the network's body (bitsandbytes).
-            adapter: size and training of the adapter: rank, layers, modules, learning_rate, beta.
+            adapter: size and training of the adapter (`secl.settings.groups.AdapterSettings`).
             answer_weights: whose weights write the answers: "frozen", so that learning moves confidences and never an
                 answer, or "adapted", as in the paper.
             seed: of the adapter's initial weights, and of sampled answers.
@@ -257,7 +257,7 @@ class Calibrator(Shown, Scoring):
             fixed = record.question.free or self.model.answer_weights == "frozen"
             written = record.reply.text if fixed else None
             reply = self.model.answer(record.question, evidence=wanted, written=written).reply
-        evidence = gather(self.model, record, reply, wanted)
+        evidence = gather(self.model, record, reply, wanted, self.loop.samples)
         lesson = evidence
         if record.evidence.p_true is not None and reply.answer != record.reply.answer:
             # The posterior read P(True) of another answer; that stays on record, so that it can be replayed.

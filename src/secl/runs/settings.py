@@ -191,10 +191,11 @@ class RunSettings(SettingGroups):
 
     def build_signal(self, own_tau: float) -> Signal:
         """The signal to learn from, for a model with this temperature of its own."""
-        return make_signal(self.evidence.signal, self.tau(own_tau), self.evidence.formula)
+        evidence = self.evidence
+        return make_signal(evidence.signal, self.tau(own_tau), evidence.formula, evidence.consistency)
 
 
-def defaults_of(chosen: Method, gate: str | None) -> dict[str, str]:
+def defaults_of(chosen: Method, gate: str | None) -> dict[str, object]:
     """What a method prefers, by the names of flags; a gate's parameters only where no other gate is named."""
     own = gate in (None, chosen.gate)
     return {name: value for name, value in chosen.defaults.items() if own or FLAT_NAMES[name][0] != "gate"}

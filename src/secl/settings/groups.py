@@ -49,7 +49,6 @@ PTrueKind = Literal["vocabulary", "token"]
 PTruePrompt = Literal["plain", "paper"]
 SignalBins = Literal["exact", "centre"]
 OpenConfidence = Literal["behind", "alongside"]
-LossOver = Literal["digits", "vocabulary"]
 
 EvidenceOn = Literal["burst", "always"]
 Loss = Literal["directional", "mse"]
@@ -60,6 +59,7 @@ Engine = Literal["local", "vllm", "openai"]
 Restart = Literal["sums", "all"]
 ViewName = Literal["letters", "likelihood", "samples", "text", "p_true"]
 SignalName = Literal["norm_p_true", "p_true", "self_consistency"]
+Consistency = Literal["greedy", "mode"]
 AnswerName = Literal["own", "best"]
 
 
@@ -210,6 +210,9 @@ class EvidenceSettings(Settings):
     formula: Annotated[Formula, UNFLAGGED] = Field(
         "log", description="log: softmax(log P / tau); exp: softmax(P / tau)."
     )
+    consistency: Annotated[Consistency, UNFLAGGED] = Field(
+        "greedy", description="self_consistency: samples like the greedy answer, or like the most frequent sample."
+    )
     p_true: Annotated[PTrueKind, UNFLAGGED] = Field(
         "vocabulary", description="vocabulary: P(True), in any spelling; token: True alone."
     )
@@ -226,6 +229,8 @@ class PromptSettings(Settings):
     open_confidence: OpenConfidence = Field(
         "behind", description="Confidence in an open answer: in a turn behind it, or alongside it in the same reply."
     )
+    distractors: int = Field(4, ge=1, le=9, description="Distractors of an open answer (K).")
+    top_p: float = Field(0.95, gt=0, le=1, description="Samples come from the likeliest tokens with this probability.")
 
 
 ENDPOINT_VIEWS: tuple[ViewName, ...] = ("letters", "samples", "text", "p_true")
@@ -243,11 +248,12 @@ class PosteriorSettings(Settings):
 
 
 class LoopSettings(Settings):
-    """The learning rule (Eq. target) and where evidence is gathered."""
+    """The learning rule (Eq. target), and what evidence is gathered where."""
 
     evidence_on: Annotated[EvidenceOn | None, UNFLAGGED] = Field(
         None, description="Gather evidence in bursts only, or always; as the method does."
     )
+    samples: Annotated[int, UNFLAGGED] = Field(10, ge=1, le=100, description="Samples of self-consistency (N).")
     alpha: Annotated[float, UNFLAGGED] = Field(
         0.5, gt=0, le=1, description="Fraction of the way from stated confidence to signal."
     )
@@ -276,10 +282,11 @@ class AdapterSettings(Settings):
     """LoRA and its training."""
 
     rank: int = Field(8, ge=1, description="LoRA rank.")
+    lora_alpha: int = Field(
+        16, ge=1, description="LoRA alpha; the change counts alpha / rank times, whatever the rank."
+    )
     layers: str | None = Field(None, description="Adapted layers: last:4, all, 12-15; the preset's by default.")
     modules: Names = Field((), description="Adapted linear modules; the preset's by default.")
     learning_rate: float = Field(5e-5, gt=0, description="AdamW learning rate.")
+    epochs: int = Field(3, ge=1, description="Optimizer steps per question.")
     beta: float = Field(0.0, ge=0, description="Weight of the KL term.")
-    loss_over: LossOver = Field(
-        "digits", description="Stated confidence in the loss: digits among themselves, or over the whole vocabulary."
-    )

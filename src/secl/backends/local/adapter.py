@@ -65,6 +65,7 @@ class Adapter:
         layers: numbers of the layers to adapt.
         modules: names of the linear modules to adapt inside each, for example ("q_proj", "v_proj").
         rank: LoRA rank.
+        alpha: LoRA alpha; the matrices' product counts alpha / rank times.
         learning_rate: AdamW learning rate.
         seed: of the random initial A matrices (B starts at zero: version 0 is the untouched model).
 
@@ -83,6 +84,7 @@ class Adapter:
         modules: Sequence[str],
         *,
         rank: int = 8,
+        alpha: int = 16,
         learning_rate: float = 5e-5,
         seed: int = 42,
     ) -> None:
@@ -90,7 +92,7 @@ class Adapter:
             raise ModelError(f"LoRA does not fit {type(model).__name__}: it has no modules {' or '.join(modules)}.")
         model.requires_grad_(False)
         keep_gradients(model)  # before anything is read
-        self._settings = (model, layers, modules, rank, seed)
+        self._settings = (model, layers, modules, rank, alpha, seed)
         self.learning_rate = learning_rate
         self.version = self.updates = 0
 

@@ -13,7 +13,7 @@ from secl.settings.tree import FLAT_NAMES
 from secl_paper.layout import Run
 from secl_paper.setup import PAPER_GATE, Setup
 
-OPEN_FORM = {"truthfulqa": "truthfulqa_gen"}
+OPEN_FORM = {"truthfulqa": "truthfulqa_gen", "truthfulqa_in_order": "truthfulqa_gen"}
 """Benchmarks that are also asked as open questions."""
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from secl.backends.open_answers import choose_distractors
 from secl.grading import normalise_text, parse_number
 from secl.prompts.distractors import distinct, near_numbers
+from secl.prompts.templates import distractor_prompt
+from secl.question import Question
 
 ANSWERS = st.text(st.sampled_from("abcAB .,the"), min_size=1, max_size=8)
 
@@ -25,3 +29,11 @@ def test_a_number_always_has_enough_near_misses(answer: str) -> None:
     distractors = distinct(answer, near_numbers(answer), "number", 4)
     assert len(distractors) == 4
     assert parse_number(answer) not in {parse_number(text) for text in distractors}
+
+
+@pytest.mark.parametrize("count", range(1, 10))
+def test_as_many_distractors_are_asked_for_and_kept_as_are_set(count: int) -> None:
+    (turn,) = distractor_prompt(Question("How many?", form="number"), count + 1).turns
+    said = "two three four five six seven eight nine ten".split()[count - 1]  # noqa: SIM905
+    assert turn.count(f"{said} ") == 2
+    assert len(choose_distractors("12", "number", count, ["15", "12.0"], lambda _: ["16"]).answers) == count

@@ -13,6 +13,7 @@ from secl.gates import Always, EntropyShift, Never, PageHinkley
 from secl.runs.loading import load_questions
 from secl.runs.settings import RunSettings, read_toml, with_absolute_paths
 from secl.settings.tree import nested
+from secl.signals import SelfConsistency
 
 STREAM = {"benchmarks": ("capitals",)}
 
@@ -122,6 +123,8 @@ def test_the_papers_method_is_the_paper_to_the_letter_unless_something_else_is_s
         ("mode", "vocabulary", "paper", "alongside", 4, 1.0, "centre"),
     ]
     assert RunSettings.of(paper.to_json()) == paper
+    signals = [recipe(method=name, signal="self_consistency").build_signal(1.0) for name in ("secl", "secl-paper")]
+    assert signals == [SelfConsistency("greedy"), SelfConsistency("mode")]
 
 
 def test_paths_are_made_absolute_and_names_are_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,6 +35,7 @@ class Column:
 
 COLUMNS = {
     "ece": Column("ECE", ".3f"),
+    "reduction": Column("Reduction", ".0%"),
     "ada_ece": Column("AdaECE", ".3f"),
     "brier": Column("Brier", ".3f"),
     "auroc": Column("AUROC", ".3f"),

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import runpy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from secl import RunSettings, Store
-from secl.errors import DataError, ParameterError
+from secl.errors import ParameterError
 from secl.runs.manifest import Manifest
 from secl.runs.sweep import Job, is_finished, plan, ready
 from secl_paper.compare import FilledTable, FinishedRun, compare, untrained
@@ -27,40 +26,16 @@ RUNS_FOLDER, TABLES_FOLDER = "runs", "tables"
 
 
 def find(names: Sequence[str]) -> list[Table]:
-    """The tables of these names, all of them for none; a name that ends in .py is a file with tables of one's own.
+    """Return the tables of these names; all of them for none.
 
     Raises:
-        ParameterError: an unknown name, two tables of one name, or a table that makes no sense.
-        DataError: a file cannot be read.
+        ParameterError: an unknown name.
     """
-    ours = {table.key: table for table in TABLES}
-    tables: dict[str, Table] = {}
-    for name in dict.fromkeys(names or ours):
-        if not name.endswith(".py") and name not in ours:
-            raise ParameterError(f"there is no table {name!r}; the tables are {', '.join(ours)}.")
-        for table in read_tables(Path(name)) if name.endswith(".py") else [ours[name]]:
-            if table.key in tables or ours.get(table.key, table) is not table:
-                raise ParameterError(f"there are two tables {table.key!r}; give the one in {name} another key.")
-            tables[table.key] = table
-    return list(tables.values())
-
-
-def read_tables(path: Path) -> list[Table]:
-    """The list TABLES of a Python file, which is executed.
-
-    Raises:
-        DataError: the file cannot be read.
-        ParameterError: an error in the file, or no tables in it.
-    """
-    if not path.is_file():
-        raise DataError(f"the tables {path} cannot be read: there is no such file.")
-    try:
-        tables = runpy.run_path(str(path)).get("TABLES", ())
-    except Exception as problem:
-        raise ParameterError(f"the tables {path}: {problem}") from problem
-    if not tables or not all(isinstance(table, Table) for table in tables):
-        raise ParameterError(f"the tables {path}: there must be a list TABLES of secl_paper.layout.Table.")
-    return list(tables)
+    tables = {table.key: table for table in TABLES}
+    for name in names:
+        if name not in tables:
+            raise ParameterError(f"there is no table {name!r}; the tables are {', '.join(tables)}.")
+    return [tables[name] for name in dict.fromkeys(names or tables)]
 
 
 @dataclass(frozen=True)

@@ -274,39 +274,6 @@ def test_a_gate_of_ones_own_is_the_gate_of_every_run_that_learns(
         Reproduction.plan(find(["main"]), Setup.of({**SHORT, "gate": "mine.py:Asks"}), tmp_path / "out")
 
 
-MINE = """
-from secl_paper.layout import Row, Run, Table
-
-TABLES = [Table("mine", "x", ("ece",), (Row("a", Run("a"), "secl"),))]
-"""
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "words"),
-    [
-        ('("ece",)', '("eze",)', "the table 'mine' has the column 'eze'; the columns are ece"),
-        ('"secl"', '"scel"', "the row 'a' has the estimator 'scel'; the estimators are stated"),
-        ("TABLES", "TABELS", "there must be a list TABLES of secl_paper.layout.Table"),
-    ],
-)
-def test_a_table_with_a_mistake_is_refused_by_name(tmp_path: Path, before: str, after: str, words: str) -> None:
-    path = tmp_path / "mine.py"
-    path.write_text(MINE.replace(before, after))
-    with pytest.raises(ParameterError) as refused:
-        find([str(path)])
-    assert str(refused.value).startswith(f"the tables {path}: ")
-    assert words in str(refused.value)
-
-
-def test_a_table_of_ones_own_is_like_any_other(scripted: Scripted, tmp_path: Path) -> None:
-    path = tmp_path / "mine.py"
-    path.write_text(MINE)
-    (table,) = Reproduction.plan(find([str(path)]), QUIZ, tmp_path / "out").fill(scripted)
-    assert (table.key, table.printed, len(scripted.names)) == ("mine", False, 1)
-    assert "ece" in table.lines[0].intervals
-    assert table.notes[0].startswith("These numbers are smollm2 with 8 questions per domain of")
-
-
 def test_every_model_of_the_paper_is_a_preset_and_can_be_compared_with() -> None:
     assert set(read_paper().models) <= set(PRESETS)
     assert list(get_args(PaperModel)) == list(read_paper().models)

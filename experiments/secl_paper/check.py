@@ -1,0 +1,113 @@
+"""The numbers of `paper.json` against the LaTeX source of the paper's tables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+
+from secl.errors import DataError
+from secl_paper.paper import PaperTable, read_paper
+
+Place = tuple[str, str, str]
+"""A model, a row and a column."""
+
+_NO_NUMBERS = re.compile(r"\\(?:multirow|multicolumn)\{[^}]*\}\{[^}]*\}|\\cmidrule(?:\([^)]*\))?\{[^}]*\}")
+_NAMES = re.compile(r"(?:Llama|Gemma|Phi|Qwen)[ ~]?[\d.]+-(?:\d+B|Mini(?: \([\d.]+B\))?)")
+_NUMBER = re.compile(r"(\d*\.?\d+)(\\%|B)?")
+_UNITS = {"": 1.0, "\\%": 0.01, "B": 1e9}
+
+_ORDERS: tuple[Callable[[Place], object], ...] = (
+    lambda _: 0,
+    lambda place: place[1],
+    lambda place: place[2].partition("_")[0],
+)
+"""Tables are printed by model, by row, or by measure: what comes first of a number's place, in order of appearance."""
+
+
+def disagreements(source: Path, keys: Collection[str]) -> tuple[int, list[str]]:
+    """Compare the stored numbers of tables with those that the source prints, in the order of its cells.
+
+    Figures have no cells, so their numbers are left out.
+
+    Args:
+        source: the paper's LaTeX file.
+        keys: of tables in `paper.json`; others are ignored.
+
+    Returns:
+        the count of numbers compared, and a sentence for each that the source does not have in its place.
+
+    Raises:
+        DataError: the file cannot be read, or lacks a table.
+    """
+    try:
+        text = source.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as problem:
+        reason = problem.strerror if isinstance(problem, OSError) else "it is not UTF-8"
+        raise DataError(f"the paper's source {source} cannot be read: {reason}.") from problem
+    total, wrong = 0, []
+    for key, table in read_paper().tables.items():
+        if key not in keys or table.label.startswith("fig:"):
+            continue
+        printed = [number for label in table.label.split(", ") for number in _printed(text, label, source)]
+        stored = _stored(table)
+        total += len(stored)
+        missing = min((_missing(_arranged(stored, order), printed) for order in _ORDERS), key=len)
+        wrong += [
+            f"{key}, {', '.join(place)}: {value:.12g} is not in its place in {table.label}."
+            for place, value in missing
+            if key != "main" or not _as_in_dinco(place, value)
+        ]
+    return total, wrong
+
+
+def _stored(table: PaperTable) -> list[tuple[Place, float]]:
+    return [
+        ((model, row, column), value)
+        for model, rows in table.numbers.items()
+        for row, numbers in rows.items()
+        for column, value in numbers.items()
+    ]
+
+
+def _arranged(stored: Sequence[tuple[Place, float]], order: Callable[[Place], object]) -> list[tuple[Place, float]]:
+    first = list(dict.fromkeys(order(place) for place, _ in stored))
+    return sorted(stored, key=lambda each: first.index(order(each[0])))
+
+
+def _printed(text: str, label: str, source: Path) -> list[float]:
+    """The numbers in the cells of the table with a label, row by row."""
+    for table in re.findall(r"\\begin\{table\*?\}(.*?)\\end\{table\*?\}", text, re.DOTALL):
+        if rf"\label{{{label}}}" in table:
+            cells = "".join(re.findall(r"\\begin\{tabular\}(.*?)\\end\{tabular\}", table, re.DOTALL))
+            cells = _NAMES.sub("", _NO_NUMBERS.sub("", cells)).replace("{,}", "")
+            return [float(number) * _UNITS[unit] for number, unit in _NUMBER.findall(cells)]
+    raise DataError(f"the paper's source {source} has no table {label}; give the file secl.tex of the paper.")
+
+
+def _missing(stored: Sequence[tuple[Place, float]], printed: Sequence[float]) -> list[tuple[Place, float]]:
+    """The stored numbers outside a longest common subsequence with the printed ones."""
+    ours, theirs = [f"{value:.12g}" for _, value in stored], [f"{value:.12g}" for value in printed]
+    length = [[0] * (len(theirs) + 1) for _ in range(len(ours) + 1)]
+    for i in reversed(range(len(ours))):
+        for j in reversed(range(len(theirs))):
+            same = ours[i] == theirs[j]
+            length[i][j] = 1 + length[i + 1][j + 1] if same else max(length[i + 1][j], length[i][j + 1])
+    missing, j = [], 0
+    for i, number in enumerate(stored):
+        while j < len(theirs) and ours[i] != theirs[j] and length[i][j] == length[i][j + 1]:
+            j += 1
+        if j < len(theirs) and ours[i] == theirs[j]:
+            j += 1
+        else:
+            missing.append(number)
+    return missing
+
+
+def _as_in_dinco(place: Place, value: float) -> bool:
+    """Whether a number is a cost of `main`, which prints one for all models and a range for SECL, and is that in
+    `dinco`; the costs of P(True) Norm, which `dinco` lacks, are those of the first model."""
+    model, row, column = place
+    tables = read_paper().tables
+    first = next(iter(tables["main"].numbers.values()))
+    return column == "cost" and tables["dinco"].numbers[model].get(row, first[row])["cost"] == value

@@ -146,6 +146,6 @@ def test_both_orders_have_the_papers_reduction_of_the_error_and_ours_with_the_tr
     columns, (stated, *both) = compare(order, dict.fromkeys(order.runs, learned), paper)
     assert [format(line.paper["reduction"], columns["reduction"].form) for line in both] == printed
     for line in both:
-        assert line.ours["reduction"] == pytest.approx(1 - line.ours["ece"] / stated.ours["ece"])
+        assert line.ours["reduction"] == pytest.approx(1 - (line.ours["ece"] or 0) / (stated.ours["ece"] or 0))
         assert line.ours["trained_share"] == sum(record.update is not None for record in learned.records) / 40
     assert "reduction" not in {*stated.ours, *stated.paper}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Sequence
+from difflib import SequenceMatcher
 from pathlib import Path
 
 from secl.errors import DataError
@@ -86,22 +87,11 @@ def _printed(text: str, label: str, source: Path) -> list[float]:
 
 
 def _missing(stored: Sequence[tuple[Place, float]], printed: Sequence[float]) -> list[tuple[Place, float]]:
-    """The stored numbers outside a longest common subsequence with the printed ones."""
+    """The stored numbers outside what they have in common with the printed ones, in order."""
     ours, theirs = [f"{value:.12g}" for _, value in stored], [f"{value:.12g}" for value in printed]
-    length = [[0] * (len(theirs) + 1) for _ in range(len(ours) + 1)]
-    for i in reversed(range(len(ours))):
-        for j in reversed(range(len(theirs))):
-            same = ours[i] == theirs[j]
-            length[i][j] = 1 + length[i + 1][j + 1] if same else max(length[i + 1][j], length[i][j + 1])
-    missing, j = [], 0
-    for i, number in enumerate(stored):
-        while j < len(theirs) and ours[i] != theirs[j] and length[i][j] == length[i][j + 1]:
-            j += 1
-        if j < len(theirs) and ours[i] == theirs[j]:
-            j += 1
-        else:
-            missing.append(number)
-    return missing
+    blocks = SequenceMatcher(None, ours, theirs, autojunk=False).get_matching_blocks()
+    found = {number for start, _, length in blocks for number in range(start, start + length)}
+    return [each for number, each in enumerate(stored) if number not in found]
 
 
 def _as_in_dinco(place: Place, value: float) -> bool:

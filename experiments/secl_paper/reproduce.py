@@ -12,14 +12,12 @@ from secl.errors import ParameterError
 from secl.runs.manifest import Manifest
 from secl.runs.sweep import Job, is_finished, plan, ready
 from secl_paper.compare import FilledTable, FinishedRun, compare, untrained
-from secl_paper.differences import differences
 from secl_paper.figures import write_figure
 from secl_paper.layout import Run, Table
-from secl_paper.notes import remarks
+from secl_paper.notes import differences, remarks
 from secl_paper.output import write_index, write_table
 from secl_paper.paper import Counterpart, counterpart, read_paper
-from secl_paper.runs import settings_of
-from secl_paper.setup import Setup
+from secl_paper.setup import Setup, settings_of
 from secl_paper.tables import SECL, TABLES
 
 RUNS_FOLDER, TABLES_FOLDER = "runs", "tables"
@@ -71,7 +69,7 @@ class Reproduction:
                     settings[run] = ready(settings_of(run, setup))
                 except ParameterError as problem:
                     raise ParameterError(f"the run {run.name!r} of the table {table.key!r}: {problem}") from problem
-        jobs = {job.settings: job for job in plan(settings.values(), out / RUNS_FOLDER / _own_folder(setup))}
+        jobs = {job.settings: job for job in plan(settings.values(), out / RUNS_FOLDER / setup.model_name)}
         compared = counterpart(setup.model.name, setup.against)
         return cls(tables, setup, out, compared, {run: jobs[each] for run, each in settings.items()})
 
@@ -97,11 +95,18 @@ class Reproduction:
         for table in self.tables:
             yield self._write(table, {run: read(self.jobs[run]) for run in table.runs})
 
+    def _sizes(self) -> dict[str, float]:
+        """The sizes of the model and of its adapter in SECL."""
+        from secl_paper.lora_sizes import lora_sizes  # imports torch
+
+        settings = RunSettings.of(settings_of(SECL, self.setup))
+        return lora_sizes(settings.model.name, settings.adapter)
+
     def _write(self, table: Table, runs: Mapping[Run, FinishedRun]) -> FilledTable:
         """A table of finished runs, written with its figure, and named in the index."""
         paper = read_paper().table(table)
         numbers = paper.numbers.get(self.compared.name or "") if paper else None
-        columns, lines = compare(table, runs, numbers, None if table.runs else _sizes(self.setup))
+        columns, lines = compare(table, runs, numbers, None if table.runs else self._sizes())
         settings = {run: self.jobs[run].settings for run in table.runs}
         different = differences(table, self.setup, self.compared, settings, runs)
         notes = [
@@ -110,33 +115,13 @@ class Reproduction:
             *([table.note] if table.note else []),
         ]
         filled = FilledTable(table.key, table.title, columns, tuple(lines), numbers is not None, tuple(notes))
-        folder = f"{TABLES_FOLDER}/{_own_folder(self.setup)}"
+        folder = f"{TABLES_FOLDER}/{self.setup.model_name}"
         write_table(filled, self.out / folder)
         if table.figure:
             write_figure(table, lines, runs, self.out / folder / table.key)
         names = [str(self.jobs[run].folder.relative_to(self.out)) for run in table.runs]
         write_index(self.out, filled, folder, names, different)
         return filled
-
-
-def _own_folder(setup: Setup) -> str:
-    """Every model has its own, of runs and of tables."""
-    return Path(setup.model.name).name
-
-
-def _sizes(setup: Setup) -> dict[str, float]:
-    """The sizes of the model and of its adapter in SECL."""
-    from secl_paper.lora_sizes import lora_sizes  # imports torch
-
-    settings = RunSettings.of(settings_of(SECL, setup))
-    adapter = settings.adapter
-    sizes = lora_sizes(settings.model.name, layers=adapter.layers, modules=adapter.modules, rank=adapter.rank)
-    return {
-        "model_parameters": sizes.model_parameters,
-        "adapted_layers": sizes.adapted_layers,
-        "adapter_parameters": sizes.adapter_parameters,
-        "adapter_share": sizes.adapter_parameters / sizes.model_parameters,
-    }
 
 
 def _read_run(job: Job) -> FinishedRun:

@@ -26,8 +26,7 @@ from secl_paper.compare import columns_of
 from secl_paper.layout import Row, Run, Table
 from secl_paper.paper import counterpart, read_paper
 from secl_paper.reproduce import Reproduction, find
-from secl_paper.runs import benchmarks_of, settings_of
-from secl_paper.setup import STREAM, PaperModel, Setup
+from secl_paper.setup import STREAM, PaperModel, Setup, benchmarks_of, settings_of
 from secl_paper.tables import BASELINES, LABEL_FREE, SECL, TABLES
 
 pytestmark = [pytest.mark.heavy, pytest.mark.usefixtures("few_draws")]
@@ -217,7 +216,7 @@ def test_every_setting_that_is_not_the_papers_is_named_with_the_papers_value(
         "bin_gate": None,
         "modules": ("q_proj",),
         "quantize": "8bit",
-        "sampled": ("capitals",),
+        "sampled": True,
         "seed": 7,
         "beta": 0.01,
     }
@@ -232,7 +231,7 @@ def test_every_setting_that_is_not_the_papers_is_named_with_the_papers_value(
         "bin_gate": "off (1)",
         "modules": "q_proj (none)",
         "quantize": "8bit (default)",
-        "sampled": "capitals (none)",
+        "sampled": "True (False)",
         "seed": "7 (42)",
         "beta": "0.01 (0.0)",
     }

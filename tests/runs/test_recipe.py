@@ -28,8 +28,8 @@ def from_text(folder: Path, text: str) -> RunSettings:
 
 
 def test_a_recipe_file_sets_what_it_names_and_leaves_the_rest(tmp_path: Path) -> None:
-    read = from_text(tmp_path, 'benchmarks = ["capitals:5", "science"]\nseed = 3\ndelta = 0.2\nopening = false\n')
-    assert read == RunSettings.of({"benchmarks": ("capitals:5", "science"), "seed": 3, "delta": 0.2, "opening": False})
+    read = from_text(tmp_path, 'benchmarks = ["capitals:5", "science"]\nseed = 3\ndelta = 0.2\nsampled = true\n')
+    assert read == RunSettings.of({"benchmarks": ("capitals:5", "science"), "seed": 3, "delta": 0.2, "sampled": True})
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,6 @@ def test_a_recipe_survives_a_trip_through_json() -> None:
         tau=0.7,
         bin_gate="off",
         modules=["q_proj"],
-        opening=False,
         burst=7,
         beta=0.1,
     )
@@ -104,9 +103,8 @@ def test_the_gate_is_the_methods_unless_one_is_named_and_takes_the_recipes_param
     assert recipe(method="secl-paper", gate="always").build_gate() == Always()
     assert recipe(method="stated").build_gate() == Never()
     assert recipe(gate="always").build_gate() == Always()
-    changed = recipe(burst=7, warmup=4, threshold=2, opening=False).build_gate()
-    assert changed == EntropyShift(burst=7, warmup=4, threshold=2, opening=False)
-    assert recipe(slack=0.3).build_gate() == EntropyShift(slack=0.3)
+    changed = recipe(burst=7, warmup=4, threshold=2).build_gate()
+    assert changed == EntropyShift(burst=7, warmup=4, threshold=2)
     paper = recipe(gate="page-hinkley", ema=0.1, epsilon=0.2).build_gate()
     assert paper == PageHinkley(ema=0.1, epsilon=0.2)
 

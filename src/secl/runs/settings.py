@@ -10,7 +10,6 @@ from typing import Any, Self, get_args
 
 from pydantic import model_validator
 
-from secl.data.streams import check_sampled
 from secl.errors import DataError, ParameterError
 from secl.evidence import EvidenceKind
 from secl.gates import Gate, gate_class, is_own_gate
@@ -90,7 +89,6 @@ class RunSettings(SettingGroups):
     def _check(self) -> Self:
         if bool(self.stream.benchmarks) == bool(self.stream.questions):
             raise ParameterError("a run needs either a stream of benchmarks or a file of questions, not both or none.")
-        check_sampled(self.stream.sampled, self.stream.benchmarks)
         if self.stream.benchmarks and self.stream.grader != "auto":
             raise ParameterError(
                 f"benchmarks have official rules; leave the grader {self.stream.grader!r} out, or see what it makes of "
@@ -219,7 +217,7 @@ def shown(name: str, value: object) -> str:
 def as_compared(name: str, value: object) -> str:
     """The same for a comparison, in which a setting that was not given is that, too.
 
-    >>> as_compared("burst", None), as_compared("bin_gate", None), as_compared("sampled", ()), as_compared("burst", 20)
+    >>> as_compared("burst", None), as_compared("bin_gate", None), as_compared("modules", ()), as_compared("burst", 20)
     ('default', 'off', 'none', '20')
     """
     return "default" if value is None and name != "bin_gate" else shown(name, value) or "none"

@@ -144,9 +144,7 @@ class StreamSettings(Settings):
     columns: Pairs = Field((), description="Its columns: question=prompt,reference=gold.")
     skip_bad: bool = Field(False, description="Leave out bad questions, and say which.")
     per_domain: int | None = Field(None, ge=1, description="Questions of each benchmark or domain; all.")
-    sampled: Annotated[Names, UNFLAGGED] = Field(
-        (), description="Benchmarks whose questions are drawn by the seed, not their first ones."
-    )
+    sampled: Annotated[bool, UNFLAGGED] = Field(False, description="Draw benchmarks' questions by the seed.")
     order: Order = Field("forward", description="Of the domains: forward, reversed, shuffled.")
     grader: Grader = Field("auto", description="auto, exact, contains, number, regex or overlap.")
     data: str | None = Field(None, description="Folder of benchmarks; SECL_DATA, else the hub.")
@@ -178,12 +176,6 @@ class GateSettings(Settings):
     )
     threshold: Annotated[float | None, UNFLAGGED] = Field(
         None, gt=0, description="Statistic above which the gate fires; the gate's own."
-    )
-    opening: Annotated[bool | None, UNFLAGGED] = Field(
-        None, description="entropy-shift: the stream's start opens a burst; it does."
-    )
-    slack: Annotated[float | None, UNFLAGGED] = Field(
-        None, ge=0, description="entropy-shift: ignored shift, in standard deviations."
     )
     ema: Annotated[float | None, UNFLAGGED] = Field(
         None, gt=0, le=1, description="page-hinkley: weight of the newest entropy in the mean."

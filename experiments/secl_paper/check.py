@@ -29,7 +29,7 @@ _ORDERS: tuple[Callable[[Place], object], ...] = (
 def disagreements(source: Path, keys: Collection[str]) -> tuple[int, list[str]]:
     """Compare the stored numbers of tables with those that the source prints, in the order of its cells.
 
-    Figures have no cells, so their numbers are left out.
+    Figures have no cells, so their numbers are left out. A right number beside a wrong one may be named as well.
 
     Args:
         source: the paper's LaTeX file.

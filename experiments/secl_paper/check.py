@@ -51,9 +51,9 @@ def disagreements(source: Path, keys: Collection[str]) -> tuple[int, list[str]]:
         if key not in keys or table.label.startswith("fig:"):
             continue
         printed = [number for label in table.label.split(", ") for number in _printed(text, label, source)]
-        stored = _stored(table)
-        total += len(stored)
-        missing = min((_missing(_arranged(stored, order), printed) for order in _ORDERS), key=len)
+        arranged = [_stored(table, order) for order in _ORDERS]
+        total += len(arranged[0])
+        missing = min((_missing(stored, printed) for stored in arranged), key=len)
         wrong += [
             f"{key}, {', '.join(place)}: {value:.12g} is not in its place in {table.label}."
             for place, value in missing
@@ -62,16 +62,9 @@ def disagreements(source: Path, keys: Collection[str]) -> tuple[int, list[str]]:
     return total, wrong
 
 
-def _stored(table: PaperTable) -> list[tuple[Place, float]]:
-    return [
-        ((model, row, column), value)
-        for model, rows in table.numbers.items()
-        for row, numbers in rows.items()
-        for column, value in numbers.items()
-    ]
-
-
-def _arranged(stored: Sequence[tuple[Place, float]], order: Callable[[Place], object]) -> list[tuple[Place, float]]:
+def _stored(table: PaperTable, order: Callable[[Place], object]) -> list[tuple[Place, float]]:
+    rows = ((model, row, numbers) for model, rows in table.numbers.items() for row, numbers in rows.items())
+    stored = [((model, row, column), value) for model, row, numbers in rows for column, value in numbers.items()]
     first = list(dict.fromkeys(order(place) for place, _ in stored))
     return sorted(stored, key=lambda each: first.index(order(each[0])))
 

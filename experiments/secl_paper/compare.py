@@ -150,7 +150,9 @@ def untrained(table: Table, runs: Mapping[Run, FinishedRun]) -> dict[str, bool]:
 
 def _lines(row: Row, runs: Mapping[Run, FinishedRun], *, intervals: bool) -> list[Line]:
     """Our numbers of a row, or of the rows of its domains."""
-    evaluations = [_evaluate(row, runs[run], intervals) for run in row.runs]
+    evaluations = [
+        evaluate(runs[run].records, {ROW: estimator_of(row, runs[run])}, intervals=intervals) for run in row.runs
+    ]
     if len(evaluations) > 1:
         return [Line(row.name, ours=_average(row, evaluations))]
     run, (evaluation,) = runs[row.runs[0]], evaluations
@@ -162,10 +164,6 @@ def _lines(row: Row, runs: Mapping[Run, FinishedRun], *, intervals: bool) -> lis
         f"{name}_{domain}": value for domain, part in domains.items() for name, value in _measures(part).items()
     }
     return [replace(overall, ours={**overall.ours, **by_domain, **_extremes(row, run, evaluation)})]
-
-
-def _evaluate(row: Row, run: FinishedRun, intervals: bool) -> Evaluation:
-    return evaluate(run.records, {ROW: estimator_of(row, run)}, intervals=intervals)
 
 
 def _average(row: Row, evaluations: Sequence[Evaluation]) -> Numbers:

@@ -20,16 +20,13 @@ from secl_paper.setup import OPEN_FORM, STREAM, Setup, benchmarks_of, settings_o
 APART = ("model", "benchmarks", "per_domain", "dtype", "tau", "nli", *MACHINE_SETTINGS)
 """Settings that have sentences of their own, or say where a run happens."""
 
-DINCO = ("dinco", "dinco_greedy")
-"""Estimators that ask whether one answer implies or excludes another."""
-
-
-Settings = Mapping[Run, RunSettings]
-"""What the runs of a table were done with."""
-
 
 def differences(
-    table: Table, setup: Setup, compared: Counterpart, settings: Settings, runs: Mapping[Run, FinishedRun]
+    table: Table,
+    setup: Setup,
+    compared: Counterpart,
+    settings: Mapping[Run, RunSettings],
+    runs: Mapping[Run, FinishedRun],
 ) -> list[str]:
     """Everything that a reader must know about a table before comparing it with the paper's."""
     paper = read_paper().table(table)
@@ -77,7 +74,11 @@ def _questions(table: Table, paper: PaperTable | None, setup: Setup, compared: C
 
 
 def _settings(
-    table: Table, setup: Setup, compared: Counterpart, settings: Settings, runs: Mapping[Run, FinishedRun]
+    table: Table,
+    setup: Setup,
+    compared: Counterpart,
+    settings: Mapping[Run, RunSettings],
+    runs: Mapping[Run, FinishedRun],
 ) -> list[str]:
     """Settings that the paper's run has otherwise."""
     papers = Setup.of({name: value for name, value in setup.given().items() if name in APART})
@@ -107,9 +108,14 @@ def _unlike(theirs: Mapping[str, object], ours: Mapping[str, object]) -> dict[st
     }
 
 
-def _judge(table: Table, settings: Settings) -> list[str]:
+def _judge(table: Table, settings: Mapping[Run, RunSettings]) -> list[str]:
     """What told DINCO which answers imply or exclude each other."""
-    judges = {settings[run].evidence.nli for row in table.rows if row.estimator in DINCO for run in row.runs}
+    judges = {
+        settings[run].evidence.nli
+        for row in table.rows
+        if row.estimator in ("dinco", "dinco_greedy")
+        for run in row.runs
+    }
     return [
         "DINCO was judged by the answering model itself; the paper used an NLI model (--nli NAME)."
         if judge is None

@@ -20,8 +20,6 @@ from secl_paper.paper import Counterpart, counterpart, read_paper
 from secl_paper.setup import Setup, settings_of
 from secl_paper.tables import SECL, TABLES
 
-RUNS_FOLDER, TABLES_FOLDER = "runs", "tables"
-
 
 def find(names: Sequence[str]) -> list[Table]:
     """Return the tables of these names; all of them for none.
@@ -69,7 +67,7 @@ class Reproduction:
                     settings[run] = ready(settings_of(run, setup))
                 except ParameterError as problem:
                     raise ParameterError(f"the run {run.name!r} of the table {table.key!r}: {problem}") from problem
-        jobs = {job.settings: job for job in plan(settings.values(), out / RUNS_FOLDER / setup.model_name)}
+        jobs = {job.settings: job for job in plan(settings.values(), out / "runs" / setup.model_name)}
         compared = counterpart(setup.model.name, setup.against)
         return cls(tables, setup, out, compared, {run: jobs[each] for run, each in settings.items()})
 
@@ -115,7 +113,7 @@ class Reproduction:
             *([table.note] if table.note else []),
         ]
         filled = FilledTable(table.key, table.title, columns, tuple(lines), numbers is not None, tuple(notes))
-        folder = f"{TABLES_FOLDER}/{self.setup.model_name}"
+        folder = f"tables/{self.setup.model_name}"
         write_table(filled, self.out / folder)
         if table.figure:
             write_figure(table, lines, runs, self.out / folder / table.key)

@@ -123,7 +123,9 @@ def _applicable(given: Mapping[str, Any], run: Run, chosen: Method) -> dict[str,
     if "dinco" not in dinco:
         wanted.pop("nli", None)
     if not chosen.learns:
-        return {name: value for name, value in wanted.items() if not _is_of("gate loop adapter", name)}
+        return {
+            name: value for name, value in wanted.items() if not _is_of("gate loop adapter", name) or name == "samples"
+        }
     if "gate" in run.changes:  # of a gate's parameters those that the run's own has
         own = gate_class(run.changes["gate"])()
         wanted = {name: value for name, value in wanted.items() if not _is_of("gate", name) or hasattr(own, name)}
@@ -152,16 +154,11 @@ def benchmarks_of(run: Run, setup: Setup) -> tuple[str, ...]:
     benchmarks = []
     data = setup.stream.data
     for name, entry in zip(setup.names, setup.benchmarks, strict=True):
-        benchmark = _form(name, run, setup)
+        opened = OPEN_FORM.get(name, name) if run.open_ended else name
+        benchmark = name if opened in setup.names else opened  # in its open-ended form, unless that is there already
         count = entry.partition(":")[2] or str(setup.per_domain)
         if run.scale > 1 and count.isdecimal():
             available = find_benchmark(benchmark).questions(Path(data) if data else None, seed=0)
             count = str(max(int(count), min(run.scale * int(count), len(available))))
         benchmarks.append(f"{benchmark}:{count}")
     return tuple(benchmarks)
-
-
-def _form(name: str, run: Run, setup: Setup) -> str:
-    """A benchmark as a run asks it: in its open-ended form where that is wanted and not in the stream already."""
-    opened = OPEN_FORM.get(name, name) if run.open_ended else name
-    return name if opened in setup.names else opened

@@ -119,6 +119,12 @@ def test_settings_go_only_where_they_belong() -> None:
     setup = Setup.of(
         {"benchmarks": ("capitals",), "nli": "some/nli", "tau": 0.5, "gate": "entropy-shift", "dtype": "fp32"}
     )
+    fewer = Setup.of({"benchmarks": ("capitals",), "samples": 5, "alpha": 0.2, "epochs": 2})
+    assert {name: changed(BASELINES, fewer).get(name) for name in ("samples", "alpha", "epochs")} == {
+        "samples": 5,
+        "alpha": None,
+        "epochs": None,
+    }
     letter = {name: value for name, value in PAPER.items() if name != "restart"}  # of the paper's gate alone
     common = {"benchmarks": ("capitals:500",), "tau": 0.5, "dtype": "fp32", **letter}
     assert changed(BASELINES, setup) == {**common, "method": "baselines", "nli": "some/nli"}

@@ -124,10 +124,6 @@ class TextRules:
         """The answer in a draft, without what was written behind it."""
         return trim_answer(self.text(draft), draft.form)
 
-    def items(self, draft: Draft) -> list[str]:
-        """The items of a list; the last line of one that ran into its token limit is cut off."""
-        return items_of(self.text(draft), draft.form, draft.lines or 0)
-
     def ended(self, draft: Draft) -> bool:
         """Whether a draft is finished."""
         if len(draft.written) >= draft.limit or (draft.written and draft.written[-1] in self.end_ids):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from secl.backends.base import Bundle, TokenBackend
-from secl.backends.generation import Draft, list_tokens, question_seed
+from secl.backends.generation import Draft, items_of, list_tokens, question_seed
 from secl.backends.local.asking.readout import Readout
 from secl.backends.local.backend import LocalBackend
 from secl.backends.open_answers import NOTHING, Distractors, choose_distractors
@@ -99,16 +99,13 @@ class Asker:
             listing: the greedy list, written and paid for already; None to write it.
         """
 
-        def listed(draft: Draft) -> list[str]:
-            self.backend.write([[draft]])
-            self.meter.spend("scoring", draft.tokens)
-            return self.learner.rules.items(draft)
+        def items(attempt: int | None, draft: Draft | None = None) -> list[str]:
+            if draft is None:
+                draft = self.list_of_answers(question, attempt)
+                self.backend.write([[draft]])
+                self.meter.spend("scoring", draft.tokens)
+            return items_of(self.learner.rules.text(draft), question.form, self.prompting.listed)
 
-        first = listed(self.list_of_answers(question)) if listing is None else self.learner.rules.items(listing)
         return choose_distractors(
-            answer,
-            question.form,
-            self.prompting.prompts.distractors,
-            first,
-            lambda attempt: listed(self.list_of_answers(question, attempt)),
+            answer, question.form, self.prompting.prompts.distractors, items(None, listing), items
         )

@@ -45,9 +45,8 @@ def layers_beyond_preset(name: str, layers: str) -> str | None:
     >>> layers_beyond_preset("llama-3.2-3b", "middle:4"), layers_beyond_preset("llama-3.2-3b", "last:4")
     ('middle:4', None)
     """
-    own = _preset(name)
-    count = own.shape.layers
-    return None if parse_layers(layers, count) == parse_layers(own.layers, count) else layers
+    own, count = _preset(name).layers, _preset(name).shape.layers
+    return None if parse_layers(layers, count) == parse_layers(own, count) else layers
 
 
 @lru_cache(maxsize=8)

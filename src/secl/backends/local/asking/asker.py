@@ -106,6 +106,5 @@ class Asker:
                 self.meter.spend("scoring", draft.tokens)
             return items_of(self.learner.rules.text(draft), question.form, self.prompting.listed)
 
-        return choose_distractors(
-            answer, question.form, self.prompting.prompts.distractors, items(None, listing), items
-        )
+        count = self.prompting.prompts.distractors
+        return choose_distractors(answer, question.form, count, items(None, listing), items)

@@ -159,7 +159,6 @@ def _draw(asker: Asker, answers: Sequence[OpenAnswer]) -> list[Drawn]:
 def _draft(asker: Asker, question: Question, way: Way) -> Draft:
     if way is None:
         return Draft(asker.prompting.program(question), "text", PROGRAM_TOKENS, stop=FENCE)
-    # The first samples of self-consistency.
     return _sample(asker, question, way, FREE_TOKENS if question.free else MAX_ANSWER_TOKENS[question.form])
 
 

@@ -115,7 +115,7 @@ class Calibrator(Shown, Scoring):
             device: auto, cpu, cuda, one of several GPUs such as cuda:1, or mps.
             device_map: "auto" spreads the model over this machine's devices; or a JSON file of modules and devices.
             quantize: "8bit" or "4bit" quantises the linear layers of the network's body (bitsandbytes).
-            adapter: size and training of the adapter (`secl.settings.groups.AdapterSettings`).
+            adapter: size and training of the adapter: rank, lora_alpha, layers, modules, learning_rate, epochs, beta.
             answer_weights: whose weights write the answers: "frozen", so that learning moves confidences and never an
                 answer, or "adapted", as in the paper.
             seed: of the adapter's initial weights, and of sampled answers.

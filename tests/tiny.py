@@ -39,7 +39,7 @@ def tiny_tokenizer() -> Any:
     questions = [question for domain in ("capitals", "science") for question in quiz(domain, 30, 1)]
     texts = [answer_prompt(question).turns[0] for question in questions]
     texts += [p_true_prompt(question, option).turns[0] for question in questions for option in question.options]
-    texts += [distractor_prompt(Question("Why?", form="number")).turns[0]]
+    texts += [distractor_prompt(Question("Why?", form="number"), 5).turns[0]]
     texts += [f"Answer: {letter}\nConfidence: {digit}" for letter in "ABCDEFGH" for digit in range(10)]
     texts += [word for word in ("True", " True", "False", " False", "true", "false", "Yes", "No") for _ in range(50)]
     tokenizer = Tokenizer(models.BPE())

@@ -110,7 +110,18 @@ def compare(
     for row in table.rows:
         of_row = _lines(row, runs, intervals=printed is None) if row.runs else [Line(row.name, ours=sizes or {})]
         lines += [replace(line, paper=(printed or {}).get(line.name, {})) for line in of_row]
+    if "reduction" in table.columns:
+        lines = [
+            replace(line, paper=_reduced(line.paper, lines[0].paper), ours=_reduced(line.ours, lines[0].ours))
+            for line in lines
+        ]
     return columns_of(table, domains), lines
+
+
+def _reduced(numbers: Numbers, first: Numbers) -> Numbers:
+    """The numbers of a line, with how much less its ECE is than that of the first line, as a share."""
+    error, before = numbers.get("ece"), first.get("ece")
+    return numbers if error is None or not before or numbers is first else {**numbers, "reduction": 1 - error / before}
 
 
 def estimator_of(row: Row, run: FinishedRun) -> Estimator:

@@ -2,66 +2,37 @@
 
 from __future__ import annotations
 
-import runpy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from secl import RunSettings, Store
-from secl.errors import DataError, ParameterError
+from secl.errors import ParameterError
 from secl.runs.labelling import current_records
 from secl.runs.manifest import Manifest
 from secl.runs.sweep import Job, is_finished, plan, ready
 from secl_paper.compare import FilledTable, FinishedRun, compare, untrained
-from secl_paper.differences import differences
 from secl_paper.figures import write_figure
 from secl_paper.layout import Run, Table
-from secl_paper.notes import remarks
+from secl_paper.notes import differences, remarks
 from secl_paper.output import write_index, write_table
 from secl_paper.paper import Counterpart, counterpart, read_paper
-from secl_paper.runs import settings_of
-from secl_paper.setup import Setup
+from secl_paper.setup import Setup, settings_of
 from secl_paper.tables import SECL, TABLES
-
-RUNS_FOLDER, TABLES_FOLDER = "runs", "tables"
 
 
 def find(names: Sequence[str]) -> list[Table]:
-    """The tables of these names, all of them for none; a name that ends in .py is a file with tables of one's own.
+    """Return the tables of these names; all of them for none.
 
     Raises:
-        ParameterError: an unknown name, two tables of one name, or a table that makes no sense.
-        DataError: a file cannot be read.
+        ParameterError: an unknown name.
     """
-    ours = {table.key: table for table in TABLES}
-    tables: dict[str, Table] = {}
-    for name in dict.fromkeys(names or ours):
-        if not name.endswith(".py") and name not in ours:
-            raise ParameterError(f"there is no table {name!r}; the tables are {', '.join(ours)}.")
-        for table in read_tables(Path(name)) if name.endswith(".py") else [ours[name]]:
-            if table.key in tables or ours.get(table.key, table) is not table:
-                raise ParameterError(f"there are two tables {table.key!r}; give the one in {name} another key.")
-            tables[table.key] = table
-    return list(tables.values())
-
-
-def read_tables(path: Path) -> list[Table]:
-    """The list TABLES of a Python file, which is executed.
-
-    Raises:
-        DataError: the file cannot be read.
-        ParameterError: an error in the file, or no tables in it.
-    """
-    if not path.is_file():
-        raise DataError(f"the tables {path} cannot be read: there is no such file.")
-    try:
-        tables = runpy.run_path(str(path)).get("TABLES", ())
-    except Exception as problem:
-        raise ParameterError(f"the tables {path}: {problem}") from problem
-    if not tables or not all(isinstance(table, Table) for table in tables):
-        raise ParameterError(f"the tables {path}: there must be a list TABLES of secl_paper.layout.Table.")
-    return list(tables)
+    tables = {table.key: table for table in TABLES}
+    for name in names:
+        if name not in tables:
+            raise ParameterError(f"there is no table {name!r}; the tables are {', '.join(tables)}.")
+    return [tables[name] for name in dict.fromkeys(names or tables)]
 
 
 @dataclass(frozen=True)
@@ -97,7 +68,7 @@ class Reproduction:
                     settings[run] = ready(settings_of(run, setup))
                 except ParameterError as problem:
                     raise ParameterError(f"the run {run.name!r} of the table {table.key!r}: {problem}") from problem
-        jobs = {job.settings: job for job in plan(settings.values(), out / RUNS_FOLDER / _own_folder(setup))}
+        jobs = {job.settings: job for job in plan(settings.values(), out / "runs" / setup.model_name)}
         compared = counterpart(setup.model.name, setup.against)
         return cls(tables, setup, out, compared, {run: jobs[each] for run, each in settings.items()})
 
@@ -123,11 +94,18 @@ class Reproduction:
         for table in self.tables:
             yield self._write(table, {run: read(self.jobs[run]) for run in table.runs})
 
+    def _sizes(self) -> dict[str, float]:
+        """The sizes of the model and of its adapter in SECL."""
+        from secl_paper.lora_sizes import lora_sizes  # imports torch
+
+        settings = RunSettings.of(settings_of(SECL, self.setup))
+        return lora_sizes(settings.model.name, settings.adapter)
+
     def _write(self, table: Table, runs: Mapping[Run, FinishedRun]) -> FilledTable:
         """A table of finished runs, written with its figure, and named in the index."""
         paper = read_paper().table(table)
         numbers = paper.numbers.get(self.compared.name or "") if paper else None
-        columns, lines = compare(table, runs, numbers, None if table.runs else _sizes(self.setup))
+        columns, lines = compare(table, runs, numbers, None if table.runs else self._sizes())
         settings = {run: self.jobs[run].settings for run in table.runs}
         different = differences(table, self.setup, self.compared, settings, runs)
         notes = [
@@ -136,33 +114,13 @@ class Reproduction:
             *([table.note] if table.note else []),
         ]
         filled = FilledTable(table.key, table.title, columns, tuple(lines), numbers is not None, tuple(notes))
-        folder = f"{TABLES_FOLDER}/{_own_folder(self.setup)}"
+        folder = f"tables/{self.setup.model_name}"
         write_table(filled, self.out / folder)
         if table.figure:
             write_figure(table, lines, runs, self.out / folder / table.key)
         names = [str(self.jobs[run].folder.relative_to(self.out)) for run in table.runs]
         write_index(self.out, filled, folder, names, different)
         return filled
-
-
-def _own_folder(setup: Setup) -> str:
-    """Every model has its own, of runs and of tables."""
-    return Path(setup.model.name).name
-
-
-def _sizes(setup: Setup) -> dict[str, float]:
-    """The sizes of the model and of its adapter in SECL."""
-    from secl_paper.lora_sizes import lora_sizes  # imports torch
-
-    settings = RunSettings.of(settings_of(SECL, setup))
-    adapter = settings.adapter
-    sizes = lora_sizes(settings.model.name, layers=adapter.layers, modules=adapter.modules, rank=adapter.rank)
-    return {
-        "model_parameters": sizes.model_parameters,
-        "adapted_layers": sizes.adapted_layers,
-        "adapter_parameters": sizes.adapter_parameters,
-        "adapter_share": sizes.adapter_parameters / sizes.model_parameters,
-    }
 
 
 def _read_run(job: Job) -> FinishedRun:

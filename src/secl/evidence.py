@@ -64,7 +64,7 @@ class Likelihood:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """A further answer of the frozen model, drawn at temperature 1 from the nucleus of 0.95, or computed.
+    """A further answer of the frozen model, drawn at temperature 1, or computed.
 
     Attributes:
         text: the answer; None if it could not be read.
@@ -138,8 +138,7 @@ class Evidence:
 
     Attributes:
         p_true: P(True) of the answer and of its distractors.
-        samples: further answers to the question, drawn at temperature 1 from the nucleus of 0.95; None among them could
-            not be read.
+        samples: further answers to the question, drawn at temperature 1; None among them could not be read.
         dinco: beams, their verification and their entailment.
         candidates: letters under further orders of the options, likelihoods, and further answers to an open question.
     """

@@ -31,7 +31,7 @@ class Method:
     note: str
     learns: bool = False
     evidence: tuple[EvidenceKind, ...] = ()
-    defaults: Mapping[str, str] = field(default_factory=dict)
+    defaults: Mapping[str, object] = field(default_factory=dict)
 
 
 _FREE = (
@@ -42,14 +42,15 @@ _FREE = (
 
 _SCORED = (*_FREE, "label_free_platt", "p_true", "norm_p_true")
 
-PAPER: Mapping[str, str] = MappingProxyType(
+PAPER: Mapping[str, object] = MappingProxyType(
     {
         "restart": "all",
+        "consistency": "mode",
         "p_true": "token",
         "p_true_prompt": "paper",
         "open_confidence": "alongside",
+        "top_p": 1.0,
         "signal_bins": "centre",
-        "loss_over": "vocabulary",
     }
 )
 """The paper to the letter, where the library's own method does otherwise; docs/decisions.md says why."""
@@ -83,7 +84,7 @@ METHODS: dict[str, Method] = {
     "p_true": Method("never", "always", (*_SCORED[:-1],), "raw P(True)", evidence=("p_true",)),
     "norm_p_true": Method("never", "always", _SCORED, "normalised P(True)", evidence=("p_true",)),
     "self_consistency": Method(
-        "never", "always", (*_FREE, "self_consistency"), "agreement of ten samples", evidence=("samples",)
+        "never", "always", (*_FREE, "self_consistency"), "agreement of samples", evidence=("samples",)
     ),
     "dinco": Method(
         "never",

@@ -189,7 +189,7 @@ class Model(Protocol):
         ...
 
     def sample(self, question: Question, count: int) -> tuple[str | None, ...]:
-        """Further answers, drawn at temperature 1 with top-p 0.95, in the form of `Reply.answer`."""
+        """Further answers, drawn at temperature 1, in the form of `Reply.answer`."""
         ...
 
     def dinco(self, question: Question, reply: Reply, samples: Sequence[str | None]) -> DincoEvidence | None:

@@ -14,7 +14,7 @@ from secl.metrics.dinco import COUNTED, consistency, normalised_verbalised_confi
 from secl.metrics.probability import normalised_p_true
 from secl.question import Question
 from secl.records import Reply
-from secl.settings.groups import Formula, SignalName
+from secl.settings.groups import Consistency, Formula, SignalName
 
 
 def answer_probability(reply: Reply) -> float | None:
@@ -97,7 +97,7 @@ class SelfConsistency:
         policy: "greedy" is about the reply's answer, "mode" about the most frequent sample (the earliest of a tie).
     """
 
-    policy: Literal["greedy", "mode"] = "greedy"
+    policy: Consistency = "greedy"
     needs: ClassVar[EvidenceKind] = "samples"
 
     def __call__(self, question: Question, reply: Reply, evidence: Evidence) -> float | None:
@@ -158,8 +158,8 @@ class DincoSignal:
         return keys.index(own) if own in keys else None
 
 
-def make_signal(name: SignalName, tau: float, formula: Formula = "log") -> Signal:
-    """The training signal called `name`, at a temperature and with a formula where it takes them.
+def make_signal(name: SignalName, tau: float, formula: Formula = "log", consistency: Consistency = "greedy") -> Signal:
+    """Return the training signal called `name`; each takes those of the other settings that concern it.
 
     Raises:
         ParameterError: there is none of that name.
@@ -167,7 +167,7 @@ def make_signal(name: SignalName, tau: float, formula: Formula = "log") -> Signa
     signals: dict[SignalName, Signal] = {
         "norm_p_true": NormalisedPTrue(tau, formula),
         "p_true": RawPTrue(),
-        "self_consistency": SelfConsistency(),
+        "self_consistency": SelfConsistency(consistency),
     }
     if name not in signals:
         raise ParameterError(f"there is no signal {name!r}; the signals are {', '.join(signals)}.")

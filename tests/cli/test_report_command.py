@@ -104,9 +104,9 @@ def test_what_cannot_be_reported_is_refused_in_one_sentence(
 CHOICE: dict[str, Any] = {
     "model": "a b",
     "benchmarks": ("capitals:9", "science"),
-    "sampled": ("capitals",),
+    "sampled": True,
     "data": "/some where",
-    "opening": False,
+    "burst": 20,
     "tau": 0.7,
     "extra_evidence": ("candidates", "dinco"),
     "answer": "best",

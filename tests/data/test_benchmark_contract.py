@@ -13,7 +13,14 @@ from secl.errors import DataError
 from secl.grading import grade, parse_number
 from secl.question import References
 
-PUBLISHED = {"gsm8k": 7473, "mmlu": 14042, "arc": 1172, "truthfulqa": 817, "truthfulqa_gen": 817}
+PUBLISHED = {
+    "gsm8k": 7473,
+    "mmlu": 14042,
+    "arc": 1172,
+    "truthfulqa": 817,
+    "truthfulqa_in_order": 817,
+    "truthfulqa_gen": 817,
+}
 """Numbers of questions."""
 
 

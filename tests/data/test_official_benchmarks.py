@@ -70,6 +70,7 @@ ROWS: dict[str, list[dict[str, Any]]] = {
     ],
 }
 """The same in the schemas of the hub."""
+ROWS["truthfulqa_in_order"] = ROWS["truthfulqa"]
 HUB = {entry.name: (*entry.hub, entry.split) for entry in BENCHMARKS.values() if isinstance(entry, OfficialBenchmark)}
 """Repository, configuration and split of every official benchmark."""
 
@@ -104,7 +105,9 @@ def test_the_folder_and_the_hub_give_equal_questions(name: str, folder: Path, hu
     assert load(name, None) == from_folder
     assert hub == [HUB[name]]
     assert len(from_folder) == len(ROWS[name])
-    assert {(question.domain, question.form) for question in from_folder} == {(name, BENCHMARKS[name].form)}
+    assert {(question.domain, question.form) for question in from_folder} == {
+        (name.removesuffix("_in_order"), BENCHMARKS[name].form)
+    }
 
 
 def test_mmlu_goes_round_robin_over_its_subjects_in_sorted_order(folder: Path) -> None:
@@ -121,6 +124,10 @@ def test_truthfulqa_options_are_shuffled_by_the_seed_and_so_is_a_sample(folder: 
     assert questions != load("truthfulqa", 30, data=folder, seed=2)
     assert {question.option(str(question.reference)) for question in questions} == {"right"}
     assert {question.reference for question in questions} == set("ABCD")
+    in_order = load("truthfulqa_in_order", data=folder, seed=1)
+    assert in_order == load("truthfulqa_in_order", data=folder, seed=2)
+    assert [sorted(question.options) for question in in_order] == [sorted(question.options) for question in questions]
+    assert {question.reference for question in in_order} == {"A"} != {question.reference for question in questions}
     sampled = load("truthfulqa", data=folder, seed=1, sampled=True)
     assert load("truthfulqa", 5, data=folder, seed=1, sampled=True) == sampled[:5] != questions[:5]
     assert sorted(sampled, key=lambda question: question.id) == questions

@@ -30,11 +30,11 @@ ROWS: list[tuple[Gate, int | None]] = [
 ENTROPIES = st.lists(st.floats(0.0, 5.0), min_size=1, max_size=120)
 
 
-def test_every_gate_has_a_row_and_all_its_parameters_can_be_set() -> None:
+def test_every_gate_has_a_row_and_all_parameters_of_the_papers_gate_can_be_set() -> None:
     assert {type(gate) for gate, _ in ROWS} == set(GATES.values())
     assert all(name in str(GateSettings.model_fields["name"].description) for name in GATES)
     parameters = {name for gate, _ in ROWS for name in inspect.signature(type(gate)).parameters}
-    assert set(GateSettings.model_fields) - {"name"} == parameters
+    assert parameters - set(GateSettings.model_fields) == {"opening", "slack"}  # of ours, for Python alone
 
 
 @pytest.mark.parametrize("gate", [gate for gate, _ in ROWS], ids=repr)

@@ -11,12 +11,14 @@ import numpy as np
 import pytest
 from sklearn.metrics import brier_score_loss, roc_auc_score
 
-from secl.evaluation.estimators import LABELLED
+from secl.evaluation.estimators import ESTIMATORS, LABELLED
 from secl.gates import Always, Never
 from secl.records import Record
 from secl_paper.compare import FinishedRun, Line, compare
-from secl_paper.layout import COLUMNS, ESTIMATORS, ISOLATED, Row, Run, Table
+from secl_paper.layout import COLUMNS, ISOLATED, Row, Run, Table
 from secl_paper.notes import remarks
+from secl_paper.paper import read_paper
+from secl_paper.reproduce import find
 from tests.paper.conftest import make_run
 
 RUN = Run("r")
@@ -98,7 +100,7 @@ def test_several_runs_give_each_their_mean_and_their_population_deviation() -> N
 
 
 def test_every_estimator_can_be_a_row_and_gives_every_measure(learned: FinishedRun) -> None:
-    for estimator in {*ESTIMATORS} - {*LABELLED}:
+    for estimator in {*ESTIMATORS, ISOLATED} - {*LABELLED}:
         ours = numbers(learned, estimator)
         assert all(ours[name] is not None for name in ("ece", "ada_ece", "brier", "accuracy", "cost", "n")), estimator
 
@@ -125,3 +127,25 @@ def test_a_remark_names_rows_that_show_the_same_numbers_unless_that_is_no_wonder
     assert not notes(one, other, third, intervals={"ece": (0.35, 0.71)})
     assert not notes(one, replace(one, name="b"), third)  # the same run
     assert "No visible" not in str(notes(one, other, third, untrained=("a", "b")))  # why has a remark of its own
+
+
+@pytest.mark.parametrize(
+    ("model", "printed"),
+    [
+        ("llama-3.2-3b", ["71%", "60%"]),
+        ("llama-3.1-8b", ["63%", "16%"]),
+        ("gemma-2-2b", ["78%", "42%"]),
+        ("phi-3.5-mini", ["56%", "31%"]),
+    ],
+)
+def test_both_orders_have_the_papers_reduction_of_the_error_and_ours_with_the_trained_share(
+    learned: FinishedRun, model: str, printed: list[str]
+) -> None:
+    (order,) = find(["order"])
+    paper = read_paper().tables["order"].numbers[model]
+    columns, (stated, *both) = compare(order, dict.fromkeys(order.runs, learned), paper)
+    assert [format(line.paper["reduction"], columns["reduction"].form) for line in both] == printed
+    for line in both:
+        assert line.ours["reduction"] == pytest.approx(1 - (line.ours["ece"] or 0) / (stated.ours["ece"] or 0))
+        assert line.ours["trained_share"] == sum(record.update is not None for record in learned.records) / 40
+    assert "reduction" not in {*stated.ours, *stated.paper}

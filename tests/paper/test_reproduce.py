@@ -26,8 +26,7 @@ from secl_paper.compare import columns_of
 from secl_paper.layout import Row, Run, Table
 from secl_paper.paper import counterpart, read_paper
 from secl_paper.reproduce import Reproduction, find
-from secl_paper.runs import benchmarks_of, settings_of
-from secl_paper.setup import STREAM, PaperModel, Setup
+from secl_paper.setup import STREAM, PaperModel, Setup, benchmarks_of, settings_of
 from secl_paper.tables import BASELINES, LABEL_FREE, SECL, TABLES
 
 pytestmark = [pytest.mark.heavy, pytest.mark.usefixtures("few_draws")]
@@ -120,6 +119,12 @@ def test_settings_go_only_where_they_belong() -> None:
     setup = Setup.of(
         {"benchmarks": ("capitals",), "nli": "some/nli", "tau": 0.5, "gate": "entropy-shift", "dtype": "fp32"}
     )
+    fewer = Setup.of({"benchmarks": ("capitals",), "samples": 5, "alpha": 0.2, "epochs": 2})
+    assert {name: changed(BASELINES, fewer).get(name) for name in ("samples", "alpha", "epochs")} == {
+        "samples": 5,
+        "alpha": None,
+        "epochs": None,
+    }
     letter = {name: value for name, value in PAPER.items() if name != "restart"}  # of the paper's gate alone
     common = {"benchmarks": ("capitals:500",), "tau": 0.5, "dtype": "fp32", **letter}
     assert changed(BASELINES, setup) == {**common, "method": "baselines", "nli": "some/nli"}
@@ -217,7 +222,7 @@ def test_every_setting_that_is_not_the_papers_is_named_with_the_papers_value(
         "bin_gate": None,
         "modules": ("q_proj",),
         "quantize": "8bit",
-        "sampled": ("capitals",),
+        "sampled": True,
         "seed": 7,
         "beta": 0.01,
     }
@@ -232,7 +237,7 @@ def test_every_setting_that_is_not_the_papers_is_named_with_the_papers_value(
         "bin_gate": "off (1)",
         "modules": "q_proj (none)",
         "quantize": "8bit (default)",
-        "sampled": "capitals (none)",
+        "sampled": "True (False)",
         "seed": "7 (42)",
         "beta": "0.01 (0.0)",
     }
@@ -272,39 +277,6 @@ def test_a_gate_of_ones_own_is_the_gate_of_every_run_that_learns(
     assert [table.key for table in reproduction.fill(scripted)] == ["main", "always_on"]
     with pytest.raises(ParameterError, match=r"^the run 'secl' of the table 'main': the gate .*Asks' cannot be loaded"):
         Reproduction.plan(find(["main"]), Setup.of({**SHORT, "gate": "mine.py:Asks"}), tmp_path / "out")
-
-
-MINE = """
-from secl_paper.layout import Row, Run, Table
-
-TABLES = [Table("mine", "x", ("ece",), (Row("a", Run("a"), "secl"),))]
-"""
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "words"),
-    [
-        ('("ece",)', '("eze",)', "the table 'mine' has the column 'eze'; the columns are ece"),
-        ('"secl"', '"scel"', "the row 'a' has the estimator 'scel'; the estimators are stated"),
-        ("TABLES", "TABELS", "there must be a list TABLES of secl_paper.layout.Table"),
-    ],
-)
-def test_a_table_with_a_mistake_is_refused_by_name(tmp_path: Path, before: str, after: str, words: str) -> None:
-    path = tmp_path / "mine.py"
-    path.write_text(MINE.replace(before, after))
-    with pytest.raises(ParameterError) as refused:
-        find([str(path)])
-    assert str(refused.value).startswith(f"the tables {path}: ")
-    assert words in str(refused.value)
-
-
-def test_a_table_of_ones_own_is_like_any_other(scripted: Scripted, tmp_path: Path) -> None:
-    path = tmp_path / "mine.py"
-    path.write_text(MINE)
-    (table,) = Reproduction.plan(find([str(path)]), QUIZ, tmp_path / "out").fill(scripted)
-    assert (table.key, table.printed, len(scripted.names)) == ("mine", False, 1)
-    assert "ece" in table.lines[0].intervals
-    assert table.notes[0].startswith("These numbers are smollm2 with 8 questions per domain of")
 
 
 def test_every_model_of_the_paper_is_a_preset_and_can_be_compared_with() -> None:

@@ -22,7 +22,7 @@ def prompts(question: Question) -> list[Prompt]:
         templates.p_true_prompt(question, "the Nile"),
         templates.verification_prompt(question, "the Nile"),
         templates.entailment_prompt(question, "the Nile", "the Amazon"),
-        *([] if question.options else [templates.distractor_prompt(question)]),
+        *([] if question.options else [templates.distractor_prompt(question, 5)]),
     ]
 
 
@@ -129,7 +129,7 @@ def test_a_conversation_stands_before_every_prompt_about_its_question() -> None:
     for prompt in (
         templates.confidence_prompt(question, "Rome"),
         templates.p_true_prompt(question, "Rome"),
-        templates.distractor_prompt(question),
+        templates.distractor_prompt(question, 5),
     ):
         assert (prompt.system, prompt.history) == ("Be brief.", said)
     assert templates.confidence_prompt(question, "Rome").turns[:2] == ("Italy?", "Rome")

@@ -13,6 +13,7 @@ from secl.gates import Always, EntropyShift, Never, PageHinkley
 from secl.runs.loading import load_questions
 from secl.runs.settings import RunSettings, read_toml, with_absolute_paths
 from secl.settings.tree import nested
+from secl.signals import SelfConsistency
 
 STREAM = {"benchmarks": ("capitals",)}
 
@@ -27,8 +28,8 @@ def from_text(folder: Path, text: str) -> RunSettings:
 
 
 def test_a_recipe_file_sets_what_it_names_and_leaves_the_rest(tmp_path: Path) -> None:
-    read = from_text(tmp_path, 'benchmarks = ["capitals:5", "science"]\nseed = 3\ndelta = 0.2\nopening = false\n')
-    assert read == RunSettings.of({"benchmarks": ("capitals:5", "science"), "seed": 3, "delta": 0.2, "opening": False})
+    read = from_text(tmp_path, 'benchmarks = ["capitals:5", "science"]\nseed = 3\ndelta = 0.2\nsampled = true\n')
+    assert read == RunSettings.of({"benchmarks": ("capitals:5", "science"), "seed": 3, "delta": 0.2, "sampled": True})
 
 
 @pytest.mark.parametrize(
@@ -50,6 +51,12 @@ def test_a_recipe_file_sets_what_it_names_and_leaves_the_rest(tmp_path: Path) ->
         ({"bin_gate": 10}, "bin_gate is 10; it must be a whole number from 0 to 9, or off"),
         ({"rank": 0}, "rank is 0; it must be a whole number of at least 1"),
         ({"learning_rate": float("nan")}, "learning_rate is nan; it must be a finite number above 0"),
+        ({"epochs": 0}, "epochs is 0; it must be a whole number of at least 1"),
+        ({"lora_alpha": 0}, "lora_alpha is 0; it must be a whole number of at least 1"),
+        ({"distractors": 10}, "distractors is 10; it must be a whole number from 1 to 9"),
+        ({"samples": 0}, "samples is 0; it must be a whole number from 1 to 100"),
+        ({"top_p": 0.0}, "top_p is 0.0; it must be a finite number above 0 and at most 1"),
+        ({"consistency": "most"}, "consistency is 'most'; it must be one of greedy, mode"),
         ({"beta": -0.1}, "beta is -0.1; it must be a finite number of at least 0"),
         (
             {"views": ["letters", "luck"]},
@@ -75,7 +82,6 @@ def test_a_recipe_survives_a_trip_through_json() -> None:
         tau=0.7,
         bin_gate="off",
         modules=["q_proj"],
-        opening=False,
         burst=7,
         beta=0.1,
     )
@@ -97,9 +103,8 @@ def test_the_gate_is_the_methods_unless_one_is_named_and_takes_the_recipes_param
     assert recipe(method="secl-paper", gate="always").build_gate() == Always()
     assert recipe(method="stated").build_gate() == Never()
     assert recipe(gate="always").build_gate() == Always()
-    changed = recipe(burst=7, warmup=4, threshold=2, opening=False).build_gate()
-    assert changed == EntropyShift(burst=7, warmup=4, threshold=2, opening=False)
-    assert recipe(slack=0.3).build_gate() == EntropyShift(slack=0.3)
+    changed = recipe(burst=7, warmup=4, threshold=2).build_gate()
+    assert changed == EntropyShift(burst=7, warmup=4, threshold=2)
     paper = recipe(gate="page-hinkley", ema=0.1, epsilon=0.2).build_gate()
     assert paper == PageHinkley(ema=0.1, epsilon=0.2)
 
@@ -107,15 +112,17 @@ def test_the_gate_is_the_methods_unless_one_is_named_and_takes_the_recipes_param
 def test_the_papers_method_is_the_paper_to_the_letter_unless_something_else_is_said() -> None:
     ours, paper = recipe(), recipe(method="secl-paper")
     choices = [
-        (each.evidence.p_true, *each.prompts.model_dump().values(), each.loop.signal_bins, each.adapter.loss_over)
+        (each.evidence.consistency, each.evidence.p_true, *each.prompts.model_dump().values(), each.loop.signal_bins)
         for each in (ours, paper, recipe(method="secl-paper", p_true="vocabulary"))
     ]
     assert choices == [
-        ("vocabulary", "plain", "behind", "exact", "digits"),
-        ("token", "paper", "alongside", "centre", "vocabulary"),
-        ("vocabulary", "paper", "alongside", "centre", "vocabulary"),
+        ("greedy", "vocabulary", "plain", "behind", 4, 0.95, "exact"),
+        ("mode", "token", "paper", "alongside", 4, 1.0, "centre"),
+        ("mode", "vocabulary", "paper", "alongside", 4, 1.0, "centre"),
     ]
     assert RunSettings.of(paper.to_json()) == paper
+    signals = [recipe(method=name, signal="self_consistency").build_signal(1.0) for name in ("secl", "secl-paper")]
+    assert signals == [SelfConsistency("greedy"), SelfConsistency("mode")]
 
 
 def test_paths_are_made_absolute_and_names_are_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -97,12 +97,12 @@ def test_a_file_that_is_no_run_is_refused_by_name(tmp_path: Path, content: bytes
     assert (tmp_path / FILE).read_bytes() == content
 
 
-@pytest.mark.parametrize("number", [5, 7])
+@pytest.mark.parametrize("number", [6, 8])
 def test_a_run_of_another_format_is_refused_and_can_be_opened_again_by_others(run_folder: Path, number: int) -> None:
     alter(run_folder, f"UPDATE manifest SET value = '{number}' WHERE key = 'format'")
     for _ in range(2):  # a refusal lets go of the lock
         with pytest.raises(
-            RunError, match=f"format {number}, but this version of secl reads format 6; begin a new folder"
+            RunError, match=f"format {number}, but this version of secl reads format 7; begin a new folder"
         ):
             Store(run_folder, writable=True)
 

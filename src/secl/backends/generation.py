@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 
 from secl.backends.token_ids import Decoder
-from secl.prompts.distractors import DISTRACTORS
 from secl.prompts.parsing import is_complete, read_list, trim_answer
 from secl.prompts.templates import MAX_ANSWER_TOKENS
 from secl.question import Form, Question
@@ -20,15 +19,15 @@ MAX_LIST_TOKENS: dict[Form, int] = {
     "sentence": 140,
     "text": 140,
 }
-
-LISTED = DISTRACTORS + 1
-"""Answers that a list is asked for: one of them may be the answer itself."""
-
-TOP_P = 0.95
-"""Samples come from the most probable tokens that together have this probability."""
+"""Most tokens of a list of five answers."""
 
 CONTEXT = 4
 """Tokens of the prompt that are decoded together with what follows them."""
+
+
+def list_tokens(form: Form, listed: int) -> int:
+    """Most tokens of a list of so many answers."""
+    return -(-MAX_LIST_TOKENS[form] * listed // 5)
 
 
 def question_seed(seed: int, question: Question, purpose: object) -> int:
@@ -75,6 +74,7 @@ class Draft:
         stop: it is finished with this text as well, unless that is "".
         written: token ids written so far.
         seed: of its random choices; None writes greedily.
+        top_p: these are among the most probable tokens that together have this probability, alike in a batch.
         tokens: of prompt and text that have gone through the network.
         version: of the model that writes it; 0 is the frozen one.
         log_p: natural logarithm of the probability of each token, before the nucleus; of sampled texts alone.
@@ -88,20 +88,16 @@ class Draft:
     stop: str = ""
     written: list[int] = field(default_factory=list)
     seed: int | None = None
+    top_p: float = 1.0
     tokens: float = 0.0
     version: int = 0
     log_p: list[float] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
 
     @classmethod
-    def answer(cls, prompt: list[int], form: Form, prefix: Sequence[int] = (), seed: int | None = None) -> Draft:
-        """An answer, of which some tokens may be written already."""
-        return cls(prompt, form, MAX_ANSWER_TOKENS[form], written=list(prefix), seed=seed)
-
-    @classmethod
-    def list(cls, prompt: list[int], form: Form, seed: int | None = None) -> Draft:
-        """A list of answers."""
-        return cls(prompt, form, MAX_LIST_TOKENS[form], lines=LISTED, seed=seed)
+    def answer(cls, prompt: list[int], form: Form, prefix: Sequence[int] = ()) -> Draft:
+        """A greedy answer, of which some tokens may be written already."""
+        return cls(prompt, form, MAX_ANSWER_TOKENS[form], written=list(prefix))
 
 
 class TextRules:
@@ -128,10 +124,6 @@ class TextRules:
         """The answer in a draft, without what was written behind it."""
         return trim_answer(self.text(draft), draft.form)
 
-    def items(self, draft: Draft) -> list[str]:
-        """The items of a list; the last line of one that ran into its token limit is cut off."""
-        return items_of(self.text(draft), draft.form)
-
     def ended(self, draft: Draft) -> bool:
         """Whether a draft is finished."""
         if len(draft.written) >= draft.limit or (draft.written and draft.written[-1] in self.end_ids):
@@ -142,8 +134,8 @@ class TextRules:
         return is_complete(text, draft.form) if draft.lines is None else text.count("\n") >= draft.lines
 
 
-def items_of(text: str, form: Form) -> list[str]:
+def items_of(text: str, form: Form, listed: int) -> list[str]:
     """The items of a list as it was written; the last line of one that ran into its token limit is cut off."""
-    lines = text.splitlines()[:LISTED]
-    complete = lines[:-1] if 1 < len(lines) < LISTED and not text.endswith("\n") else lines
+    lines = text.splitlines()[:listed]
+    complete = lines[:-1] if 1 < len(lines) < listed and not text.endswith("\n") else lines
     return read_list("\n".join(complete), form)

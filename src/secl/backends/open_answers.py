@@ -14,7 +14,7 @@ from fractions import Fraction
 from secl.evidence import Sample
 from secl.grading import write_number
 from secl.grading.same import group
-from secl.prompts.distractors import DISTRACTORS, distinct, near_numbers
+from secl.prompts.distractors import distinct, near_numbers
 from secl.prompts.programs import result_of
 from secl.question import Form, Question
 
@@ -128,7 +128,7 @@ class Distractors:
     """Answers that differ from the one they are compared with, and from each other.
 
     Attributes:
-        answers: `DISTRACTORS` of them, or fewer when a model has no more to say.
+        answers: as many as are wanted, or fewer when a model has no more to say.
         source: how many came from where, like "listed:2+sampled:1+numeric:1"; "none" without any.
     """
 
@@ -141,28 +141,29 @@ NOTHING = Distractors([], "none")
 
 
 def choose_distractors(
-    answer: str, form: Form, listed: Sequence[str], sample_list: Callable[[int], Sequence[str]]
+    answer: str, form: Form, count: int, listed: Sequence[str], sample_list: Callable[[int], Sequence[str]]
 ) -> Distractors:
     """Choose distractors from a greedy list; what it lacks comes from near misses, for numbers, or sampled lists.
 
     Args:
         answer: that they must differ from.
         form: of the answer.
+        count: how many are wanted.
         listed: answers from a greedy list.
         sample_list: gives the answers of the i-th sampled list.
 
-    >>> choose_distractors("12", "number", ["12.0", "13", "40"], lambda i: []).source
+    >>> choose_distractors("12", "number", 4, ["12.0", "13", "40"], lambda i: []).source
     'listed:2+numeric:2'
     """
-    answers = distinct(answer, listed, form)
+    answers = distinct(answer, listed, form, count)
     counts = {"listed": len(answers)}
     if form == "number":
-        answers = distinct(answer, [*answers, *near_numbers(answer)], form)
+        answers = distinct(answer, [*answers, *near_numbers(answer)], form, count)
         counts["numeric"] = len(answers) - counts["listed"]
     for attempt in range(SAMPLED_LISTS):
-        if len(answers) == DISTRACTORS:
+        if len(answers) == count:
             break
-        answers = distinct(answer, [*answers, *sample_list(attempt)], form)
+        answers = distinct(answer, [*answers, *sample_list(attempt)], form, count)
     counts["sampled"] = len(answers) - sum(counts.values())
-    source = "+".join(f"{name}:{count}" for name, count in counts.items() if count)
+    source = "+".join(f"{name}:{number}" for name, number in counts.items() if number)
     return Distractors(answers, source or "none")

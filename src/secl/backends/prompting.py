@@ -8,7 +8,7 @@ from dataclasses import replace
 import jinja2
 
 from secl.backends.base import Bundle, Span
-from secl.backends.generation import MAX_LIST_TOKENS, Draft
+from secl.backends.generation import Draft, list_tokens
 from secl.backends.token_ids import TokenIds, common_length, render
 from secl.errors import QuestionError, TooLongError
 from secl.prompts.parsing import as_written
@@ -39,12 +39,16 @@ class Prompting:
     Args:
         token_ids: of the model's tokenizer.
         prompts: how it is asked.
+
+    Attributes:
+        listed: answers that a list is asked for; one of them may be the answer that they are compared with.
     """
 
     def __init__(self, token_ids: TokenIds, prompts: PromptSettings | None = None) -> None:
         self.token_ids = token_ids
         self.prompts = prompts or PromptSettings()
         self.alongside = self.prompts.open_confidence == "alongside"
+        self.listed = self.prompts.distractors + 1
 
     def answer(self, question: Question) -> list[int]:
         """Ids after which an answer begins."""
@@ -105,7 +109,7 @@ class Prompting:
 
     def answer_list(self, question: Question) -> list[int]:
         """Ids after which a list of answers begins."""
-        return self._encode(distractor_prompt(question))
+        return self._encode(distractor_prompt(question, self.listed))
 
     def verification(self, question: Question, candidate: str) -> list[int]:
         """Ids after which Yes or No comes."""
@@ -140,7 +144,7 @@ class Prompting:
                 written = "" if answer is None else as_written(answer, question.form)
                 prompts += [self.confidence(question, written), self.answer_list(question)]
             longest = max(map(len, prompts))
-            needed = longest + max(MAX_ANSWER_TOKENS[question.form], MAX_LIST_TOKENS[question.form]) + MARGIN
+            needed = longest + max(MAX_ANSWER_TOKENS[question.form], list_tokens(question.form, self.listed)) + MARGIN
         if needed > limit:
             raise TooLongError(
                 f"{question.mention} takes {needed} tokens with its answer, more than the {limit} that the model "
@@ -153,7 +157,8 @@ class Prompting:
         Raises:
             TooLongError: there is no room for as many tokens as are wanted.
         """
-        behind = max(len(self.confidence(question, "")), len(self.answer_list(question)) + MAX_LIST_TOKENS["text"])
+        listing = len(self.answer_list(question)) + list_tokens("text", self.listed)
+        behind = max(len(self.confidence(question, "")), listing)
         room = limit - behind - MARGIN
         least = 1 if writing.or_fewer else writing.max_tokens or 1
         if room < least:

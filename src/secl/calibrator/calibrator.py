@@ -116,7 +116,7 @@ class Calibrator(Shown, Scoring):
             device: auto, cpu, cuda, one of several GPUs such as cuda:1, or mps.
             device_map: "auto" spreads the model over this machine's devices; or a JSON file of modules and devices.
             quantize: "8bit" or "4bit" quantises the linear layers of the network's body (bitsandbytes).
-            adapter: size and training of the adapter: rank, layers, modules, learning_rate, beta.
+            adapter: size and training of the adapter: rank, lora_alpha, layers, modules, learning_rate, epochs, beta.
             answer_weights: whose weights write the answers: "frozen", so that learning moves confidences and never an
                 answer, or "adapted", as in the paper.
             seed: of the adapter's initial weights, and of sampled answers.
@@ -256,7 +256,7 @@ class Calibrator(Shown, Scoring):
         if not latest:
             self._latest = None  # the model's latest answer is this one from here on
             reply = self.model.answer(record.question, evidence=wanted, written=reply.text).reply
-        evidence = gather(self.model, record, reply, wanted)
+        evidence = gather(self.model, record, reply, wanted, self.loop.samples)
         signal = self.signal(record.question, reply, evidence)
         outcome: LearningOutcome = "idle"
         update = None

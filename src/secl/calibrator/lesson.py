@@ -15,9 +15,6 @@ from secl.question import Question
 from secl.records import LearningOutcome, Record, Reply, Update
 from secl.settings.groups import EvidenceOn, LoopSettings, ViewName
 
-SAMPLES = 10
-"""Answers drawn where samples are gathered (N of self-consistency)."""
-
 BINS = 10
 """In which confidences are stated."""
 
@@ -70,13 +67,13 @@ class EvidencePlan:
         return frozenset({"candidates", "p_true"} if self.weighs_p_true or "p_true" in self.kinds else {"candidates"})
 
 
-def gather(model: Model, record: Record, reply: Reply, wanted: Collection[EvidenceKind]) -> Evidence:
+def gather(model: Model, record: Record, reply: Reply, wanted: Collection[EvidenceKind], samples: int) -> Evidence:
     """Ask the frozen model for what is wanted about a reply and what the record does not have."""
     question, evidence = record.question, record.evidence
     if "p_true" in wanted and evidence.p_true is None:
         evidence = replace(evidence, p_true=model.score_p_true(question, reply))
     if "samples" in wanted or "dinco" in wanted:
-        evidence = replace(evidence, samples=model.sample(question, SAMPLES))
+        evidence = replace(evidence, samples=model.sample(question, samples))
     if "dinco" in wanted:
         evidence = replace(evidence, dinco=model.dinco(question, reply, evidence.samples or ()))
     return evidence

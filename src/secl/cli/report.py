@@ -149,8 +149,8 @@ def command(settings: RunSettings, mode: Mode = "ask") -> str:
     """The command that makes the same run again, in a folder of its own.
 
     >>> from secl.runs.settings import RunSettings
-    >>> command(RunSettings.of({"benchmarks": ["capitals:9", "science"], "tau": 0.7, "opening": False}))
-    'secl run --model smollm2 --benchmarks capitals:9,science --set gate.opening=False --set evidence.tau=0.7 --out NEW'
+    >>> command(RunSettings.of({"benchmarks": ["capitals:9", "science"], "tau": 0.7, "burst": 20}))
+    'secl run --model smollm2 --benchmarks capitals:9,science --set gate.burst=20 --set evidence.tau=0.7 --out NEW'
     """
     from secl.runs.settings import SCORE_SETTINGS, shown
     from secl.settings.tree import has_flag, place_of

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from secl.cli.app import Flag, Set, app, console, fail
+from secl.cli.app import Flag, Set, app, console, echo, fail
 from secl.cli.sweep import HERE, check_place, overview, perform, print_whole
 from secl.settings.groups import FLAT
 from secl.settings.tree import with_set
@@ -28,7 +28,8 @@ def reproduce(
     on: str = HERE,
     workers: int | None = None,
     dry_run: Annotated[bool, Flag] = False,
-) -> None:
+    check: Path | None = None,
+) -> int:
     """Run what is missing of the paper's tables, write each when it is ready, and print them in the end.
 
     They have the paper's number, ours, and the difference.
@@ -37,20 +38,24 @@ def reproduce(
     is its own.
 
     Args:
-        table: Tables by name, or Python files with your own; all if none is named.
+        table: Tables by name; all if none is named.
         out: Folder of runs and tables; what is finished there is not repeated.
         on: here; ray: workers on this machine; ray://HOST:PORT: a Ray cluster.
         workers: Processes at work at a time with --on ray; 2 by default.
         dry_run: Only show what would run.
+        check: Run nothing: compare the stored numbers of the paper with its LaTeX source, and end with code 1 if any
+            differs.
     """
     from secl_paper.reproduce import Reproduction, find
 
+    if check is not None:
+        return _check(check, {each.paper or each.key for each in find(table)})
     check_place(on, workers)
     chosen = Setup.model_validate(with_set(setup, set_)) if set_ else setup or Setup()
     reproduction = Reproduction.plan(find(table), chosen, out)
     if dry_run:
         _show_plan(reproduction)
-        return
+        return 0
     try:
         tables = list(reproduction.fill(lambda jobs: perform(jobs, on, workers)))
     except KeyboardInterrupt:
@@ -59,6 +64,19 @@ def reproduce(
     for each in tables:
         _print(each, screen)
     screen.print(f"tables: {out / 'README.md'}", soft_wrap=True)
+    return 0
+
+
+def _check(source: Path, keys: set[str]) -> int:
+    from secl_paper.check import disagreements
+
+    total, wrong = disagreements(source, keys)
+    if not total:
+        fail("the paper has no cells with numbers of these tables; name others, or none for all.")
+    for line in wrong:
+        echo(line)
+    echo(f"{total - len(wrong):,} of {total:,} stored numbers of the paper's tables agree with {source}")
+    return 1 if wrong else 0
 
 
 def _show_plan(reproduction: Reproduction) -> None:

@@ -11,6 +11,7 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from secl.data import official_files, rows
@@ -148,6 +149,16 @@ _TABLE: tuple[Benchmark, ...] = (
         hub=("truthfulqa/truthful_qa", "multiple_choice"),
         read_files=official_files.read_truthfulqa,
         build=rows.truthfulqa_question,
+    ),
+    OfficialBenchmark(
+        name="truthfulqa_in_order",
+        description="TruthfulQA MC1 with its options as in the file, where the first one is always right",
+        form="choice",
+        split="validation",
+        licence="Apache-2.0",
+        hub=("truthfulqa/truthful_qa", "multiple_choice"),
+        read_files=official_files.read_truthfulqa,
+        build=partial(rows.truthfulqa_question, shuffled=False),
     ),
     OfficialBenchmark(
         name="truthfulqa_gen",

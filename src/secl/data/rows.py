@@ -88,17 +88,18 @@ def arc_question(row: Row, _index: int, _seed: int) -> Question:
     )
 
 
-def truthfulqa_question(row: Row, index: int, seed: int) -> Question:
+def truthfulqa_question(row: Row, index: int, seed: int, *, shuffled: bool = True) -> Question:
     """TruthfulQA MC1: {question, mc1_targets: {choices, labels}}, the first option is right in the data.
 
-    The options are shuffled by (seed, index), so their order does not depend on how many questions are loaded.
+    The options are `shuffled` by (seed, index), so their order does not depend on how many questions are loaded.
     """
     labels = [int(label) for label in row["mc1_targets"]["labels"]]
     options = _options(row["mc1_targets"]["choices"])
     if labels.count(1) != 1 or len(labels) != len(options):
         raise ValueError("its mc1_targets do not mark exactly one option as right")
     order = list(range(len(options)))
-    random.Random(f"truthfulqa-{seed}-{index}").shuffle(order)
+    if shuffled:
+        random.Random(f"truthfulqa-{seed}-{index}").shuffle(order)
     return Question(
         clean(row["question"]),
         options=tuple(options[position] for position in order),

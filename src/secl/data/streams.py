@@ -24,7 +24,7 @@ def load_stream(
     order: Order = "forward",
     seed: int = 42,
     data: Path | None = None,
-    sampled: Sequence[str] = (),
+    sampled: bool = False,
 ) -> list[Question]:
     """The first questions of several benchmarks, one benchmark after the other.
 
@@ -35,11 +35,10 @@ def load_stream(
             question on), "shuffled" over all questions by the seed.
         seed: seed of the shuffle and of the benchmarks that use one.
         data: folder with the official files, see `secl.data.benchmarks.load`.
-        sampled: those of the benchmarks whose questions are drawn at random by the seed.
+        sampled: draw the questions of each at random by the seed.
 
     Raises:
-        ParameterError: no name, an unknown or repeated one, an unknown order, per_domain below 1, or a sampled
-            benchmark that is not in the stream.
+        ParameterError: no name, an unknown or repeated one, an unknown order, or per_domain below 1.
         DataError: a benchmark cannot be read or has fewer questions.
 
     >>> [question.domain for question in load_stream(["capitals", "science"], 1, order="reversed")]
@@ -51,28 +50,10 @@ def load_stream(
     _check_names([name for name, _ in counts])
     if order not in get_args(Order):
         raise ParameterError(f"the order {order!r} is unknown; the orders are {', '.join(get_args(Order))}.")
-    check_sampled(sampled, names)
     questions = [
-        question
-        for name, count in counts
-        for question in load(name, count, data=data, seed=seed, sampled=name in sampled)
+        question for name, count in counts for question in load(name, count, data=data, seed=seed, sampled=sampled)
     ]
     return arrange(questions, order, seed)
-
-
-def check_sampled(sampled: Sequence[str], benchmarks: Sequence[str]) -> None:
-    """Check that what is sampled is in a stream of these benchmarks, named with a number of questions or without.
-
-    Raises:
-        ParameterError: it is not.
-    """
-    names = [name.partition(":")[0] for name in benchmarks]
-    for name in sampled:
-        if name not in names:
-            raise ParameterError(
-                f"sampled names {name!r}, which is no benchmark of this stream ({', '.join(names) or 'it has none'}); "
-                "leave it out."
-            )
 
 
 def arrange(questions: Sequence[Question], order: Order, seed: int = 42) -> list[Question]:

@@ -8,14 +8,11 @@ from fractions import Fraction
 from secl.grading import normalise_text, parse_number, write_number
 from secl.question import Form
 
-DISTRACTORS = 4
-"""Number of distractors of an open question (K in the paper)."""
 
-
-def distinct(answer: str, candidates: Iterable[str], form: Form, count: int = DISTRACTORS) -> list[str]:
+def distinct(answer: str, candidates: Iterable[str], form: Form, count: int) -> list[str]:
     """The first `count` candidates that differ from `answer` and from each other once normalised.
 
-    >>> distinct("The Nile", ["nile", "Amazon", "the amazon", "Volga"], "short")
+    >>> distinct("The Nile", ["nile", "Amazon", "the amazon", "Volga"], "short", 4)
     ['Amazon', 'Volga']
     """
     key: Callable[[str], object] = parse_number if form == "number" else normalise_text

@@ -229,10 +229,11 @@ def entailment_prompt(question: Question, premise: str, hypothesis: str) -> Prom
     return _prompt(question, user, "Answer:")
 
 
-def distractor_prompt(question: Question) -> Prompt:
-    """Ask for a list of answers to choose distractors from, independently of the model's own answer."""
+def distractor_prompt(question: Question, count: int) -> Prompt:
+    """Ask for a list of 2 to 10 answers to choose distractors from, independently of the model's own answer."""
+    number = ["two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"][count - 2]
     user = (
-        f"{_asked(question)}People gave five different answers to this question. Some are wrong. List their "
-        f"five answers, each on a line of its own, each {_KINDS.get(question.form, 'one short sentence')}."
+        f"{_asked(question)}People gave {number} different answers to this question. Some are wrong. List their "
+        f"{number} answers, each on a line of its own, each {_KINDS.get(question.form, 'one short sentence')}."
     )
     return _prompt(question, user, "1.")

@@ -202,7 +202,7 @@ def load_endpoint(settings: RunSettings) -> EndpointModel:
         settings.model.endpoint or "",
         settings.model.name,
         key=os.environ.get(KEY),
-        p_true_prompt=settings.prompts.p_true_prompt,
+        prompts=settings.prompts,
         seed=settings.seed,
     )
 

@@ -11,7 +11,6 @@ from typing import Any, Self
 from pydantic import model_validator
 
 from secl.calibrator.lesson import EvidencePlan
-from secl.data.streams import check_sampled
 from secl.errors import DataError, ParameterError
 from secl.gates import Gate, gate_class, is_own_gate
 from secl.methods import Method, method
@@ -90,7 +89,6 @@ class RunSettings(SettingGroups):
     def _check(self) -> Self:
         if bool(self.stream.benchmarks) == bool(self.stream.questions):
             raise ParameterError("a run needs either a stream of benchmarks or a file of questions, not both or none.")
-        check_sampled(self.stream.sampled, self.stream.benchmarks)
         if self.stream.benchmarks and self.stream.grader != "auto":
             raise ParameterError(
                 f"benchmarks have official rules; leave the grader {self.stream.grader!r} out, or see what it makes of "
@@ -179,10 +177,11 @@ class RunSettings(SettingGroups):
 
     def build_signal(self, own_tau: float) -> Signal:
         """The signal to learn from, for a model with this temperature of its own."""
-        return make_signal(self.evidence.signal, self.tau(own_tau), self.evidence.formula)
+        evidence = self.evidence
+        return make_signal(evidence.signal, self.tau(own_tau), evidence.formula, evidence.consistency)
 
 
-def defaults_of(chosen: Method, gate: str | None) -> dict[str, str]:
+def defaults_of(chosen: Method, gate: str | None) -> dict[str, object]:
     """What a method prefers, by the names of flags; a gate's parameters only where no other gate is named."""
     own = gate in (None, chosen.gate)
     return {name: value for name, value in chosen.defaults.items() if own or FLAT_NAMES[name][0] != "gate"}
@@ -206,7 +205,7 @@ def shown(name: str, value: object) -> str:
 def as_compared(name: str, value: object) -> str:
     """The same for a comparison, in which a setting that was not given is that, too.
 
-    >>> as_compared("burst", None), as_compared("bin_gate", None), as_compared("sampled", ()), as_compared("burst", 20)
+    >>> as_compared("burst", None), as_compared("bin_gate", None), as_compared("modules", ()), as_compared("burst", 20)
     ('default', 'off', 'none', '20')
     """
     return "default" if value is None and name != "bin_gate" else shown(name, value) or "none"

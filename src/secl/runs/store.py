@@ -28,7 +28,7 @@ from secl.runs import database
 from secl.runs.database import Version
 from secl.runs.folder import FILE, RESUME, UNFINISHED, check_free, check_is_run, lock_folder, storage_errors
 
-FORMAT = 6
+FORMAT = 7
 """Number of the format of a run's and of a server's file; another one is refused."""
 
 KEEP_EVERY = 50

@@ -50,7 +50,6 @@ PTrueKind = Literal["vocabulary", "token"]
 PTruePrompt = Literal["plain", "paper"]
 SignalBins = Literal["exact", "centre"]
 OpenConfidence = Literal["behind", "alongside"]
-LossOver = Literal["digits", "vocabulary"]
 
 EvidenceOn = Literal["burst", "always"]
 Loss = Literal["directional", "mse"]
@@ -61,6 +60,7 @@ Engine = Literal["local", "vllm", "openai"]
 Restart = Literal["sums", "all"]
 ViewName = Literal["letters", "likelihood", "samples", "text", "p_true"]
 SignalName = Literal["norm_p_true", "p_true", "self_consistency"]
+Consistency = Literal["greedy", "mode"]
 AnswerName = Literal["own", "best"]
 
 
@@ -146,9 +146,7 @@ class StreamSettings(Settings):
     columns: Pairs = Field((), description="Its columns: question=prompt,reference=gold.")
     skip_bad: bool = Field(False, description="Leave out bad questions, and say which.")
     per_domain: int | None = Field(None, ge=1, description="Questions of each benchmark or domain; all.")
-    sampled: Annotated[Names, UNFLAGGED] = Field(
-        (), description="Benchmarks whose questions are drawn by the seed, not their first ones."
-    )
+    sampled: Annotated[bool, UNFLAGGED] = Field(False, description="Draw benchmarks' questions by the seed.")
     order: Order = Field("forward", description="Of the domains: forward, reversed, shuffled.")
     grader: Grader = Field("auto", description="auto, exact, contains, number, regex or overlap.")
     data: str | None = Field(None, description="Folder of benchmarks; SECL_DATA, else the hub.")
@@ -181,12 +179,6 @@ class GateSettings(Settings):
     threshold: Annotated[float | None, UNFLAGGED] = Field(
         None, gt=0, description="Statistic above which the gate fires; the gate's own."
     )
-    opening: Annotated[bool | None, UNFLAGGED] = Field(
-        None, description="entropy-shift: the stream's start opens a burst; it does."
-    )
-    slack: Annotated[float | None, UNFLAGGED] = Field(
-        None, ge=0, description="entropy-shift: ignored shift, in standard deviations."
-    )
     ema: Annotated[float | None, UNFLAGGED] = Field(
         None, gt=0, le=1, description="page-hinkley: weight of the newest entropy in the mean."
     )
@@ -212,6 +204,9 @@ class EvidenceSettings(Settings):
     formula: Annotated[Formula, UNFLAGGED] = Field(
         "log", description="log: softmax(log P / tau); exp: softmax(P / tau)."
     )
+    consistency: Annotated[Consistency, UNFLAGGED] = Field(
+        "greedy", description="self_consistency: samples like the greedy answer, or like the most frequent sample."
+    )
     p_true: Annotated[PTrueKind, UNFLAGGED] = Field(
         "vocabulary", description="vocabulary: P(True), in any spelling; token: True alone."
     )
@@ -228,6 +223,8 @@ class PromptSettings(Settings):
     open_confidence: OpenConfidence = Field(
         "behind", description="Confidence in an open answer: in a turn behind it, or alongside it in the same reply."
     )
+    distractors: int = Field(4, ge=1, le=9, description="Distractors of an open answer (K).")
+    top_p: float = Field(0.95, gt=0, le=1, description="Samples come from the likeliest tokens with this probability.")
 
 
 ENDPOINT_VIEWS: tuple[ViewName, ...] = ("letters", "samples", "text", "p_true")
@@ -245,11 +242,12 @@ class PosteriorSettings(Settings):
 
 
 class LoopSettings(Settings):
-    """The learning rule (Eq. target) and where evidence is gathered."""
+    """The learning rule (Eq. target), and what evidence is gathered where."""
 
     evidence_on: Annotated[EvidenceOn | None, UNFLAGGED] = Field(
         None, description="Gather evidence in bursts only, or always; as the method does."
     )
+    samples: Annotated[int, UNFLAGGED] = Field(10, ge=1, le=100, description="Samples of self-consistency (N).")
     alpha: Annotated[float, UNFLAGGED] = Field(
         0.5, gt=0, le=1, description="Fraction of the way from stated confidence to signal."
     )
@@ -272,10 +270,11 @@ class AdapterSettings(Settings):
     """LoRA and its training."""
 
     rank: int = Field(8, ge=1, description="LoRA rank.")
+    lora_alpha: int = Field(
+        16, ge=1, description="LoRA alpha; the change counts alpha / rank times, whatever the rank."
+    )
     layers: str | None = Field(None, description="Adapted layers: last:4, all, 12-15; the preset's by default.")
     modules: Names = Field((), description="Adapted linear modules; the preset's by default.")
     learning_rate: float = Field(5e-5, gt=0, description="AdamW learning rate.")
+    epochs: int = Field(3, ge=1, description="Optimizer steps per question.")
     beta: float = Field(0.0, ge=0, description="Weight of the KL term.")
-    loss_over: LossOver = Field(
-        "digits", description="Stated confidence in the loss: digits among themselves, or over the whole vocabulary."
-    )

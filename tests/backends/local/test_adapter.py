@@ -87,13 +87,22 @@ def test_a_model_without_attention_modules_is_refused_by_name() -> None:
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [("all", (0, 1, 2, 3, 4, 5)), ("last:2", (4, 5)), ("first:2", (0, 1)), ("2-4", (2, 3, 4)), ("5,1,1", (1, 5))],
+    [
+        ("all", (0, 1, 2, 3, 4, 5)),
+        ("last:2", (4, 5)),
+        ("first:2", (0, 1)),
+        ("middle:2", (2, 3)),
+        ("2-4", (2, 3, 4)),
+        ("5,1,1", (1, 5)),
+    ],
 )
 def test_layers_are_read_as_written(text: str, expected: tuple[int, ...]) -> None:
     assert parse_layers(text, 6) == expected
 
 
-@pytest.mark.parametrize("text", ["", "last:0", "last:7", "4-2", "6", "0-6", "late", "-1", "last:-1"])
+@pytest.mark.parametrize(
+    "text", ["", "last:0", "last:7", "middle:0", "middle:7", "4-2", "6", "0-6", "late", "-1", "last:-1"]
+)
 def test_layers_that_do_not_exist_are_refused(text: str) -> None:
     with pytest.raises(ParameterError, match="layers"):
         parse_layers(text, 6)

@@ -23,8 +23,11 @@ from secl.gates import Always
 from secl.prompts.templates import answer_prompt
 from secl.question import Question
 from secl.records import Record
+from secl.runs.runner import build_calibrator
+from secl.runs.settings import RunSettings
 from secl.signals import NormalisedPTrue
 from tests.backends.local.conftest import MakeModel
+from tests.backends.local.paper_by_hand import OPEN, PaperByHand, secl_paper
 from tests.conftest import ROOT
 from tests.tiny import TEMPLATE, tiny_model, tiny_tokenizer
 
@@ -55,6 +58,10 @@ def as_rows(questions: list[Question]) -> list[dict[str, Any]]:
     return [{"question": question.text, "options": question.options} for question in questions]
 
 
+def vars_of(question: Question) -> dict[str, Any]:
+    return {"question": question.text, "options": question.options, "form": question.form}
+
+
 def test_bursts_by_hand_are_those_of_the_library(make_model: MakeModel) -> None:
     questions = quiz("capitals", 12, 5)
     gate = gates.PageHinkley(threshold=0.001, epsilon=0.0, warmup=2, burst=3, restart="all")
@@ -72,6 +79,50 @@ def test_the_library_gives_the_records_of_the_method_by_hand(family: str, make_m
     records = list(Calibrator(make_model(family), gate=Always(), signal=NormalisedPTrue(0.7)).run(questions))
     agree(list(secl(hand, as_rows(questions))), records, 1e-5)
     assert sum(record.outcome == "trained" for record in records) >= 5
+
+
+@pytest.mark.parametrize(
+    ("family", "beta", "gate"),
+    [
+        ("llama", 0.0, {"gate": "always"}),
+        ("llama", 0.3, {"gate": "always"}),
+        ("phi3", 0.3, {"threshold": 0.001, "epsilon": 0.0, "warmup": 2, "burst": 5}),
+    ],
+)
+def test_the_papers_method_gives_the_records_of_the_paper_by_hand(
+    family: str, beta: float, gate: dict[str, Any], make_model: MakeModel
+) -> None:
+    """Its question for P(True), bins and gate, with a KL term or without, with options and open answers."""
+    opened = [Question(text, form=form) for text in ("Who wrote Hamlet?", "Why is it blue?") for form in OPEN]  # type: ignore[arg-type]
+    choices = [*quiz("capitals", 5, 5), *quiz("misconceptions", 3, 5)]
+    questions = [*choices[:5], *opened[:2], *choices[5:], *opened[2:]]
+    settings = RunSettings.of(
+        {"benchmarks": ["capitals"], "method": "secl-paper", "tau": 0.7, "delta": 0.6, "beta": beta, **gate}
+    )
+    model = make_model(
+        family,
+        beta=settings.adapter.beta,
+        p_true=settings.evidence.p_true,
+        prompts=settings.prompts,
+        learning_rate=1e-3,
+    )
+    records = list(build_calibrator(settings, model).run(questions))
+    hand = PaperByHand(tiny_model(family), tiny_tokenizer(), (2, 3), FAMILIES[family], beta=beta)
+    hand.optimizer.param_groups[0]["lr"] = 1e-3
+    for question in opened:
+        (item,) = model.answering.prefetch([(question, None)], [("p_true",)], 0).values()  # type: ignore[list-item]
+        assert item.listing is not None
+        assert model.backend.rules.text(item.listing).splitlines() == hand.listed(vars_of(question))
+    detector = None if "gate" in gate else PageHinkley(**gate)
+    judged = [record.evidence.p_true for record in records]
+    rows = [
+        (vars_of(question), () if p is None else p.candidates) for question, p in zip(questions, judged, strict=True)
+    ]
+    agree(list(secl_paper(hand, rows, 0.7, 0.6, detector)), records, 1e-5)
+    trained = {bool(record.question.options) for record in records if record.update is not None}
+    assert trained == {True, False}
+    rewritten = [record.reply.answer != record.frozen.answer for record in records if not record.question.options]
+    assert family == "phi3" or any(rewritten)
 
 
 def test_a_model_that_can_think_is_asked_for_its_answer_at_once() -> None:

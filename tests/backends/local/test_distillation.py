@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 import torch
 
-from secl.backends.local.distillation import Distiller
+from secl.backends.local.distillation import Distiller, stated_confidence
 from secl.backends.local.fast.replay import Replay
+from secl.metrics.probability import directional_target
 
 VOCABULARY, WIDTH = 16, 6
 DIGITS = torch.arange(3, 13)
@@ -32,8 +33,8 @@ class PlainHead:
 class PlainAdapter:
     """One vector that is added to the hidden state, and moves by the gradient itself."""
 
-    def __init__(self) -> None:
-        self.moved = torch.zeros(1, WIDTH, requires_grad=True)
+    def __init__(self, width: int = WIDTH) -> None:
+        self.moved = torch.zeros(1, width, requires_grad=True)
         self.optimizer = torch.optim.SGD([self.moved], lr=0.1)
         self.parameters = {"moved": self.moved}
         self.all_or_nothing = contextlib.nullcontext
@@ -61,15 +62,31 @@ def by_hand(loss: Any, states: torch.Tensor, head: PlainHead) -> torch.Tensor:
     return grad[None]
 
 
-@pytest.mark.parametrize("over", ["digits", "vocabulary"])
-def test_the_loss_is_the_squared_distance_of_the_expected_bin_centre(over: Any) -> None:
-    moved, states, head = gradient(Distiller(epochs=1, over=over))
+def test_the_loss_is_the_squared_distance_of_the_expected_bin_centre() -> None:
+    moved, states, head = gradient(Distiller(epochs=1))
 
     def loss(p: torch.Tensor, _frozen: torch.Tensor) -> torch.Tensor:
-        digits = p[DIGITS] / p[DIGITS].sum() if over == "digits" else p[DIGITS]
+        digits = p[DIGITS] / p[DIGITS].sum()
         return ((digits * CENTRES).sum() - 0.9).square()
 
     assert moved == pytest.approx(by_hand(loss, states, head).numpy(), abs=1e-6)
+
+
+@pytest.mark.parametrize("mass", [0.5, 0.8, 0.99])
+@pytest.mark.parametrize("signal", [0.3, 0.95])
+def test_a_lesson_moves_the_stated_confidence_towards_the_signal_however_little_falls_on_digits(
+    mass: float, signal: float
+) -> None:
+    p = torch.full((VOCABULARY,), (1 - mass) / (VOCABULARY - 10))
+    p[DIGITS] = mass * torch.tensor([0.0, 0.0, 0.0, 0.0, 0.05, 0.05, 0.05, 0.1, 0.4, 0.35])
+    begun = p.clamp_min(1e-6).log()[None]
+    stated = stated_confidence(begun[:, DIGITS]).item()
+    head, adapter = PlainHead(), PlainAdapter(VOCABULARY)
+    head.weight = torch.eye(VOCABULARY)
+    replay = Replay(1.0, lambda: begun + adapter.moved)
+    target = directional_target(stated, signal, 0.5, 0.15)
+    _, after = Distiller().train(adapter, head, replay, begun, DIGITS, target)  # type: ignore[arg-type]
+    assert min(stated, target) < after < max(stated, target)
 
 
 def test_the_divergence_is_from_the_frozen_to_the_adapted_model() -> None:

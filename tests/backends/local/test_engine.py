@@ -67,8 +67,47 @@ def test_a_confidence_alongside_an_open_answer_comes_from_the_same_reply(form: A
         model.learn(question, reply, 0.1)
 
 
+def test_the_papers_hyperparameters_of_a_lesson_and_its_evidence_can_be_set(make_model: MakeModel) -> None:
+    question = Question("Who wrote Hamlet?")
+    loop = LoopSettings(bin_gate=None, samples=3)
+    model = make_model(epochs=2, lora_alpha=4, prompts=PromptSettings(distractors=2))
+    (record,) = run(model, [question], loop=loop, evidence=("samples",))
+    evidence, update = record.evidence, record.update
+    assert evidence.p_true is not None
+    assert evidence.samples is not None
+    assert update is not None
+    assert len(evidence.p_true.candidates) <= 1 + 2
+    assert (len(evidence.samples), len(update.losses)) == (3, 2)
+    assert model.asker.list_of_answers(question).lines == 1 + 2
+    assert model.adapter_config["lora_alpha"] == 4
+    (usual,) = run(make_model(epochs=2, prompts=PromptSettings(distractors=2)), [question], loop=loop)
+    assert usual.update is not None
+    assert usual.update.losses[0] == update.losses[0]
+    assert usual.update.losses[1] != update.losses[1]
+
+
+def test_samples_come_from_the_nucleus_that_is_set_or_from_all_letters(make_model: MakeModel) -> None:
+    question = Question("Which?", options=tuple("abcdefgh"))
+    drawn = {}
+    for top_p in (0.01, 0.95, 1.0):
+        model = make_model(prompts=PromptSettings(top_p=top_p))
+        reply = model.answer(question).reply
+        drawn[top_p] = set(model.sample(question, 2000)), set(model.sample(Question("Which?"), 9))
+        assert reply.answer in drawn[top_p][0]
+    letters = {top_p: len(each) for top_p, (each, _) in drawn.items()}
+    assert letters[0.01] == len(drawn[0.01][1]) == 1 < letters[0.95] <= letters[1.0] == 8
+    assert len(drawn[1.0][1]) > 1
+
+
 def test_nonsense_settings_are_refused(make_model: MakeModel) -> None:
-    for settings in ({"rank": 0}, {"beta": -1.0}, {"learning_rate": 0.0}, {"p_true": "maybe"}):
+    for settings in (
+        {"rank": 0},
+        {"lora_alpha": 0},
+        {"epochs": 0},
+        {"beta": -1.0},
+        {"learning_rate": 0.0},
+        {"p_true": "maybe"},
+    ):
         with pytest.raises(ParameterError):
             make_model(**settings)
     with pytest.raises(ModelError, match="LoRA"):

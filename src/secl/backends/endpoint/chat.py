@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from secl.backends.endpoint.client import Endpoint
 from secl.backends.endpoint.reading import DIGITS, Completion, bins_of, read_choice, read_completion
-from secl.backends.generation import TOP_P
 from secl.errors import ModelError, ParameterError, QuestionError
 from secl.prompts.templates import Prompt, digit_prompt
 from secl.question import Turn
@@ -151,11 +150,11 @@ class Requests:
     def _new_pool(self) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(WORKERS, thread_name_prefix="secl-requests")
 
-    def send(self, prompt: Prompt, tokens: int = WORD_TOKENS, *, seed: int | None = None) -> Pending:
-        """Send a request for the greedy answer; with a seed, for a draw at temperature 1 with top-p 0.95."""
+    def send(self, prompt: Prompt, tokens: int = WORD_TOKENS, *, seed: int | None = None, top_p: float = 1) -> Pending:
+        """Send a request for the greedy answer; with a seed, for a draw at temperature 1 with this `top_p`."""
         body = self.abilities.chat(prompt, tokens)
         if seed is not None:
-            body |= {"temperature": 1, "top_p": TOP_P, "seed": seed % 2**31}
+            body |= {"temperature": 1, "top_p": top_p, "seed": seed % 2**31}
         return self._pool.submit(lambda: read_completion(self.endpoint.post("/chat/completions", body)))
 
     def abandon(self) -> None:

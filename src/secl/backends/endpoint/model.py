@@ -14,7 +14,7 @@ from secl.backends.endpoint.chat import WORKERS, Abilities, Requests, find_out, 
 from secl.backends.endpoint.client import Endpoint
 from secl.backends.endpoint.questions import Asking
 from secl.backends.endpoint.texts import Texts
-from secl.backends.generation import TOP_P, question_seed
+from secl.backends.generation import question_seed
 from secl.display import Shown
 from secl.errors import ModelError, QuestionError
 from secl.evidence import CandidateEvidence, Evidence, EvidenceKind, PTrue
@@ -23,7 +23,7 @@ from secl.prompts.parsing import read_answer, trim_answer
 from secl.prompts.templates import MAX_ANSWER_TOKENS
 from secl.question import GivenAnswer, Question
 from secl.records import Ledger, Meter, Reply
-from secl.settings.groups import AnswerWeights, PTruePrompt
+from secl.settings.groups import AnswerWeights, PromptSettings
 from secl.writing import Piece, Writing
 
 T = TypeVar("T")
@@ -39,7 +39,7 @@ class EndpointModel(Shown):
         url: base address of the server, such as "https://api.example.com/v1".
         name: of the model there; "" for the only one that the server has.
         key: sent as a bearer token.
-        p_true_prompt: the question that P(True) is asked by, "plain" or "paper".
+        prompts: how it is asked; our way unless given.
         seed: of sampled answers and distractors.
 
     Raises:
@@ -60,7 +60,7 @@ class EndpointModel(Shown):
         name: str = "",
         *,
         key: str | None = None,
-        p_true_prompt: PTruePrompt = "plain",
+        prompts: PromptSettings | None = None,
         seed: int = 42,
     ) -> None:
         self.endpoint = Endpoint(url, key=key)
@@ -76,7 +76,7 @@ class EndpointModel(Shown):
         self.seed = seed
         self.meter = Meter()
         self.requests = Requests(self.endpoint, self.abilities)
-        self.asking = Asking(self.requests, p_true_prompt=p_true_prompt, seed=seed)
+        self.asking = Asking(self.requests, prompts or PromptSettings(), seed)
         self._questions = ThreadPoolExecutor(WORKERS, thread_name_prefix="secl-questions")
         self.texts = Texts(self.endpoint, self.abilities)
         self._window: dict[tuple[Question, str | None], Findings] = {}
@@ -191,7 +191,7 @@ class EndpointModel(Shown):
         findings.spent.clear()
 
     def sample(self, question: Question, count: int) -> tuple[str | None, ...]:
-        """Further answers at temperature 1 with top-p 0.95; option letters come from the answer that there is."""
+        """Further answers at temperature 1; option letters come from the answer that there is."""
         if not question.options:
             drawn = self.asking.sample(question, range(count))
             self.meter.spend("sampling", sum(each.length for each in drawn))
@@ -200,7 +200,8 @@ class EndpointModel(Shown):
         if findings is None or findings.question != question:
             findings = self.asking.answer(question, frozenset())
             self._pay(findings)
-        nucleus = _nucleus(dict(zip(question.letters, findings.reply.option_log_p, strict=False)))
+        log_p = dict(zip(question.letters, findings.reply.option_log_p, strict=False))
+        nucleus = _nucleus(log_p, self.asking.prompts.top_p)
         draws = random.Random(question_seed(self.seed, question, "samples"))
         return tuple(draws.choices([*nucleus], [*nucleus.values()], k=count)) if nucleus else (None,) * count
 
@@ -258,13 +259,13 @@ def _rating(findings: Findings) -> Rating:
     )
 
 
-def _nucleus(log_p: Mapping[str, float]) -> dict[str, float]:
-    """The most probable letters that together have a share of `TOP_P`, with their probabilities."""
+def _nucleus(log_p: Mapping[str, float], top_p: float) -> dict[str, float]:
+    """The most probable letters that together have a share of `top_p`, with their probabilities."""
     p = {letter: math.exp(value) for letter, value in log_p.items()}
     total, before = sum(p.values()), 0.0
     nucleus = {}
     for letter in sorted(p, key=lambda each: -p[each]):
-        if before < TOP_P * total:
+        if before < top_p * total:
             nucleus[letter] = p[letter]
         before += p[letter]
     return nucleus

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from functools import partial
 from statistics import fmean
 
 from secl.backends.endpoint.candidates import Findings, Kinds, Probe
 from secl.backends.endpoint.chat import Pending, Requests
 from secl.backends.endpoint.reading import DIGITS, Choice, Completion, bins_of, entropy, read_choice, within
-from secl.backends.generation import MAX_LIST_TOKENS, items_of, question_seed
+from secl.backends.generation import items_of, list_tokens, question_seed
 from secl.backends.open_answers import (
     FREE_TOKENS,
     NOTHING,
@@ -38,7 +39,7 @@ from secl.prompts.templates import (
 )
 from secl.question import GivenAnswer, Question
 from secl.records import Reply
-from secl.settings.groups import PTruePrompt
+from secl.settings.groups import PromptSettings
 from secl.writing import Token, Written
 
 COMPARING: Kinds = frozenset({"p_true", "candidates"})
@@ -52,9 +53,9 @@ class Asking:
     answer now.
     """
 
-    def __init__(self, requests: Requests, *, p_true_prompt: PTruePrompt, seed: int) -> None:
-        self._ask = requests.send
-        self.p_true_prompt, self.seed = p_true_prompt, seed
+    def __init__(self, requests: Requests, prompts: PromptSettings, seed: int) -> None:
+        self._ask = partial(requests.send, top_p=prompts.top_p)
+        self.prompts, self.seed, self.listed = prompts, seed, prompts.distractors + 1
 
     def answer(self, question: Question, evidence: Kinds, written: Written | None = None) -> Findings:
         """Answer a question, unless it has been answered already, and gather evidence."""
@@ -167,7 +168,7 @@ class Asking:
 
     def _list(self, question: Question, seed: int | None = None) -> Pending:
         """A list of answers to compare an open answer with."""
-        return self._ask(distractor_prompt(question), MAX_LIST_TOKENS[question.form], seed=seed)
+        return self._ask(distractor_prompt(question, self.listed), list_tokens(question.form, self.listed), seed=seed)
 
     def _distractors(self, findings: Findings, answer: str) -> Distractors:
         """Answers to compare an open answer with."""
@@ -176,15 +177,16 @@ class Asking:
             return NOTHING
 
         def items(pending: Pending) -> list[str]:
-            return items_of(findings.take("scoring", pending).text, question.form)
+            return items_of(findings.take("scoring", pending).text, question.form, self.listed)
 
         def sample_list(attempt: int) -> list[str]:
             return items(self._list(question, question_seed(self.seed, question, attempt)))
 
-        return choose_distractors(answer, question.form, items(self._list(question)), sample_list)
+        first = items(self._list(question))
+        return choose_distractors(answer, question.form, self.prompts.distractors, first, sample_list)
 
     def _probe(self, question: Question, texts: Sequence[str], evidence: Kinds, source: str) -> Probe:
-        return Probe.begin(self._ask, question, texts, evidence, source, self.p_true_prompt, self.seed)
+        return Probe.begin(self._ask, question, texts, evidence, source, self.prompts.p_true_prompt, self.seed)
 
 
 def _read_sample(completion: Completion, question: Question) -> Sample:

@@ -11,7 +11,7 @@ from secl.backends.base import Bundle, EvidenceTokens, Position, TextStatistics,
 from secl.backends.endpoint.distributions import Distribution, Distributions
 from secl.backends.endpoint.token_server import CompletionRequest, TokenServer
 from secl.backends.endpoint.versions import Versions
-from secl.backends.generation import TOP_P, Draft, Step
+from secl.backends.generation import Draft, Step
 from secl.backends.local.backend import LocalBackend, LocalReading
 from secl.backends.text_stream import FreeText
 from secl.backends.token_ids import common_length, distinct_tokens
@@ -241,7 +241,7 @@ class VllmBackend:
                 stop=STOPS,
                 ends=tuple(sorted(rules.end_ids)),
                 temperature=1.0 if sampled else 0.0,
-                top_p=TOP_P if sampled else 1.0,
+                top_p=draft.top_p if sampled else 1.0,
                 # A server starts its random numbers anew with every request.
                 seed=None if draft.seed is None else draft.seed + pieces,
             )

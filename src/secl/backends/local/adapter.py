@@ -30,28 +30,30 @@ def parse_layers(text: str, count: int) -> tuple[int, ...]:
     """Layer numbers from a description, for a network of `count` layers.
 
     Args:
-        text: "all", "last:8", "first:4", "12-15", or "3,5,7".
+        text: "all", "last:8", "first:4", "middle:4", "12-15", or "3,5,7".
         count: how many layers the network has.
 
     Raises:
         ParameterError: not one of these forms, or outside the network.
 
-    >>> parse_layers("last:4", 28), parse_layers("12-15", 28)
+    >>> parse_layers("last:4", 28), parse_layers("middle:4", 28)
     ((24, 25, 26, 27), (12, 13, 14, 15))
     """
     chosen: list[int]
     if text == "all":
         chosen = list(range(count))
-    elif match := re.fullmatch(r"(first|last):(\d+)", text):
+    elif match := re.fullmatch(r"(first|middle|last):(\d+)", text):
         size = int(match[2])
-        chosen = list(range(count))[:size] if match[1] == "first" else list(range(count))[max(count - size, 0) :]
-        chosen = chosen if 0 < size <= count else []
+        start = {"first": 0, "middle": (count - size) // 2, "last": count - size}[match[1]]
+        chosen = list(range(start, start + size)) if 0 < size <= count else []
     elif match := re.fullmatch(r"(\d+)-(\d+)", text):
         chosen = list(range(int(match[1]), int(match[2]) + 1))
     elif re.fullmatch(r"\d+(,\d+)*", text):
         chosen = sorted({int(part) for part in text.split(",")})
     else:
-        raise ParameterError(f"layers {text!r} is not understood; write all, last:4, first:4, 12-15 or 3,5,7.")
+        raise ParameterError(
+            f"layers {text!r} is not understood; write all, last:4, first:4, middle:4, 12-15 or 3,5,7."
+        )
     if not chosen or chosen[-1] >= count:
         raise ParameterError(f"layers {text!r} do not fit a model of {count} layers (0 to {count - 1}).")
     return tuple(chosen)
@@ -65,6 +67,7 @@ class Adapter:
         layers: numbers of the layers to adapt.
         modules: names of the linear modules to adapt inside each, for example ("q_proj", "v_proj").
         rank: LoRA rank.
+        alpha: LoRA alpha; the matrices' product counts alpha / rank times.
         learning_rate: AdamW learning rate.
         seed: of the random initial A matrices (B starts at zero: version 0 is the untouched model).
 
@@ -83,6 +86,7 @@ class Adapter:
         modules: Sequence[str],
         *,
         rank: int = 8,
+        alpha: int = 16,
         learning_rate: float = 5e-5,
         seed: int = 42,
     ) -> None:
@@ -90,7 +94,7 @@ class Adapter:
             raise ModelError(f"LoRA does not fit {type(model).__name__}: it has no modules {' or '.join(modules)}.")
         model.requires_grad_(False)
         keep_gradients(model)  # before anything is read
-        self._settings = (model, layers, modules, rank, seed)
+        self._settings = (model, layers, modules, rank, alpha, seed)
         self.learning_rate = learning_rate
         self.version = self.updates = 0
 

@@ -12,7 +12,6 @@ from secl.backends.local.adapter import Adapter
 from secl.backends.local.fast.replay import Replay
 from secl.backends.local.loading.model_parts import Head
 from secl.errors import NotFiniteError
-from secl.settings.groups import LossOver
 
 STEP = 3
 """Forward passes that an optimizer step costs: one, and a backward pass, which counts as two."""
@@ -25,13 +24,10 @@ class Distiller:
     Args:
         epochs: optimizer steps per question.
         beta: weight of KL(frozen || adapted) over the full vocabulary at the confidence token; 0 leaves it out.
-        over: whether the loss takes the probabilities of the ten digits among themselves, as the read-out does, or over
-            the whole "vocabulary", as the paper's P(bin_k) says; the mass elsewhere then counts as confidence 0.
     """
 
     epochs: int = 3
     beta: float = 0.0
-    over: LossOver = "digits"
 
     def train(
         self, adapter: Adapter, head: Head, replay: Replay, frozen: Tensor, digits: Tensor, target: float
@@ -57,7 +53,7 @@ class Distiller:
             # The trunk below the adapted layers is the same in every step, so a step replays the top layers alone.
             for _ in range(self.epochs):
                 hidden = replay()
-                loss = (self._confidence(head, hidden, digits) - target).square().sum()
+                loss = (stated_confidence(head.rows(hidden, digits)) - target).square().sum()
                 if self.beta > 0:
                     loss = loss + self.beta * _divergence(head.logits(frozen, digits), head.logits(hidden, digits))
                 adapter.optimizer.zero_grad()
@@ -76,15 +72,11 @@ class Distiller:
         """Tokens of a whole lesson; behind its steps a forward pass reads the result."""
         return replay.tokens * (STEP * self.epochs + 1)
 
-    def _confidence(self, head: Head, hidden: Tensor, digits: Tensor) -> Tensor:
-        if self.over == "digits":
-            return stated_confidence(head.rows(hidden, digits))
-        return (head.logits(hidden, digits).softmax(-1)[..., digits] * _centres(digits)).sum(-1)
-
 
 def stated_confidence(logits: Tensor) -> Tensor:
     """Expected bin centre (Eq. soft_conf) from the logits of the ten digits: (..., 10) to (...)."""
-    return (logits.softmax(-1) * _centres(logits)).sum(-1)
+    centres = (torch.arange(10, device=logits.device) + 0.5) / 10
+    return (logits.softmax(-1) * centres).sum(-1)
 
 
 def _finite(tokens: float, **values: Tensor) -> float:
@@ -94,10 +86,6 @@ def _finite(tokens: float, **values: Tensor) -> float:
         if not math.isfinite(number):
             raise NotFiniteError(f"the {what} of a lesson is {number}; the weights stay what they were.", tokens)
     return numbers[0]
-
-
-def _centres(beside: Tensor) -> Tensor:
-    return (torch.arange(10, device=beside.device) + 0.5) / 10
 
 
 def _divergence(frozen: Tensor, adapted: Tensor) -> Tensor:

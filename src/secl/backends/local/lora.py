@@ -23,15 +23,12 @@ from secl.errors import ModelError
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-ALPHA = 16
-"""LoRA scaling."""
-
 
 class Lora:
     """Low-rank matrices beside some linear modules of a model, off except inside `with lora.on()`.
 
     Args:
-        model, layers, modules, rank, seed: as for `secl.backends.local.adapter.Adapter`.
+        model, layers, modules, rank, alpha, seed: as for `secl.backends.local.adapter.Adapter`.
 
     Attributes:
         config: in PEFT's terms.
@@ -44,11 +41,11 @@ class Lora:
     """
 
     def __init__(
-        self, model: PreTrainedModel, layers: Sequence[int], modules: Sequence[str], rank: int, seed: int
+        self, model: PreTrainedModel, layers: Sequence[int], modules: Sequence[str], rank: int, alpha: int, seed: int
     ) -> None:
         self.config = LoraConfig(
             r=rank,
-            lora_alpha=ALPHA,
+            lora_alpha=alpha,
             target_modules=list(modules),
             layers_to_transform=list(layers),
             exclude_modules=_elsewhere(model, modules),

@@ -229,7 +229,7 @@ class LocalModel(Shown):
         if not question.options:
             return sampled(self.asker, question, count)
         p = self._option_shares(question, "sampling")
-        drawn = draw_many(p, count, self.asker.seed_for(question, "samples"))
+        drawn = draw_many(p, count, self.asker.seed_for(question, "samples"), self.prompting.prompts.top_p)
         return tuple(question.letters[number] for number in drawn)
 
     def dinco(self, question: Question, reply: Reply, samples: Sequence[str | None]) -> DincoEvidence | None:

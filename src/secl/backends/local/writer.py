@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from secl.backends.generation import TOP_P, Draft, TextRules
+from secl.backends.generation import Draft, TextRules
 from secl.backends.local.fast.batch import Batch, fast_single_row
 from secl.backends.local.loading.guard import enough_memory, in_halves
 
@@ -109,7 +109,7 @@ class Writer:
             if sampled:
                 chances = [torch.rand(1, generator=generators[id(active[row])]).item() for row in sampled]
                 logits = batch.logits[sampled]
-                drawn = draw(logits, chances)
+                drawn = draw(logits, chances, active[sampled[0]].top_p)
                 log_p = logits.float().log_softmax(-1)[range(len(drawn)), drawn].tolist()
                 for row, token, value in zip(sampled, drawn, log_p, strict=True):
                     next_tokens[row] = token
@@ -162,15 +162,15 @@ class Writer:
         return [text for _, text in finished]
 
 
-def draw(logits: Tensor, chances: Sequence[float]) -> list[int]:
+def draw(logits: Tensor, chances: Sequence[float], top_p: float) -> list[int]:
     """A token for each row of logits (rows, vocabulary) from its nucleus, by a number in [0, 1) each."""
     p = logits.softmax(-1)
     nucleus, order = p.topk(min(FIRST_LOOK, p.shape[-1]))
-    if not bool((nucleus.sum(-1) >= TOP_P).all()):
+    if not bool((nucleus.sum(-1) >= top_p).all()):
         nucleus, order = p.sort(-1, descending=True)
-    # A token is in the nucleus if those before it do not reach TOP_P yet.
+    # A token is in the nucleus if those before it do not reach top_p yet.
     cumulative = nucleus.cumsum(-1)
-    nucleus = nucleus * (cumulative - nucleus < TOP_P)
+    nucleus = nucleus * (cumulative - nucleus < top_p)
     cumulative = nucleus.cumsum(-1)
     # Inverse transform sampling: the first token whose cumulative probability exceeds the drawn one.
     drawn = torch.tensor(chances, device=cumulative.device, dtype=cumulative.dtype)[:, None] * cumulative[:, -1:]
@@ -179,7 +179,7 @@ def draw(logits: Tensor, chances: Sequence[float]) -> list[int]:
     return tokens
 
 
-def draw_many(p: Sequence[float], count: int, seed: int) -> list[int]:
+def draw_many(p: Sequence[float], count: int, seed: int, top_p: float) -> list[int]:
     """`count` draws from the nucleus of one distribution."""
     chances = torch.rand(count, generator=torch.Generator().manual_seed(seed)).tolist()
-    return draw(torch.tensor([p] * count).log(), chances)
+    return draw(torch.tensor([p] * count).log(), chances, top_p)

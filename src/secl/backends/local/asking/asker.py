@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from secl.backends.base import Bundle, TokenBackend
-from secl.backends.generation import Draft, question_seed
+from secl.backends.generation import Draft, items_of, list_tokens, question_seed
 from secl.backends.local.asking.readout import Readout
 from secl.backends.local.backend import LocalBackend
 from secl.backends.open_answers import NOTHING, Distractors, choose_distractors
@@ -86,7 +86,9 @@ class Asker:
     def list_of_answers(self, question: Question, attempt: int | None = None) -> Draft:
         """A list of answers to an open question, to be written: the greedy one, or a drawn one."""
         seed = None if attempt is None else self.seed_for(question, attempt)
-        return Draft.list(self.prompting.answer_list(question), question.form, seed=seed)
+        prompt, listed = self.prompting.answer_list(question), self.prompting.listed
+        limit, top_p = list_tokens(question.form, listed), self.prompting.prompts.top_p
+        return Draft(prompt, question.form, limit, lines=listed, seed=seed, top_p=top_p)
 
     def distractors(self, question: Question, answer: str, listing: Draft | None) -> Distractors:
         """Plausible other answers to an open question.
@@ -97,12 +99,12 @@ class Asker:
             listing: the greedy list, written and paid for already; None to write it.
         """
 
-        def listed(draft: Draft) -> list[str]:
-            self.backend.write([[draft]])
-            self.meter.spend("scoring", draft.tokens)
-            return self.learner.rules.items(draft)
+        def items(attempt: int | None, draft: Draft | None = None) -> list[str]:
+            if draft is None:
+                draft = self.list_of_answers(question, attempt)
+                self.backend.write([[draft]])
+                self.meter.spend("scoring", draft.tokens)
+            return items_of(self.learner.rules.text(draft), question.form, self.prompting.listed)
 
-        first = listed(self.list_of_answers(question)) if listing is None else self.learner.rules.items(listing)
-        return choose_distractors(
-            answer, question.form, first, lambda attempt: listed(self.list_of_answers(question, attempt))
-        )
+        count = self.prompting.prompts.distractors
+        return choose_distractors(answer, question.form, count, items(None, listing), items)

@@ -127,9 +127,7 @@ def _among(asker: Asker, question: Question, drawn: Drawn) -> Comparison | None:
 
 def sampled(asker: Asker, question: Question, count: int) -> tuple[str | None, ...]:
     """Further answers to an open question, whatever they are compared with."""
-    prompt = asker.prompting.answer(question)
-    seeds = [asker.seed_for(question, f"sample {number}") for number in range(count)]
-    drafts = [Draft.answer(prompt, question.form, seed=seed) for seed in seeds]
+    drafts = [_sample(asker, question, number, MAX_ANSWER_TOKENS[question.form]) for number in range(count)]
     asker.backend.write([drafts])
     asker.meter.spend("sampling", sum(draft.tokens for draft in drafts))
     return tuple(read_answer(asker.answer_in(draft), question.form) for draft in drafts)
@@ -161,10 +159,12 @@ def _draw(asker: Asker, answers: Sequence[OpenAnswer]) -> list[Drawn]:
 def _draft(asker: Asker, question: Question, way: Way) -> Draft:
     if way is None:
         return Draft(asker.prompting.program(question), "text", PROGRAM_TOKENS, stop=FENCE)
-    limit = FREE_TOKENS if question.free else MAX_ANSWER_TOKENS[question.form]
-    # The same seeds as self-consistency's, whose first samples these are.
-    seed = asker.seed_for(question, f"sample {way}")
-    return Draft(asker.prompting.answer(question), question.form, limit, seed=seed)
+    return _sample(asker, question, way, FREE_TOKENS if question.free else MAX_ANSWER_TOKENS[question.form])
+
+
+def _sample(asker: Asker, question: Question, number: int, limit: int) -> Draft:
+    prompting, seed = asker.prompting, asker.seed_for(question, f"sample {number}")
+    return Draft(prompting.answer(question), question.form, limit, seed=seed, top_p=prompting.prompts.top_p)
 
 
 def _read(asker: Asker, draft: Draft) -> Sample:

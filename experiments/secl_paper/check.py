@@ -1,0 +1,96 @@
+"""The numbers of `paper.json` against the LaTeX source of the paper's tables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Sequence
+from difflib import SequenceMatcher
+from pathlib import Path
+
+from secl.errors import DataError
+from secl_paper.paper import PaperTable, read_paper
+
+Place = tuple[str, str, str]
+"""A model, a row and a column."""
+
+_NO_NUMBERS = re.compile(r"\\(?:multirow|multicolumn)\{[^}]*\}\{[^}]*\}|\\cmidrule(?:\([^)]*\))?\{[^}]*\}")
+_NAMES = re.compile(r"(?:Llama|Gemma|Phi|Qwen)[ ~]?[\d.]+-(?:\d+B|Mini(?: \([\d.]+B\))?)")
+_NUMBER = re.compile(r"(\d*\.?\d+)(\\%|B)?")
+_UNITS = {"": 1.0, "\\%": 0.01, "B": 1e9}
+
+_ORDERS: tuple[Callable[[Place], object], ...] = (
+    lambda _: 0,
+    lambda place: place[1],
+    lambda place: place[2].partition("_")[0],
+)
+"""Tables are printed by model, by row, or by measure: what comes first of a number's place, in order of appearance."""
+
+
+def disagreements(source: Path, keys: Collection[str]) -> tuple[int, list[str]]:
+    """Compare the stored numbers of tables with those that the source prints, in the order of its cells.
+
+    Figures have no cells, so their numbers are left out. A right number beside a wrong one may be named as well.
+
+    Args:
+        source: the paper's LaTeX file.
+        keys: of tables in `paper.json`; others are ignored.
+
+    Returns:
+        the count of numbers compared, and a sentence for each that the source does not have in its place.
+
+    Raises:
+        DataError: the file cannot be read, or lacks a table.
+    """
+    try:
+        text = source.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as problem:
+        reason = problem.strerror if isinstance(problem, OSError) else "it is not UTF-8"
+        raise DataError(f"the paper's source {source} cannot be read: {reason}.") from problem
+    total, wrong = 0, []
+    for key, table in read_paper().tables.items():
+        if key not in keys or table.label.startswith("fig:"):
+            continue
+        printed = [number for label in table.label.split(", ") for number in _printed(text, label, source)]
+        arranged = [_stored(table, order) for order in _ORDERS]
+        total += len(arranged[0])
+        missing = min((_missing(stored, printed) for stored in arranged), key=len)
+        wrong += [
+            f"{key}, {', '.join(place)}: {value:.12g} is not in its place in {table.label}."
+            for place, value in missing
+            if key != "main" or not _as_in_dinco(place, value)
+        ]
+    return total, wrong
+
+
+def _stored(table: PaperTable, order: Callable[[Place], object]) -> list[tuple[Place, float]]:
+    rows = ((model, row, numbers) for model, rows in table.numbers.items() for row, numbers in rows.items())
+    stored = [((model, row, column), value) for model, row, numbers in rows for column, value in numbers.items()]
+    first = list(dict.fromkeys(order(place) for place, _ in stored))
+    return sorted(stored, key=lambda each: first.index(order(each[0])))
+
+
+def _printed(text: str, label: str, source: Path) -> list[float]:
+    """The numbers in the cells of the table with a label, row by row."""
+    for table in re.findall(r"\\begin\{table\*?\}(.*?)\\end\{table\*?\}", text, re.DOTALL):
+        if rf"\label{{{label}}}" in table:
+            cells = "".join(re.findall(r"\\begin\{tabular\}(.*?)\\end\{tabular\}", table, re.DOTALL))
+            cells = _NAMES.sub("", _NO_NUMBERS.sub("", cells)).replace("{,}", "")
+            return [float(number) * _UNITS[unit] for number, unit in _NUMBER.findall(cells)]
+    raise DataError(f"the paper's source {source} has no table {label}; give the file secl.tex of the paper.")
+
+
+def _missing(stored: Sequence[tuple[Place, float]], printed: Sequence[float]) -> list[tuple[Place, float]]:
+    """The stored numbers outside what they have in common with the printed ones, in order."""
+    ours, theirs = [f"{value:.12g}" for _, value in stored], [f"{value:.12g}" for value in printed]
+    blocks = SequenceMatcher(None, ours, theirs, autojunk=False).get_matching_blocks()
+    found = {number for start, _, length in blocks for number in range(start, start + length)}
+    return [each for number, each in enumerate(stored) if number not in found]
+
+
+def _as_in_dinco(place: Place, value: float) -> bool:
+    """Whether a number is a cost of `main`, which prints one for all models and a range for SECL, and is that in
+    `dinco`; the costs of P(True) Norm, which `dinco` lacks, are those of the first model."""
+    model, row, column = place
+    tables = read_paper().tables
+    first = next(iter(tables["main"].numbers.values()))
+    return column == "cost" and tables["dinco"].numbers[model].get(row, first[row])["cost"] == value

@@ -9,7 +9,7 @@ import jinja2
 
 from secl.backends.base import Bundle, Span
 from secl.backends.generation import MAX_LIST_TOKENS, Draft
-from secl.backends.token_ids import TokenIds, common_length, render
+from secl.backends.token_ids import TokenIds, common_length
 from secl.errors import QuestionError, TooLongError
 from secl.prompts.parsing import as_written
 from secl.prompts.templates import (
@@ -166,7 +166,7 @@ class Prompting:
 
     def _render(self, prompt: Prompt) -> str:
         try:
-            return render(self.token_ids.tokenizer, prompt)
+            return self.token_ids.render(prompt)
         except jinja2.TemplateError as problem:
             raise QuestionError(f"the model's chat template does not take this conversation: {problem}.") from problem
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from secl.backends.local import prefill
 from secl.backends.local.fast.batch import Batch
 from secl.backends.local.model import LocalModel
 from secl.backends.token_ids import render
@@ -71,12 +72,11 @@ def test_what_is_said_of_a_text_does_not_depend_on_what_was_kept_of_its_prompt(
         model = make_model(family, learning_rate=0.2)
         (text,) = written(model, ASKED)
         assert model.backend.prefill is not None
-        texts = model.backend.prefill._texts
-        assert len(texts) == 1
         if not kept:
-            texts.clear()
+            model.backend.prefill._texts.clear()
+        seen, prompt = tokens_seen(model.backend.model), len(model.prompting.answer(ASKED))
         first = model.answer(ASKED, written=text.text)
-        assert not texts
+        assert (prompt in seen) == (not kept)
         model.learn(ASKED, first.reply, 0.05)
         return first, model.answer(ASKED, written=text.text), model
 
@@ -101,6 +101,44 @@ def test_the_prompt_of_a_text_goes_through_the_network_once(make_model: MakeMode
     whole = len(model.prompting.confidence(ASKED, text.text))
     assert read == whole - prompt
     assert model.meter.take().answering == whole
+
+
+def test_the_prompt_of_many_texts_goes_through_the_network_once_for_all(make_model: MakeModel) -> None:
+    model = make_model()
+    other = replace(ASKED, text="And of Spain?")
+    texts = [text.text for text in written(model, ASKED, max_tokens=4, temperature=1.0, n=16)]
+    seen = tokens_seen(model.backend.model)
+    model.prefetch([ASKED] * 16, [()] * 16, weights_fixed=True, written=texts)
+    assert len(seen) == len(set(texts))
+    assert max(seen) < len(model.prompting.answer(ASKED))
+    seen.clear()
+    for text in texts[:3]:  # the first pass reads a prompt that is not kept, and the others go on from there
+        model.prefetch([other], [()], weights_fixed=True, written=[text])
+    assert seen.count(len(model.prompting.answer(other))) == 1
+
+
+def test_prompts_read_again_are_let_go_before_those_that_wait_for_their_texts(
+    make_model: MakeModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = make_model()
+    asked = [replace(ASKED, text=f"And of number {i}?") for i in range(4)]
+    prompts = [len(model.prompting.answer(each)) for each in asked]
+    monkeypatch.setattr(prefill, "KEPT_TOKENS", sum(prompts[1:]))
+    texts = [written(model, each, max_tokens=4)[0].text for each in asked]
+    seen = tokens_seen(model.backend.model)
+    model.prefetch(asked, [()] * 4, weights_fixed=True, written=texts)
+    assert len(seen) == 5  # the first prompt, and behind each what is asked
+    assert model.backend.prefill is not None
+    written(model, ASKED, max_tokens=1)
+    assert sum(map(len, model.backend.prefill._texts)) <= sum(prompts[1:])
+
+
+@pytest.mark.parametrize("temperature", [1e-300, 1e-45, 1e-5])
+def test_a_temperature_next_to_0_takes_the_most_probable_tokens(temperature: float, make_model: MakeModel) -> None:
+    model = make_model()
+    (greedy,) = written(model, ASKED)
+    (cold,) = written(model, ASKED, temperature=temperature, top_p=0.5, seed=3)
+    assert cold == greedy
 
 
 def test_pieces_make_up_the_text_and_stop_before_a_stop_text(make_model: MakeModel) -> None:

@@ -19,6 +19,9 @@ from secl.backends.local.prefill import Prefill
 from secl.backends.text_stream import FreeText
 from secl.writing import Piece, Token, Writing
 
+GREEDY = 1e-4
+"""Temperatures below take the most probable token: logits divided by less may be infinite."""
+
 
 def write_texts(
     model: PreTrainedModel, rules: TextRules, prompt: Sequence[int], writing: Writing, prefill: Prefill | None = None
@@ -66,7 +69,7 @@ class _Text(FreeText):
         return self.push(self._latest, () if top is None else (self._report(self._latest, top),))
 
     def _choose(self) -> int:
-        if self.writing.temperature == 0:
+        if self.writing.temperature < GREEDY:
             return int(self._row.logits.argmax(-1))
         scores = self._row.logits
         for warper in self._warpers:

@@ -152,6 +152,10 @@ class Large(Paced):
         return share
 
 
+def waits_for_memory(service: Service) -> bool:
+    return bool(vars(service.texts._changed)["_waiters"])
+
+
 def sized(share: float) -> Question:
     return Question(str(share), form="text")
 
@@ -163,11 +167,9 @@ def test_texts_wait_until_there_is_memory_for_them_and_none_overtakes_a_large_on
     texts = [service.write(sized(0.7), Writing(), lambda _: None)]
     until(lambda: model.together == 1)
     texts.append(service.write(sized(0.8), Writing(), lambda _: None))
-    until(lambda: service.texts._entering.locked())
+    until(lambda: waits_for_memory(service), 20)
     texts += [service.write(sized(share), Writing(), lambda _: None) for share in (0.1, 0.2)]
-    while not all(text.done() for text in texts[:2]):
-        assert sum(service.texts._shares.values()) <= 1
-        model.steps.release()
+    assert model.begun == ["0.7"]
     model.steps.release(80)
     for text in texts:
         assert text.result(60)[0].stored
@@ -182,10 +184,11 @@ def test_a_cancelled_text_that_waits_for_memory_lets_the_next_one_begin(make_ser
     begun = service.write(sized(0.5), Writing(), lambda _: None)
     until(lambda: model.together == 1)
     large = service.write(sized(1.0), Writing(), lambda _: None)
-    until(lambda: service.texts._entering.locked())
+    until(lambda: waits_for_memory(service), 20)
     small = service.write(sized(0.25), Writing(), lambda _: None)
+    until(lambda: waits_for_memory(service), 20)  # again, after a look at the newcomer
     large.cancel()
-    until(lambda: model.together == 2)
+    until(lambda: model.together == 2, 20)
     model.steps.release(40)
     assert [begun.result(60)[0].stored, small.result(60)[0].stored] == [True, True]
     assert model.begun == ["0.5", "0.25"]

@@ -34,12 +34,7 @@ MARGIN = 16
 
 
 class Prompting:
-    """Builds token sequences.
-
-    Args:
-        token_ids: of the model's tokenizer.
-        prompts: how it is asked.
-    """
+    """Builds token sequences."""
 
     def __init__(self, token_ids: TokenIds, prompts: PromptSettings | None = None) -> None:
         self.token_ids = token_ids
@@ -117,11 +112,6 @@ class Prompting:
 
     def check_length(self, question: Question, limit: int, answer: str | None = None) -> None:
         """Check that there is a letter for each option, and that question and answer can be read to their end.
-
-        Args:
-            question: to be asked.
-            limit: most tokens that the model reads.
-            answer: from elsewhere; None for one that the model writes.
 
         Raises:
             QuestionError: there is not, or they cannot.

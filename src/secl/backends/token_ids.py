@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import cached_property, lru_cache
-from typing import Protocol
+from typing import Any, Protocol
 
 import jinja2
 
@@ -40,13 +40,6 @@ _MARK = re.compile(r"[^\w\s].*\w.*[^\w\s]", re.DOTALL)
 """What marks a role in a chat template: a word in brackets."""
 
 
-class AddedToken(Protocol):
-    """A token that a tokenizer looks for in a text before everything else."""
-
-    content: str
-    special: bool
-
-
 class Decoder(Protocol):
     """The half of a tokenizer that makes text of tokens."""
 
@@ -62,7 +55,7 @@ class Tokenizer(Decoder, Protocol):
     chat_template: str | None
 
     @property
-    def added_tokens_decoder(self) -> Mapping[int, AddedToken]: ...
+    def added_tokens_decoder(self) -> Mapping[int, Any]: ...
 
     def __len__(self) -> int: ...
 
@@ -137,11 +130,8 @@ class TokenIds:
     def reserved(self) -> tuple[str, ...]:
         """What only the chat template may say: special tokens, and others with which it marks roles."""
         template, added = self.tokenizer.get_chat_template(), self.tokenizer.added_tokens_decoder.values()
-        return tuple(
-            each.content
-            for each in added
-            if each.special or (each.content in template and _MARK.fullmatch(each.content))
-        )
+        roles = {each.content for each in added if each.content in template and _MARK.fullmatch(each.content)}
+        return tuple(each.content for each in added if each.special or each.content in roles)
 
     def render(self, prompt: Prompt) -> str:
         """The full text of a prompt, as `encode` takes it: what it quotes of users stays text and forges no turn."""
@@ -202,10 +192,6 @@ def _as_answered(tokenizer: Tokenizer, text: str, earlier: list[dict[str, str]],
 
     A template that switches thinking off begins a reply with an empty thought, and leaves that out where the reply has
     become an earlier turn. An answer is read with the very tokens before it that it was written with.
-
-    Args:
-        text: of the conversation.
-        earlier: its turns up to the question.
     """
     begun = _conversation(tokenizer, earlier, system)
     if text.startswith(begun):

@@ -27,11 +27,6 @@ KEPT_TOKENS = 4096
 class Prefill:
     """Keeps the passes over the prompts of the present window, and of the latest free texts.
 
-    Args:
-        model: a transformers causal language model.
-        network: the same, whose passes can grow.
-        group_tokens: most distinct tokens in a pass of several prompts.
-
     Attributes:
         begun: the prompts of the window.
     """

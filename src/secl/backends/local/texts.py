@@ -56,15 +56,7 @@ def _free_memory(device: torch.device) -> int:
 def write_texts(
     model: PreTrainedModel, rules: TextRules, prompt: Sequence[int], writing: Writing, prefill: Prefill | None = None
 ) -> Iterator[Piece]:
-    """Write texts behind a prompt, one token of each in turn.
-
-    Args:
-        model: a transformers causal language model, whose adapter is off.
-        rules: tell the tokens that end a text.
-        prompt: token ids.
-        writing: how; `max_tokens` is given.
-        prefill: reads the prompt, and keeps it for what is asked about the text; None where the model cannot.
-    """
+    """Write texts behind a prompt, one token of each in turn; `max_tokens` is given, and the adapter is off."""
     begun = Batch.of(model, [list(prompt)]) if prefill is None else prefill.text(prompt)
     # The prompt goes through the network once for all texts.
     rows = [begun, *(replace(begun, cache=copy.deepcopy(begun.cache)) for _ in range(writing.n - 1))]

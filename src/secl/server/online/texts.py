@@ -29,8 +29,6 @@ class TextWriters:
     one that writes elsewhere needs no turn.
 
     Args:
-        model: writes.
-        scheduler: gives the turns.
         queue: of the answers; as many requests as it has room for may wait to be written.
         most: requests that are written at once, as far as there is memory for their texts.
 

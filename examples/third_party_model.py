@@ -64,6 +64,9 @@ class LetterModel:
     ) -> None:
         pass  # nothing is faster together
 
+    def memory_share(self, question: secl.Question, writing: Writing) -> float:
+        return 0.0
+
     def write(self, question: secl.Question, writing: Writing) -> Iterator[Piece]:
         raise secl.QuestionError("this model writes no free texts; ask it with options.")
 

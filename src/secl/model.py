@@ -158,6 +158,14 @@ class Model(Protocol):
         """
         ...
 
+    def memory_share(self, question: Question, writing: Writing) -> float:
+        """Fraction of the memory for texts that `write` needs at most, up to 1; 0 if texts are written elsewhere.
+
+        Raises:
+            QuestionError: all of that memory is too little, or as of `write`.
+        """
+        ...
+
     def check_given(self, given: GivenAnswer) -> None:
         """Check that the model can rate an answer from elsewhere.
 

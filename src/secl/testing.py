@@ -103,6 +103,9 @@ class ScriptedModel(Shown):
     ) -> None:
         """Nothing to compute ahead."""
 
+    def memory_share(self, question: Question, writing: Writing) -> float:  # noqa: ARG002
+        return 0.0
+
     def write(self, question: Question, writing: Writing) -> Iterator[Piece]:
         """A few words that depend on the question and, above temperature 0, on the seed; each is a token."""
         for choice in range(writing.n):

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
+import httpx
 import pytest
 
-from secl.errors import BusyError, ClosingError
+from secl.errors import BusyError, ClosingError, TooLongError
 from secl.question import Question
 from secl.server.online import scheduler
 from secl.server.online import service as service_module
+from secl.server.online.service import Service
 from secl.server.settings import Limits
 from secl.testing import ScriptedModel, toy_stream
 from secl.writing import Piece, Writing
@@ -106,6 +108,101 @@ def test_too_many_texts_are_refused_and_a_stop_finishes_those_that_were_begun(
     model.steps.release(40)
     stopping.join(60)
     assert [text.result(0)[0].stored for text in begun] == [True, True]
+
+
+def test_cancelled_texts_that_wait_give_their_places_to_others(
+    make_service: MakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service_module, "TEXTS", 1)
+    model = Paced()
+    service = make_service(model=model, limits=Limits(queue=2))
+    begun = service.write(WHY, Writing(), lambda _: None)
+    for _ in range(3):  # the only thread is busy all the time
+        for waiting in [service.write(WHY, Writing(), lambda _: None) for _ in range(2)]:
+            waiting.cancel()
+        assert service.texts.active == 1
+    last = service.write(WHY, Writing(), lambda _: None)
+    model.steps.release(40)
+    assert [begun.result(60)[0].stored, last.result(60)[0].stored] == [True, True]
+
+
+def test_texts_after_the_end_are_refused_and_take_no_place(make_service: MakeService) -> None:
+    service = make_service()
+    service.stop()
+    with pytest.raises(ClosingError, match="the server is stopping"):
+        service.texts.submit(WHY, Writing(), lambda _: None)
+    assert service.texts.active == 0
+
+
+class Large(Paced):
+    """Needs as much of the memory as a question says, and remembers the texts that it began."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun: list[str] = []
+
+    def write(self, question: Question, writing: Writing) -> Iterator[Piece]:
+        self.begun.append(question.text)
+        yield from super().write(question, writing)
+
+    def memory_share(self, question: Question, writing: Writing) -> float:  # noqa: ARG002
+        share = float(question.text)
+        if share > 1:
+            raise TooLongError("too many tokens; ask for fewer.")
+        return share
+
+
+def waits_for_memory(service: Service) -> bool:
+    return bool(vars(service.texts._changed)["_waiters"])
+
+
+def sized(share: float) -> Question:
+    return Question(str(share), form="text")
+
+
+def test_texts_wait_until_there_is_memory_for_them_and_none_overtakes_a_large_one(make_service: MakeService) -> None:
+    model = Large()
+    service = make_service(model=model)
+    model.writes_apart = True  # no turn but memory keeps them apart
+    texts = [service.write(sized(0.7), Writing(), lambda _: None)]
+    until(lambda: model.together == 1)
+    texts.append(service.write(sized(0.8), Writing(), lambda _: None))
+    until(lambda: waits_for_memory(service), 20)
+    texts += [service.write(sized(share), Writing(), lambda _: None) for share in (0.1, 0.2)]
+    assert model.begun == ["0.7"]
+    model.steps.release(80)
+    for text in texts:
+        assert text.result(60)[0].stored
+    assert model.begun[:2] == ["0.7", "0.8"]
+    assert service.texts._shares == {}
+
+
+def test_a_cancelled_text_that_waits_for_memory_lets_the_next_one_begin(make_service: MakeService) -> None:
+    model = Large()
+    service = make_service(model=model)
+    model.writes_apart = True
+    begun = service.write(sized(0.5), Writing(), lambda _: None)
+    until(lambda: model.together == 1)
+    large = service.write(sized(1.0), Writing(), lambda _: None)
+    until(lambda: waits_for_memory(service), 20)
+    small = service.write(sized(0.25), Writing(), lambda _: None)
+    until(lambda: waits_for_memory(service), 20)  # again, after a look at the newcomer
+    large.cancel()
+    until(lambda: model.together == 2, 20)
+    model.steps.release(40)
+    assert [begun.result(60)[0].stored, small.result(60)[0].stored] == [True, True]
+    assert model.begun == ["0.5", "0.25"]
+
+
+def test_texts_that_can_never_fit_are_refused_in_a_sentence(
+    make_service: MakeService, host: Callable[[Service], str]
+) -> None:
+    service = make_service(model=Large())
+    body = {"model": "scripted", "messages": [{"role": "user", "content": "1.5"}], "n": 4}
+    reply = httpx.post(f"{host(service)}/v1/chat/completions", json=body, timeout=60)
+    assert reply.status_code == 400
+    assert reply.json()["error"]["message"] == "too many tokens; ask for fewer."
+    assert service.texts.active == 0
 
 
 def test_what_goes_wrong_with_a_text_reaches_the_one_who_asked(make_service: MakeService) -> None:

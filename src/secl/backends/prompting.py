@@ -9,7 +9,7 @@ import jinja2
 
 from secl.backends.base import Bundle, Span
 from secl.backends.generation import Draft, list_tokens
-from secl.backends.token_ids import TokenIds, common_length, render
+from secl.backends.token_ids import TokenIds, common_length
 from secl.errors import QuestionError, TooLongError
 from secl.prompts.parsing import as_written
 from secl.prompts.templates import (
@@ -35,10 +35,6 @@ MARGIN = 16
 
 class Prompting:
     """Builds token sequences.
-
-    Args:
-        token_ids: of the model's tokenizer.
-        prompts: how it is asked.
 
     Attributes:
         listed: answers that a list is asked for; one of them may be the answer that they are compared with.
@@ -122,11 +118,6 @@ class Prompting:
     def check_length(self, question: Question, limit: int, answer: str | None = None) -> None:
         """Check that there is a letter for each option, and that question and answer can be read to their end.
 
-        Args:
-            question: to be asked.
-            limit: most tokens that the model reads.
-            answer: from elsewhere; None for one that the model writes.
-
         Raises:
             QuestionError: there is not, or they cannot.
         """
@@ -171,7 +162,7 @@ class Prompting:
 
     def _render(self, prompt: Prompt) -> str:
         try:
-            return render(self.token_ids.tokenizer, prompt)
+            return self.token_ids.render(prompt)
         except jinja2.TemplateError as problem:
             raise QuestionError(f"the model's chat template does not take this conversation: {problem}.") from problem
 

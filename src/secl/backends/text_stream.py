@@ -16,12 +16,6 @@ class FreeText:
 
     What may become a stop text, or the rest of a character, is held back until the next token tells.
 
-    Args:
-        rules: tell the tokens that end a text.
-        prompt: ids that it continues.
-        writing: how it is written; `max_tokens` is given.
-        number: of the text.
-
     Attributes:
         ended: whether its last piece is out.
         written: tokens so far.

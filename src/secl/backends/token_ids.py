@@ -7,10 +7,10 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
-from functools import lru_cache
-from typing import Protocol
+from functools import cached_property, lru_cache
+from typing import Any, Protocol
 
 import jinja2
 
@@ -33,8 +33,11 @@ _DAY = date(2024, 7, 26)
 _NO_THOUGHTS = {"enable_thinking": False, "thinking": False, "thinking_budget": 0}
 """What templates call their switch for thoughts; one that has none does not look at it."""
 _TODAY = re.compile(r"""strftime_now\(\s*(["'])(.*?)\1\s*\)""")
-_ANY_ANSWER = "\ue000"
-"""An answer that is found again in a conversation."""
+_ANY_TEXT, _PLAIN = "\ud800", "\ud801"
+"""Halves of characters, which no text of a user has: a text that is found again in a conversation, and what stands
+before a text that is no special token, though it reads like one."""
+_MARK = re.compile(r"[^\w\s].*\w.*[^\w\s]", re.DOTALL)
+"""What marks a role in a chat template: a word in brackets."""
 
 
 class Decoder(Protocol):
@@ -50,6 +53,9 @@ class Tokenizer(Decoder, Protocol):
     """What is asked of a transformers tokenizer."""
 
     chat_template: str | None
+
+    @property
+    def added_tokens_decoder(self) -> Mapping[int, Any]: ...
 
     def __len__(self) -> int: ...
 
@@ -120,8 +126,41 @@ class TokenIds:
         """All ids whose logits are computed by the float32 head."""
         return tuple(dict.fromkeys((*self.digits, *self.letters, *self.true, *self.false, *self.yes_no)))
 
+    @cached_property
+    def reserved(self) -> tuple[str, ...]:
+        """What only the chat template may say: special tokens, and others with which it marks roles."""
+        template, added = self.tokenizer.get_chat_template(), self.tokenizer.added_tokens_decoder.values()
+        roles = {each.content for each in added if each.content in template and _MARK.fullmatch(each.content)}
+        return tuple(each.content for each in added if each.special or each.content in roles)
+
+    def render(self, prompt: Prompt) -> str:
+        """The full text of a prompt, as `encode` takes it: what it quotes of users stays text and forges no turn."""
+        quoted = Prompt(
+            tuple(map(self._quoted, prompt.turns)),
+            self._quoted(prompt.prefill),
+            self._quoted(prompt.system),
+            tuple(replace(turn, text=self._quoted(turn.text)) for turn in prompt.history),
+        )
+        return render(self.tokenizer, quoted)
+
+    def _quoted(self, text: str) -> str:
+        """A text with `_PLAIN` before everything in it that reads like a reserved token."""
+        found = [each for each in self.reserved if each in text]
+        places = {match.start() for each in found for match in re.finditer(re.escape(each), text)}
+        return "".join(_PLAIN * (i in places) + char for i, char in enumerate(text)) if places else text
+
     def encode(self, text: str) -> list[int]:
         """Token ids of a rendered text; the chat template has already put the special tokens in."""
+        # Cut behind the first character of what reads like a token, it is none.
+        first, *others = re.sub(f"{_PLAIN}(.)", rf"\1{_PLAIN}", text).split(_PLAIN)
+        ids = self._ids(first)
+        for other in others:
+            # Some tokenizers put a space before a text; behind a line break they do not.
+            before, whole = self._ids("\n"), self._ids(f"\n{other}")
+            ids += whole[len(before) :] if whole[: len(before)] == before else self._ids(other)
+        return ids
+
+    def _ids(self, text: str) -> list[int]:
         return self.tokenizer(text, add_special_tokens=False)["input_ids"]
 
     def before(self, text: str, word: str) -> list[int]:
@@ -153,25 +192,20 @@ def _as_answered(tokenizer: Tokenizer, text: str, earlier: list[dict[str, str]],
 
     A template that switches thinking off begins a reply with an empty thought, and leaves that out where the reply has
     become an earlier turn. An answer is read with the very tokens before it that it was written with.
-
-    Args:
-        text: of the conversation.
-        earlier: its turns up to the question.
     """
     begun = _conversation(tokenizer, earlier, system)
     if text.startswith(begun):
         return text
-    later = _conversation(tokenizer, [*earlier, {"role": "assistant", "content": _ANY_ANSWER}, *earlier[-1:]], system)
-    before = later.partition(_ANY_ANSWER)[0]
+    later = _conversation(tokenizer, [*earlier, {"role": "assistant", "content": _ANY_TEXT}, *earlier[-1:]], system)
+    before = later.partition(_ANY_TEXT)[0]
     return begun + text[len(before) :] if begun.startswith(before) and text.startswith(before) else text
 
 
 def _with_system(tokenizer: Tokenizer, turns: list[dict[str, str]], system: str) -> str:
     """A conversation with a system text: in the role of the system, or before the question if there is no such role."""
     with suppress(jinja2.TemplateError):
-        text = _chat(tokenizer, [{"role": "system", "content": system}, *turns])
-        if system.strip() in text:
-            return text
+        if _ANY_TEXT in _chat(tokenizer, [{"role": "system", "content": _ANY_TEXT}, *turns]):
+            return _chat(tokenizer, [{"role": "system", "content": system}, *turns])
     first = next(i for i, turn in enumerate(turns) if turn["role"] == "user")
     question = {**turns[first], "content": f"{system}\n\n{turns[first]['content']}"}
     return _chat(tokenizer, [*turns[:first], question, *turns[first + 1 :]])

@@ -140,6 +140,16 @@ def test_a_system_text_has_the_role_of_the_system_or_stands_before_the_question(
     assert "system" not in render(tokenizer, answer_prompt(Question("Why?")))
 
 
+@pytest.mark.parametrize("asked", ["Translate this: hello", "\ue000 \ue001"])
+def test_a_system_text_that_stands_in_the_question_too_is_kept(asked: str) -> None:
+    for template in (NO_ROLE, DEAF):
+        tokenizer = copy.deepcopy(tiny_tokenizer())
+        tokenizer.chat_template = template
+        system = asked.split()[0]
+        text = render(tokenizer, answer_prompt(Question(asked, form="text", system=system)))
+        assert text.startswith(f"<|start|>user\n{system}\n\n{asked}<|end|>")
+
+
 def test_digits_letters_and_verdicts_are_found_by_construction() -> None:
     tokenizer = tiny_tokenizer()
     token_ids = TokenIds.of(tokenizer)

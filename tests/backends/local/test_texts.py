@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from secl.backends.local import prefill, texts
 from secl.backends.local.fast.batch import Batch
 from secl.backends.local.model import LocalModel
 from secl.backends.token_ids import render
@@ -71,12 +73,11 @@ def test_what_is_said_of_a_text_does_not_depend_on_what_was_kept_of_its_prompt(
         model = make_model(family, learning_rate=0.2)
         (text,) = written(model, ASKED)
         assert model.backend.prefill is not None
-        texts = model.backend.prefill._texts
-        assert len(texts) == 1
         if not kept:
-            texts.clear()
+            model.backend.prefill._texts.clear()
+        seen, prompt = tokens_seen(model.backend.model), len(model.prompting.answer(ASKED))
         first = model.answer(ASKED, written=text.text)
-        assert not texts
+        assert (prompt in seen) == (not kept)
         model.learn(ASKED, first.reply, 0.05)
         return first, model.answer(ASKED, written=text.text), model
 
@@ -101,6 +102,44 @@ def test_the_prompt_of_a_text_goes_through_the_network_once(make_model: MakeMode
     whole = len(model.prompting.confidence(ASKED, text.text))
     assert read == whole - prompt
     assert model.meter.take().answering == whole
+
+
+def test_the_prompt_of_many_texts_goes_through_the_network_once_for_all(make_model: MakeModel) -> None:
+    model = make_model()
+    other = replace(ASKED, text="And of Spain?")
+    drawn = [text.text for text in written(model, ASKED, max_tokens=4, temperature=1.0, n=16)]
+    seen = tokens_seen(model.backend.model)
+    model.prefetch([ASKED] * 16, [()] * 16, weights_fixed=True, written=drawn)
+    assert len(seen) == len(set(drawn))
+    assert len(model.prompting.answer(ASKED)) not in seen
+    seen.clear()
+    for text in drawn[:3]:  # the first pass reads a prompt that is not kept, and the others go on from there
+        model.prefetch([other], [()], weights_fixed=True, written=[text])
+    assert seen.count(len(model.prompting.answer(other))) == 1
+
+
+def test_prompts_read_again_are_let_go_before_those_that_wait_for_their_texts(
+    make_model: MakeModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = make_model()
+    asked = [replace(ASKED, text=f"And of number {i}?") for i in range(4)]
+    prompts = [len(model.prompting.answer(each)) for each in asked]
+    monkeypatch.setattr(prefill, "KEPT_TOKENS", sum(prompts[1:]))
+    drawn = [written(model, each, max_tokens=4)[0].text for each in asked]
+    seen = tokens_seen(model.backend.model)
+    model.prefetch(asked, [()] * 4, weights_fixed=True, written=drawn)
+    assert len(seen) == 5  # the first prompt, and behind each what is asked
+    assert model.backend.prefill is not None
+    written(model, ASKED, max_tokens=1)
+    assert sum(map(len, model.backend.prefill._texts)) <= sum(prompts[1:])
+
+
+@pytest.mark.parametrize("temperature", [1e-300, 1e-45, 1e-5])
+def test_a_temperature_next_to_0_takes_the_most_probable_tokens(temperature: float, make_model: MakeModel) -> None:
+    model = make_model()
+    (greedy,) = written(model, ASKED)
+    (cold,) = written(model, ASKED, temperature=temperature, top_p=0.5, seed=3)
+    assert cold == greedy
 
 
 def test_pieces_make_up_the_text_and_stop_before_a_stop_text(make_model: MakeModel) -> None:
@@ -141,6 +180,35 @@ def test_what_is_too_long_is_refused_with_both_numbers(make_model: MakeModel) ->
     assert rest.prompt_tokens + rest.completion_tokens < 512
     half = rest.text[: len(rest.text) // 2]  # what a random model writes has more tokens when it is read
     assert model.answer(ASKED, written=half).reply.answer == half.strip()
+
+
+@pytest.mark.parametrize("family", ["llama", "gemma2", "phi3", "qwen2", "gpt2"])
+def test_memory_for_texts_is_counted_in_tokens_of_their_keys_and_values(
+    family: str, make_model: MakeModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = make_model(family)
+    cache = Batch.of(model.backend.model, [[5] * 10]).cache
+    taken = sum(layer.keys.nbytes + layer.values.nbytes for layer in cache.layers)
+    monkeypatch.setattr(texts, "_free_memory", lambda _: 100 * taken)
+    assert texts.room_for_texts(model.backend.model) == 500  # half of the memory for 1000
+    model.backend.text_tokens = 400
+    prompt = len(model.prompting.answer(ASKED))
+    assert model.memory_share(ASKED, Writing(max_tokens=30, n=2)) == 2 * (prompt + 30) / 400
+    with pytest.raises(TooLongError, match=r"4 texts of up to 300 tokens need .* more than the 400 .* ask for fewer"):
+        model.memory_share(ASKED, Writing(max_tokens=300, n=4))
+    model.writes_apart = True
+    assert model.memory_share(ASKED, Writing(max_tokens=300, n=4)) == 0
+
+
+def test_a_container_has_as_much_memory_as_its_limit_leaves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(texts, "CGROUP", tmp_path)
+    cpu = torch.device("cpu")
+    whole = texts._free_memory(cpu)
+    assert whole > 10_000
+    (tmp_path / "memory.stat").write_text("anon 4000\nfile 900000\n")
+    for limit, free in (("max", None), ("10000", 6000), ("3000", 0)):
+        (tmp_path / "memory.max").write_text(f"{limit}\n")
+        assert texts._free_memory(cpu) == free or (free is None and texts._free_memory(cpu) > 10_000)
 
 
 def test_frozen_weights_write_the_same_answers_whatever_was_learned(

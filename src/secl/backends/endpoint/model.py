@@ -146,6 +146,10 @@ class EndpointModel(Shown):
             text = "".join(piece.text for piece in self.texts.write(question, writing))
         return self.asking.answer(question, evidence, None if text is None else self.texts.taken(question, text))
 
+    def memory_share(self, question: Question, writing: Writing) -> float:  # noqa: ARG002
+        """Nothing is written here."""
+        return 0.0
+
     def write(self, question: Question, writing: Writing) -> Iterator[Piece]:
         """Have free answers written as the server writes them for anybody; see `secl.model.Model.write`."""
         return self.texts.write(question, writing)

@@ -24,7 +24,7 @@ from secl.backends.local.loading.placement import compute_device, described_devi
 from secl.backends.local.loading.presets import name_of
 from secl.backends.local.loading.quantisation import described_weights
 from secl.backends.local.prefill import Prefill
-from secl.backends.local.texts import write_texts
+from secl.backends.local.texts import room_for_texts, write_texts
 from secl.backends.local.writer import Writer
 from secl.backends.token_ids import SAMPLE, TokenIds, render
 from secl.prompts.templates import answer_prompt
@@ -153,6 +153,7 @@ class LocalBackend:
         described: where the settings of the model come from, and which path it takes, for people.
         network: the fast path through the model, or the plain one.
         writer: writes texts.
+        text_tokens: tokens of free texts that there is memory for.
         distiller: trains the adapter.
     """
 
@@ -176,6 +177,7 @@ class LocalBackend:
         self.network = connect(model, self.adapter, self.first, trial)
         self.rules = TextRules(loaded.tokenizer, model.generation_config.eos_token_id)
         self.writer = Writer(model, self.rules, loaded.written)
+        self.text_tokens = room_for_texts(model)
         network = self.network
         self.prefill = Prefill(model, network, GROUP_TOKENS) if isinstance(network, SharedNetwork) else None
         self.limit = int(getattr(config, "max_position_embeddings", None) or UNLIMITED)

@@ -18,7 +18,7 @@ from secl.backends.local.writer import draw_many
 from secl.backends.prompting import Prompting
 from secl.backends.shared import Asking, SharedAnswers
 from secl.display import Shown
-from secl.errors import ParameterError, QuestionError
+from secl.errors import ParameterError, QuestionError, TooLongError
 from secl.evidence import CandidateEvidence, DincoEvidence, EvidenceKind, PTrue
 from secl.model import ModelAnswer, Rating
 from secl.prompts.thoughts import answers_alone
@@ -187,6 +187,20 @@ class LocalModel(Shown):
         backend = self.asker.backend
         writing = self.prompting.with_room(question, writing, backend.limit)
         return answers_alone(backend.write_texts(self.prompting.answer(question), writing))
+
+    def memory_share(self, question: Question, writing: Writing) -> float:
+        """Fraction of the memory for texts that their keys and values need; see `secl.model.Model.memory_share`."""
+        if self.writes_apart:
+            return 0.0
+        writing = self.prompting.with_room(question, writing, self.backend.limit)
+        needed = writing.n * (len(self.prompting.answer(question)) + (writing.max_tokens or 0))
+        if needed > self.backend.text_tokens:
+            raise TooLongError(
+                f"{writing.n} texts of up to {writing.max_tokens} tokens need memory for {needed} tokens with their "
+                f"conversation, more than the {self.backend.text_tokens} that there is room for; ask for fewer texts, "
+                "or for fewer tokens."
+            )
+        return needed / self.backend.text_tokens
 
     def check_given(self, given: GivenAnswer) -> None:
         """Check that the model can read a given answer and its rivals; raises `QuestionError` as `check` does."""

@@ -28,11 +28,6 @@ KEPT_TOKENS = 4096
 class Prefill:
     """Keeps the passes over the prompts of the present window, and of the latest free texts.
 
-    Args:
-        model: a transformers causal language model.
-        network: the same, whose passes can grow.
-        group_tokens: most distinct tokens in a pass of several prompts.
-
     Attributes:
         begun: the prompts of the window.
     """
@@ -49,10 +44,23 @@ class Prefill:
         forward, cache = self.network.begin(prompt)
         self._texts.pop(tuple(prompt), None)
         self._texts[tuple(prompt)] = alone(forward, prompt)
-        while len(self._texts) > 1 and sum(map(len, self._texts)) > KEPT_TOKENS:
-            del self._texts[next(iter(self._texts))]
+        self._trim()
         logits = self.network.head.written(forward.states[-1:])
         return Batch(self.model, cache, torch.ones((1, len(prompt)), dtype=torch.int64, device=logits.device), logits)
+
+    def _trim(self) -> None:
+        while len(self._texts) > 1 and sum(map(len, self._texts)) > KEPT_TOKENS:
+            del self._texts[next(iter(self._texts))]
+
+    def _of_text(self, prompt: TokenSequence) -> BundlePass:
+        """The pass over the prompt of free texts. One that is not kept is read again in the same way, so what is read
+        behind it does not depend on whether it was."""
+        key = tuple(prompt)
+        if key not in self._texts:
+            self._trim()
+            # It is the next to go, and not those that are still to be asked about.
+            self._texts = {key: alone(self.network.begin(prompt)[0], prompt), **self._texts}
+        return self._texts[key]
 
     def begin(self, drafts: Sequence[Draft]) -> Batch | None:
         """Read the prompts of answers that are to be written; those of an earlier window are let go.
@@ -73,10 +81,7 @@ class Prefill:
 
     def _kept(self, draft: Draft) -> BundlePass | None:
         """The pass over a draft's prompt; that of a free text is read now if it is not kept."""
-        prompt = tuple(draft.prompt)
-        if draft.form == "text" and prompt not in self._texts:
-            self._texts[prompt] = alone(self.network.begin(prompt)[0], prompt)
-        return self.begun.get(prompt) or self._texts.get(prompt)
+        return self.begun.get(tuple(draft.prompt)) or (self._of_text(draft.prompt) if draft.form == "text" else None)
 
     @torch.no_grad()
     def batch(self, drafts: Sequence[Draft]) -> tuple[Batch | None, Prompts]:
@@ -121,11 +126,8 @@ class Prefill:
         ]
 
     def _behind_text(self, bundle: Bundle, prompt: TokenSequence) -> BundlePass:
-        """Read a bundle about a free text. A prompt that is not kept is read again in the same way, so the reading does
-        not depend on whether it was."""
-        begun = self._texts.pop(tuple(prompt), None) or alone(self.network.begin(prompt)[0], prompt)
-        (share,) = grown(self.network, [begun], [bundle.sequences], self.group_tokens, paid=False)
-        return share
+        begun = [self._of_text(prompt)]
+        return grown(self.network, begun, [bundle.sequences], self.group_tokens, paid=False)[0]
 
     def release(self) -> None:
         """Let go of what is kept: nothing more is asked behind these prompts."""

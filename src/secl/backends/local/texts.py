@@ -7,31 +7,56 @@ meanwhile: rows of one batch would share kernels, and with them their last digit
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
+import psutil  # type: ignore[import-untyped]
 import torch
 from transformers import LogitsProcessor, PreTrainedModel, TemperatureLogitsWarper, TopPLogitsWarper
 
 from secl.backends.generation import TextRules
 from secl.backends.local.fast.batch import Batch
+from secl.backends.local.loading.model_parts import layers_of, text_config
+from secl.backends.local.loading.placement import compute_device
 from secl.backends.local.prefill import Prefill
 from secl.backends.text_stream import FreeText
 from secl.writing import Piece, Token, Writing
+
+CGROUP = Path("/sys/fs/cgroup")
+"""Where Linux tells the limits of a container."""
+
+GREEDY = 1e-4
+"""Temperatures below take the most probable token: logits divided by less may be infinite."""
+
+
+def room_for_texts(model: PreTrainedModel) -> int:
+    """Tokens whose keys and values half of the free memory holds; the other half is for answers and lessons."""
+    config = text_config(model.config)
+    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+    size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    free = sum(map(_free_memory, {compute_device(layer) for layer in layers_of(model)}))
+    return int(free // (2 * config.num_hidden_layers * 2 * heads * size * model.dtype.itemsize))
+
+
+def _free_memory(device: torch.device) -> int:
+    """Free bytes of a device, in a container of what its limit leaves."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    free: int = psutil.virtual_memory().available
+    with suppress(OSError, ValueError):  # there is no limit
+        limit = int((CGROUP / "memory.max").read_text())
+        (used,) = re.findall(r"^anon (\d+)", (CGROUP / "memory.stat").read_text(), re.MULTILINE)
+        free = min(free, limit - int(used))
+    return max(0, free)
 
 
 def write_texts(
     model: PreTrainedModel, rules: TextRules, prompt: Sequence[int], writing: Writing, prefill: Prefill | None = None
 ) -> Iterator[Piece]:
-    """Write texts behind a prompt, one token of each in turn.
-
-    Args:
-        model: a transformers causal language model, whose adapter is off.
-        rules: tell the tokens that end a text.
-        prompt: token ids.
-        writing: how; `max_tokens` is given.
-        prefill: reads the prompt, and keeps it for what is asked about the text; None where the model cannot.
-    """
+    """Write texts behind a prompt, one token of each in turn; `max_tokens` is given, and the adapter is off."""
     begun = Batch.of(model, [list(prompt)]) if prefill is None else prefill.text(prompt)
     # The prompt goes through the network once for all texts.
     rows = [begun, *(replace(begun, cache=copy.deepcopy(begun.cache)) for _ in range(writing.n - 1))]
@@ -66,7 +91,7 @@ class _Text(FreeText):
         return self.push(self._latest, () if top is None else (self._report(self._latest, top),))
 
     def _choose(self) -> int:
-        if self.writing.temperature == 0:
+        if self.writing.temperature < GREEDY:
             return int(self._row.logits.argmax(-1))
         scores = self._row.logits
         for warper in self._warpers:

@@ -33,8 +33,6 @@ class Writer:
     """Writes with a model.
 
     Args:
-        model: a transformers causal language model.
-        rules: when a text ends.
         remembered: what the frozen model wrote before, by batch; to be shared by all that share its weights.
 
     Attributes:
@@ -53,10 +51,7 @@ class Writer:
 
         The frozen model writes the same greedy texts whenever it is given the same batch, so it is asked once.
 
-        Args:
-            drafts: to be finished.
-            begun: all of them as a batch that has gone through the network already.
-            frozen: whether the adapter is off.
+        `begun` is all of them as a batch that has gone through the network already.
         """
         if not frozen or any(draft.seed is not None for draft in drafts):
             self._write(drafts, begun)

@@ -28,7 +28,7 @@ LISTED = 3
 """Most other answers, the most frequent ones, that the model chooses among."""
 
 DECIMALS = 6
-"""Decimal places of what a program computes."""
+"""Decimal places of what a program computes; of a number below 1 those behind its leading zeros."""
 
 PROGRAM_TOKENS = 160
 """Most tokens of a program."""
@@ -71,8 +71,9 @@ def rounds(question: Question) -> tuple[Sequence[Way], Sequence[Way]]:
 def computed(program: str) -> Sample:
     """What a program says."""
     number = result_of(program)
-    text = None if number is None else write_number(Fraction(round(number, DECIMALS)))
-    return Sample(text=text, candidate=None, log_p=None, program=True)
+    if number:
+        number = Fraction(round(number, DECIMALS - 1 + len(str(int(1 / abs(number))))))
+    return Sample(text=None if number is None else write_number(number), candidate=None, log_p=None, program=True)
 
 
 def settled(question: Question, answer: str, drawn: Sequence[Sample], rivals: Sequence[str] = ()) -> bool:

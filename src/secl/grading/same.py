@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 from secl.grading.everyday import says
 from secl.grading.numbers import parse_number
-from secl.grading.texts import normalise_text
+from secl.grading.texts import normalise_text, shortened
 from secl.grading.vocabulary import FUNCTION_WORDS
 from secl.question import Question
 
-_DECIMALS = re.compile(r"^[^.]*\d\.(\d{1,20})\D*$")
+_DECIMALS = re.compile(r"^[^.]*\d\.(\d{1,700})(?:e([+-]?\d{1,3}))?\D*$", re.IGNORECASE)
 """A number with decimal places, and nothing else with a point."""
 
 _CHOICE = re.compile(r"\bor\b", re.IGNORECASE)
@@ -24,14 +24,16 @@ def same_answer(question: Question, one: str, other: str) -> bool:
     The shorter one is looked for in the other, so a sentence and the name in it are the same answer. Numbers after
     reasoning are compared as numbers; one with decimal places is the same as what is rounded to it.
 
-    >>> same_answer(Question("10 / 3?", form="number"), "3.33", "10/3")
-    True
+    >>> question = Question("10 / 3?", form="number")
+    >>> same_answer(question, "3.33", "10/3"), same_answer(question, "3.3e-9", "0.00000000333")
+    (True, True)
     >>> question = Question("What is the capital of France?")
     >>> same_answer(question, "Paris", "The capital of France is Paris."), same_answer(question, "Paris", "Lyon")
     (True, False)
     """
     if question.form == "number":
         return _is_rounded(one, other) or _is_rounded(other, one)
+    one, other = shortened(one), shortened(other)
     if normalise_text(one) == normalise_text(other):
         return True
     if is_echo(question, one) or is_echo(question, other):
@@ -46,7 +48,7 @@ def _is_rounded(one: str, other: str) -> bool:
     if number is None or exact is None:
         return False
     written = _DECIMALS.search(one)
-    return number == (exact if written is None else round(exact, len(written[1])))
+    return number == (exact if written is None else round(exact, len(written[1]) - int(written[2] or 0)))
 
 
 def is_echo(question: Question, answer: str) -> bool:
@@ -96,4 +98,4 @@ def group(
 
 def _naming(text: str) -> set[str]:
     """The words that name something."""
-    return set(normalise_text(_ASKS.sub(" ", text)).split()) - FUNCTION_WORDS
+    return set(normalise_text(_ASKS.sub(" ", shortened(text))).split()) - FUNCTION_WORDS

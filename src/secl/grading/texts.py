@@ -8,7 +8,21 @@ import unicodedata
 from secl.grading.numbers import DASHES, only_number, parse_number
 from secl.question import Form
 
+LONGEST = 4000
+"""Characters of a text that the everyday rule reads."""
+
 _COMBINING_MARKS = re.compile("[\u0300-\u036f]")
+
+
+def shortened(text: str) -> str:
+    r"""Return a text with one space or line break between its words; of a long one, the beginning and the end.
+
+    >>> shortened(" one  \n two\t three "), len(shortened("four " * LONGEST)) <= LONGEST
+    ('one\ntwo three', True)
+    """
+    text = re.sub(r"\s+", lambda space: "\n" if "\n" in space[0] else " ", text.strip())
+    half = LONGEST // 2
+    return text if len(text) <= LONGEST else f"{text[:half]}\n{text[1 - half :]}"
 
 
 def answer_key(answer: str, form: Form) -> object:

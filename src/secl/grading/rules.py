@@ -99,7 +99,7 @@ def check_grader(question: Question) -> None:
         if grader == "regex":
             try:
                 re.compile(reference)
-            except re.error as problem:
+            except (re.error, ValueError, OverflowError, RecursionError) as problem:
                 raise QuestionError(
                     f"{question.mention} has the reference {reference!r}, which is no regular expression ({problem}); "
                     "correct it or take another grader."

@@ -9,9 +9,11 @@ import json
 import sqlite3
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass, fields
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
 from pydantic_core import from_json
 
 from secl.errors import RunError, StorageError
@@ -118,8 +120,12 @@ def add_label(db: sqlite3.Connection, label: Label) -> None:
 
 def read_label(row: tuple[Any, ...]) -> Label:
     """A label from its row."""
-    values = dict(zip(LABEL, row, strict=True))
-    return Label(**{**values, "correct": None if values["correct"] is None else bool(values["correct"])})
+    return _labels().validate_python(dict(zip(LABEL, row, strict=True)))
+
+
+@cache
+def _labels() -> TypeAdapter[Label]:
+    return TypeAdapter(Label)
 
 
 def read_record(row: tuple[Any, ...]) -> Record:

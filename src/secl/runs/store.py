@@ -152,7 +152,7 @@ class Store(Shown):
         Raises:
             ParameterError: there is none.
         """
-        record = next(self.records("r.position = ?", position), None)
+        record = next(self.records("r.position = ?", position), None) if position in range(len(self)) else None
         if record is None:
             raise ParameterError(f"{self.folder} has no record {position}; it has {len(self)}, counted from 0.")
         return record

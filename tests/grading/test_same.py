@@ -13,6 +13,7 @@ from secl.backends.open_answers import computed
 from secl.grading import everyday, grade, same
 from secl.grading.same import group, is_echo, same_answer
 from secl.grading.texts import LONGEST, normalise_text
+from secl.grading.words import Word, read_words
 from secl.prompts.parsing import is_brief
 from secl.question import FORMS, Question
 
@@ -270,7 +271,7 @@ def test_white_space_is_no_part_of_a_text() -> None:
 
 def test_a_list_is_looked_for_in_an_answer_that_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     names = [f"item{chr(97 + i // 26)}{chr(97 + i % 26)}" for i in range(300)]
-    reading = everyday.read_words.cache_info
+    reading = read_words.cache_info
     before = reading().misses
     assert everyday.says("Which ones?", [", ".join(names)], ", ".join(reversed(names)))
     texts = len(names) + 10
@@ -285,6 +286,6 @@ def test_no_answer_that_graders_do_not_read_whole_is_compared(form: str) -> None
 
 def test_a_mention_in_a_long_list_costs_no_second_look_at_the_list() -> None:
     """Every place that mentions the answer asks whether it stands in a list."""
-    sequence: Sequence[everyday.Word] = everyday.read_words("Paris, " * 570)
+    sequence: Sequence[Word] = read_words("Paris, " * 570)
     assert all(word.listed for word in sequence[1:])
     assert not everyday.says("What is the capital of France?", ["Paris"], "Paris, " * 570 + "Rome, and Bern")

@@ -130,8 +130,10 @@ def test_a_damaged_record_is_refused_and_not_skipped(run_folder: Path, body: str
         list(store.records())
 
 
-@pytest.mark.parametrize(("column", "value"), [("confidence", "much"), ("correct", 7), ("time", "now"), ("source", "")])
-def test_a_damaged_label_is_refused_and_not_skipped(run_folder: Path, column: str, value: object) -> None:
+@pytest.mark.parametrize(
+    ("column", "value"), [("confidence", "much"), ("correct", "7"), ("time", "now"), ("source", "")]
+)
+def test_a_damaged_label_is_refused_and_not_skipped(run_folder: Path, column: str, value: str) -> None:
     with Store(run_folder, writable=True) as store:
         add_label(store, store.record(3), False)
         assert [label.correct for label in store.labels()] == [False]

@@ -104,8 +104,7 @@ def compare(
     """
     known = (answer, *rivals)
     different, numbers = group(question, [each.text for each in drawn], known)
-    counts = [numbers.count(number) for number in range(len(different))]
-    others = sorted(range(len(known), len(different)), key=lambda number: -counts[number])[:LISTED]
+    others = sorted(range(len(known), len(different)), key=numbers.count, reverse=True)[:LISTED]
     numbers_kept = [*range(len(known)), *others]
     counted = {"given": len(rivals), "sampled": len(others)}
     source = "+".join(f"{name}:{count}" for name, count in counted.items() if count)

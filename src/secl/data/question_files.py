@@ -129,12 +129,15 @@ def _read(
                 raise DataError(raw.values)
             present |= set(raw.values)
             row = _row(raw, raw.values, named(header or tuple(raw.values)), name, grader)
-            _check_new(row.question.id, location_of, raw.location)
+            if row.question.id in location_of:
+                earlier = location_of[row.question.id]
+                raise DataError(f"repeats the id {row.question.id!r} of {earlier}; give every question its own id.")
         except DataError as problem:
             if not skip_bad:
                 raise DataError(f"{raw.location} {problem} {LEAVE_OUT}") from problem
             skipped.append((raw.location, str(problem)))
             continue
+        location_of[row.question.id] = raw.location.rpartition(", ")[2]
         rows.append(row)
     if not rows:
         if skipped:
@@ -166,13 +169,6 @@ def _plain_text(value: object) -> str:
     if isinstance(value, list | dict | bool):
         return json.dumps(value, ensure_ascii=False, default=str)
     return str(value)
-
-
-def _check_new(name: str, location_of: dict[str, str], location: str) -> None:
-    """Check that an id is new, and remember where it is."""
-    if name in location_of:
-        raise DataError(f"repeats the id {name!r} of {location_of[name]}; give every question its own id.")
-    location_of[name] = location.rpartition(", ")[2]
 
 
 def _check_mapped(columns: Mapping[str, str], present: set[str], source: str) -> None:

@@ -26,9 +26,6 @@ SUFFIXES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet", ".xlsx")
 LISTS = ("questions", "data")
 """Keys under which a .json file may hold its list."""
 
-EXACT = 2**53
-"""Below it, floats count in ones."""
-
 MOST_BITS = 13_000
 """Bits of a whole number; Python writes none of more than 4300 digits."""
 
@@ -184,8 +181,8 @@ def _with_header(rows: Iterator[tuple[int, Sequence[object]]], source: str, deli
                 problem = f"has {len(cells)} fields but the header has {len(header)}; put quotes around {delimiters}."
                 yield TableRow(number, location, problem)
                 continue
-            named = {name: _cell(cell) for name, cell in zip(header, cells, strict=True)}
-            if values := _present({name: cell for name, cell in named.items() if cell != ""}):
+            named = zip(header, map(_cell, cells), strict=True)
+            if values := _present({name: cell for name, cell in named if cell != ""}):
                 yield TableRow(number, location, values)
 
     return Table(below(), header, f"{source} {number}")
@@ -248,7 +245,7 @@ def _plain(value: object) -> object:
     Whole floats become integers, as pandas turns the integers of a column into floats where one is absent.
     """
     if isinstance(value, float):
-        return int(value) if value.is_integer() and abs(value) < EXACT else None if math.isnan(value) else float(value)
+        return int(value) if value.is_integer() and abs(value) < 2**53 else None if math.isnan(value) else float(value)
     if isinstance(value, int) and value.bit_length() > MOST_BITS:
         raise DataError("holds a number of thousands of digits; write it as a text.")
     if value is None or isinstance(value, str | int):

@@ -174,15 +174,13 @@ def _rouge() -> Callable[[str, str], float]:
     return lambda reference, answer: float(scorer.score(reference, answer)["rouge1"].fmeasure)
 
 
-def _overlap(question: Question, answer: str) -> bool:
-    return isinstance(question.reference, References) and grade_by_references(answer, question.reference)
-
-
 _GRADERS: dict[str, Callable[[Question, str], bool]] = {
     "auto": lambda question, answer: says(question.text, _correct(question), answer),
     "exact": _any(same_text),
     "contains": _any(contains),
     "number": _any(lambda reference, answer: parse_number(answer) == parse_number(reference)),
     "regex": _any(lambda reference, answer: re.search(reference, answer, re.IGNORECASE) is not None),
-    "overlap": _overlap,
+    "overlap": lambda question, answer: (
+        isinstance(question.reference, References) and grade_by_references(answer, question.reference)
+    ),
 }

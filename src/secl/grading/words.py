@@ -85,14 +85,6 @@ def _with_lists(words: Sequence[Word]) -> Iterator[Word]:
             parts = [[]]
 
 
-def clause_before(words: Sequence[Word], start: int) -> list[Word]:
-    """The words of the clause of a place that stand before it."""
-    begin = start
-    while begin > 0 and not words[begin - 1].after and words[begin - 1].text not in CONJUNCTIONS:
-        begin -= 1
-    return list(words[begin:start])
-
-
 def denied(words: Sequence[Word], start: int, end: int) -> bool:
     """Whether the words from `start` to `end` are mentioned only to say that it is not they.
 
@@ -100,8 +92,11 @@ def denied(words: Sequence[Word], start: int, end: int) -> bool:
     >>> denied(words, 3, 4), denied(words, 5, 6)
     (True, False)
     """
-    before = clause_before(words, start)
-    if any(word.text in DENIALS or (word.text == "no" and number > 0) for number, word in enumerate(before)):
+    begin = start
+    while begin > 0 and not words[begin - 1].after and words[begin - 1].text not in CONJUNCTIONS:
+        begin -= 1
+    clause = words[begin:start]
+    if any(word.text in DENIALS or (word.text == "no" and number > 0) for number, word in enumerate(clause)):
         return True
     if words[end - 1].after:
         return False

@@ -9,7 +9,6 @@ import json
 import sqlite3
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass, fields
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +48,7 @@ FROM records r JOIN decisions d USING (position) LEFT JOIN updates u USING (posi
 """The rows that `read_record` reads."""
 
 LABEL = tuple(field.name for field in fields(Label))
+_LABELS = TypeAdapter(Label)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,12 +120,7 @@ def add_label(db: sqlite3.Connection, label: Label) -> None:
 
 def read_label(row: tuple[Any, ...]) -> Label:
     """A label from its row."""
-    return _labels().validate_python(dict(zip(LABEL, row, strict=True)))
-
-
-@cache
-def _labels() -> TypeAdapter[Label]:
-    return TypeAdapter(Label)
+    return _LABELS.validate_python(dict(zip(LABEL, row, strict=True)))
 
 
 def read_record(row: tuple[Any, ...]) -> Record:

@@ -23,7 +23,6 @@ from secl.runs.labelling import current_records
 from secl.runs.store import Store
 
 FORMATS = ("jsonl", "csv", "parquet", "xlsx")
-BINARY = ("parquet", "xlsx")
 ROWS = 5000
 """Rows of a parquet file that are in memory as Python objects at once."""
 
@@ -61,15 +60,14 @@ def write(store: Store, format: str, out: Path | None = None) -> Path | None:
         the file written, or None for standard output.
 
     Raises:
-        ParameterError: an unknown format, one whose package is not installed, a binary one to standard output, or no
-            name of a file.
+        ParameterError: an unknown format, one whose package is not installed, or no file that can hold it.
         RunError: the file belongs to a run.
         StorageError: the file cannot be written.
     """
     if format not in FORMATS:
         raise ParameterError(f"format {format!r} is not one of {', '.join(FORMATS)}.")
     if out is not None and str(out) == "-":
-        if format in BINARY:
+        if format in ("parquet", "xlsx"):
             raise ParameterError(f"{format} is not text; name a file with --out.")
         _write_text(sys.stdout, store, format)
         return None

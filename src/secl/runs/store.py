@@ -203,9 +203,10 @@ class Store(Shown):
     def label_log(self, after: int = 0) -> tuple[Label, ...]:
         """All entries behind this number in order, also those that were corrected or taken back later."""
         try:
-            rows = self.db.execute("SELECT * FROM labels WHERE number > ? ORDER BY number", (after,))
-            return tuple(map(database.read_label, rows))
-        except (sqlite3.DatabaseError, TypeError, ValueError) as problem:
+            return tuple(
+                map(database.read_label, self.read("SELECT * FROM labels WHERE number > ? ORDER BY number", after))
+            )
+        except ValueError as problem:
             raise self.damaged(problem) from problem
 
     def labels(self) -> tuple[Label, ...]:

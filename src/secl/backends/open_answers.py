@@ -89,14 +89,7 @@ def compare(
     tokens: float = 0.0,
     rivals: Sequence[str] = (),
 ) -> Drawn:
-    """Which of the further answers say the same.
-
-    Args:
-        question: without options.
-        answer: to it.
-        drawn: further answers, whatever candidates they have.
-        tokens: that they took.
-        rivals: other answers that were given.
+    """Group further answers by what they say; `rivals` are other answers that were given, `tokens` is the total cost.
 
     >>> drawn = [Sample(text=text, candidate=None, log_p=None) for text in ("It is Lima.", "Cusco")]
     >>> compare(Question("Capital of Peru?"), "Lima", drawn).candidates
@@ -143,13 +136,7 @@ NOTHING = Distractors([], "none")
 def choose_distractors(
     answer: str, form: Form, listed: Sequence[str], sample_list: Callable[[int], Sequence[str]]
 ) -> Distractors:
-    """Choose distractors from a greedy list; what it lacks comes from near misses, for numbers, or sampled lists.
-
-    Args:
-        answer: that they must differ from.
-        form: of the answer.
-        listed: answers from a greedy list.
-        sample_list: gives the answers of the i-th sampled list.
+    """Choose distractors from a greedy list (`listed`), then from near misses of numbers, then from sampled lists.
 
     >>> choose_distractors("12", "number", ["12.0", "13", "40"], lambda i: []).source
     'listed:2+numeric:2'

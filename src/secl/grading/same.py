@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from secl.grading.everyday import says
 from secl.grading.numbers import parse_number
@@ -59,10 +60,15 @@ def is_echo(question: Question, answer: str) -> bool:
     >>> is_echo(question, "The capital of Luxembourg."), is_echo(question, "Luxembourg")
     (True, False)
     """
-    if not _ASKS.search(question.text) or _CHOICE.search(question.text):
-        return False  # yes or no, or one of those that are named: the words of the question are an answer
-    named_in_question = _naming(question.text)
-    return bool(named_in_question) and named_in_question == _naming(answer)
+    named = _named_in_question(question.text)
+    return bool(named) and named == _naming(answer)
+
+
+@lru_cache(maxsize=32)  # each answer to a question is compared with several others
+def _named_in_question(text: str) -> frozenset[str]:
+    if not _ASKS.search(text) or _CHOICE.search(text):
+        return frozenset()  # yes or no, or one of those that are named: the words of the question are an answer
+    return _naming(text)
 
 
 def group(
@@ -96,6 +102,7 @@ def group(
     return different, numbers
 
 
-def _naming(text: str) -> set[str]:
+@lru_cache(maxsize=32)
+def _naming(text: str) -> frozenset[str]:
     """The words that name something."""
-    return set(normalise_text(_ASKS.sub(" ", shortened(text))).split()) - FUNCTION_WORDS
+    return frozenset(normalise_text(_ASKS.sub(" ", shortened(text))).split()) - FUNCTION_WORDS

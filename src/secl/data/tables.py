@@ -164,7 +164,6 @@ def _with_header(rows: Iterator[tuple[int, Sequence[object]]], source: str, deli
     """The rows below the first one, which names the columns; a column without a name is called by its number.
 
     Args:
-        rows: numbers of rows, and their cells.
         source: the file and what is counted, for messages.
         delimiters: what stands between cells, where a wrong number of them means that some are not quoted.
     """

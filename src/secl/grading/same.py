@@ -77,7 +77,6 @@ def group(
     """Different answers, and which of them each answer is.
 
     Args:
-        question: that they answer.
         answers: in any order; None and an echo of the question are none of the different ones.
         known: different answers that come first, whatever they say.
 

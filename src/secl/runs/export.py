@@ -52,7 +52,6 @@ def write(store: Store, format: str, out: Path | None = None) -> Path | None:
     """Write the records of a run.
 
     Args:
-        store: an open run.
         format: "jsonl" (complete records), "csv", "parquet" or "xlsx" (one flat row each).
         out: the file; None for `records.FORMAT` in the run folder, "-" for standard output.
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import pytest
 
 from secl.backends.open_answers import computed
-from secl.grading import everyday, grade, same
+from secl.grading import everyday, grade, parse_number, same
 from secl.grading.same import group, is_echo, same_answer
 from secl.grading.texts import LONGEST, normalise_text
 from secl.grading.words import Word, read_words
@@ -289,3 +289,12 @@ def test_a_mention_in_a_long_list_costs_no_second_look_at_the_list() -> None:
     sequence: Sequence[Word] = read_words("Paris, " * 570)
     assert all(word.listed for word in sequence[1:])
     assert not everyday.says("What is the capital of France?", ["Paris"], "Paris, " * 570 + "Rome, and Bern")
+
+
+def test_numbers_in_a_long_answer_are_read_once_however_many_answers_it_is_compared_with() -> None:
+    before = parse_number.cache_info().misses
+    question = Question("How many?", form="number")
+    texts = ["1," * 20_000, *(f"{number} " * 5000 for number in range(10))]
+    different, _ = group(question, ["50", "60", "70"], texts)
+    assert len(different) == len(texts) + 3
+    assert parse_number.cache_info().misses - before <= len(texts) + 3

@@ -32,9 +32,9 @@ def same_answer(question: Question, one: str, other: str) -> bool:
     >>> same_answer(question, "Paris", "The capital of France is Paris."), same_answer(question, "Paris", "Lyon")
     (True, False)
     """
+    one, other = shortened(one), shortened(other)
     if question.form == "number":
         return _is_rounded(one, other) or _is_rounded(other, one)
-    one, other = shortened(one), shortened(other)
     if normalise_text(one) == normalise_text(other):
         return True
     if is_echo(question, one) or is_echo(question, other):
@@ -77,8 +77,7 @@ def group(
     """Different answers, and which of them each answer is.
 
     Args:
-        answers: in any order; None and an echo of the question are none of the different ones.
-        known: different answers that come first, whatever they say.
+        known: answers that come first, whatever they say. Neither None nor an echo of the question is among the others.
 
     Returns:
         the different answers, those of `known` and then the others as they come; and for each answer the number of the
@@ -103,5 +102,4 @@ def group(
 
 @lru_cache(maxsize=32)
 def _naming(text: str) -> frozenset[str]:
-    """The words that name something."""
     return frozenset(normalise_text(_ASKS.sub(" ", shortened(text))).split()) - FUNCTION_WORDS

@@ -145,7 +145,7 @@ def test_a_bad_answer_is_found_before_any_is_rated() -> None:
 
 def test_rows_of_a_file_are_rated_and_their_own_truth_wins_over_the_reference() -> None:
     question = Question("Who wrote Hamlet?", reference="Shakespeare", id="h")
-    row = QuestionRow(question, "the Bard", None, 1)
+    row = QuestionRow(question, "the Bard", None, "line 1")
     rows = [row, replace(row, correct=True), replace(row, rivals=("Marlowe",), correct=False)]
     records: list[Record] = list(Calibrator(ScriptedModel()).score_many(rows))
     assert [record.correct for record in records] == [False, True, False]

@@ -55,6 +55,9 @@ def test_a_recipe_is_refused_by_name(refused: Any, tmp_path: Path) -> None:
     refused(("run", tmp_path / "my.toml", *out), "'metod'")
     (tmp_path / "my.toml").write_text("benchmarks = [")
     refused(("run", tmp_path / "my.toml", *out), tmp_path / "my.toml", "TOML")
+    for value in ("9" * 5000, "[" * 5000):
+        (tmp_path / "my.toml").write_text(f"seed = {value}")
+        refused(("run", tmp_path / "my.toml", *out), tmp_path / "my.toml", "TOML")
     refused(("run", *STREAM), "--out")
 
 

@@ -59,6 +59,17 @@ def test_a_review_is_stored_and_goes_on_where_it_ended(say: Any, reviewed: Path)
     assert {(label.source, label.chance) for label in labels} == {("review", 1.0)}
 
 
+def test_only_the_words_of_the_keys_are_replies(
+    say: Any, shell: Shell, reviewed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = say("Yes unsure none yesterday wrong NO u undo quit", reviewed)
+    assert ended.out.count("Is it right?") == 9
+    assert said(reviewed) == [True, False, None, None]
+    monkeypatch.setattr(sys, "stdin", io.StringIO("no idea\nskip\nq\n"))
+    shell("label", reviewed)
+    assert said(reviewed) == [True, False, None, None]
+
+
 def test_undo_takes_the_last_word_back_and_asks_again(say: Any, reviewed: Path) -> None:
     ended = say("u y u n q", reviewed)
     assert ended.code == 0
@@ -74,6 +85,7 @@ def test_undo_takes_the_last_word_back_and_asks_again(say: Any, reviewed: Path) 
 def test_what_cannot_be_labelled_is_refused(refused: Any, reviewed: Path, tmp_path: Path) -> None:
     refused(("label", tmp_path / "nosuch"), "is not a run folder")
     refused(("label", reviewed, "--undo", 99), "no record 99", "12")
+    refused(("label", reviewed, "--undo", 10**20), f"no record {10**20}", "12")
     refused(("label", reviewed, "--undo", 3), "nothing to take back")
 
 

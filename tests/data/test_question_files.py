@@ -270,7 +270,7 @@ def test_an_answer_is_an_answer_and_no_reference(tmp_path: Path) -> None:
     ]
     path = written(tmp_path / "a.jsonl", "\n".join(map(json.dumps, rows)))
     file = read_rows(path)
-    assert [(row.answer, row.correct, row.line) for row in file.rows] == [
+    assert [(row.answer, row.correct, int(row.location.removeprefix(f"{path}, line "))) for row in file.rows] == [
         ("Oslo", None, 1),
         ("7", False, 2),
         ("Y", True, 3),
@@ -302,7 +302,7 @@ def test_rows_that_cannot_be_used_are_skipped_and_named_if_asked_for(
     with pytest.raises(DataError, match=r"To leave such rows out: --skip-bad"):
         read_rows(path)
     file = read_rows(path, skip_bad=True)
-    assert [row.line for row in file.rows] == good
+    assert [row.location for row in file.rows] == [f"{path}, line {number}" for number in good]
     assert [where for where, _ in file.skipped] == [f"{path}, line {number}" for number in bad]
     assert all(str(path) not in reason for _, reason in file.skipped)
     with pytest.raises(DataError, match=r"holds no question that can be used: .*line 1 is broken JSON"):
@@ -361,3 +361,60 @@ def test_a_parquet_file_declares_its_columns_so_a_gap_among_its_options_is_found
     pyarrow.parquet.write_table(pa.Table.from_pylist([*rows, {**rows[0], "A": None}]), path)
     with pytest.raises(DataError, match="row 2 leaves the option A empty"):
         read_questions(path)
+
+
+def test_whole_numbers_that_a_table_made_floats_stay_whole_numbers(tmp_path: Path) -> None:
+    frame = pd.DataFrame(
+        {
+            "question": ["When?", "How many?", "Pick"],
+            "id": [12, None, 14],
+            "reference": [1535, None, None],
+            "A": [None, None, 1],
+            "B": [None, None, 2.5],
+            "year": [1868, None, 1e300],
+        }
+    )
+    frame.to_parquet(tmp_path / "f.parquet")
+    frame.to_excel(tmp_path / "f.xlsx", index=False)
+    frame.to_json(tmp_path / "f.jsonl", orient="records", lines=True)
+    for source in (frame, *(tmp_path / f"f{suffix}" for suffix in (".parquet", ".xlsx", ".jsonl"))):
+        first, second, third = read_questions(source, name="f")
+        assert (first.id, first.reference, first.extra) == ("12", "1535", (("year", "1868"),))
+        assert (second.id[:2], second.reference) == ("f-", None)
+        assert (third.id, third.options, third.extra) == ("14", ("1", "2.5"), (("year", "1e+300"),))
+    truths = pd.DataFrame({"question": ["a", "b"], "answer": ["x", "y"], "correct": [1.0, None]})
+    assert [row.correct for row in read_rows(truths).rows] == [True, None]
+    index = read_questions([{"question": "x", "options": [1.0, 2.0], "reference_index": 1.0}])[0]
+    assert (index.options, index.reference) == (("1", "2"), "B")
+
+
+@pytest.mark.parametrize("column", ["reference", "id", "reference_index", "year", "options"])
+def test_a_number_that_python_cannot_write_is_refused_by_its_row(column: str) -> None:
+    rows: list[dict[str, Any]] = [{"question": "x"}, {"question": "y", column: [10**5000, 1]}]
+    for value in (10**5000, [10**5000, 1]):
+        rows[1][column] = value
+        with pytest.raises(DataError, match=r"questions, row 2 holds a number of thousands of digits"):
+            read_rows(rows)
+    assert len(read_rows(rows, skip_bad=True).rows) == 1
+
+
+def test_an_empty_list_is_told_to_hold_a_question(tmp_path: Path) -> None:
+    path = written(tmp_path / "list.json", "[]")
+    with pytest.raises(DataError, match=f"^{re.escape(str(path))} holds no question; add one.$"):
+        read_rows(path)
+    with pytest.raises(DataError, match=r"holds no question; add a line below its header\.$"):
+        read_rows(written(tmp_path / "header.csv", "question,reference\n"))
+
+
+def test_a_question_column_that_is_not_there_is_named(tmp_path: Path) -> None:
+    path = written(tmp_path / "f.csv", "question,reference\nx,y\n")
+    with pytest.raises(DataError, match=r"line 1 has no 'nope'; its names are 'question', 'reference'; say"):
+        read_rows(path, columns={"question": "nope"})
+    with pytest.raises(DataError, match=r"row 1 has no 'nope'; its names are 'question'; say"):
+        read_rows([{"question": "x"}], columns={"question": "nope"})
+
+
+@pytest.mark.parametrize("pattern", ["(" * 5000 + ")" * 5000, "a{99999999999999999999}", "a{" + "9" * 5000 + "}", "("])
+def test_a_pattern_that_python_cannot_read_is_refused(pattern: str) -> None:
+    with pytest.raises(DataError, match="is no regular expression"):
+        read_rows([{"question": "x", "reference": pattern, "grader": "regex"}])

@@ -5,10 +5,17 @@ The pairs were written before they were first compared. `KNOWN_MISTAKES` are tho
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
+from secl.backends.open_answers import computed
+from secl.grading import everyday, grade, parse_number, same
 from secl.grading.same import group, is_echo, same_answer
-from secl.question import Question
+from secl.grading.texts import LONGEST, normalise_text
+from secl.grading.words import Word, read_words
+from secl.prompts.parsing import is_brief
+from secl.question import FORMS, Question
 
 PAIRS: dict[str, tuple[tuple[str, str, bool], ...]] = {
     "What is the capital of France?": (
@@ -195,3 +202,99 @@ def test_numbers_after_reasoning_are_compared_as_numbers() -> None:
     assert same_answer(question, "3 + 4 = 7\nAnswer: 7", "Answer: 7.0")
     assert not same_answer(question, "Answer: 7", "Answer: 17")
     assert not same_answer(question, "no number", "none either")
+
+
+@pytest.mark.parametrize(
+    ("program", "own", "text"),
+    [
+        ("9.1e-31", "9.1e-31", "0." + 30 * "0" + "91"),
+        ("3e-7", "0.0000003", "0.0000003"),
+        ("2 ** -30", "9.31e-10", "0.000000000931323"),
+        ("-1e-25 / 3", "-3.3e-26 kg", "-0." + 25 * "0" + "333333"),
+        ("1 / 3", "0.33", "0.333333"),
+        ("200 / 3", "66.667", "66.666667"),
+        ("2 ** 64", "18446744073709551616", "18446744073709551616"),
+        ("0.5 - 1 / 2", "0", "0"),
+    ],
+)
+def test_a_program_agrees_with_the_answer_that_its_result_rounds_to_however_small(
+    program: str, own: str, text: str
+) -> None:
+    question = Question("How much is it?", form="number")
+    assert computed(f"answer = {program}").text == text
+    assert same_answer(question, own, text)
+    assert not same_answer(question, "0.000001", text)
+
+
+def test_a_power_of_ten_belongs_to_the_decimals_of_a_number() -> None:
+    question = Question("How much is it?", form="number")
+    assert same_answer(question, "1.5e3", "1523")
+    assert not same_answer(question, "1.5e3", "1623")
+    assert not same_answer(question, "3.33e-9", "3.34e-9")
+
+
+LONG = ["1" * 5000, "7" * 2000 + " " * 3000 + "7" * 3000, "Ann" + " " * 60_000 + "Lee", "8 between and " * 2000]
+
+
+@pytest.mark.parametrize("text", LONG, ids=["digits", "two numbers", "spaces", "words"])
+def test_the_rule_reads_so_many_characters_of_question_reference_and_answers_and_no_more(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lengths: list[int] = []
+
+    def judged(question: str, reference: str, answer: str) -> bool:
+        lengths.extend(map(len, (question, reference, answer)))
+        return rule(question, reference, answer)
+
+    def normalised(words: str) -> str:
+        lengths.append(len(words))
+        return normalise_text(words)
+
+    rule = everyday._says
+    monkeypatch.setattr(everyday, "_says", judged)
+    monkeypatch.setattr(same, "normalise_text", normalised)
+    question = Question(f"Who is it? {text}", reference=text)
+    assert grade(question, text)
+    assert not grade(question, "nobody knows it")
+    assert grade(Question("Who is it?", reference="4 July 1776"), text) is False
+    assert same_answer(question, text, text)
+    assert not same_answer(question, text, "Zed it is, and nobody else.")
+    assert len(lengths) >= 15
+    assert max(lengths) <= LONGEST
+
+
+def test_white_space_is_no_part_of_a_text() -> None:
+    question = Question("Who wrote it?", reference="Ann Lee")
+    assert grade(question, "It was " + "\n" * 9000 + "Ann" + " " * 9000 + "\tLee.")
+    assert same_answer(question, "Ann" + " " * 9000 + "Lee", "by Ann" + " \n" * 9000 + "Lee")
+
+
+def test_a_list_is_looked_for_in_an_answer_that_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"item{chr(97 + i // 26)}{chr(97 + i % 26)}" for i in range(300)]
+    reading = read_words.cache_info
+    before = reading().misses
+    assert everyday.says("Which ones?", [", ".join(names)], ", ".join(reversed(names)))
+    texts = len(names) + 10
+    assert reading().misses - before <= texts + 10
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_no_answer_that_graders_do_not_read_whole_is_compared(form: str) -> None:
+    assert is_brief("b" * 100, form)  # type: ignore[arg-type]
+    assert not is_brief("b" * (LONGEST + 1), form)  # type: ignore[arg-type]
+
+
+def test_a_mention_in_a_long_list_costs_no_second_look_at_the_list() -> None:
+    """Every place that mentions the answer asks whether it stands in a list."""
+    sequence: Sequence[Word] = read_words("Paris, " * 570)
+    assert all(word.listed for word in sequence[1:])
+    assert not everyday.says("What is the capital of France?", ["Paris"], "Paris, " * 570 + "Rome, and Bern")
+
+
+def test_numbers_in_a_long_answer_are_read_once_however_many_answers_it_is_compared_with() -> None:
+    before = parse_number.cache_info().misses
+    question = Question("How many?", form="number")
+    texts = ["1," * 20_000, *(f"{number} " * 5000 for number in range(10))]
+    different, _ = group(question, ["50", "60", "70"], texts)
+    assert len(different) == len(texts) + 3
+    assert parse_number.cache_info().misses - before <= len(texts) + 3

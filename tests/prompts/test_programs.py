@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from fractions import Fraction
 
 import pytest
@@ -26,6 +27,11 @@ from secl.prompts.programs import MOST_CHARACTERS, result_of
         ("Sure:\n```python\nanswer = 12\n```\nThis is 13.", 12),
         ("``` python\r\nanswer = 12\r\n```", 12),
         ("answer = round(1000 * 1.0075 ** 24, 2)", Fraction("1196.41")),
+        ("answer = +3 - +-4", 7),
+        ("answer = float(3) + float(1 / 4)", Fraction(13, 4)),
+        ("answer = 2\nprint('\\$5 \\d')", 2),  # an escape that Python warns of; in tests warnings are errors
+        ("answer = 1 + \\\n 2", 3),
+        ("```python\nanswer = 1\n```\n```python\nanswer = 2\n```", 1),
     ],
 )
 def test_arithmetic_comes_to_its_number(program: str, result: Fraction) -> None:
@@ -47,6 +53,11 @@ def test_arithmetic_comes_to_its_number(program: str, result: Fraction) -> None:
         "answer = round(3, -10 ** 9)",
         "```python\nanswer = 12",
         "answer = 1e400",
+        "answer = float(1, 2)",
+        "answer = float()",
+        "answer = ~3",
+        r"answer = 1\2",
+        "```python answer = 12 ```",
         "answer = unknown + 1",
         "answer += 1",
         "answer = 'seven'",
@@ -73,3 +84,13 @@ def test_what_is_no_arithmetic_comes_to_nothing(program: str) -> None:
 @given(st.text(alphabet="answeround=+-*/(),. 0123456789\n", max_size=60))
 def test_any_text_comes_to_a_number_or_to_nothing(text: str) -> None:
     assert isinstance(result_of(text), Fraction | None)
+
+
+def test_the_time_for_a_reply_of_fences_grows_with_its_length() -> None:
+    def seconds(length: int) -> float:
+        begin = time.perf_counter()
+        assert result_of("`" * length) is None
+        return time.perf_counter() - begin
+
+    short = min(seconds(4_000) for _ in range(5))
+    assert seconds(64_000) < 100 * short + 0.05  # the square of 16 is 256

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import re
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +15,10 @@ import openpyxl
 import pytest
 
 from secl.data.question_files import read_rows
+from secl.data.tables import open_table
 from secl.errors import ParameterError
-from secl.model import Model
+from secl.model import Model, ModelAnswer
+from secl.question import Question
 from secl.runs import export
 from secl.runs.runner import start_run
 from secl.runs.settings import RunSettings
@@ -117,3 +122,50 @@ def test_a_text_that_no_cell_of_a_workbook_holds_is_refused(tmp_path: Path) -> N
             export.write(run.store, "xlsx", tmp_path / "f.xlsx")
         assert not list(tmp_path.glob("f.xlsx*"))
         export.write(run.store, "parquet", tmp_path / "f.parquet")
+
+
+@pytest.fixture
+def half(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+    """A run with a reply that ends in half a character and has no log-probability, as servers may answer."""
+    answer = ScriptedModel.answer
+
+    def broken(model: ScriptedModel, question: Question, **how: Any) -> ModelAnswer:
+        answered = answer(model, question, **how)
+        reply = replace(answered.reply, text="so \ud83d", answer="so \ud83d", log_probability=math.nan)
+        return replace(answered, reply=reply)
+
+    monkeypatch.setattr(ScriptedModel, "answer", broken)
+    path = tmp_path / "q.jsonl"
+    path.write_text('{"question": "Who?"}\n', encoding="utf-8")
+    run = start_run(RunSettings.of({"questions": str(path), "method": "stated"}), tmp_path / "run", load)
+    with run.store:
+        run.proceed()
+        yield run.store
+
+
+def test_jsonl_is_json_whatever_a_server_answered(half: Store, tmp_path: Path) -> None:
+    path = export.write(half, "jsonl", tmp_path / "f.jsonl")
+    assert path is not None
+
+    def refused(constant: str) -> None:
+        raise AssertionError(constant)
+
+    (line,) = path.read_text(encoding="utf-8").splitlines()
+    reply = json.loads(line, parse_constant=refused)["reply"]
+    assert (reply["text"], reply["log_probability"]) == ("so \ud83d", None)
+
+
+@pytest.mark.parametrize("format", ["csv", "parquet", "xlsx"])
+def test_half_a_character_is_written_as_its_escape(half: Store, format: str, tmp_path: Path) -> None:
+    path = export.write(half, format, tmp_path / f"f.{format}")
+    assert path is not None
+    (row,) = open_table(path).rows
+    assert isinstance(row.values, dict)
+    assert (row.values["raw_text"], row.values["answer"]) == ("so \\ud83d", "so \\ud83d")
+
+
+@pytest.mark.parametrize("out", ["", "/"])
+@pytest.mark.parametrize("format", ["jsonl", "csv", "parquet", "xlsx"])
+def test_a_place_without_a_name_is_no_file(store: Store, format: str, out: str) -> None:
+    with pytest.raises(ParameterError, match=r"is a folder; name a file with --out"):
+        export.write(store, format, Path(out))

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import openpyxl
 import pytest
 
-from secl.errors import ParameterError, QuestionError
+from secl.errors import DataError, ParameterError, QuestionError
 from secl.question import LETTERS, GivenAnswer
 from secl.records import Record
 from secl.runs.manifest import Manifest
@@ -141,3 +142,22 @@ def test_an_answer_that_the_model_cannot_read_is_refused_before_anything_is_writ
     again = resume_run(tmp_path / "run", load=lambda _: Strict())
     again.store.close()
     assert again.given == run.given
+
+
+@pytest.mark.parametrize(("suffix", "place"), [("json", "item 2"), ("jsonl", "line 3"), ("xlsx", "row 3")])
+def test_a_row_without_an_answer_is_named_in_the_way_of_its_format(suffix: str, place: str, tmp_path: Path) -> None:
+    path = tmp_path / f"q.{suffix}"
+    rows = [{"question": "Who?", "answer": "Ann"}, {"question": "When?"}]
+    if suffix == "xlsx":
+        book = openpyxl.Workbook()
+        for cells in (["question", "answer"], ["Who?", "Ann"], ["When?", None]):
+            book.worksheets[0].append(cells)
+        book.save(path)
+    else:
+        path.write_text(json.dumps(rows) if suffix == "json" else "\n\n".join(map(json.dumps, rows)), encoding="utf-8")
+    with pytest.raises(DataError, match=f"{path}, {place} has no 'answer' to rate"):
+        start_run(score_settings(path, {}), tmp_path / "run", load, mode="score")
+    run = start_run(score_settings(path, {"skip_bad": True}), tmp_path / "run", load, mode="score")
+    with run.store:
+        ((where, _),) = run.store.manifest["skipped"]
+    assert where == f"{path}, {place}"

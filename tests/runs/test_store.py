@@ -16,6 +16,7 @@ from secl.question import Form, Question, References
 from secl.records import Record
 from secl.runs.database import Version
 from secl.runs.folder import FILE
+from secl.runs.labelling import add_label
 from secl.runs.store import Store
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=12)
@@ -127,6 +128,18 @@ def test_a_damaged_record_is_refused_and_not_skipped(run_folder: Path, body: str
     alter(run_folder, "UPDATE records SET body = ? WHERE position = 5", body)
     with Store(run_folder) as store, pytest.raises(RunError, match=f"{run_folder / FILE} is damaged"):
         list(store.records())
+
+
+@pytest.mark.parametrize(
+    ("column", "value"), [("confidence", "much"), ("correct", "7"), ("time", "now"), ("source", "")]
+)
+def test_a_damaged_label_is_refused_and_not_skipped(run_folder: Path, column: str, value: str) -> None:
+    with Store(run_folder, writable=True) as store:
+        add_label(store, store.record(3), False)
+        assert [label.correct for label in store.labels()] == [False]
+    alter(run_folder, f"UPDATE labels SET {column} = ?", value)
+    with Store(run_folder) as store, pytest.raises(RunError, match=f"{run_folder / FILE} is damaged"):
+        store.labels()
 
 
 def test_a_folder_that_holds_something_is_no_place_for_a_new_run(run_folder: Path, tmp_path: Path) -> None:

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
 from typing import Any
 
 import httpx
 import pytest
 
+from secl.backends.open_answers import compare
 from secl.calibrator import Calibrator
 from secl.cli.server_pages import explanation_page, history_page
+from secl.evidence import EvidenceKind, Sample
+from secl.grading import LONGEST, everyday
+from secl.model import Rating
+from secl.prompts.parsing import is_brief
 from secl.question import GivenAnswer, Question
 from secl.server.explain import explain
 from secl.server.history import history
@@ -124,3 +130,33 @@ def test_answers_waiting_together_share_a_pass_with_their_own_kind(make_service:
     assert [served.batch for served in service.state.latest(6)] == [2, 2, 3, 3, 3, 1]
     assert [answer.record.position for answer in done] == list(range(6))
     assert [answer.record.given for answer in done] == [False, False, True, True, True, False]
+
+
+class Comparing(ScriptedModel):
+    """A scripted model that compares rated answers as real models do, with two samples of its own."""
+
+    def rate_given(self, given: Sequence[GivenAnswer], evidence: Collection[EvidenceKind]) -> list[Rating]:
+        drawn = [Sample(text=text, candidate=None, log_p=None) for text in ("Ann Lee wrote it.", "It was Bo Li")]
+        for each in given:
+            if is_brief(each.answer, each.question.form):
+                compare(each.question, each.answer, drawn, rivals=each.rivals)
+        return super().rate_given(given, evidence)
+
+
+@pytest.mark.parametrize("text", ["1" * 5000, "Ann" + " " * 30_000 + "Lee", "8 between and " * 1500])
+def test_long_answers_and_rivals_are_rated_and_graders_read_no_more_than_they_should(
+    text: str, make_service: MakeService, host: Callable[[Service], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lengths: list[int] = []
+
+    def judged(question: str, reference: str, answer: str) -> bool:
+        lengths.extend(map(len, (question, reference, answer)))
+        return rule(question, reference, answer)
+
+    rule = everyday._says
+    monkeypatch.setattr(everyday, "_says", judged)
+    address = host(make_service(model=Comparing()))
+    for body in ({"answer": text}, {"answer": "Zed", "rivals": [text, f"{text}."]}):
+        reply = httpx.post(f"{address}/v1/score", json={"question": f"Who wrote it? {text}", **body}, timeout=60)
+        assert reply.status_code == 200, reply.text
+    assert 0 < max(lengths) <= LONGEST

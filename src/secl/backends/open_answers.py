@@ -28,7 +28,7 @@ LISTED = 3
 """Most other answers, the most frequent ones, that the model chooses among."""
 
 DECIMALS = 6
-"""Decimal places of what a program computes."""
+"""Decimal places of what a program computes; of a number below 1 those behind its leading zeros."""
 
 PROGRAM_TOKENS = 160
 """Most tokens of a program."""
@@ -71,8 +71,9 @@ def rounds(question: Question) -> tuple[Sequence[Way], Sequence[Way]]:
 def computed(program: str) -> Sample:
     """What a program says."""
     number = result_of(program)
-    text = None if number is None else write_number(Fraction(round(number, DECIMALS)))
-    return Sample(text=text, candidate=None, log_p=None, program=True)
+    if number:
+        number = Fraction(round(number, DECIMALS - 1 + len(str(int(1 / abs(number))))))
+    return Sample(text=None if number is None else write_number(number), candidate=None, log_p=None, program=True)
 
 
 def settled(question: Question, answer: str, drawn: Sequence[Sample], rivals: Sequence[str] = ()) -> bool:
@@ -88,14 +89,7 @@ def compare(
     tokens: float = 0.0,
     rivals: Sequence[str] = (),
 ) -> Drawn:
-    """Which of the further answers say the same.
-
-    Args:
-        question: without options.
-        answer: to it.
-        drawn: further answers, whatever candidates they have.
-        tokens: that they took.
-        rivals: other answers that were given.
+    """Group further answers by what they say; `rivals` are other answers that were given, `tokens` is the total cost.
 
     >>> drawn = [Sample(text=text, candidate=None, log_p=None) for text in ("It is Lima.", "Cusco")]
     >>> compare(Question("Capital of Peru?"), "Lima", drawn).candidates
@@ -103,8 +97,7 @@ def compare(
     """
     known = (answer, *rivals)
     different, numbers = group(question, [each.text for each in drawn], known)
-    counts = [numbers.count(number) for number in range(len(different))]
-    others = sorted(range(len(known), len(different)), key=lambda number: -counts[number])[:LISTED]
+    others = sorted(range(len(known), len(different)), key=numbers.count, reverse=True)[:LISTED]
     numbers_kept = [*range(len(known)), *others]
     counted = {"given": len(rivals), "sampled": len(others)}
     source = "+".join(f"{name}:{count}" for name, count in counted.items() if count)
@@ -143,14 +136,7 @@ NOTHING = Distractors([], "none")
 def choose_distractors(
     answer: str, form: Form, count: int, listed: Sequence[str], sample_list: Callable[[int], Sequence[str]]
 ) -> Distractors:
-    """Choose distractors from a greedy list; what it lacks comes from near misses, for numbers, or sampled lists.
-
-    Args:
-        answer: that they must differ from.
-        form: of the answer.
-        count: how many are wanted.
-        listed: answers from a greedy list.
-        sample_list: gives the answers of the i-th sampled list.
+    """Choose `count` distractors: from a greedy list (`listed`), near misses of numbers, then sampled lists.
 
     >>> choose_distractors("12", "number", 4, ["12.0", "13", "40"], lambda i: []).source
     'listed:2+numeric:2'

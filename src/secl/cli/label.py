@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from secl.runs.store import Store
 
 KEYS = "y right, n wrong, s skip, u undo the last one, q quit"
+WORDS = ("yes", "no", "skip", "undo", "quit")
+"""What the keys stand for. Other words are no reply: "unsure" must not undo, nor "no idea" mean wrong."""
 
 
 @app.command
@@ -86,12 +88,12 @@ def _review(store: Store, waiting: Sequence[int]) -> None:
 
 
 def _asked() -> str:
-    """One of the keys; the end of the input means that the review ends."""
+    """Ask for one of the keys until there is one; the end of the input ends the review."""
     while True:
         echo(f"Is it right? ({KEYS}) ", end="")
-        word = (sys.stdin.readline() or "q").strip().lower()
-        if word[:1] in ("y", "n", "s", "u", "q"):
-            return word[0]
+        reply = (sys.stdin.readline() or "q").strip().lower()
+        if any(reply in (word, word[0]) for word in WORDS):
+            return reply[0]
 
 
 def _shown(record: Record) -> list[str]:

@@ -84,8 +84,8 @@ def meanings(names: Sequence[str], columns: Mapping[str, str]) -> dict[str, str 
     _check_letters(by_name)
     if "question" not in by_name.values():
         raise DataError(
-            f"has no 'question'; its names are {', '.join(map(repr, names))}; say which one it is with --columns "
-            "question=NAME."
+            f"has no {columns.get('question', 'question')!r}; its names are {', '.join(map(repr, names))}; say which "
+            "one holds the questions with --columns question=NAME."
         )
     return by_name
 

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from secl.data.columns import check_mapping, meanings, plain, unread
 from secl.data.question_values import build_question, text, texts, truth
-from secl.data.tables import Table, open_table, table_of
+from secl.data.tables import Table, TableRow, open_table, table_of
 from secl.errors import DataError
 from secl.question import Grader, Question
 
@@ -40,14 +40,14 @@ class QuestionRow:
         question: what is asked.
         answer: an answer that somebody gave, as written: with options a letter or a text; else None.
         correct: whether that answer is right, as far as the row says.
-        line: number of the row in its file, from 1.
+        location: its file and its line, row or item there, for messages.
         rivals: other answers to an open question.
     """
 
     question: Question
     answer: str | None
     correct: bool | None
-    line: int
+    location: str
     rivals: tuple[str, ...] = ()
 
 
@@ -128,32 +128,36 @@ def _read(
             if isinstance(raw.values, str):
                 raise DataError(raw.values)
             present |= set(raw.values)
-            row = _row(raw.values, named(header or tuple(raw.values)), name, raw.line, grader)
-            _check_new(row.question.id, location_of, raw.location)
+            row = _row(raw, raw.values, named(header or tuple(raw.values)), name, grader)
+            if row.question.id in location_of:
+                earlier = location_of[row.question.id]
+                raise DataError(f"repeats the id {row.question.id!r} of {earlier}; give every question its own id.")
         except DataError as problem:
             if not skip_bad:
                 raise DataError(f"{raw.location} {problem} {LEAVE_OUT}") from problem
             skipped.append((raw.location, str(problem)))
             continue
+        location_of[row.question.id] = raw.location.rpartition(", ")[2]
         rows.append(row)
     if not rows:
-        reason = f": {skipped[0][0]} {skipped[0][1]}" if skipped else "; add a line below its header."
-        raise DataError(f"{source} holds no question{' that can be used' if skipped else ''}{reason}")
+        if skipped:
+            raise DataError(f"{source} holds no question that can be used: {skipped[0][0]} {skipped[0][1]}")
+        raise DataError(f"{source} holds no question; add {'one' if header is None else 'a line below its header'}.")
     _check_mapped(columns, present, source)
     extras = dict.fromkeys(key for row in rows for key, _ in row.question.extra)
     return QuestionFile(tuple(rows), tuple(skipped), tuple(f"{source}: {note}." for note in unread(extras)))
 
 
 def _row(
-    values: Mapping[str, object], meaning_of: Mapping[str, str | None], name: str, line: int, grader: Grader
+    raw: TableRow, values: Mapping[str, object], meaning_of: Mapping[str, str | None], name: str, grader: Grader
 ) -> QuestionRow:
     by_meaning = {meaning: value for key, value in values.items() if (meaning := meaning_of[key])}
     extra = [(key, _plain_text(value)) for key, value in values.items() if meaning_of[key] is None]
     return QuestionRow(
-        build_question(by_meaning, [(key, value) for key, value in extra if value], name, line, grader),
+        build_question(by_meaning, [(key, value) for key, value in extra if value], name, raw.line, grader),
         text(by_meaning, "answer"),
         truth(by_meaning, "correct"),
-        line,
+        raw.location,
         texts(by_meaning, "rivals"),
     )
 
@@ -165,13 +169,6 @@ def _plain_text(value: object) -> str:
     if isinstance(value, list | dict | bool):
         return json.dumps(value, ensure_ascii=False, default=str)
     return str(value)
-
-
-def _check_new(name: str, location_of: dict[str, str], location: str) -> None:
-    """Check that an id is new, and remember where it is."""
-    if name in location_of:
-        raise DataError(f"repeats the id {name!r} of {location_of[name]}; give every question its own id.")
-    location_of[name] = location.rpartition(", ")[2]
 
 
 def _check_mapped(columns: Mapping[str, str], present: set[str], source: str) -> None:

@@ -94,7 +94,7 @@ def truth(values: Values, key: str) -> bool | None:
     value = values.get(key)
     if value is None or value == "":
         return None
-    word = f"{value:g}" if isinstance(value, float) else str(value).strip().casefold()
+    word = str(value).strip().casefold()
     if word not in _TRUTH:
         raise DataError(
             f"has a {key!r} that is {str(value)[:40]!r}; write true or false (the right answer itself goes into "

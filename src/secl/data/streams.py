@@ -63,7 +63,6 @@ def arrange(questions: Sequence[Question], order: Order, seed: int = 42) -> list
         questions: a stream in forward order, for example from `secl.data.question_files.read_questions`.
         order: "forward" changes nothing; "reversed" reverses the order of the domains (by first appearance; inside a
             domain the order stays); "shuffled" mixes all questions.
-        seed: seed of the shuffle.
     """
     if order == "reversed":
         domains: defaultdict[str, list[Question]] = defaultdict(list)

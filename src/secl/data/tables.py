@@ -26,6 +26,9 @@ SUFFIXES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet", ".xlsx")
 LISTS = ("questions", "data")
 """Keys under which a .json file may hold its list."""
 
+MOST_BITS = 13_000
+"""Bits of a whole number; Python writes none of more than 4300 digits."""
+
 _DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 
 
@@ -144,11 +147,11 @@ def _json_items(path: Path) -> Iterator[TableRow]:
 
 def _items(items: Iterable[object], name: str, unit: str) -> Iterator[TableRow]:
     for number, item in enumerate(items, start=1):
-        location = f"{name}, {unit} {number}"
-        if isinstance(item, Mapping):
-            yield TableRow(number, location, _present(item))
-        else:
-            yield TableRow(number, location, "is not an object of names and values.")
+        try:
+            values = _present(item) if isinstance(item, Mapping) else "is not an object of names and values."
+        except DataError as problem:
+            values = str(problem)
+        yield TableRow(number, f"{name}, {unit} {number}", values)
 
 
 def _delimiter(path: Path) -> str:
@@ -161,7 +164,6 @@ def _with_header(rows: Iterator[tuple[int, Sequence[object]]], source: str, deli
     """The rows below the first one, which names the columns; a column without a name is called by its number.
 
     Args:
-        rows: numbers of rows, and their cells.
         source: the file and what is counted, for messages.
         delimiters: what stands between cells, where a wrong number of them means that some are not quoted.
     """
@@ -178,8 +180,8 @@ def _with_header(rows: Iterator[tuple[int, Sequence[object]]], source: str, deli
                 problem = f"has {len(cells)} fields but the header has {len(header)}; put quotes around {delimiters}."
                 yield TableRow(number, location, problem)
                 continue
-            named = {name: _cell(cell) for name, cell in zip(header, cells, strict=True)}
-            if values := _present({name: cell for name, cell in named.items() if cell != ""}):
+            named = zip(header, map(_cell, cells), strict=True)
+            if values := _present({name: cell for name, cell in named if cell != ""}):
                 yield TableRow(number, location, values)
 
     return Table(below(), header, f"{source} {number}")
@@ -237,9 +239,14 @@ def _present(values: Mapping[object, object]) -> dict[str, object]:
 
 
 def _plain(value: object) -> object:
-    """A value as JSON has it: NaN is None, NumPy's values are Python's, dates and decimals are texts."""
+    """Convert a value to JSON's: NaN to None, NumPy's values to Python's, dates and decimals to texts.
+
+    Whole floats become integers, as pandas turns the integers of a column into floats where one is absent.
+    """
     if isinstance(value, float):
-        return None if math.isnan(value) else float(value)
+        return int(value) if value.is_integer() and abs(value) < 2**53 else None if math.isnan(value) else float(value)
+    if isinstance(value, int) and value.bit_length() > MOST_BITS:
+        raise DataError("holds a number of thousands of digits; write it as a text.")
     if value is None or isinstance(value, str | int):
         return value
     if isinstance(value, date | time):

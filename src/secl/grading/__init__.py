@@ -23,9 +23,10 @@ from secl.grading.rules import (
     regrade,
     reported_correct,
 )
-from secl.grading.texts import answer_key, contains, normalise_text, same_text
+from secl.grading.texts import LONGEST, answer_key, contains, normalise_text, same_text
 
 __all__ = [
+    "LONGEST",
     "answer_key",
     "check_grader",
     "contains",

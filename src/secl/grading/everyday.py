@@ -22,7 +22,7 @@ from collections.abc import Sequence
 
 from secl.grading.amounts import states, whole_amount
 from secl.grading.names import mentioned
-from secl.grading.texts import normalise_text, same_text
+from secl.grading.texts import normalise_text, same_text, shortened
 from secl.grading.vocabulary import CONJUNCTIONS, DENIALS, FUNCTION_WORDS, MONTHS
 from secl.grading.words import Word, denied, read_words
 
@@ -35,16 +35,12 @@ _MONTHS = {name: f"#{n}" for n, month in enumerate(MONTHS, 1) for name in (month
 _ISO_DATE = re.compile(r"\b(\d{4})-(0[1-9]|1[0-2])-(\d{2})\b")
 _IN_DATES = frozenset(("st", "nd", "rd", "th", "of", "the", "on", "in", "day"))
 
-LONGEST = 4000
-"""Characters of an answer that are read."""
-
 _LONG = 3
 """Words that name something, from which on a reference is taken for a text and not for a name."""
 
 
 def says(question: str, references: Sequence[str], answer: str) -> bool:
-    """Whether an answer gives any of the references. What the question mentions itself is no news, and of a long text
-    the beginning and the end are read.
+    """Whether an answer gives any of the references; words of the question do not count. Long texts are `shortened`.
 
     >>> says("What is 7 times 8?", ["56"], "7 * 8 = 56"), says("What is 7 times 8?", ["56"], "56 or 57")
     (True, False)
@@ -53,9 +49,8 @@ def says(question: str, references: Sequence[str], answer: str) -> bool:
     >>> says("Which city is it?", ["Paris"], "It is not Paris but Lyon.")
     False
     """
-    if len(answer) > LONGEST:
-        answer = f"{answer[: LONGEST // 2]}\n{answer[-LONGEST // 2 :]}"
-    return any(_says(question, reference, answer) for reference in references)
+    question, answer = shortened(question), shortened(answer)
+    return any(_says(question, shortened(reference), answer) for reference in references)
 
 
 def _says(question: str, reference: str, answer: str) -> bool:
@@ -76,7 +71,7 @@ def _says(question: str, reference: str, answer: str) -> bool:
         return True
     items = _items(reference)
     if items:
-        return all(mentioned(question, item, answer, listed=True) for item in items)
+        return all(mentioned(question, item, answer, listed=True) for item in dict.fromkeys(items))
     return _covers(reference, answer)
 
 
@@ -107,7 +102,7 @@ def _items(reference: str) -> list[str]:
     >>> _items("red, yellow and blue"), _items("Washington, D.C."), _items("Johann Wolfgang von Goethe")
     (['red', 'yellow', 'blue'], [], [])
     """
-    members = [item.strip() for item in re.split(r"\s*[,;]\s*(?:and\s+)?|\s+(?:and|&)\s+", reference) if item.strip()]
+    members = [item.strip() for item in re.split(r"[,;]\s*(?:and\s+)?|\s(?:and|&)\s", reference) if item.strip()]
     joined = re.search(r"\s(?:and|&)\s|;", reference) is not None
     if len(members) < (2 if joined else 3) or any(len(member.split()) > 3 for member in members):
         return []

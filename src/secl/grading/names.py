@@ -39,10 +39,10 @@ def mentioned(question: str, reference: str, answer: str, *, listed: bool = Fals
     return False
 
 
-def _ways(reference: str, *, person: bool) -> Iterator[tuple[list[Word], str | None]]:
+def _ways(reference: str, *, person: bool) -> Iterator[tuple[Sequence[Word], str | None]]:
     """The words of a reference as people may write it; with a person's last name alone comes the first name."""
     plain = read_words(re.sub(r"(?<=.)\s*\([^)]*\)", "", reference))
-    for words in (read_words(reference), plain, [word for word in plain if word.text not in KINDS]):
+    for words in dict.fromkeys((read_words(reference), plain, tuple(word for word in plain if word.text not in KINDS))):
         if words:
             yield words, None
     names = [word for word in plain if word.text not in PARTICLES]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from functools import lru_cache
 
 DASHES = re.compile("[\u2010-\u2015\u2212\ufe63\uff0d]")
 """What stands for a hyphen or a minus."""
@@ -24,6 +25,7 @@ _LATEX_FRACTION = re.compile(r"\\[dt]?frac\{(\d+)\}\{(\d+)\}")
 ANSWER_MARK = re.compile(r"answer(?:\s+is\b|\s*:)\s*:?", re.IGNORECASE)
 
 
+@lru_cache(maxsize=32)  # each answer to a question is compared with several others
 def parse_number(text: str) -> Fraction | None:
     """The number that a text ends in, exactly; None if it has none.
 

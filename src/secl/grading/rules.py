@@ -99,7 +99,7 @@ def check_grader(question: Question) -> None:
         if grader == "regex":
             try:
                 re.compile(reference)
-            except re.error as problem:
+            except (re.error, ValueError, OverflowError, RecursionError) as problem:
                 raise QuestionError(
                     f"{question.mention} has the reference {reference!r}, which is no regular expression ({problem}); "
                     "correct it or take another grader."
@@ -174,15 +174,13 @@ def _rouge() -> Callable[[str, str], float]:
     return lambda reference, answer: float(scorer.score(reference, answer)["rouge1"].fmeasure)
 
 
-def _overlap(question: Question, answer: str) -> bool:
-    return isinstance(question.reference, References) and grade_by_references(answer, question.reference)
-
-
 _GRADERS: dict[str, Callable[[Question, str], bool]] = {
     "auto": lambda question, answer: says(question.text, _correct(question), answer),
     "exact": _any(same_text),
     "contains": _any(contains),
     "number": _any(lambda reference, answer: parse_number(answer) == parse_number(reference)),
     "regex": _any(lambda reference, answer: re.search(reference, answer, re.IGNORECASE) is not None),
-    "overlap": _overlap,
+    "overlap": lambda question, answer: (
+        isinstance(question.reference, References) and grade_by_references(answer, question.reference)
+    ),
 }

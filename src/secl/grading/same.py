@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from secl.grading.everyday import says
 from secl.grading.numbers import parse_number
-from secl.grading.texts import normalise_text
+from secl.grading.texts import normalise_text, shortened
 from secl.grading.vocabulary import FUNCTION_WORDS
 from secl.question import Question
 
-_DECIMALS = re.compile(r"^[^.]*\d\.(\d{1,20})\D*$")
+_DECIMALS = re.compile(r"^[^.]*\d\.(\d{1,700})(?:e([+-]?\d{1,3}))?\D*$", re.IGNORECASE)
 """A number with decimal places, and nothing else with a point."""
 
 _CHOICE = re.compile(r"\bor\b", re.IGNORECASE)
@@ -24,12 +25,14 @@ def same_answer(question: Question, one: str, other: str) -> bool:
     The shorter one is looked for in the other, so a sentence and the name in it are the same answer. Numbers after
     reasoning are compared as numbers; one with decimal places is the same as what is rounded to it.
 
-    >>> same_answer(Question("10 / 3?", form="number"), "3.33", "10/3")
-    True
+    >>> question = Question("10 / 3?", form="number")
+    >>> same_answer(question, "3.33", "10/3"), same_answer(question, "3.3e-9", "0.00000000333")
+    (True, True)
     >>> question = Question("What is the capital of France?")
     >>> same_answer(question, "Paris", "The capital of France is Paris."), same_answer(question, "Paris", "Lyon")
     (True, False)
     """
+    one, other = shortened(one), shortened(other)
     if question.form == "number":
         return _is_rounded(one, other) or _is_rounded(other, one)
     if normalise_text(one) == normalise_text(other):
@@ -46,7 +49,7 @@ def _is_rounded(one: str, other: str) -> bool:
     if number is None or exact is None:
         return False
     written = _DECIMALS.search(one)
-    return number == (exact if written is None else round(exact, len(written[1])))
+    return number == (exact if written is None else round(exact, len(written[1]) - int(written[2] or 0)))
 
 
 def is_echo(question: Question, answer: str) -> bool:
@@ -57,10 +60,15 @@ def is_echo(question: Question, answer: str) -> bool:
     >>> is_echo(question, "The capital of Luxembourg."), is_echo(question, "Luxembourg")
     (True, False)
     """
-    if not _ASKS.search(question.text) or _CHOICE.search(question.text):
-        return False  # yes or no, or one of those that are named: the words of the question are an answer
-    named_in_question = _naming(question.text)
-    return bool(named_in_question) and named_in_question == _naming(answer)
+    named = _named_in_question(question.text)
+    return bool(named) and named == _naming(answer)
+
+
+@lru_cache(maxsize=32)  # each answer to a question is compared with several others
+def _named_in_question(text: str) -> frozenset[str]:
+    if not _ASKS.search(text) or _CHOICE.search(text):
+        return frozenset()  # yes or no, or one of those that are named: the words of the question are an answer
+    return _naming(text)
 
 
 def group(
@@ -69,9 +77,7 @@ def group(
     """Different answers, and which of them each answer is.
 
     Args:
-        question: that they answer.
-        answers: in any order; None and an echo of the question are none of the different ones.
-        known: different answers that come first, whatever they say.
+        known: answers that come first, whatever they say. Neither None nor an echo of the question is among the others.
 
     Returns:
         the different answers, those of `known` and then the others as they come; and for each answer the number of the
@@ -94,6 +100,6 @@ def group(
     return different, numbers
 
 
-def _naming(text: str) -> set[str]:
-    """The words that name something."""
-    return set(normalise_text(_ASKS.sub(" ", text)).split()) - FUNCTION_WORDS
+@lru_cache(maxsize=32)
+def _naming(text: str) -> frozenset[str]:
+    return frozenset(normalise_text(_ASKS.sub(" ", shortened(text))).split()) - FUNCTION_WORDS

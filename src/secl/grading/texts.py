@@ -4,11 +4,27 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
 
 from secl.grading.numbers import DASHES, only_number, parse_number
 from secl.question import Form
 
+LONGEST = 4000
+"""Characters of a text that the everyday rule reads."""
+
 _COMBINING_MARKS = re.compile("[\u0300-\u036f]")
+
+
+@lru_cache(maxsize=32)
+def shortened(text: str) -> str:
+    r"""Return a text with one space or line break between its words; of a long one, the beginning and the end.
+
+    >>> shortened(" one  \n two\t three "), len(shortened("four " * LONGEST)) <= LONGEST
+    ('one\ntwo three', True)
+    """
+    text = re.sub(r"\s+", lambda space: "\n" if "\n" in space[0] else " ", text.strip())
+    half = LONGEST // 2
+    return text if len(text) <= LONGEST else f"{text[:half]}\n{text[1 - half :]}"
 
 
 def answer_key(answer: str, form: Form) -> object:
@@ -69,11 +85,11 @@ def normalise_text(text: str) -> str:
 
 def _without_punctuation(text: str) -> str:
     text = re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "", text)
-    return "".join(_replacement(text, position) for position in range(len(text)))
+    return re.sub(r"[^\w\s]|_", lambda mark: _replacement(text, mark.start()), text)
 
 
 def _replacement(text: str, position: int) -> str:
-    """One character after normalisation: itself, nothing, or a space."""
+    """Return what a character that is no letter, digit or space becomes: itself, nothing, or a space."""
     character = text[position]
     if character == "#" or not unicodedata.category(character).startswith("P"):
         return character

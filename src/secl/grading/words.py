@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from secl.grading.texts import normalise_text
 from secl.grading.vocabulary import CONJUNCTIONS, DENIALS, VERBS
@@ -23,12 +24,14 @@ class Word:
         written: as written, without punctuation around it.
         after: punctuation behind it that ends a clause; "(" where a parenthesis opens there.
         article: whether an article, which is no word of its own, stands before it.
+        listed: whether it stands in a list of three and more.
     """
 
     text: str
     written: str
     after: str = ""
     article: bool = False
+    listed: bool = False
 
     @property
     def capital(self) -> bool:
@@ -36,7 +39,8 @@ class Word:
         return self.written[:1].isupper()
 
 
-def read_words(text: str) -> list[Word]:
+@lru_cache(maxsize=32)  # every item of a list is looked for in the same answer
+def read_words(text: str) -> tuple[Word, ...]:
     """The words of a text.
 
     >>> [(word.text, word.after) for word in read_words("It's the U.S.A., not Goethe's Faust.")]
@@ -51,10 +55,10 @@ def read_words(text: str) -> list[Word]:
         if written.endswith(("'s", "\u2019s")) and written.casefold() not in _NO_POSSESSIVES:
             written = written[:-2]
         if part.startswith("(") and words:
-            words[-1] = _ended(words[-1], "(")
+            words[-1] = replace(words[-1], after=words[-1].after + "(")
         if not written:
             if after and words:
-                words[-1] = _ended(words[-1], after)
+                words[-1] = replace(words[-1], after=words[-1].after + after)
             continue
         if written.casefold() in ("a", "an", "the") and not after and (written != "A" or not words):
             article = True
@@ -62,19 +66,23 @@ def read_words(text: str) -> list[Word]:
         initial = after.startswith(".") and len(written) <= 2  # "J. K. Rowling", "St. Louis"
         words.append(Word(normalise_text(written), written, "" if initial and after == "." else after, article))
         article = False
-    return words
+    return tuple(_with_lists(words))
 
 
-def _ended(word: Word, mark: str) -> Word:
-    return Word(word.text, word.written, word.after + mark, word.article)
-
-
-def clause_before(words: Sequence[Word], start: int) -> list[Word]:
-    """The words of the clause of a place that stand before it."""
-    begin = start
-    while begin > 0 and not words[begin - 1].after and words[begin - 1].text not in CONJUNCTIONS:
-        begin -= 1
-    return list(words[begin:start])
+def _with_lists(words: Sequence[Word]) -> Iterator[Word]:
+    """Mark the words of lists: three and more short parts between commas, "and" before the last."""
+    parts: list[list[Word]] = [[]]
+    for number, word in enumerate(words, start=1):
+        parts[-1].append(word)
+        if word.after.startswith(","):
+            parts.append([])
+        if number == len(words) or (word.after and word.after[0] != ","):
+            # The sentence leads up to the first member, and something may follow the last one.
+            inner = [part for part in parts if part][1:]
+            short = len(inner) >= 2 and all(len(part) <= 3 and not part[0].article for part in inner)
+            listed = short and (len(inner) > 2 or inner[-1][0].text in ("and", "or", "und", "et", "y"))
+            yield from (replace(each, listed=listed) for part in parts for each in part)
+            parts = [[]]
 
 
 def denied(words: Sequence[Word], start: int, end: int) -> bool:
@@ -84,8 +92,11 @@ def denied(words: Sequence[Word], start: int, end: int) -> bool:
     >>> denied(words, 3, 4), denied(words, 5, 6)
     (True, False)
     """
-    before = clause_before(words, start)
-    if any(word.text in DENIALS or (word.text == "no" and number > 0) for number, word in enumerate(before)):
+    begin = start
+    while begin > 0 and not words[begin - 1].after and words[begin - 1].text not in CONJUNCTIONS:
+        begin -= 1
+    clause = words[begin:start]
+    if any(word.text in DENIALS or (word.text == "no" and number > 0) for number, word in enumerate(clause)):
         return True
     if words[end - 1].after:
         return False
@@ -108,25 +119,4 @@ def offered(words: Sequence[Word], start: int, end: int) -> bool:
         return True
     if start > 1 and words[start - 1].text in alternatives and not words[start - 2].after:
         return True
-    return _in_list(words, start)
-
-
-def _in_list(words: Sequence[Word], place: int) -> bool:
-    """Whether a place stands in a list of three and more: short parts between commas, "and" before the last."""
-    parts: list[list[int]] = [[]]
-    for number, word in enumerate(words):
-        parts[-1].append(number)
-        if word.after:
-            if word.after[0] != ",":
-                if place <= number:
-                    break
-                parts = [[]]
-            else:
-                parts.append([])
-    parts = [part for part in parts if part]
-    # The sentence leads up to the first member, and something may follow the last one.
-    inner = parts[1:]
-    if len(inner) < 2 or any(len(part) > 3 or words[part[0]].article for part in inner):
-        return False
-    joined = words[inner[-1][0]].text in ("and", "or", "und", "et", "y")
-    return joined or len(inner) > 2
+    return words[start].listed

@@ -16,13 +16,11 @@ def distinct(answer: str, candidates: Iterable[str], form: Form, count: int) -> 
     ['Amazon', 'Volga']
     """
     key: Callable[[str], object] = parse_number if form == "number" else normalise_text
-    keys = {key(answer)}
-    distractors: list[str] = []
+    by_key: dict[object, str] = {}
     for candidate in candidates:
-        if key(candidate) not in keys and len(distractors) < count:
-            keys.add(key(candidate))
-            distractors.append(candidate)
-    return distractors
+        by_key.setdefault(key(candidate), candidate)
+    by_key.pop(key(answer), None)
+    return [*by_key.values()][:count]
 
 
 def near_numbers(answer: str) -> list[str]:

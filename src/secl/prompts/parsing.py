@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from secl.grading import parse_number, write_number
+from secl.grading import LONGEST, parse_number, write_number
 from secl.prompts.thoughts import without_thought
 from secl.question import Form
 
@@ -89,15 +89,13 @@ def as_written(answer: str, form: Form) -> str:
 
 
 def is_brief(answer: str, form: Form) -> bool:
-    """Whether an answer is short enough to be compared with others: a free one may be a page.
+    """Whether an answer is short enough to be compared with others: no page, and no longer than graders read.
 
     >>> is_brief("Paris is the capital of France.", "text"), is_brief("1. Wash it.\\n2. Dry it.", "text")
     (True, False)
     """
-    if form != "text":
-        return True
     text = answer.strip()
-    return "\n" not in text and len(text) <= BRIEF
+    return len(text) <= LONGEST if form != "text" else "\n" not in text and len(text) <= BRIEF
 
 
 def read_list(text: str, form: Form) -> list[str]:

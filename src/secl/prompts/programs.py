@@ -14,7 +14,8 @@ FENCE = "```"
 OPENING = f"{FENCE}python\n"
 """What a reply begins with that is a program."""
 
-_BLOCK = re.compile(rf"{FENCE}[^\n]*\n(.*?){FENCE}", re.DOTALL)
+_ESCAPE = re.compile(r"\\[^\r\n]")
+"""Python warns of those that it does not know, such as "\\$", and no number has one."""
 
 MOST_CHARACTERS = 2_000
 """Longer programs have no result."""
@@ -35,7 +36,7 @@ _BINARY: Mapping[type[ast.operator], Callable[[Fraction, Fraction], Fraction]] =
 }
 _CALLS: Mapping[str, Callable[..., Fraction | int]] = {
     "abs": abs,
-    "float": Fraction,
+    "float": lambda number: number,
     "int": int,
     "max": max,
     "min": min,
@@ -64,15 +65,14 @@ def result_of(reply: str) -> Fraction | None:
     >>> result_of("while True: pass"), result_of("answer = 1 / 0"), result_of("answer = 9 ** 9 ** 9")
     (None, None, None)
     """
-    block = _BLOCK.search(reply)
-    if block is None and FENCE in reply:
-        return None
-    program = (block[1] if block else reply).strip()
-    if len(program) > MOST_CHARACTERS:
+    _, opened, behind = reply.partition(FENCE)
+    block, closed, _ = behind.partition("\n")[2].partition(FENCE)
+    program = (block if opened else reply).strip()
+    if (opened and not closed) or len(program) > MOST_CHARACTERS:
         return None
     names: dict[str, Fraction] = {}
     try:
-        for line in ast.parse(program).body:
+        for line in ast.parse(_ESCAPE.sub("?", program)).body:
             _run(line, names)
     except (_NoResultError, SyntaxError, ArithmeticError, ValueError, TypeError, MemoryError, RecursionError):
         return None
@@ -101,8 +101,8 @@ def _value(node: ast.expr, names: Mapping[str, Fraction]) -> Fraction:
             return _bounded(Fraction(str(number)))
         case ast.Name(id=name) if name in names:
             return names[name]
-        case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return -_value(operand, names)
+        case ast.UnaryOp(op=ast.USub() | ast.UAdd() as sign, operand=operand):
+            return -_value(operand, names) if isinstance(sign, ast.USub) else _value(operand, names)
         case ast.BinOp(left=left, op=sign, right=right):
             return _operate(sign, _value(left, names), _value(right, names))
         case ast.Call(func=ast.Name(id="round"), args=[first, places], keywords=[]):

@@ -12,6 +12,7 @@ from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
 from pydantic_core import from_json
 
 from secl.errors import RunError, StorageError
@@ -48,6 +49,7 @@ FROM records r JOIN decisions d USING (position) LEFT JOIN updates u USING (posi
 """The rows that `read_record` reads."""
 
 LABEL = tuple(field.name for field in fields(Label))
+_LABELS = TypeAdapter(Label)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +122,9 @@ def add_label(db: sqlite3.Connection, label: Label) -> None:
 def read_label(row: tuple[Any, ...]) -> Label:
     """A label from its row."""
     values = dict(zip(LABEL, row, strict=True))
-    if values["chance"] is not None:  # older versions took any chance above 0
+    if isinstance(values["chance"], float):  # one label of a tiny chance must not keep a state from being read
         values["chance"] = max(MIN_CHANCE, values["chance"])
-    return Label(**{**values, "correct": None if values["correct"] is None else bool(values["correct"])})
+    return _LABELS.validate_python(values)
 
 
 def read_record(row: tuple[Any, ...]) -> Record:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 from secl.data.cells import joined
 from secl.grading import reported_correct
 from secl.posterior.views import pmi_of
-from secl.question import References, Turn
+from secl.question import References
 from secl.records import Record
 
 _COMPUTED = ("confidence", "hard_confidence")
@@ -68,7 +68,11 @@ def to_row(record: Record) -> dict[str, object]:
         "grader": question.grader or None,
         "context": question.context or None,
         "system": question.system or None,
-        "history": _messages(question.history),
+        "history": json.dumps(
+            [{"role": turn.role, "content": turn.text} for turn in question.history], ensure_ascii=False
+        )
+        if question.history
+        else None,
         "answer": record.answer,
         "answer_text": record.answer and question.text_of(record.answer),
         "correct": reported_correct(record),
@@ -111,19 +115,9 @@ def to_row(record: Record) -> dict[str, object]:
     }
 
 
-def _messages(history: Sequence[Turn]) -> str | None:
-    """What was said before, in the column `history` of a question file."""
-    messages = [{"role": turn.role, "content": turn.text} for turn in history]
-    return json.dumps(messages, ensure_ascii=False) if messages else None
-
-
 def _right(reference: str | References | None) -> dict[str, str | None]:
     """What is right, in the columns `reference` and `references` of a question file."""
     if isinstance(reference, References):
-        several = (
-            joined(reference.correct)
-            if not reference.incorrect
-            else json.dumps(dataclasses.asdict(reference), ensure_ascii=False)
-        )
-        return {"reference": None, "references": several}
+        several = json.dumps(dataclasses.asdict(reference), ensure_ascii=False)
+        return {"reference": None, "references": several if reference.incorrect else joined(reference.correct)}
     return {"reference": reference, "references": None}

@@ -15,6 +15,7 @@ from typing import IO, Any
 from secl.data.cells import harmless, joined
 from secl.data.columns import plain
 from secl.errors import ParameterError, RunError, StorageError, needs
+from secl.evaluation.json_values import json_value
 from secl.records import Record
 from secl.runs.encoding import to_export, to_row
 from secl.runs.folder import check_outside
@@ -22,7 +23,6 @@ from secl.runs.labelling import current_records
 from secl.runs.store import Store
 
 FORMATS = ("jsonl", "csv", "parquet", "xlsx")
-BINARY = ("parquet", "xlsx")
 ROWS = 5000
 """Rows of a parquet file that are in memory as Python objects at once."""
 
@@ -52,7 +52,6 @@ def write(store: Store, format: str, out: Path | None = None) -> Path | None:
     """Write the records of a run.
 
     Args:
-        store: an open run.
         format: "jsonl" (complete records), "csv", "parquet" or "xlsx" (one flat row each).
         out: the file; None for `records.FORMAT` in the run folder, "-" for standard output.
 
@@ -60,19 +59,21 @@ def write(store: Store, format: str, out: Path | None = None) -> Path | None:
         the file written, or None for standard output.
 
     Raises:
-        ParameterError: an unknown format, one whose package is not installed, or a binary one to standard output.
+        ParameterError: an unknown format, one whose package is not installed, or no file that can hold it.
         RunError: the file belongs to a run.
         StorageError: the file cannot be written.
     """
     if format not in FORMATS:
         raise ParameterError(f"format {format!r} is not one of {', '.join(FORMATS)}.")
     if out is not None and str(out) == "-":
-        if format in BINARY:
+        if format in ("parquet", "xlsx"):
             raise ParameterError(f"{format} is not text; name a file with --out.")
         _write_text(sys.stdout, store, format)
         return None
     path = out or store.folder / f"records.{format}"
     check_outside(path, store.folder)
+    if not path.name:
+        raise ParameterError(f"{str(out)!r} is a folder; name a file with --out.")
     unfinished = path.with_name(f"{path.name}.new")
     try:
         if format == "parquet":
@@ -80,7 +81,7 @@ def write(store: Store, format: str, out: Path | None = None) -> Path | None:
         elif format == "xlsx":
             _write_workbook(unfinished, store)
         else:
-            with unfinished.open("w", encoding="utf-8", newline="") as stream:
+            with unfinished.open("w", encoding="utf-8", errors="backslashreplace", newline="") as stream:
                 _write_text(stream, store, format)
         unfinished.rename(path)
     except OSError as problem:
@@ -94,7 +95,7 @@ def write(store: Store, format: str, out: Path | None = None) -> Path | None:
 def _write_text(stream: IO[str], store: Store, format: str) -> None:
     if format == "jsonl":
         for record in current_records(store):
-            stream.write(json.dumps(to_export(record), ensure_ascii=False) + "\n")
+            stream.write(json.dumps(json_value(to_export(record)), allow_nan=False, ensure_ascii=False) + "\n")
         return
     columns, rows = _table(store)
     writer = csv.writer(stream)
@@ -115,9 +116,16 @@ def _table(store: Store) -> tuple[list[str], Iterator[list[object]]]:
     def rows() -> Iterator[list[object]]:
         for record in current_records(store):
             extra = dict(record.question.extra)
-            yield [*to_row(record).values(), *(extra.get(name) for name in extras)]
+            yield [*map(_encodable, to_row(record).values()), *(extra.get(name) for name in extras)]
 
     return [*own, *extras.values()], rows()
+
+
+def _encodable(value: object) -> object:
+    """Replace half characters, which a server may answer with, by their escapes."""
+    if isinstance(value, list):
+        return [_encodable(item) for item in value]
+    return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
 
 
 def _extra_columns(extras: Iterable[str], own: Iterable[str]) -> dict[str, str]:

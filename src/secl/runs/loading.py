@@ -132,7 +132,7 @@ def _given(file: QuestionFile, path: Path, skip_bad: bool) -> tuple[dict[str, Gi
     answers: dict[str, GivenAnswer] = {}
     skipped: list[tuple[str, str]] = []
     for row in file.rows:
-        location, reason = f"{path}, line {row.line}", "has no 'answer' to rate; give one, or ask with secl run."
+        reason = "has no 'answer' to rate; give one, or ask with secl run."
         try:
             if row.answer is not None:
                 answers[row.question.id] = GivenAnswer(row.question, row.answer, row.rivals, row.correct)
@@ -140,8 +140,8 @@ def _given(file: QuestionFile, path: Path, skip_bad: bool) -> tuple[dict[str, Gi
         except QuestionError as problem:
             reason = f"cannot be rated: {problem}"
         if not skip_bad:
-            raise DataError(f"{location} {reason}")
-        skipped.append((location, reason))
+            raise DataError(f"{row.location} {reason}")
+        skipped.append((row.location, reason))
     if not answers:
         raise DataError(f"{path} holds no answer that can be rated: {skipped[0][0]} {skipped[0][1]}")
     return answers, skipped

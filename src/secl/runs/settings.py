@@ -287,11 +287,11 @@ def read_toml(path: Path) -> dict[str, Any]:
     """The settings in a recipe file, not yet checked.
 
     Raises:
-        DataError: the file cannot be read or is not TOML.
+        DataError: the file cannot be read, is not TOML, or holds what Python cannot.
     """
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as problem:
         raise DataError(f"the recipe {path} cannot be read: {problem.strerror}.") from problem
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+    except (ValueError, RecursionError) as problem:
         raise DataError(f"the recipe {path} is not valid TOML: {problem}.") from problem

@@ -152,7 +152,7 @@ class Store(Shown):
         Raises:
             ParameterError: there is none.
         """
-        record = next(self.records("r.position = ?", position), None)
+        record = next(self.records("r.position = ?", position), None) if position in range(len(self)) else None
         if record is None:
             raise ParameterError(f"{self.folder} has no record {position}; it has {len(self)}, counted from 0.")
         return record
@@ -205,7 +205,7 @@ class Store(Shown):
         try:
             rows = self.read("SELECT * FROM labels WHERE number > ? ORDER BY number", after)
             return tuple(map(database.read_label, rows))
-        except (TypeError, ValueError) as problem:
+        except ValueError as problem:
             raise self.damaged(problem) from problem
 
     def labels(self) -> tuple[Label, ...]:

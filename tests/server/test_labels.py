@@ -139,8 +139,9 @@ def test_a_verdict_is_about_the_latest_answers_and_the_latest_labels(
         service.ask(question, 20)
     assert service.monitor.verdict.questions == 10
     monitor = Monitor()
-    monitor.refresh([(0.9, False)] * 50 + [(0.5, True), (0.5, False)] * (LABELS // 2))
-    assert monitor.graded == ((0.5, True), (0.5, False)) * (LABELS // 2)
+    latest = [(0.5, True, 0.6), (0.5, False, 0.6)] * (LABELS // 2)
+    monitor.refresh([(0.9, False, 0.9)] * 50 + latest)
+    assert monitor.graded == tuple(latest)
 
 
 def test_a_verdict_that_an_answer_overtakes_is_made_anew(

@@ -20,7 +20,8 @@ from typing import Annotated, Literal, get_args
 from pydantic import Field, TypeAdapter, ValidationError
 
 from secl.errors import ParameterError
-from secl.runs.folder import storage_errors, synchronise
+from secl.machine import synchronise
+from secl.runs.folder import storage_errors
 from secl.server.folder import KEYS, make_private
 
 Role = Literal["ask", "read", "review", "admin"]

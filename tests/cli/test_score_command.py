@@ -102,7 +102,7 @@ CHANGED = {
     "grader": "exact",
     "seed": 7,
     "accept": 0.8,
-    "labels": 4,
+    "calibration": "/labelled run",
     "p_true": "token",
     "tau": 0.7,
     "formula": "exp",
@@ -110,6 +110,8 @@ CHANGED = {
     "p_true_prompt": "paper",
     "open_confidence": "alongside",
     "views": ("letters", "p_true"),
+    "distractors": 3,
+    "top_p": 0.9,
 }
 ELSEWHERE = {"model": "m", "engine": "openai", "endpoint": "http://127.0.0.1:1"}
 

@@ -90,7 +90,10 @@ USELESS = {
     "modules": ["q_proj"],
     "learning_rate": 0.1,
     "beta": 0.1,
-    "loss_over": "vocabulary",
+    "epochs": 2,
+    "lora_alpha": 8,
+    "samples": 5,
+    "consistency": "mode",
     "data": "elsewhere",
 }
 """Settings that `RunSettings` takes with the method posterior, and a value that is not the default."""

@@ -76,11 +76,11 @@ class Scoring:
         Args:
             record: as it was reported.
             correct: whether `record.answer` is right; None takes back what was said of it before.
-            chance: probability that this answer was asked about, in (0, 1]; equal for all if drawn at random, None if
-                nobody knows because people volunteer.
+            chance: probability that this answer was labelled, in [1e-4, 1]; equal for all that are drawn at random.
+                None if unknown; volunteers label wrong answers more often.
 
         Raises:
-            ParameterError: a chance outside (0, 1].
+            ParameterError: a chance outside [1e-4, 1].
 
         >>> from secl import Calibrator, ScriptedModel
         >>> calibrator = Calibrator(ScriptedModel())
@@ -88,7 +88,7 @@ class Scoring:
         >>> label = calibrator.label(record, False)
         >>> now = calibrator.state.labels.confidence(record.question.domain, record.label_free)
         >>> round(record.confidence, 2), round(now, 2)
-        (0.85, 0.75)
+        (0.85, 0.77)
         """
         label = label_of(record, correct, number=self.state.labels.until + 1, chance=chance)
         self.take_labels([label])

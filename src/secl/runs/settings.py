@@ -212,9 +212,10 @@ def as_compared(name: str, value: object) -> str:
 
 
 SCORE_SETTINGS = (
-    *("model", "engine", "endpoint", "dtype", "device", "device_map", "quantize"),
-    *("questions", "columns", "skip_bad", "per_domain", "order", "grader", "seed", "accept", "labels"),
+    *("model", "engine", "endpoint", "dtype", "device", "device_map", "quantize", "calibration"),
+    *("questions", "columns", "skip_bad", "per_domain", "order", "grader", "seed", "accept"),
     *("p_true", "tau", "formula", "extra_evidence", "p_true_prompt", "open_confidence", "views"),
+    *("distractors", "top_p"),
 )
 """The settings that `secl score` uses, by the names of their flags; it always takes the method posterior."""
 

@@ -143,25 +143,20 @@ class Reading(Protocol):
     @property
     def evidence_tokens(self) -> EvidenceTokens:
         """How many of `tokens` were not for the answers."""
-        ...
 
     def logits(self, positions: Sequence[Position], ids: Sequence[int]) -> list[list[float]]:
         """Log-probabilities of the tokens `ids` at each position, up to a constant of the position."""
-        ...
 
     def log_p(self, positions: Sequence[Position], ids: Sequence[int]) -> list[list[float]]:
         """Natural logarithms of the full-vocabulary probabilities of the tokens `ids` at each position."""
-        ...
 
     def likelihoods(self) -> list[float]:
         """Natural logarithms of the probabilities of the texts in the bundle's `spans`."""
-        ...
 
     def text_statistics(
         self, positions: Sequence[Position], tokens: Sequence[int], next_ids: Sequence[int]
     ) -> TextStatistics:
         """Of a text: `tokens` stand at all positions but the last, where the tokens `next_ids` are of interest."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -196,29 +191,24 @@ class TokenBackend(Protocol[R]):
     @property
     def environment(self) -> dict[str, str | int]:
         """Where and how it computes."""
-        ...
 
     def read(self, bundles: Sequence[Bundle]) -> Sequence[R]:
         """Read bundles with the frozen model."""
-        ...
 
     def adapt(self, readings: Sequence[R], version: int) -> Sequence[R]:
         """Read the same bundles with an adapted version, at their `positions`."""
-        ...
 
     def write(self, batches: Sequence[Sequence[Draft]]) -> None:
         """Finish drafts with the frozen model; drafts of one batch go through the network together.
 
         What is needed to read their answers may be kept until `release`.
         """
-        ...
 
     def write_texts(self, prompt: TokenSequence, writing: Writing) -> Iterator[Piece]:
         """Write texts behind a prompt with the frozen model; `max_tokens` is given, and there is room for them.
 
         What is needed to read on behind the prompt may be kept for a while (`Bundle.begun`).
         """
-        ...
 
     def rewrite(self, drafts: Sequence[Draft], readings: Sequence[R], version: int) -> list[Draft | None]:
         """What an adapted version answers instead of drafts that the frozen model wrote.
@@ -226,24 +216,18 @@ class TokenBackend(Protocol[R]):
         Returns:
             for each a new draft, or None if this version, whose `readings` of them are given, would write the same.
         """
-        ...
 
     def release(self) -> None:
         """Let go of what was kept of drafts to go on from: a window of answers is complete."""
-        ...
 
     def together(self, jobs: Sequence[Callable[[], None]]) -> None:
         """Do jobs that read, at the same time where that is faster."""
-        ...
 
     def train(self, reading: R, position: Position, target: float) -> Training:
         """Move the confidence that is stated at a position towards `target`, and publish the new version."""
-        ...
 
     def publish(self) -> None:
         """Make the weights in the adapter the present version."""
-        ...
 
     def close(self) -> None:
         """End connections and threads."""
-        ...

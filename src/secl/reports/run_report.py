@@ -23,9 +23,7 @@ class RunReport:
     """What a report is made of, for one run.
 
     Attributes:
-        name: what people call the run.
-        records: records of the questions answered so far, in order.
-        evaluation: confidences and measures of these records.
+        records: of the questions answered so far, in order.
         total: questions of the whole stream.
         seconds: spent on the questions so far.
         manifest: manifest of the run folder: settings, model, tau, stream, environment, adapter, created.

@@ -49,7 +49,7 @@ def reliability_figure(panels: Sequence[Panel]) -> Figure:
     answers of each bin. Brier score and ECE, with ten bins [lo, hi), are in the title.
 
     Raises:
-        ParameterError: no panels, or numbers that `secl.metrics.graded.graded` refuses.
+        ParameterError: no panels.
     """
     if not panels:
         raise ParameterError("A reliability figure needs at least one panel.")

@@ -13,10 +13,6 @@ Vector = npt.NDArray[np.float64]
 def graded(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> tuple[Vector, Vector]:
     """Both as float64 vectors of one length n: confidences in [0, 1] and 1.0 for right, 0.0 for wrong.
 
-    Args:
-        confidence: n probabilities that the answer is right.
-        correct: n truth values (True/False or 1/0).
-
     Raises:
         ParameterError: not two lists of one length, a confidence outside [0, 1] or nan, a grade that is not 0 or 1.
 

@@ -18,12 +18,7 @@ Position = tuple[int, int]
 
 @dataclass(frozen=True)
 class Span:
-    """A token sequence whose end is a text of interest.
-
-    Attributes:
-        tokens: the whole sequence, longer than `start`. The last one is never read: nothing comes behind it.
-        start: where the text begins in it.
-    """
+    """A token sequence whose end, from `start` on, is a text of interest; no backend reads the last token."""
 
     tokens: TokenSequence
     start: int
@@ -84,13 +79,7 @@ class Bundle:
 
 @dataclass(frozen=True)
 class EvidenceTokens:
-    """Tokens that went through the network for the parts of a bundle beyond its answers.
-
-    Attributes:
-        verdicts: for the verdicts.
-        orders: for the orders, beyond what the verdicts needed.
-        spans: for the spans, beyond both.
-    """
+    """Tokens that went through the network for a bundle beyond its answers; each part counts beyond those before it."""
 
     verdicts: float = 0.0
     orders: float = 0.0
@@ -98,12 +87,7 @@ class EvidenceTokens:
 
     @classmethod
     def of(cls, bundle: Bundle, cost: Callable[[int], float]) -> EvidenceTokens:
-        """Split what a bundle cost.
-
-        Args:
-            bundle: what was read.
-            cost: tokens of the first `count` of its sequences together.
-        """
+        """Split what a bundle cost: `cost` gives the tokens of so many of its first sequences together."""
         ends = [len(bundle.answers)]
         for part in (bundle.verdicts, bundle.orders, bundle.spans):
             ends.append(ends[-1] + len(part))
@@ -127,18 +111,14 @@ class TextStatistics:
 
 
 class Reading(Protocol):
-    """One version of the model as a reader of one bundle.
-
-    Attributes:
-        bundle: what is read.
-        tokens: tokens that went through the network for it, its share where several bundles went together.
-    """
+    """One version of the model as a reader of one bundle."""
 
     @property
     def bundle(self) -> Bundle: ...
 
     @property
-    def tokens(self) -> float: ...
+    def tokens(self) -> float:
+        """Tokens that went through the network for the bundle, its share where several bundles went together."""
 
     @property
     def evidence_tokens(self) -> EvidenceTokens:
@@ -161,13 +141,7 @@ class Reading(Protocol):
 
 @dataclass(frozen=True)
 class Training:
-    """What an update did.
-
-    Attributes:
-        losses: before each optimizer step.
-        after: stated confidence after the last step, in [0, 1].
-        tokens: through the whole network; a backward pass counts as two forward ones.
-    """
+    """What an update did: the loss before each optimizer step, the stated confidence after the last, and its tokens."""
 
     losses: tuple[float, ...]
     after: float
@@ -181,12 +155,10 @@ class TokenBackend(Protocol[R]):
     """What reads and writes for a model: a network in this process, or servers of the same model.
 
     Version 0 is the frozen model; the adapted one has the number of the update that made its weights.
-
-    Attributes:
-        limit: most tokens that a prompt with its answer may have.
     """
 
     limit: int
+    """Most tokens that a prompt with its answer may have."""
 
     @property
     def environment(self) -> dict[str, str | int]:
@@ -211,11 +183,7 @@ class TokenBackend(Protocol[R]):
         """
 
     def rewrite(self, drafts: Sequence[Draft], readings: Sequence[R], version: int) -> list[Draft | None]:
-        """What an adapted version answers instead of drafts that the frozen model wrote.
-
-        Returns:
-            for each a new draft, or None if this version, whose `readings` of them are given, would write the same.
-        """
+        """New drafts by an adapted version; None for a draft that it would write as it is, by its `readings`."""
 
     def release(self) -> None:
         """Let go of what was kept of drafts to go on from: a window of answers is complete."""

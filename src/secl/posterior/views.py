@@ -174,12 +174,8 @@ def read_views(
 ) -> Views | None:
     """What the evidence says about a question; None where there are fewer than two different candidates, or no view.
 
-    Args:
-        names: of the views that are wanted; those without evidence are left out.
-        question: as asked.
-        reply: whose answer counts as the model's own.
-        frozen: the frozen model's reply, which has the letters of the answering pass.
-        evidence: from the frozen model.
+    Views without evidence are left out. The answer of `reply` counts as the model's own, and the letters of the
+    answering pass are those of `frozen`.
     """
     candidates = evidence.candidates
     if candidates is None or len(set(candidates.candidates)) < 2:

@@ -26,8 +26,6 @@ class Findings:
     """What was found out about one question.
 
     Attributes:
-        question: as asked.
-        spent: tokens by purpose.
         plain_tokens: those of the answer and its confidence.
         requested: kinds of evidence that were asked for, whatever came of it.
         reply: the model's answer, or the answer that was given.
@@ -72,10 +70,8 @@ class Probe:
     """What is under way about the candidates of a question.
 
     Attributes:
-        texts: of the candidates.
         letters: what gives the letters in each order; None where they are not wanted, or there is nothing to compare.
         verdicts: what gives the verdict on each candidate; empty where they are not wanted.
-        source: where the candidates come from.
     """
 
     texts: Sequence[str]

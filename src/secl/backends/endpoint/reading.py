@@ -32,13 +32,12 @@ VERDICTS = ("true", "false")
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """What a server wrote.
+    """The first choice that a server wrote.
 
     Attributes:
-        text: of its first choice.
         tokens: of the text; empty without log-probabilities.
-        length: tokens of prompt and text together.
-        cut_off: whether it ends where it may have no more tokens.
+        length: number of tokens of prompt and text together.
+        cut_off: whether the text ends at the limit of its tokens.
     """
 
     text: str
@@ -48,11 +47,7 @@ class Completion:
 
 
 def read_completion(answer: Any) -> Completion:
-    """What a server answered to a chat request.
-
-    Raises:
-        ModelError: not what OpenAI's API describes.
-    """
+    """What a server answered to a chat request; a ModelError if that is not what OpenAI's API describes."""
     try:
         choice = answer["choices"][0]
         usage = answer.get("usage") or {}

@@ -41,9 +41,7 @@ are cheap."""
 class Replay:
     """A forward pass of the adapted model that can be made again as its weights change.
 
-    Attributes:
-        tokens: what one pass costs, in tokens through the whole network.
-        compute: makes the pass.
+    One pass costs as much as `tokens` through the whole network.
     """
 
     tokens: float
@@ -155,11 +153,9 @@ def _change(change: Callable[..., Tensor], *passes: Sequence[Arguments]) -> list
 
 @contextmanager
 def only_rows(layer: nn.Module, rows: Tensor) -> Iterator[None]:
-    """Within the block only the tokens `rows` of a single row of tokens are right behind a layer, the last one.
+    """Within the block only the tokens `rows` (N,) of a single row of tokens are right behind a layer, the last one.
 
-    Args:
-        layer: a decoder layer; one without modules of the usual names is left as it is.
-        rows: (N,) their places.
+    A decoder layer without modules of the usual names is left as it is.
     """
     length = 0
 

@@ -44,7 +44,6 @@ class BlockMask:
     """Which tokens of a pass see which.
 
     Args:
-        sight: of the T tokens.
         queries: tokens whose attention matters, ascending; None for all. The output of the others is zero.
         known: how many of the tokens, the first ones, have keys and values alone.
     """
@@ -84,8 +83,6 @@ def attend(
     Args:
         query: (1, H, T, d).
         key, value: (1, G, T, d) with H a multiple of G.
-        mask: of the T tokens.
-        scaling: of the scores.
         softcap: bound that the scores are squeezed under, where the model has one (Gemma 2).
         sinks: (H,) score of a token of nothing that each head may look at as well (gpt-oss).
 

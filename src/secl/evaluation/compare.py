@@ -23,13 +23,7 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two confidences.
-
-    Attributes:
-        records: records of its run, in order.
-        total: questions of the whole run; more than the records where it is unfinished.
-        estimator: estimator of the confidence.
-    """
+    """One of the two confidences, over the records of a run; an unfinished run has fewer records than its total."""
 
     records: Sequence[Record]
     total: int
@@ -37,12 +31,10 @@ class Side:
 
     @cached_property
     def series(self) -> Series:
-        """The confidence over the records."""
         return self.estimator.estimate(self.records)
 
     @cached_property
     def by_question(self) -> dict[Key, Record]:
-        """The records, found by their question."""
         return {(record.question.id, record.question.text): record for record in self.records}
 
     def answer(self, record: Record) -> object:

@@ -41,7 +41,6 @@ class Verdict:
     """Whether reported confidences may be acted on.
 
     Attributes:
-        level: the verdict.
         reasons: the most severe first.
         questions: answers that it is about.
         graded: answers among them, or labels, that are known to be right or wrong.
@@ -193,9 +192,8 @@ def _ranking_reasons(confidences: tuple[float, ...], grades: tuple[bool, ...], l
         return [Reason("few_labels", "doubt", text)]
     shown = _area(area, interval)
     if interval.high < 0.5:
-        return [
-            Reason("inverted", "stop", f"The confidences are higher for wrong answers than for right ones ({shown}).")
-        ]
+        text = f"The confidences are higher for wrong answers than for right ones ({shown})."
+        return [Reason("inverted", "stop", text)]
     if interval.low > 0.5 and area > WEAK:
         return []
     if interval.low > 0.5:

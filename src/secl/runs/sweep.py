@@ -30,13 +30,7 @@ from secl.runs.folder import FILE, check_free, storage_errors
 from secl.runs.loading import Load, load_questions
 from secl.runs.manifest import Manifest
 from secl.runs.runner import SUMMARY, Progress, Run, resume_run, start_run
-from secl.runs.settings import (
-    MACHINE_SETTINGS,
-    RunSettings,
-    read_toml,
-    shown,
-    with_absolute_paths,
-)
+from secl.runs.settings import MACHINE_SETTINGS, RunSettings, read_toml, shown, with_absolute_paths
 from secl.runs.store import Store
 from secl.settings.groups import StreamSettings
 from secl.settings.tree import FLAT_NAMES, merged
@@ -51,13 +45,7 @@ PLAIN = ("model", "method", "benchmarks", "questions")
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One run of a sweep.
-
-    Attributes:
-        name: of its folder; see `plan`.
-        settings: with absolute paths, see `secl.runs.settings.with_absolute_paths`.
-        folder: run folder.
-    """
+    """One run of a sweep: the name of its folder (`plan`), and its settings with absolute paths."""
 
     name: str
     settings: RunSettings
@@ -212,11 +200,7 @@ def is_finished(job: Job) -> bool:
 
 
 def run_job(job: Job, progress: Progress | None = None) -> None:
-    """Start or resume a job's run and finish it; a finished run is left as it is.
-
-    Raises:
-        SeclError: see `secl.runs.runner`.
-    """
+    """Start or resume a job's run and finish it; a finished run is left as it is."""
     if is_finished(job):
         return
     run = open_job(job)
@@ -254,11 +238,7 @@ def raise_first(failures: Sequence[SeclError]) -> None:
 
 
 def question_counts(jobs: Iterable[Job]) -> dict[str, int]:
-    """The number of questions of each run, by its name; every stream is read once.
-
-    Raises:
-        SeclError: a stream or a question file that a run could not read either.
-    """
+    """The number of questions of each run, by its name; every stream is read once."""
     count_of_source: dict[StreamSettings, int] = {}
     counts = {}
     for job in jobs:

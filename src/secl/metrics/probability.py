@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from secl.errors import ParameterError, check_finite
+from secl.metrics.graded import check_probabilities
 from secl.settings.groups import Formula
 
 BINS = 10
@@ -38,9 +39,7 @@ def bin_index(p: float | npt.NDArray[np.floating] | Sequence[float]) -> int | np
     [0, 1, 1, 9]
     """
     values = np.asarray(p, dtype=np.float64)
-    wrong = ~((values >= 0.0) & (values <= 1.0))
-    if wrong.any():
-        raise ParameterError(f"a probability must lie between 0 and 1, not {values[wrong].flat[0]}.")
+    check_probabilities("probability", values)
     index = np.minimum(np.searchsorted(BIN_EDGES, values, side="right") - 1, BINS - 1)
     return int(index) if index.ndim == 0 else np.asarray(index, dtype=np.intp)
 
@@ -121,7 +120,8 @@ def softmax(values: Sequence[float]) -> list[float]:
     """
     high = max(values)
     weights = [math.exp(value - high) for value in values]
-    return [weight / math.fsum(weights) for weight in weights]
+    total = math.fsum(weights)
+    return [weight / total for weight in weights]
 
 
 def averaged(orders: Sequence[Sequence[float]]) -> list[float]:

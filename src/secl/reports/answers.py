@@ -55,7 +55,6 @@ class AnswerRow:
 
     @property
     def confidence(self) -> float:
-        """Probability that the answer is right, as reported."""
         return self.record.confidence
 
     @property
@@ -66,7 +65,6 @@ class AnswerRow:
 
     @property
     def question(self) -> Question:
-        """The question as asked."""
         return self.record.question
 
     @property

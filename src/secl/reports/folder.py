@@ -28,11 +28,7 @@ MOST = 2000
 
 
 def check_folder(folder: Path) -> None:
-    """Check that a report may be written there: the folder does not exist, is empty, or holds a report.
-
-    Raises:
-        ParameterError: it holds something else, or is a file.
-    """
+    """Check that a report may be written there: the folder does not exist, is empty, or holds a report."""
     if folder.exists() and not folder.is_dir():
         raise ParameterError(f"{folder} is a file; name another folder with --out.")
     if folder.exists() and any(folder.iterdir()) and not (folder / PAGE).exists():
@@ -44,9 +40,6 @@ def write_report(folder: Path, run: RunReport, *, of_run: bool = False) -> Path:
 
     Files: `report.html`, which needs no other; `summary.csv` with every number; every picture as `.png` and `.svg`.
     A run's own folder gets the page and the pictures of `BESIDE_RUN` alone.
-
-    Raises:
-        StorageError: a file cannot be written.
     """
     sections = list(sections_of(run))
     keep = BESIDE_RUN if of_run else None

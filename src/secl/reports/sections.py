@@ -174,7 +174,10 @@ def graders_line(records: Sequence[Record]) -> str | None:
     None where they agree but for a few.
     """
     open_ones = [record for record in records if _comparable(record)]
-    grades = {name: [_is_right(record, name) for record in open_ones] for name in COMPARED}
+    grades = {
+        name: [bool(grade(replace(record.question, grader=name), record.answer)) for record in open_ones]
+        for name in COMPARED
+    }
     disputed = sum(len({*each}) > 1 for each in zip(*grades.values(), strict=True))
     if disputed <= FEW * len(open_ones):
         return None
@@ -184,10 +187,6 @@ def graders_line(records: Sequence[Record]) -> str | None:
         f"{len(COMPARED)} graders disagree on {disputed} of {counted(len(open_ones), 'answer')} (right by {shares}); "
         f"used here: {used}."
     )
-
-
-def _is_right(record: Record, grader: str) -> bool:
-    return bool(grade(replace(record.question, grader=grader), record.answer))
 
 
 def _comparable(record: Record) -> bool:

@@ -99,10 +99,8 @@ class EvidenceTokens:
 class TextStatistics:
     """What one version of the model says of a text that stands there already, and of one position behind it.
 
-    Attributes:
-        log_probability: natural logarithm of the text's probability, a sum over its tokens.
-        entropy: of the next-token distributions, in nats, the mean over all positions.
-        next_log_p: natural logarithms of the full-vocabulary probabilities of some tokens at the last position.
+    The log-probability of the text, the mean entropy of the next-token distributions at all positions (nats), and the
+    full-vocabulary log-probabilities of some tokens at the last position.
     """
 
     log_probability: float

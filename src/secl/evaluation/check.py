@@ -101,9 +101,6 @@ def check(records: Sequence[Record], tau: float = 1.0, formula: Formula = "log")
     The run does not learn, and whatever evidence its records lack is left out. `tau` and `formula` are those of
     normalised P(True).
 
-    Raises:
-        ParameterError: tau is not above 0.
-
     >>> found = check([])
     >>> found.basis, found.method, found.verdict
     ('experience', 'posterior', 'cannot tell')

@@ -62,11 +62,9 @@ class Comparison:
     """How the confidence of side b differs from that of side a.
 
     Attributes:
-        shared: questions answered in both runs.
-        unfinished: whether a run has questions left, so that there will be more.
-        graded: shared questions with a graded confidence on both sides: those that the measures are about.
-        answers_differ: shared questions whose answers are not the same.
-        measures: {measure: difference}, over all graded questions.
+        shared: number of questions answered in both runs.
+        unfinished: whether a run has questions left.
+        graded: number of shared questions with a graded confidence on both sides: those that the measures are about.
         floors: the ECE of side a and of side b that chance alone makes.
         domains: {domain: difference in Brier score}, in order of appearance.
     """
@@ -85,9 +83,6 @@ def compare(a: Side, b: Side, *, resamples: int = 1000) -> Comparison:
 
     Questions are matched by id and text, so the runs may have asked them in different orders, and others beside them,
     which are left out.
-
-    Raises:
-        RunError: the runs have no answered question in common, or none that they share is graded on both sides.
     """
     shared = [key for key in a.by_question if key in b.by_question]
     if not shared:

@@ -168,9 +168,6 @@ def cross_validated(confidence: npt.ArrayLike, correct: npt.ArrayLike, kind: Kin
     Folds are those of scikit-learn's KFold, shuffled. A map keeps the order within its fold (a Platt map
     with a < 0 reverses it), but every fold has its own, so AUROC over all questions can change.
 
-    Raises:
-        ParameterError: fewer answers than `FOLDS`.
-
     >>> made = cross_validated([0.9] * 20, [True, False] * 10, "platt")
     >>> len(made.fitted), round(float(made.confidence.mean()), 1)
     (5, 0.5)

@@ -78,9 +78,6 @@ def combinations(
 ) -> list[dict[str, object]]:
     """Every variant at every point of the grid by group, the last setting of the grid fastest.
 
-    Raises:
-        ParameterError: an unknown setting.
-
     >>> combinations({"seed": 1}, {"rank": [4, 8]}, [{}, {"tau": 0.7}])[1:3]
     [{'adapter': {'rank': 8}, 'seed': 1}, {'adapter': {'rank': 4}, 'seed': 1, 'evidence': {'tau': 0.7}}]
     """
@@ -99,11 +96,7 @@ def _check_tables(grid: object, variants: object) -> None:
 
 
 def ready(values: Mapping[str, object]) -> RunSettings:
-    """Settings of a run that is to be done, with paths as from here; a gate of one's own is loaded to see what it is.
-
-    Raises:
-        ParameterError: an unknown key, an unusable value, or no such gate.
-    """
+    """Settings of a run that is to be done, with paths as from here; a gate in a file is loaded to see what it is."""
     settings = RunSettings.of(with_absolute_paths(values))
     settings.build_gate()
     return settings
@@ -113,9 +106,6 @@ def plan(runs: Iterable[RunSettings], out: Path) -> list[Job]:
     """The jobs of a sweep, each with its folder; equal settings are one job.
 
     A run that `out` holds is found by the hash at the end of its name; a new one is named by `titles`.
-
-    Raises:
-        RunError: `out` is a file.
     """
     if out.exists() and not out.is_dir():
         raise RunError(f"{out} is a file; name a folder for the runs.")
@@ -184,11 +174,7 @@ def progress_of(job: Job) -> tuple[int, int] | None:
 
 
 def is_finished(job: Job) -> bool:
-    """Whether the folder holds the complete run, with its summary.
-
-    Raises:
-        RunError: the folder holds other files, or a run with other settings.
-    """
+    """Whether the folder holds the complete run, with its summary."""
     progress = progress_of(job)
     if progress is None or progress[0] < progress[1]:
         return False

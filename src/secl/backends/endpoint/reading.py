@@ -32,12 +32,9 @@ VERDICTS = ("true", "false")
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """The first choice that a server wrote.
+    """The first choice that a server wrote, with its tokens (if it has log-probabilities); `cut_off` by their limit.
 
-    Attributes:
-        tokens: of the text; empty without log-probabilities.
-        length: number of tokens of prompt and text together.
-        cut_off: whether the text ends at the limit of its tokens.
+    The length is in tokens, of prompt and text together.
     """
 
     text: str
@@ -95,7 +92,6 @@ class Choice:
     Attributes:
         log_p: of those among the most probable tokens, all spellings together.
         most: what the log-probability of any other name is at most.
-        entropy: of the distribution, in nats.
     """
 
     log_p: Mapping[str, float]

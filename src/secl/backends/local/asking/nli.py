@@ -28,9 +28,6 @@ class NliModel:
     """A transformers sequence classifier, in float32, whose labels name entailment and contradiction.
 
     Its name is a hub id or a folder; its fingerprint changes with its configuration and its weights.
-
-    Raises:
-        ModelError: it cannot be loaded, or its labels name no entailment and contradiction.
     """
 
     def __init__(self, name: str, device: torch.device) -> None:

@@ -79,10 +79,9 @@ class Readout:
 
     def letters(self, reading: Reading, count: int) -> tuple[tuple[float, ...], ...]:
         """ln P of the first `count` option letters at the end of each sequence in `orders` of a bundle."""
-        positions = reading.bundle.order_positions
-        return (
-            tuple(tuple(row) for row in reading.log_p(positions, self.token_ids.letters[:count])) if positions else ()
-        )
+        if not (positions := reading.bundle.order_positions):
+            return ()
+        return tuple(tuple(row) for row in reading.log_p(positions, self.token_ids.letters[:count]))
 
 
 def _reply(text: str, answer: str | None, statistics: TextStatistics, version: int) -> Reply:

@@ -56,20 +56,14 @@ class Replay:
 class Captured:
     """What entered the layers from the first adapted one on.
 
-    Attributes:
-        hidden: states (1, T, d) that entered the first of them; None as long as none has run.
-        arguments: what each was given beside, one dict a layer.
+    Hidden states (1, T, d) of the first of these layers, None before it has run, and the other arguments of each layer.
     """
 
     hidden: Tensor | None
     arguments: list[Arguments]
 
     def keep(self, hidden: Tensor, arguments: Arguments) -> None:
-        """Note what enters the next layer.
-
-        Raises:
-            ModelError: it cannot be cut to some tokens.
-        """
+        """Note what enters the next layer."""
         if self.hidden is None:
             self.hidden = hidden
         # A replay computes keys and values of its own, so it gets no cache; and other tokens have other masks.

@@ -35,7 +35,12 @@ Role = Literal["system", "user", "assistant"]
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One turn of a conversation; its text may be empty."""
+    """One turn of a conversation.
+
+    Attributes:
+        role: who speaks.
+        text: what is said; may be empty.
+    """
 
     role: Role
     text: str
@@ -43,7 +48,12 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class References:
-    """Right answers of an open question, the best one first, any of which will do, and wrong answers, if any."""
+    """Right and wrong answers of an open question.
+
+    Attributes:
+        correct: answers any of which is right, the best one first.
+        incorrect: answers that are wrong; may be empty.
+    """
 
     correct: tuple[str, ...]
     incorrect: tuple[str, ...]

@@ -195,6 +195,7 @@ class Record(Shown):
 
     Attributes:
         position: place in the stream, from 0.
+        question: as asked.
         reply: of the adapted model; its confidence never depends on this question's own update.
         frozen: reply of the frozen model to the same question.
         decision: of the gate on `reply.entropy`.
@@ -206,6 +207,7 @@ class Record(Shown):
         accept: lowest `label_free` of an answer that is accepted, when this one was given; None without a threshold.
         signal: what is learned from, normalised P(True) of the answer (Eq. normp) unless another signal was chosen;
             None without usable evidence.
+        outcome: what learning did.
         update: present exactly when `outcome` is "trained".
         correct: whether `reply` is right; None without a reference.
         frozen_correct: the same for `frozen`.

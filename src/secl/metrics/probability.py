@@ -30,9 +30,6 @@ def bin_index(p: float | npt.NDArray[np.floating] | Sequence[float]) -> int | np
     The one rule behind ECE, the bin gate and the read-out. Borders are the doubles nearest to k/10, so 0.3 is in bin 3
     and the double below it in bin 2. A float32 is compared as the number it is: float32 0.7 lies below 0.7.
 
-    Raises:
-        ParameterError: a value outside [0, 1] or nan.
-
     >>> bin_index(0.3), bin_index(1.0)
     (3, 9)
     >>> bin_index([0.0, 0.1, 0.19, 0.95]).tolist()

@@ -154,11 +154,7 @@ def _part(name: str, value: object) -> str:
 
 
 def progress_of(job: Job) -> tuple[int, int] | None:
-    """The number of recorded questions of a job's run and of all its questions; None if it has not begun.
-
-    Raises:
-        RunError: the folder holds other files, or a run with other settings.
-    """
+    """The number of recorded questions of a job's run and of all its questions; None if it has not begun."""
     if not (job.folder / FILE).exists():
         check_free(job.folder)
         return None
@@ -244,10 +240,6 @@ def write_files(job: Job, files: Mapping[str, bytes]) -> None:
     """Write a finished run from another machine into its folder, completely or not at all.
 
     An unfinished run in the folder is replaced, a finished one is kept.
-
-    Raises:
-        RunError: the files are no finished run of this job, or the folder is in use or holds something else.
-        StorageError: the disk is full or refuses.
     """
     if is_finished(job):
         return

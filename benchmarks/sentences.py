@@ -30,7 +30,7 @@ from secl.metrics.discrimination import auroc
 from secl.metrics.paired_bootstrap import paired_differences
 from secl.metrics.risk_control import guaranteed, labels_needed, nearest_risk, risk_coverage
 from secl.records import Record
-from secl.reports.unlabelled import estimate_share
+from secl.reports.result import estimate_share
 from secl.runs.store import Store
 from secl.testing import ScriptedModel
 
@@ -94,8 +94,8 @@ def said(draw: Draw, size: int, seed: int) -> set[str]:
     elif not found & {"chance", "inverted"}:
         found.add("separate")
     found |= {"do not act"} if verdict.stops else {"fine"} if verdict.level == "fine" else set()
-    share = estimate_share(confidence.tolist())
-    return found | ({"share within"} if share.low <= correct.mean() <= share.high else set())
+    _, low, high = estimate_share(confidence.tolist())
+    return found | ({"share within"} if low <= correct.mean() <= high else set())
 
 
 def orders(folder: Path) -> str:

@@ -66,11 +66,7 @@ def cost_figure(lines: Sequence[Line]) -> Figure:
 
 @styled
 def score_figure(panels: Sequence[Panel]) -> Figure:
-    """How confidences are spread, a panel each to one scale: right answers upwards, wrong ones downwards and hatched.
-
-    Raises:
-        ParameterError: numbers that `secl.metrics.graded.graded` refuses.
-    """
+    """Histograms of confidences to one scale, a panel each: right answers upwards, wrong ones downwards and hatched."""
     from matplotlib.patches import Patch
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 

@@ -13,13 +13,7 @@ from secl_paper.layout import Table
 
 @dataclass(frozen=True, slots=True)
 class PaperTable:
-    """A table in the paper.
-
-    Attributes:
-        label: in the paper's source.
-        per_domain: questions of each domain; None where there are none.
-        numbers: by model, row and column.
-    """
+    """A table in the paper: its label in the source, questions of each domain, and numbers by model, row and column."""
 
     label: str
     per_domain: int | None
@@ -28,13 +22,7 @@ class PaperTable:
 
 @dataclass(frozen=True, slots=True)
 class Paper:
-    """What the paper has.
-
-    Attributes:
-        models: for each of its models, what people call it.
-        tau: the temperature of normalised P(True) that it gives for a model.
-        tables: by key, in the paper's order.
-    """
+    """The paper: titles of its models, each model's tau of normalised P(True), and its tables by key, in order."""
 
     models: Mapping[str, str]
     tau: Mapping[str, float]
@@ -54,12 +42,7 @@ def read_paper() -> Paper:
 
 @dataclass(frozen=True, slots=True)
 class Counterpart:
-    """The paper's model that a model is compared with.
-
-    Attributes:
-        name: its key in `paper.json`; None where the model is none of the paper's.
-        why: how that is known, as a clause.
-    """
+    """The paper's model that a model is compared with (its key in `paper.json`), and how that is known, as a clause."""
 
     name: str | None
     why: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from html import escape
 
 EXCERPT = 200
@@ -19,12 +19,12 @@ class Shown:
         raise NotImplementedError
 
     def __repr__(self) -> str:
-        facts = (f"{name}={_line(value)}" for name, value in self._facts().items())
+        facts = (f"{name}={_shown(value, 60, repr)}" for name, value in self._facts().items())
         return f"{type(self).__name__}({', '.join(facts)})"
 
     def _repr_html_(self) -> str:
         facts = self._facts().items()
-        rows = (f"<tr><td>{escape(name)}</td><td>{escape(_plain(value))}</td></tr>" for name, value in facts)
+        rows = (f"<tr><td>{escape(name)}</td><td>{escape(_shown(value))}</td></tr>" for name, value in facts)
         return f"<table><tbody>{''.join(rows)}</tbody></table>"
 
 
@@ -34,14 +34,8 @@ def excerpt(text: str, longest: int = EXCERPT) -> str:
     return line if len(line) <= longest else f"{line[:longest].rstrip()} …"
 
 
-def _line(value: object) -> str:
-    """A value in a repr: three digits of a number, the beginning of a text."""
+def _shown(value: object, longest: int = EXCERPT, quoted: Callable[[str], str] = str) -> str:
+    """Three digits of a number, the beginning of a text."""
     if isinstance(value, float):
         return f"{value:.3f}"
-    return repr(excerpt(value, 60)) if isinstance(value, str) else str(value)
-
-
-def _plain(value: object) -> str:
-    if isinstance(value, float):
-        return f"{value:.3f}"
-    return excerpt(value) if isinstance(value, str) else str(value)
+    return quoted(excerpt(value, longest)) if isinstance(value, str) else str(value)

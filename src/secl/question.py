@@ -191,7 +191,6 @@ class GivenAnswer:
     """An answer that is to be rated, whoever gave it: another model, a person, a data set.
 
     Attributes:
-        question: that it answers.
         answer: as given. With options, an option's letter or text in upper or lower case, or both, as in "B. Paris";
             it becomes the letter.
         rivals: answers to an open question to compare it with, beside those that the model draws itself; with options

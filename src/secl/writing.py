@@ -59,12 +59,9 @@ class Writing:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token of a text.
+    """A token of a text, with the texts and log-probabilities of the most probable tokens in its place, in order.
 
-    Attributes:
-        text: what it stands for.
-        log_p: natural logarithm of its probability before temperature and top_p, 0 or less.
-        top: texts and log-probabilities of the most probable tokens there, the most probable first.
+    Log-probabilities are natural logarithms, before temperature and top_p.
     """
 
     text: str

@@ -7,7 +7,7 @@ from dataclasses import replace
 from secl.calibrator import Calibrator
 from secl.question import Question, References
 from secl.records import Record
-from secl.reports.graders import graders_line
+from secl.reports.sections import graders_line
 from secl.testing import ScriptedModel
 
 

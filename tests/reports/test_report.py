@@ -19,13 +19,13 @@ from secl.errors import StorageError
 from secl.evidence import Labelled, Posterior
 from secl.question import Question, References
 from secl.records import Record
-from secl.reports import page as page_module
+from secl.reports import folder as folder_module
 from secl.reports.answers import answer_rows, neediest
 from secl.reports.folder import write_report
 from secl.reports.question_table import wrong_table
+from secl.reports.result import headline
 from secl.reports.run_report import RunReport, panels
 from secl.reports.sections import print_sections, sections_of
-from secl.reports.unlabelled import headline
 
 pytestmark = pytest.mark.heavy
 
@@ -134,7 +134,7 @@ def test_the_page_needs_nothing_from_outside_and_shows_whatever_texts_hold_as_wr
     assert {"img", "table", "figure", "h1", "details"} <= tags
     assert not tags & {"iframe", "object", "link", "base", "form"}
     (script,) = page.iter(f"{XHTML}script")
-    source = Path(page_module.__file__).with_name("templates") / "questions.js"
+    source = Path(folder_module.__file__).with_name("templates") / "questions.js"
     assert str(script.text) == f"//\n{source.read_text(encoding='utf-8')}//"  # as XML; HTML has the marks of CDATA
     for element in page.iter():
         for name, value in element.attrib.items():
@@ -225,7 +225,7 @@ def test_of_too_many_answers_the_page_lists_those_that_need_a_person(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make_record: MakeRecord, make_report: MakeReport, sketched: None
 ) -> None:
     run = make_report([make_record(position, digit=position, domain="</script>") for position in range(5)])
-    monkeypatch.setattr(page_module, "MOST", 3)
+    monkeypatch.setattr(folder_module, "MOST", 3)
     page = written(tmp_path, run)
     assert "Listed are 3 of 5 questions" in text_of(page)
     (section,) = (each for each in page.iter(f"{XHTML}section") if each.get("class") == "questions")

@@ -18,12 +18,7 @@ Position = tuple[int, int]
 
 @dataclass(frozen=True)
 class Span:
-    """A token sequence whose end is a text of interest.
-
-    Attributes:
-        tokens: the whole sequence, longer than `start`. The last one is never read: nothing comes behind it.
-        start: where the text begins in it.
-    """
+    """A token sequence whose end, from `start` on, is a text of interest; no backend reads the last token."""
 
     tokens: TokenSequence
     start: int
@@ -84,13 +79,7 @@ class Bundle:
 
 @dataclass(frozen=True)
 class EvidenceTokens:
-    """Tokens that went through the network for the parts of a bundle beyond its answers.
-
-    Attributes:
-        verdicts: for the verdicts.
-        orders: for the orders, beyond what the verdicts needed.
-        spans: for the spans, beyond both.
-    """
+    """Tokens that went through the network for a bundle beyond its answers; each part counts beyond those before it."""
 
     verdicts: float = 0.0
     orders: float = 0.0
@@ -98,12 +87,7 @@ class EvidenceTokens:
 
     @classmethod
     def of(cls, bundle: Bundle, cost: Callable[[int], float]) -> EvidenceTokens:
-        """Split what a bundle cost.
-
-        Args:
-            bundle: what was read.
-            cost: tokens of the first `count` of its sequences together.
-        """
+        """Split what a bundle cost: `cost` gives the tokens of so many of its first sequences together."""
         ends = [len(bundle.answers)]
         for part in (bundle.verdicts, bundle.orders, bundle.spans):
             ends.append(ends[-1] + len(part))
@@ -115,10 +99,8 @@ class EvidenceTokens:
 class TextStatistics:
     """What one version of the model says of a text that stands there already, and of one position behind it.
 
-    Attributes:
-        log_probability: natural logarithm of the text's probability, a sum over its tokens.
-        entropy: of the next-token distributions, in nats, the mean over all positions.
-        next_log_p: natural logarithms of the full-vocabulary probabilities of some tokens at the last position.
+    The log-probability of the text, the mean entropy of the next-token distributions at all positions (nats), and the
+    full-vocabulary log-probabilities of some tokens at the last position.
     """
 
     log_probability: float
@@ -127,52 +109,37 @@ class TextStatistics:
 
 
 class Reading(Protocol):
-    """One version of the model as a reader of one bundle.
-
-    Attributes:
-        bundle: what is read.
-        tokens: tokens that went through the network for it, its share where several bundles went together.
-    """
+    """One version of the model as a reader of one bundle."""
 
     @property
     def bundle(self) -> Bundle: ...
 
     @property
-    def tokens(self) -> float: ...
+    def tokens(self) -> float:
+        """Tokens that went through the network for the bundle, its share where several bundles went together."""
 
     @property
     def evidence_tokens(self) -> EvidenceTokens:
         """How many of `tokens` were not for the answers."""
-        ...
 
     def logits(self, positions: Sequence[Position], ids: Sequence[int]) -> list[list[float]]:
         """Log-probabilities of the tokens `ids` at each position, up to a constant of the position."""
-        ...
 
     def log_p(self, positions: Sequence[Position], ids: Sequence[int]) -> list[list[float]]:
         """Natural logarithms of the full-vocabulary probabilities of the tokens `ids` at each position."""
-        ...
 
     def likelihoods(self) -> list[float]:
         """Natural logarithms of the probabilities of the texts in the bundle's `spans`."""
-        ...
 
     def text_statistics(
         self, positions: Sequence[Position], tokens: Sequence[int], next_ids: Sequence[int]
     ) -> TextStatistics:
         """Of a text: `tokens` stand at all positions but the last, where the tokens `next_ids` are of interest."""
-        ...
 
 
 @dataclass(frozen=True)
 class Training:
-    """What an update did.
-
-    Attributes:
-        losses: before each optimizer step.
-        after: stated confidence after the last step, in [0, 1].
-        tokens: through the whole network; a backward pass counts as two forward ones.
-    """
+    """What an update did: the loss before each optimizer step, the stated confidence after the last, and its tokens."""
 
     losses: tuple[float, ...]
     after: float
@@ -186,64 +153,47 @@ class TokenBackend(Protocol[R]):
     """What reads and writes for a model: a network in this process, or servers of the same model.
 
     Version 0 is the frozen model; the adapted one has the number of the update that made its weights.
-
-    Attributes:
-        limit: most tokens that a prompt with its answer may have.
     """
 
     limit: int
+    """Most tokens that a prompt with its answer may have."""
 
     @property
     def environment(self) -> dict[str, str | int]:
         """Where and how it computes."""
-        ...
 
     def read(self, bundles: Sequence[Bundle]) -> Sequence[R]:
         """Read bundles with the frozen model."""
-        ...
 
     def adapt(self, readings: Sequence[R], version: int) -> Sequence[R]:
         """Read the same bundles with an adapted version, at their `positions`."""
-        ...
 
     def write(self, batches: Sequence[Sequence[Draft]]) -> None:
         """Finish drafts with the frozen model; drafts of one batch go through the network together.
 
         What is needed to read their answers may be kept until `release`.
         """
-        ...
 
     def write_texts(self, prompt: TokenSequence, writing: Writing) -> Iterator[Piece]:
         """Write texts behind a prompt with the frozen model; `max_tokens` is given, and there is room for them.
 
         What is needed to read on behind the prompt may be kept for a while (`Bundle.begun`).
         """
-        ...
 
     def rewrite(self, drafts: Sequence[Draft], readings: Sequence[R], version: int) -> list[Draft | None]:
-        """What an adapted version answers instead of drafts that the frozen model wrote.
-
-        Returns:
-            for each a new draft, or None if this version, whose `readings` of them are given, would write the same.
-        """
-        ...
+        """New drafts by an adapted version; None for a draft that it would write as it is, by its `readings`."""
 
     def release(self) -> None:
         """Let go of what was kept of drafts to go on from: a window of answers is complete."""
-        ...
 
     def together(self, jobs: Sequence[Callable[[], None]]) -> None:
         """Do jobs that read, at the same time where that is faster."""
-        ...
 
     def train(self, reading: R, position: Position, target: float) -> Training:
         """Move the confidence that is stated at a position towards `target`, and publish the new version."""
-        ...
 
     def publish(self) -> None:
         """Make the weights in the adapter the present version."""
-        ...
 
     def close(self) -> None:
         """End connections and threads."""
-        ...

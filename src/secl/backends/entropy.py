@@ -15,10 +15,6 @@ def entropy_of(log_p: Iterable[float], vocabulary: int) -> float:
     The tail joins the head and falls off as a power of the rank (Zipf). It is at least that of a tail packed into as
     few tokens as the head's smallest one allows, and at most that of one spread evenly over the rest.
 
-    Args:
-        log_p: natural logarithms of the k largest probabilities; together they need not make 1.
-        vocabulary: how many tokens there are.
-
     >>> round(entropy_of([math.log(0.5), math.log(0.25)], 1000), 3), round(entropy_of([math.log(0.5)] * 2, 1000), 3)
     (1.415, 0.693)
     """

@@ -31,9 +31,7 @@ class StreamState:
 
     Attributes:
         position: of the next question, from 0.
-        gate: the gate's state.
         posterior: what the views of the candidates have taught so far.
-        labels: what people have taught.
         decision: the latest one; None before the first question.
         entropy: of the latest reply, in nats; 1 before the first.
     """
@@ -69,13 +67,7 @@ def predict_bursts(gate: Gate, state: Any, entropy: float, count: int) -> list[b
 class Lookahead:
     """Prefetches the windows of one stream.
 
-    Args:
-        model: looks at the questions.
-        gate: says which of them will probably be in a burst.
-        plan: the evidence that is gathered in and outside of bursts.
-        state: of the stream before `done`.
-        learns: whether bursts change the weights.
-        done: records of the stream's first questions, when it is resumed in the middle of a window.
+    A stream that is resumed in the middle of a window has a state and the records of the questions `done` after it.
     """
 
     def __init__(

@@ -57,11 +57,7 @@ def set_defaults() -> None:
 
 
 def cpu_quota(root: Path = Path("/")) -> float | None:
-    """Cores that a container or a unit of systemd may use (Linux, cgroup v2); None without a limit.
-
-    Args:
-        root: of the file system.
-    """
+    """Cores that a container or a unit of systemd may use (Linux, cgroup v2); None without a limit."""
     try:
         lines = (root / "proc/self/cgroup").read_text(encoding="utf-8").splitlines()
     except OSError:

@@ -95,13 +95,8 @@ def explanation_page(explanation: Explanation) -> list[RenderableType]:
         turns = [*((turn.role, turn.text) for turn in question.history), ("user", question.text)]
         conversation = _turns(explanation.prompt or turns)
     answer = answer_text(record) if record.answer else "no readable answer"
-    parts: list[RenderableType] = [
-        Text(title, style="bold"),
-        "",
-        conversation,
-        "",
-        Text(terminal_lines(answer), style="bold"),
-    ]
+    bold = Text(terminal_lines(answer), style="bold")
+    parts: list[RenderableType] = [Text(title, style="bold"), "", conversation, "", bold]
     parts.append(f"reported confidence  {record.confidence:.4f} ({explanation.source})")
     parts += map(terminal_lines, explanation.why)
     if posterior is not None:

@@ -60,11 +60,7 @@ def sweep(
 
 
 def check_place(on: str, workers: int | None) -> None:
-    """Check where runs are to be done.
-
-    Raises:
-        ParameterError: nowhere, or a number of workers elsewhere than on Ray here.
-    """
+    """Check where runs are to be done."""
     if on not in (HERE, RAY) and not on.startswith("ray://"):
         raise ParameterError(f"--on is {on!r}; it must be {HERE}, {RAY} or ray://HOST:PORT.")
     if on != RAY and workers is not None:
@@ -93,32 +89,27 @@ def comparison(jobs: Sequence[Job]) -> RichTable:
     what is undefined is shown as a dash.
     """
     from secl.evaluation.estimators import ESTIMATORS, foremost
+    from secl.evaluation.summary import EstimatorSummary
     from secl.metrics.bootstrap import Interval
-    from secl.reports.formatting import number, percent, span
+    from secl.reports.formatting import percent
+    from secl.reports.summary_table import score_cells
     from secl.reports.table import Cell, Column, Table, to_rich
     from secl.runs.runner import SUMMARY
 
+    headings = ("Folder", "Confidence", "Brier", "ECE", "AUROC", "Accuracy", "n")
     rows = []
     for job in jobs:
         summary = json.loads((job.folder / SUMMARY).read_text(encoding="utf-8"))["estimators"]
         name = foremost(job.settings.named_method, summary)
-        measures = summary[name]
-        interval = (measures.get("intervals") or {}).get("brier")
-        floor, side = measures["ece_floor_95"], "within" if measures["ece_within_floor"] else "above"
+        brier = (summary[name]["intervals"] or {}).get("brier")
+        row = summary[name] | {"intervals": {"brier": Interval(*brier)} if brier else None}
+        cells = score_cells(EstimatorSummary(estimator=ESTIMATORS[name], **row))
         best = (summary.get("posterior_best") or {}).get("accuracy") if name != "posterior_best" else None
-        rows.append(
-            [
-                Cell(job.folder.name),
-                Cell(ESTIMATORS[name].title),
-                Cell(number(measures["brier"], 3), span(Interval(*interval) if interval else None)),
-                Cell(number(measures["ece"], 3), "" if floor is None else f"{side} {floor:.3f}"),
-                Cell(number(measures["auroc"], 3)),
-                Cell(percent(measures["accuracy"]), "" if best is None else f"best {percent(best)}"),
-                Cell(str(measures["n"])),
-            ]
-        )
-    texts = [Column("Folder", text=True), Column("Confidence", text=True)]
-    return to_rich(Table([*texts, *map(Column, ("Brier", "ECE", "AUROC", "Accuracy", "n"))], {"": rows}))
+        accuracy = Cell(cells["Accuracy"].text, "" if best is None else f"best {percent(best)}")
+        cells |= {"Folder": Cell(job.folder.name), "Accuracy": accuracy}
+        rows.append([cells[heading] for heading in headings])
+    texts = [Column(heading, text=True) for heading in headings[:2]]
+    return to_rich(Table([*texts, *map(Column, headings[2:])], {"": rows}))
 
 
 def print_whole(table: RichTable, screen: Console) -> None:

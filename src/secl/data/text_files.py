@@ -12,11 +12,7 @@ from secl.errors import DataError
 
 
 def check_readable(path: Path) -> None:
-    """Check that there is a file to read.
-
-    Raises:
-        DataError: no such file, a folder, or not readable.
-    """
+    """Check that there is a file to read."""
     try:
         with path.open("rb"):
             pass
@@ -27,11 +23,7 @@ def check_readable(path: Path) -> None:
 
 
 def read_text(path: Path) -> str:
-    """The text of a UTF-8 file, with or without a byte-order mark, line breaks untouched.
-
-    Raises:
-        DataError: no such file, a folder, not readable, empty, or not UTF-8.
-    """
+    """The text of a UTF-8 file that is not empty, with or without a byte-order mark, line breaks untouched."""
     check_readable(path)
     content = path.read_bytes()
     try:
@@ -45,10 +37,7 @@ def read_text(path: Path) -> str:
 
 
 def parse_json(text: str) -> object:
-    """The value of one JSON text.
-
-    Raises:
-        DataError: broken JSON, with the reason and where it is in the text, as in "is broken JSON (...)".
+    """The value of one JSON text; the DataError of broken JSON begins with a verb, as in "is broken JSON (...)".
 
     >>> parse_json('{"a": 1}')
     {'a': 1}
@@ -63,13 +52,7 @@ def parse_json(text: str) -> object:
 
 
 def csv_rows(path: Path, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
-    """Line number (from 1) at which a row starts, and its fields; blank lines are skipped.
-
-    Quoted fields may hold line breaks.
-
-    Raises:
-        DataError: as `read_text`, or broken quoting.
-    """
+    """Line number (from 1) at which a row starts, and its fields, quoted ones with line breaks; no blank lines."""
     reader = csv.reader(io.StringIO(read_text(path), newline=""), delimiter=delimiter, strict=True)
     start = 1
     try:

@@ -61,13 +61,10 @@ class Check:
     """A method for a model and a stream, and whether it would learn anything there.
 
     Attributes:
-        questions: asked.
-        labelled: those with a reference.
+        labelled: questions with a reference.
         rated: those among them with normalised P(True): the answer could be read, and has a distractor.
         right: right answers among these.
-        basis: what the recommendation stands on.
-        method: its name for `--method`.
-        flags: further flags, as typed.
+        flags: further flags beside `--method`, as typed.
         reliability: of the letters at the end of the stream, from 0 to 1; None without letters in two orders.
         compared: questions that showed it.
         rows: measures by estimator; nan without right answers.
@@ -76,7 +73,6 @@ class Check:
             if the stated confidence is what is recommended.
         best: the same from the posterior of own answers (a) to that of best answers (b); empty unless the posterior is
             recommended by right answers.
-        tau: of normalised P(True).
         signal: the same from the stated confidence (a) to normalised P(True) (b); empty without enough answers.
         verdict: whether to learn, which follows from `signal`.
     """
@@ -104,9 +100,6 @@ def check(records: Sequence[Record], tau: float = 1.0, formula: Formula = "log")
 
     The run does not learn, and whatever evidence its records lack is left out. `tau` and `formula` are those of
     normalised P(True).
-
-    Raises:
-        ParameterError: tau is not above 0.
 
     >>> found = check([])
     >>> found.basis, found.method, found.verdict

@@ -23,13 +23,7 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two confidences.
-
-    Attributes:
-        records: records of its run, in order.
-        total: questions of the whole run; more than the records where it is unfinished.
-        estimator: estimator of the confidence.
-    """
+    """One of the two confidences, over the records of a run; an unfinished run has fewer records than its total."""
 
     records: Sequence[Record]
     total: int
@@ -37,12 +31,10 @@ class Side:
 
     @cached_property
     def series(self) -> Series:
-        """The confidence over the records."""
         return self.estimator.estimate(self.records)
 
     @cached_property
     def by_question(self) -> dict[Key, Record]:
-        """The records, found by their question."""
         return {(record.question.id, record.question.text): record for record in self.records}
 
     def answer(self, record: Record) -> object:
@@ -70,11 +62,9 @@ class Comparison:
     """How the confidence of side b differs from that of side a.
 
     Attributes:
-        shared: questions answered in both runs.
-        unfinished: whether a run has questions left, so that there will be more.
-        graded: shared questions with a graded confidence on both sides: those that the measures are about.
-        answers_differ: shared questions whose answers are not the same.
-        measures: {measure: difference}, over all graded questions.
+        shared: number of questions answered in both runs.
+        unfinished: whether a run has questions left.
+        graded: number of shared questions with a graded confidence on both sides: those that the measures are about.
         floors: the ECE of side a and of side b that chance alone makes.
         domains: {domain: difference in Brier score}, in order of appearance.
     """
@@ -93,9 +83,6 @@ def compare(a: Side, b: Side, *, resamples: int = 1000) -> Comparison:
 
     Questions are matched by id and text, so the runs may have asked them in different orders, and others beside them,
     which are left out.
-
-    Raises:
-        RunError: the runs have no answered question in common, or none that they share is graded on both sides.
     """
     shared = [key for key in a.by_question if key in b.by_question]
     if not shared:

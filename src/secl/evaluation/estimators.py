@@ -41,7 +41,9 @@ def make_estimators(tau: float = 1.0, formula: Formula = "log") -> dict[str, Est
         _of_frozen("token_entropy", "Token entropy, exp(-H)", lambda r: token_entropy(r.frozen)),
         _of_evidence("p_true", "P(True)", RawPTrue(), 2, _tokens_of_one_p_true),
         _of_evidence("norm_p_true", "Normalised P(True)", norm_p_true, 6, lambda record: record.ledger.scoring),
-        _of_evidence("self_consistency", "Self-consistency", SelfConsistency("mode"), 10, _tokens_of_samples, "own"),
+        _of_evidence(
+            "self_consistency", "Self-consistency", SelfConsistency("mode"), 10, lambda r: r.ledger.sampling, "own"
+        ),
         _of_evidence("dinco", "DINCO (beam answers)", DincoSignal("beam"), 10, _tokens_of_dinco, "own"),
         _of_evidence("dinco_greedy", "DINCO (greedy answers)", DincoSignal("greedy"), 10, _tokens_of_dinco),
         _of_frozen("letter_probability", "Letter probability", lambda r: letter_probability(r.question, r.frozen)),
@@ -61,9 +63,7 @@ def _of_frozen(name: str, title: str, confidence: Callable[[Record], float | Non
     """The frozen model's reply alone."""
 
     def estimate(records: Sequence[Record]) -> Series:
-        return Series.rated(
-            records, confidence, lambda record: record.frozen_correct, lambda record: record.ledger.answering
-        )
+        return Series.rated(records, confidence, lambda r: r.frozen_correct, lambda r: r.ledger.answering)
 
     return Estimator(name, title, estimate, lambda _record: 1.0, answers="frozen")
 
@@ -102,10 +102,6 @@ def _with_labels_of_people(source: Source, title: str) -> Estimator:
 def _tokens_of_one_p_true(record: Record) -> float:
     p_true = record.evidence.p_true
     return record.ledger.scoring / len(p_true.candidates) if p_true is not None else 0.0
-
-
-def _tokens_of_samples(record: Record) -> float:
-    return record.ledger.sampling
 
 
 def _tokens_of_dinco(record: Record) -> float:

@@ -32,8 +32,7 @@ def json_value(value: object) -> Any:
     if isinstance(value, Interval):
         return None if math.isnan(value.low) else [value.low, value.high]
     if isinstance(value, Difference):
-        parts = {"a": value.a, "b": value.b, "difference": value.difference, "interval": value.interval}
-        return json_value(parts)
+        return json_value({name: getattr(value, name) for name in ("a", "b", "difference", "interval")})
     if isinstance(value, float):
         return defined(value)
     if isinstance(value, Mapping):

@@ -36,13 +36,7 @@ UNLIKELY, RARE = 0.05, 1e-3
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a verdict is what it is.
-
-    Attributes:
-        code: for programs.
-        severity: what follows from it.
-        sentence: for people, with what to do where something can be done.
-    """
+    """Why a verdict is what it is; the sentence for people ends with what to do where something can be done."""
 
     code: Code
     severity: Severity

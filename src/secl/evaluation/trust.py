@@ -41,12 +41,9 @@ class Verdict:
     """Whether reported confidences may be acted on.
 
     Attributes:
-        level: the verdict.
         reasons: the most severe first.
-        questions: answers that it is about.
         graded: answers among them, or labels, that are known to be right or wrong.
         accuracy: share of these that is right; nan without any.
-        mean_confidence: their mean reported confidence; nan without any.
         source: what most of the confidences are, "stated" or "posterior"; "reported" where that is not looked at.
     """
 
@@ -106,8 +103,7 @@ def conclude(from_records: Sequence[Reason], on_labels: Verdict, questions: int)
 
 
 def _by_weight(reasons: Sequence[Reason]) -> tuple[Reason, ...]:
-    order: dict[Severity, int] = {"stop": 0, "doubt": 1, "note": 2}
-    return tuple(sorted(reasons, key=lambda reason: order[reason.severity]))
+    return tuple(sorted(reasons, key=lambda reason: ("stop", "doubt", "note").index(reason.severity)))
 
 
 def _level(reasons: Sequence[Reason], *, proven: bool) -> Level:
@@ -193,9 +189,8 @@ def _ranking_reasons(confidences: tuple[float, ...], grades: tuple[bool, ...], l
         return [Reason("few_labels", "doubt", text)]
     shown = _area(area, interval)
     if interval.high < 0.5:
-        return [
-            Reason("inverted", "stop", f"The confidences are higher for wrong answers than for right ones ({shown}).")
-        ]
+        text = f"The confidences are higher for wrong answers than for right ones ({shown})."
+        return [Reason("inverted", "stop", text)]
     if interval.low > 0.5 and area > WEAK:
         return []
     if interval.low > 0.5:

@@ -1,6 +1,63 @@
-"""When to learn: a gate watches the replies and opens for a burst of questions when something shifts."""
+"""When to learn: a gate watches the replies and opens for a burst of questions when something shifts.
 
+Gates have names: those of this package, and "FILE.py:CLASS" for a class in a Python file of one's own.
+"""
+
+from __future__ import annotations
+
+import runpy
+from collections.abc import Callable
+from dataclasses import is_dataclass
+from pathlib import Path
+from typing import Any
+
+from secl.errors import ParameterError
 from secl.gates.detectors import Always, EntropyShift, Gate, Never, PageHinkley, replay
-from secl.gates.named import GATES, gate_class, is_own_gate
+from secl.records import Decision
 
 __all__ = ["GATES", "Always", "EntropyShift", "Gate", "Never", "PageHinkley", "gate_class", "is_own_gate", "replay"]
+
+GATES: dict[str, Callable[..., Gate]] = {
+    "always": Always,
+    "never": Never,
+    "page-hinkley": PageHinkley,
+    "entropy-shift": EntropyShift,
+}
+"""Every gate by name; each takes its attributes as keyword arguments."""
+
+
+def gate_class(name: str) -> Callable[..., Gate]:
+    """What makes the gate called `name`, which is one of `GATES` or a class in a Python file, "FILE.py:CLASS".
+
+    The file is executed.
+
+    Raises:
+        ParameterError: there is none of that name, the file cannot be executed, or the class is no gate.
+    """
+    if name in GATES:
+        return GATES[name]
+    if not is_own_gate(name):
+        raise ParameterError(f"there is no gate {name!r}; take {', '.join(GATES)}, or FILE.py:CLASS for your own.")
+    file, _, attribute = name.rpartition(":")
+    if not Path(file).is_file():
+        raise ParameterError(f"the gate {name!r} cannot be loaded: there is no file {file}.")
+    try:
+        own: Any = runpy.run_path(file).get(attribute)
+        state, decision = (None, None) if own is None else own().step(own().start(), 1.0)
+    except Exception as problem:  # whatever a file of somebody else may raise
+        raise ParameterError(f"the gate {name!r} cannot be loaded: {type(problem).__name__}: {problem}.") from problem
+    if own is None:
+        raise ParameterError(f"the gate {name!r} cannot be loaded: {file} defines no {attribute}.")
+    if not (is_dataclass(state) and isinstance(decision, Decision)):
+        raise ParameterError(f"the gate {name!r}: step() must give a frozen dataclass of numbers and a secl Decision.")
+    gate: Callable[..., Gate] = own
+    return gate
+
+
+def is_own_gate(name: str) -> bool:
+    """Whether a name has the form of a gate in a Python file, "FILE.py:CLASS".
+
+    >>> is_own_gate("mine.py:EveryTenth"), is_own_gate("always")
+    (True, False)
+    """
+    return name.rpartition(":")[0].endswith(".py")

@@ -4,8 +4,8 @@
 
 Gates watch the entropy of every reply (H_t, paper section "Adaptive Entropy Gating"), in nats.
 Gates are frozen, states are frozen, steps are pure: `replay` of what was recorded gives the recorded decisions.
-Bursts are counted alike everywhere: the question that fires is the first member, `burst` questions belong to it in all,
-and the gate cannot fire before they are over.
+A parameter outside its range is a ParameterError. Bursts are counted alike everywhere: the question that fires is the
+first member, `burst` questions belong to it in all, and the gate cannot fire before they are over.
 """
 
 from __future__ import annotations
@@ -124,9 +124,6 @@ class EntropyShift(Gate):
         opening: whether the stream's start counts as a shift. Its first question then fires (with no statistic) and
             the reference is made after that burst; otherwise the gate waits for the first shift it sees.
 
-    Raises:
-        ParameterError: a parameter outside these ranges.
-
     >>> gate = EntropyShift(warmup=4, threshold=3.0, burst=1, opening=False)
     >>> decisions = replay(gate, [1.0, 1.2, 1.0, 1.2, 1.1, 0.8, 0.8])
     >>> [(d.alarm, None if d.statistic is None else round(d.statistic, 2)) for d in decisions[3:]]
@@ -151,12 +148,13 @@ class EntropyShift(Gate):
     def step(self, state: EntropyShiftState, entropy: float) -> tuple[EntropyShiftState, Decision]:
         """Test one entropy (nats) against the reference without it, then take it in."""
         value = _checked(entropy)
+        begun = EntropyShiftState(fresh=False, remaining=self.burst - 1)
         if state.remaining:
             # Learning moves the entropy now: such a question says nothing about the domain, so it is not looked at.
             remaining = state.remaining - 1
             return EntropyShiftState(fresh=False, remaining=remaining), _in_burst(remaining, None)
         if state.fresh and self.opening:
-            return EntropyShiftState(fresh=False, remaining=self.burst - 1), _in_burst(self.burst - 1, None, alarm=True)
+            return begun, _in_burst(begun.remaining, None, alarm=True)
         if state.count < self.warmup:
             return _observed(state, value, 0.0, 0.0), _quiet(None)
         distance = (value - state.mean) / _spread(state)
@@ -164,9 +162,7 @@ class EntropyShift(Gate):
         down = max(0.0, state.down - distance - self.slack)
         statistic = max(up, down)
         if statistic > self.threshold:
-            return EntropyShiftState(fresh=False, remaining=self.burst - 1), _in_burst(
-                self.burst - 1, statistic, alarm=True
-            )
+            return begun, _in_burst(begun.remaining, statistic, alarm=True)
         return _observed(state, value, up, down), _quiet(statistic)
 
 
@@ -218,9 +214,6 @@ class PageHinkley(Gate):
         burst: B, questions that learn after an alarm, the one that fires included.
         restart: what begins anew at an alarm: "sums", so that the mean goes on, or "all", the mean too.
 
-    Raises:
-        ParameterError: a parameter outside these ranges.
-
     >>> decisions = replay(PageHinkley(threshold=1.0, warmup=3, burst=2), [1.0, 1.0, 1.0, 1.0, 2.5, 2.5])
     >>> [(d.alarm, d.in_burst, d.remaining, round(d.statistic, 3)) for d in decisions[3:]]
     [(False, False, 0, 0.0), (True, True, 1, 1.375), (False, True, 0, 1.304)]
@@ -266,9 +259,6 @@ class PageHinkley(Gate):
 
 def replay(gate: Gate, entropies: Iterable[float]) -> list[Decision]:
     """The decisions of a gate over the entropies of a stream (nats), one per question, without any model.
-
-    Raises:
-        ParameterError: an entropy is negative or not finite.
 
     >>> [decision.in_burst for decision in replay(EntropyShift(burst=2), [1.0, 1.1, 1.0])]
     [True, True, False]

@@ -25,13 +25,9 @@ _DENIAL = re.compile(r"\b(?:not|n't|never|isnt|rather than|instead of)\s+(?:\w+\
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """A number in a text.
+    """A number in a text: its value, its digits behind the point, its unit under one name, and its place.
 
-    Attributes:
-        value: what it is.
-        decimals: its digits behind the point.
-        unit: its unit of measurement under one name; empty without one.
-        start, end: its place in the text that `in_figures` gives; the unit is not part of it.
+    The unit is empty without one. The place is in the text that `in_figures` gives, and the unit is no part of it.
     """
 
     value: Fraction

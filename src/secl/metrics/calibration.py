@@ -29,14 +29,9 @@ DRAWS = 500
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """One bar of a reliability diagram.
+    """One bar of a reliability diagram: [lo, hi), the number of its answers, their mean confidence and their accuracy.
 
-    Attributes:
-        lo: lower border, included.
-        hi: upper border, excluded except in the last bin.
-        count: answers with a confidence in it.
-        confidence: their mean confidence; nan if there are none.
-        accuracy: the share of them that is right; nan if there are none.
+    Both means are nan without answers.
     """
 
     lo: float
@@ -61,11 +56,9 @@ def ece(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
 
 @dataclass(frozen=True, slots=True)
 class EceFloor:
-    """ECE of a perfectly calibrated forecaster by chance alone; nan for no confidences.
+    """ECE of a perfectly calibrated forecaster by chance alone: its mean and its 95% quantile.
 
-    Attributes:
-        mean: expected ECE.
-        upper: its 95% quantile; a larger ECE is a calibration error, a smaller one need not be any.
+    An ECE above `upper` is a calibration error. An ECE below `upper` need not be one.
     """
 
     mean: float
@@ -162,10 +155,6 @@ def chance_of_count(confidence: tuple[float, ...], right: int) -> float:
     """How probable a number of right answers at least as far out is if every confidence is true; two-sided, exact.
 
     That number then has a Poisson-binomial distribution. Beyond `EXACT` answers its normal limit is used.
-
-    Args:
-        confidence: n probabilities in [0, 1]; a tuple, because a result is kept.
-        right: number of right answers, from 0 to n.
 
     >>> round(chance_of_count((0.9, 0.9, 0.9), 0), 6)
     0.002

@@ -19,10 +19,7 @@ def normalised_verbalised_confidence(p_yes: Sequence[float], entails: Matrix, co
     The weight of a distractor is its contradiction of the answer (mean of both directions), divided by 1 + the sum of
     P(entail) from every other distractor. The mass is at least 1, so that confidence is never inflated.
 
-    Args:
-        p_yes: P("Yes") of n candidates, the answer first.
-        entails: (n, n) probabilities that candidate i entails candidate j.
-        contradicts: (n, n) probabilities that candidate i contradicts candidate j.
+    The answer comes first in `p_yes` (n) and in both (n, n) matrices; candidate i entails or contradicts candidate j.
 
     >>> normalised_verbalised_confidence([0.9, 0.6], [[1, 0], [0, 1]], [[0, 1], [1, 0]])
     0.6

@@ -79,11 +79,7 @@ def prr(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
 
 
 def members(domains: Sequence[Hashable], answers: int) -> list[npt.NDArray[np.intp]]:
-    """The places of the answers of each domain, in order of appearance.
-
-    Raises:
-        ParameterError: not one domain for each of so many answers.
-    """
+    """The places of the answers of each domain, in order of appearance."""
     if len(domains) != answers:
         raise ParameterError(f"AUROC within domains needs a domain per answer, not {len(domains)} for {answers}.")
     places: dict[Hashable, list[int]] = {}

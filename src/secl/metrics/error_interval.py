@@ -33,10 +33,6 @@ def ece_interval(confidence: npt.ArrayLike, correct: npt.ArrayLike, *, draws: in
     from the smallest true error that agrees to the largest, and reaches up to the observed one. docs/log.md has its
     coverage.
 
-    Args:
-        confidence, correct: as for the errors themselves, which have ten bins.
-        draws: sets of grades in each world, at least 1.
-
     >>> interval = ece_interval([0.75] * 400, [1] * 300 + [0] * 100)  # exactly as often right as stated
     >>> interval.low, round(interval.high, 2)
     (0.0, 0.02)

@@ -13,10 +13,6 @@ Vector = npt.NDArray[np.float64]
 def graded(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> tuple[Vector, Vector]:
     """Both as float64 vectors of one length n: confidences in [0, 1] and 1.0 for right, 0.0 for wrong.
 
-    Args:
-        confidence: n probabilities that the answer is right.
-        correct: n truth values (True/False or 1/0).
-
     Raises:
         ParameterError: not two lists of one length, a confidence outside [0, 1] or nan, a grade that is not 0 or 1.
 
@@ -33,7 +29,7 @@ def graded(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> tuple[Vector, V
 def with_targets(confidence: npt.ArrayLike, target: npt.ArrayLike) -> tuple[Vector, Vector]:
     """The same with targets, which are probabilities."""
     confidences, targets = _vectors(confidence, target)
-    _check_probabilities("target of a map", targets)
+    check_probabilities("target of a map", targets)
     return confidences, targets
 
 
@@ -44,11 +40,12 @@ def _vectors(confidence: npt.ArrayLike, other: npt.ArrayLike) -> tuple[Vector, V
             "each answer needs one confidence and one grade or target, two flat lists of the same length, not shapes "
             f"{confidences.shape} and {others.shape}."
         )
-    _check_probabilities("confidence", confidences)
+    check_probabilities("confidence", confidences)
     return confidences, others
 
 
-def _check_probabilities(name: str, values: Vector) -> None:
+def check_probabilities(name: str, values: Vector) -> None:
+    """Check that all values of this name lie in [0, 1]; nan does not."""
     wrong = ~((values >= 0.0) & (values <= 1.0))
     if wrong.any():
         raise ParameterError(f"a {name} must lie between 0 and 1, not {values[wrong][0]}.")

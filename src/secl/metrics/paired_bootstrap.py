@@ -34,13 +34,9 @@ FEWEST = 20
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One measure of two confidences over the same questions; nan where it is undefined.
+    """One measure of two confidences, a and b, over the same questions; nan where it is undefined.
 
-    Attributes:
-        a: value of the first confidence.
-        b: value of the second.
-        interval: where b - a would lie with another sample of questions, within the differences that are possible; nan
-            if there are too few.
+    The interval is where b - a would lie with another sample of questions, within the differences that are possible.
     """
 
     a: float
@@ -74,18 +70,12 @@ def paired_differences(
 ) -> dict[str, Difference]:
     """All standard measures of two confidences of the same n questions, with an interval of each difference.
 
-    Question i is item i of all four lists; the grades may differ because the answers may.
-
-    Args:
-        a, b: n confidences each, in [0, 1].
-        correct_a, correct_b: n grades each, right or wrong.
-        domains: the domain of each question; None if they are all from one.
-        resamples: number of draws, at least 1.
+    Question i is item i of all lists; the grades may differ because the answers may. `domains` is None if all questions
+    are from one.
 
     Returns:
         {measure: difference} in the order of `secl.metrics.bootstrap.MEASURES`; nan throughout for n = 0. Intervals
-        end at the largest possible differences, -1 and 1; too few answers have no interval (`FEWEST`,
-        `FEWEST_OF_A_KIND`).
+        end at the largest possible differences, -1 and 1.
 
     >>> a, b, right = [0.9, 0.9, 0.9], [0.8, 0.2, 0.2], [1, 0, 0]
     >>> differences = paired_differences(10 * a, 10 * right, 10 * b, 10 * right, resamples=50)

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from secl.errors import ParameterError, check_finite
+from secl.metrics.graded import check_probabilities
 from secl.settings.groups import Formula
 
 BINS = 10
@@ -29,21 +30,13 @@ def bin_index(p: float | npt.NDArray[np.floating] | Sequence[float]) -> int | np
     The one rule behind ECE, the bin gate and the read-out. Borders are the doubles nearest to k/10, so 0.3 is in bin 3
     and the double below it in bin 2. A float32 is compared as the number it is: float32 0.7 lies below 0.7.
 
-    Returns:
-        An int for a number, an integer array of the same shape for an array; values 0 to 9.
-
-    Raises:
-        ParameterError: a value outside [0, 1] or nan.
-
     >>> bin_index(0.3), bin_index(1.0)
     (3, 9)
     >>> bin_index([0.0, 0.1, 0.19, 0.95]).tolist()
     [0, 1, 1, 9]
     """
     values = np.asarray(p, dtype=np.float64)
-    wrong = ~((values >= 0.0) & (values <= 1.0))
-    if wrong.any():
-        raise ParameterError(f"a probability must lie between 0 and 1, not {values[wrong].flat[0]}.")
+    check_probabilities("probability", values)
     index = np.minimum(np.searchsorted(BIN_EDGES, values, side="right") - 1, BINS - 1)
     return int(index) if index.ndim == 0 else np.asarray(index, dtype=np.intp)
 
@@ -59,12 +52,8 @@ def normalised_p_true(p_true: Sequence[float], tau: float, formula: Formula = "l
     result nan, because it is relative to all.
 
     Args:
-        p_true: P("True") of each candidate, the answer first, then its distractors; at least two, in [0, 1].
-        tau: temperature, above 0, without unit; towards 0 the best candidate gets 1, towards infinity all are equal.
-        formula: "log" or "exp".
-
-    Returns:
-        A probability in [0, 1], or nan.
+        p_true: P("True") of each candidate, the answer first, then its distractors.
+        tau: temperature; towards 0 the best candidate gets 1, towards infinity all are equal.
 
     Raises:
         ParameterError: fewer than two candidates, a value outside [0, 1], tau not above 0, or another formula.
@@ -102,13 +91,8 @@ def directional_target(stated: float, signal: float, alpha: float, delta: float)
     """Where the loss pulls a stated confidence (Eq. target): stated + alpha clip(signal - stated, -delta, delta).
 
     Args:
-        stated: stated confidence c, in [0, 1].
-        signal: training signal, normalised P(True) in the paper, in [0, 1].
         alpha: step size, in [0, 1] (paper: 0.5); 1 goes the whole clipped way, 0 stays.
         delta: bound on the way, 0 or more (paper: 0.15); one step moves the confidence by at most alpha * delta.
-
-    Returns:
-        The target, between stated and signal.
 
     Raises:
         ParameterError: a value outside its range, or nan: without a signal there is no target.
@@ -133,7 +117,8 @@ def softmax(values: Sequence[float]) -> list[float]:
     """
     high = max(values)
     weights = [math.exp(value - high) for value in values]
-    return [weight / math.fsum(weights) for weight in weights]
+    total = math.fsum(weights)
+    return [weight / total for weight in weights]
 
 
 def averaged(orders: Sequence[Sequence[float]]) -> list[float]:

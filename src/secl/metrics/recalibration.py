@@ -1,7 +1,8 @@
 """Monotone maps from confidence to confidence (paper, section "Post-Hoc Calibration Baselines").
 
 Two maps, temperature scaling and Platt scaling, and two ways to fit them: to grades by cross-validation, which needs
-labels, and along a stream to a signal such as normalised P(True), which needs none. Neither touches the model.
+labels, and along a stream to a signal such as normalised P(True), which needs none. Neither touches the model. Lists
+that are no confidences with their grades or targets are a ParameterError (`secl.metrics.graded`).
 """
 
 from __future__ import annotations
@@ -34,8 +35,7 @@ RIDGE = 1e-8
 class Temperature:
     """Temperature scaling: c becomes sigmoid(logit(c) / t), with c clipped to [EPSILON, 1 - EPSILON].
 
-    Attributes:
-        t: temperature, above 0, without unit; 1 keeps c, larger ones pull it towards 0.5.
+    The temperature t lies above 0: 1 keeps c, larger ones pull it towards 0.5.
 
     >>> Temperature(2.0)([0.1, 0.5, 0.9]).round(3).tolist()
     [0.25, 0.5, 0.75]
@@ -54,9 +54,7 @@ class Temperature:
 class Platt:
     """Platt scaling: c becomes sigmoid(a c + b), on the confidence itself and not on its logit.
 
-    Attributes:
-        a: slope; below 0 where more confident answers are less often right.
-        b: intercept, in logits.
+    The slope a lies below 0 where more confident answers are less often right.
 
     >>> Platt(4.0, -2.0)([0.0, 0.5, 1.0]).round(3).tolist()
     [0.119, 0.5, 0.881]
@@ -66,24 +64,16 @@ class Platt:
     b: float
 
     def __call__(self, confidence: npt.ArrayLike) -> Vector:
-        """Confidences in [0, 1] of any shape to mapped ones of the same shape."""
         from scipy.special import expit
 
         return np.asarray(expit(self.a * np.asarray(confidence, dtype=np.float64) + self.b))
 
 
 def fit_temperature(confidence: npt.ArrayLike, target: npt.ArrayLike) -> Temperature:
-    """The temperature with the least cross-entropy to the targets, within [T_MIN, T_MAX].
+    """The temperature with the least cross-entropy to the targets (grades or probabilities), within [T_MIN, T_MAX].
 
     The optimum lies on a bound where sharper is always better (T_MIN: all answers right and stated above 0.5) or
     flatter is (T_MAX: all of them wrong). All confidences 0.5: no temperature matters, it is 1.
-
-    Args:
-        confidence: n probabilities in [0, 1], at least one.
-        target: n grades, right or wrong, or n probabilities in [0, 1].
-
-    Raises:
-        ParameterError: not two lists of one length, or a value outside [0, 1] or nan.
 
     >>> round(fit_temperature([0.9, 0.9, 0.9, 0.9], [1, 1, 1, 0]).t, 3)
     2.0
@@ -111,7 +101,7 @@ def fit_platt(confidence: npt.ArrayLike, target: npt.ArrayLike) -> Platt:
     A soft target y counts as a right answer with weight y and a wrong one with weight 1 - y. The mean of the mapped
     confidences is the mean target. All confidences equal: the constant map to the mean target. A mean target within
     `EPSILON` of 0 or 1 (one class): the constant map to it, clipped to [EPSILON, 1 - EPSILON]. Right and wrong answers
-    that a threshold separates: a steep but finite step. Arguments and errors are those of `fit_temperature`.
+    that a threshold separates: a steep but finite step.
 
     >>> fitted = fit_platt([0.2, 0.2, 0.2, 0.8, 0.8, 0.8], [0, 0, 1, 0, 1, 1])
     >>> fitted([0.2, 0.8]).round(4).tolist()
@@ -153,11 +143,9 @@ FITS: Mapping[Kind, Fit] = {"temperature": fit_temperature, "platt": fit_platt}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Recalibrated:
-    """What cross-validation made of some confidences.
+    """Confidences that cross-validation mapped, in the order of the questions, and the map of each fold.
 
-    Attributes:
-        confidence: mapped confidences in the order of the questions, each by a map that did not see its grade.
-        fitted: the map of each fold, fitted to all other folds.
+    A map is fitted to all other folds, so that no map saw the grade of a confidence that it maps.
     """
 
     confidence: Vector
@@ -179,9 +167,6 @@ def cross_validated(confidence: npt.ArrayLike, correct: npt.ArrayLike, kind: Kin
 
     Folds are those of scikit-learn's KFold, shuffled. A map keeps the order within its fold (a Platt map
     with a < 0 reverses it), but every fold has its own, so AUROC over all questions can change.
-
-    Raises:
-        ParameterError: arguments that `graded` refuses, or fewer answers than `FOLDS`.
 
     >>> made = cross_validated([0.9] * 20, [True, False] * 10, "platt")
     >>> len(made.fitted), round(float(made.confidence.mean()), 1)
@@ -209,15 +194,8 @@ def label_free(confidence: npt.ArrayLike, signal: npt.ArrayLike | Sequence[float
 
     Answer first, learn after: the signal of a question changes later confidences only. It is the control for learning
     by weights, with the same signal and two numbers at most to learn. The first `FEWEST` scored questions keep their
-    confidences; then every new signal fits anew to all before it, and beyond `OFTEN` signals, 2% more of them do.
-
-    Args:
-        confidence: n probabilities in [0, 1], in the order of the stream.
-        signal: n probabilities in [0, 1], nan or None where a question was not scored.
-        kind: "temperature" or "platt".
-
-    Raises:
-        ParameterError: not two lists of one length, or a value outside [0, 1].
+    confidences; then every new signal fits anew to all before it, and beyond `OFTEN` signals, 2% more of them do. The
+    signal is nan or None where a question was not scored.
 
     >>> label_free([0.9] * 12, [0.6] * 9 + [None, 0.6, 0.2], "platt").round(3).tolist()[9:]
     [0.9, 0.9, 0.6]

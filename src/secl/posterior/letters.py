@@ -96,12 +96,8 @@ class LetterSums:
 def correlation(groups: Iterable[LetterSums], before: float, weight: float = PRIOR_QUESTIONS) -> float:
     """How far letters follow the options: their correlation between two orders, place effects removed, -1 to 1.
 
-    1: the letters follow the options whatever the order; 0 or less: they follow something else.
-
-    Args:
-        groups: of a stream.
-        before: the correlation that was expected before it.
-        weight: questions that this counts for.
+    1: the letters follow the options whatever the order; 0 or less: they follow something else. The correlation that
+    was expected `before` the stream counts for `weight` questions.
     """
     both = own = 0.0
     questions = 0

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from secl.errors import ParameterError
 from secl.evidence import Evidence, Posterior
+from secl.metrics.probability import softmax
 from secl.posterior.letters import PRIOR_QUESTIONS, RELIABILITY, LetterSums, correlation, of_mean
 from secl.posterior.views import LETTERS, VIEWS, Views, read_views
 from secl.question import Question
@@ -65,9 +66,8 @@ class PosteriorRule:
     recorded posteriors. A question is weighed by what the questions before it showed.
 
     Attributes:
-        settings: which views to combine.
         letters: correlation of the model's letters between two orders of the options, -1 to 1, as it was known before
-            the stream (`secl.model.Model.letters`); None where nobody measured it, for 0.5.
+            the stream (`secl.model.Model.letters`); None if unknown, for 0.5.
 
     Raises:
         ParameterError: a correlation outside [-1, 1].
@@ -108,12 +108,10 @@ class PosteriorRule:
             math.fsum(weight * column[number] for (_, weight), column in zip(weights, columns, strict=True))
             for number in views.distinct
         ]
-        high = max(scores)
-        chances = [math.exp(score - high) for score in scores]
-        total = math.fsum(chances)
+        shares = softmax(scores)
         return Posterior(
             candidates=views.candidates,
-            probabilities=tuple(chances[row] / total for row in views.rows),
+            probabilities=tuple(shares[row] for row in views.rows),
             own=views.own,
             none_last=views.none_last,
             weights=weights,

@@ -101,7 +101,6 @@ class View:
     """A view of all candidates.
 
     Attributes:
-        title: what people call it.
         read: maps the evidence, and the reply whose answer is the model's own, to values, or to None where there are
             none at all; None for the letters, which are read in several orders.
         weight: what it counts for, per nat of difference between two candidates, by the reliability of the letters (0
@@ -142,7 +141,6 @@ class Views:
     Attributes:
         candidates: their texts; equal ones are right or wrong together, so they are one candidate with several letters.
         own: number of the candidate that the model answered; None if it is none of them.
-        names: of the views.
         values: for each view, one number for each candidate, the same for equal ones; those of different ones sum to 0.
             The letters have zeros here.
         orders: the letters in every order that was shown, the one of the answer first where it has one; their numbers
@@ -174,12 +172,8 @@ def read_views(
 ) -> Views | None:
     """What the evidence says about a question; None where there are fewer than two different candidates, or no view.
 
-    Args:
-        names: of the views that are wanted; those without evidence are left out.
-        question: as asked.
-        reply: whose answer counts as the model's own.
-        frozen: the frozen model's reply, which has the letters of the answering pass.
-        evidence: from the frozen model.
+    Views without evidence are left out. The answer of `reply` counts as the model's own, and the letters of the
+    answering pass are those of `frozen`.
     """
     candidates = evidence.candidates
     if candidates is None or len(set(candidates.candidates)) < 2:

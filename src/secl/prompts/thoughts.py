@@ -10,13 +10,9 @@ from secl.writing import Piece, Token
 
 @dataclass(frozen=True, slots=True)
 class Thought:
-    """How a family of models marks its thoughts.
+    """The texts before and behind a thought of a family of models.
 
-    Attributes:
-        opening: text before a thought.
-        closing: text behind it.
-        empty: what such a model is given to say so that it thinks no more: a thought of nothing, or what opens the
-            answer.
+    Given the text `empty` as its beginning (an empty thought, or what opens the answer), such a model thinks no more.
     """
 
     opening: str

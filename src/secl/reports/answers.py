@@ -26,7 +26,6 @@ SIGNS: dict[Sign, str] = {
 }
 """The signs in words, the gravest first."""
 
-
 NO_SIGN = "less confidence than in the others"
 """Why an answer without any sign is among those that most need a person."""
 
@@ -36,13 +35,11 @@ class AnswerRow:
     """What was answered to one question, and what is known about it.
 
     Attributes:
-        record: behind it.
         answer: for people, an option with its letter and text; empty if none could be read.
         another: the most probable candidate where the model's own answer was given, or the model's own answer where the
             most probable candidate was given, if they differ; else empty.
         reference: the right answer for people; empty if unknown.
         correct: whether the reported answer is right, by its label, else by the reference; None without either.
-        labelled: whether it has a label.
         changed: whether adapting changed the model's own answer.
         signs: why a person should look at it; empty for no reason.
     """
@@ -58,7 +55,6 @@ class AnswerRow:
 
     @property
     def confidence(self) -> float:
-        """Probability that the answer is right, as reported."""
         return self.record.confidence
 
     @property
@@ -69,7 +65,6 @@ class AnswerRow:
 
     @property
     def question(self) -> Question:
-        """The question as asked."""
         return self.record.question
 
     @property

@@ -30,12 +30,8 @@ def comparison_table(comparison: Comparison) -> Table:
 def difference_table(headings: tuple[str, str], sections: Mapping[str, Mapping[str, Difference]], note: str) -> Table:
     """A table of differences that fits 80 columns, a row each; what is undefined is a dash.
 
-    Names and intervals take several lines where it is narrow, and no number is cut down to 52 columns.
-
-    Args:
-        headings: headings of a and of b.
-        sections: {heading of a group of rows: {name of a row: difference}}; an empty heading is left out.
-        note: stands below the table.
+    Names and intervals take several lines where it is narrow, and no number is cut down to 52 columns. `headings` are
+    those of a and b, and `sections` are {heading of a group of rows: {name of a row: difference}}.
     """
     # Were only the names to wrap, they would be squeezed to nothing.
     columns = (

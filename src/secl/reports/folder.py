@@ -1,28 +1,34 @@
-"""The files that a report leaves for people."""
+"""A report as files: one HTML page that needs no network and no other file, and pictures and numbers beside it."""
 
 from __future__ import annotations
 
+import re
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
 
 from secl.errors import ParameterError, StorageError
+from secl.reports.answers import AnswerRow, neediest
 from secl.reports.figures.drawing import write_picture
-from secl.reports.page import render
+from secl.reports.formatting import html_templates
 from secl.reports.run_report import RunReport
-from secl.reports.sections import sections_of
+from secl.reports.sections import Section, sections_of
 from secl.reports.summary_table import summary_csv
+
+TEMPLATES = Path(__file__).parent / "templates"
 
 PAGE = "report.html"
 
 BESIDE_RUN = ("reliability.png", "timeline.png")
 """Pictures that stand in the folder of a run, beside the page, which holds them all."""
 
+MOST = 2000
+"""Most answers that the page lists (some megabytes): beyond it, those that most need a person."""
+
 
 def check_folder(folder: Path) -> None:
-    """Check that a report may be written there: the folder does not exist, is empty, or holds a report.
-
-    Raises:
-        ParameterError: it holds something else, or is a file.
-    """
+    """Check that a report may be written there: the folder does not exist, is empty, or holds a report."""
     if folder.exists() and not folder.is_dir():
         raise ParameterError(f"{folder} is a file; name another folder with --out.")
     if folder.exists() and any(folder.iterdir()) and not (folder / PAGE).exists():
@@ -30,16 +36,10 @@ def check_folder(folder: Path) -> None:
 
 
 def write_report(folder: Path, run: RunReport, *, of_run: bool = False) -> Path:
-    """Write the report of a run into a folder, which is made if need be.
+    """Write the report of a run into a folder, which is made if need be, and return the path of the page.
 
     Files: `report.html`, which needs no other; `summary.csv` with every number; every picture as `.png` and `.svg`.
     A run's own folder gets the page and the pictures of `BESIDE_RUN` alone.
-
-    Returns:
-        the path of the page.
-
-    Raises:
-        StorageError: a file cannot be written.
     """
     sections = list(sections_of(run))
     keep = BESIDE_RUN if of_run else None
@@ -58,3 +58,45 @@ def write_report(folder: Path, run: RunReport, *, of_run: bool = False) -> Path:
     except OSError as problem:
         raise StorageError(f"cannot write {folder}: {problem.strerror or problem}.") from problem
     return folder / PAGE
+
+
+def listed(rows: Sequence[AnswerRow]) -> Sequence[AnswerRow]:
+    """The answers that the page lists, in the order of the stream."""
+    return rows if len(rows) <= MOST else sorted(neediest(rows, MOST), key=lambda row: row.record.position)
+
+
+def data_uri(svg: str) -> str:
+    """A picture as the address of an image that needs no file.
+
+    >>> data_uri("<svg/>")
+    'data:image/svg+xml;base64,PHN2Zy8+'
+    """
+    return f"data:image/svg+xml;base64,{b64encode(svg.encode()).decode()}"
+
+
+def natural_width(svg: str) -> str:
+    """How wide a picture is where there is room, in CSS.
+
+    >>> natural_width('<svg width="720.5pt" height="9pt">')
+    '720.5pt'
+    """
+    width = re.search(r'width="([\d.]+pt)"', svg)
+    return width[1] if width else "100%"
+
+
+def render(run: RunReport, sections: Sequence[Section], pictures: Mapping[str, str]) -> str:
+    """The page of a run with these sections, and with the SVGs of their pictures by name."""
+    from markupsafe import Markup
+
+    environment = html_templates(TEMPLATES)
+    environment.globals |= {"data_uri": data_uri, "natural": natural_width, "listed": listed}
+    # Wrapped so that a page read as XML has the whole script.
+    text = (TEMPLATES / "questions.js").read_text(encoding="utf-8")
+    script = f"//<![CDATA[\n{text}//]]>"
+    digest = b64encode(sha256(script.encode()).digest()).decode()
+    # This script alone runs, and nothing is fetched from anywhere.
+    policy = (
+        f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; base-uri 'none'"
+    )
+    values = {"run": run, "sections": sections, "pictures": pictures, "script": Markup(script), "policy": policy}
+    return environment.get_template("page.html").render(values).lstrip()

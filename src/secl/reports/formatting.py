@@ -75,7 +75,7 @@ def terminal_text(text: str) -> str:
     >>> print(terminal_text("bio\x1b[2Jlogy\n"))
     bio\x1b[2Jlogy\n
     """
-    return "".join(_written_out(each) if _is_control(each) else each for each in text)
+    return "".join(each.encode("unicode_escape").decode() if _is_control(each) else each for each in text)
 
 
 def terminal_lines(text: str) -> str:
@@ -107,10 +107,6 @@ def _is_control(character: str) -> bool:
     if unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp"):
         return True
     return unicodedata.bidirectional(character) in _DIRECTIONS
-
-
-def _written_out(character: str) -> str:
-    return character.encode("unicode_escape").decode("ascii")
 
 
 def html_templates(folder: Path) -> jinja2.Environment:

@@ -23,15 +23,12 @@ class RunReport:
     """What a report is made of, for one run.
 
     Attributes:
-        name: what people call the run.
-        records: records of the questions answered so far, in order.
-        evaluation: confidences and measures of these records.
+        records: of the questions answered so far, in order.
         total: questions of the whole stream.
         seconds: spent on the questions so far.
         manifest: manifest of the run folder: settings, model, tau, stream, environment, adapter, created.
         settings: those that differ from the defaults.
         command: shell command that repeats the run.
-        answers: with their labels, for thresholds.
     """
 
     name: str
@@ -51,12 +48,10 @@ class RunReport:
 
     @property
     def summary(self) -> Summary:
-        """The numbers of the evaluation."""
         return self.evaluation.summary
 
     @cached_property
     def rows(self) -> list[AnswerRow]:
-        """Every answer as a row, in the order of the stream."""
         return answer_rows(self.records)
 
     @property
@@ -90,7 +85,6 @@ class RunReport:
 
     @property
     def complete(self) -> bool:
-        """Whether all questions are answered."""
         return len(self.records) >= self.total
 
 
@@ -100,14 +94,11 @@ def panels(run: RunReport) -> tuple[list[Panel], list[Panel]]:
     The first are the stated one, what the method is for, and the posterior of own and of best answers, as far as there
     are any.
     """
+    drawn: dict[str, Panel] = {}
+    for name, row in run.summary.estimators.items():
+        confidences, grades = run.evaluation.series[name].graded()
+        if grades.size:
+            drawn[name] = (row.estimator.title, confidences, grades)
     names = ("stated", run.main.estimator.name if run.main else "", "posterior", "posterior_best")
-    first = [name for name in dict.fromkeys(names) if name in run.summary.estimators]
-    others = [name for name in run.summary.estimators if name not in first]
-    main, rest = ([_panel(run, name) for name in part] for part in (first, others))
-    return [panel for panel in main if panel], [panel for panel in rest if panel]
-
-
-def _panel(run: RunReport, name: str) -> Panel | None:
-    """A confidence with its grades; None if none of its answers is graded."""
-    confidences, grades = run.evaluation.series[name].graded()
-    return (run.summary.estimators[name].estimator.title, confidences, grades) if grades.size else None
+    first = [name for name in dict.fromkeys(names) if name in drawn]
+    return [drawn[name] for name in first], [panel for name, panel in drawn.items() if name not in first]

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from secl.reports import unlabelled
+from secl.grading import grade, grader_of
+from secl.records import Record
 from secl.reports.acceptance_report import RISKS, risk_table
 from secl.reports.answers import AnswerRow, neediest
 from secl.reports.figures.reliability import reliability_figure
 from secl.reports.figures.risk_coverage import risk_coverage_figure
 from secl.reports.figures.timeline import timeline_figure
-from secl.reports.formatting import counted, terminal_text
-from secl.reports.graders import graders_line
+from secl.reports.formatting import amount, counted, percent, terminal_text
 from secl.reports.posterior_section import posterior_notes
-from secl.reports.provenance import ledger_table, provenance_table
 from secl.reports.question_table import questions_table, wrong_table
-from secl.reports.result import ANSWERS, bands_table, result_sentences
+from secl.reports.result import ANSWERS, NEEDY, bands_table, domains_table, result_sentences, share_notes, ungraded
 from secl.reports.run_report import RunReport, panels
 from secl.reports.summary_table import domain_table, summary_table
-from secl.reports.table import Table, to_rich
+from secl.reports.table import Table, plain_table, to_rich
+from secl.settings.tree import SettingGroups
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -39,14 +40,7 @@ DIAGRAMS = (
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A picture of a section, drawn where it is wanted.
-
-    Attributes:
-        name: of its files, without suffix.
-        draw: makes it.
-        description: for people who cannot see it.
-        caption: below it.
-    """
+    """A picture of a section, drawn where it is wanted; its name is that of its files, without suffix."""
 
     name: str
     draw: Callable[[], Figure]
@@ -59,13 +53,11 @@ class Section:
     """A part of a report.
 
     Attributes:
-        title: its heading.
         sentences: plain text, a paragraph each.
-        tables: below them.
         pictures: for the page alone.
         command: for the shell; empty for none.
         warning: whether the first sentence is one.
-        folded: whether the page shows the title alone until somebody opens it.
+        folded: whether the page shows the title alone until the reader opens it.
         answers: what the page lists in a table that can be searched, in place of `tables`; empty for none.
     """
 
@@ -108,10 +100,9 @@ def sections_of(run: RunReport) -> Iterator[Section]:
         notes = [COST_NOTE, disputed] if disputed else [COST_NOTE]
         yield Section("Summary", notes, [summary_table(run.summary)])
         yield from _reliability(run)
-    if rows := unlabelled.ungraded(run.rows):
-        title, notes = "Without right answers: what the confidences say", unlabelled.share_notes(run)
-        yield Section(title, notes, [unlabelled.domains_table(run)])
-        needy = questions_table(neediest(rows, unlabelled.NEEDY), "question", "answer", "confidence", "why")
+    if rows := ungraded(run.rows):
+        yield Section("Without right answers: what the confidences say", share_notes(rows), [domains_table(rows)])
+        needy = questions_table(neediest(rows, NEEDY), "question", "answer", "confidence", "why")
         yield Section("Answers that most need a person", tables=[needy])
     yield _acceptance(run)
     if notes := posterior_notes(run.records):
@@ -168,3 +159,103 @@ def _timeline(run: RunReport) -> Section:
     )
     title = "The gate over the stream" if run.watched else "Along the stream"
     return Section(title, pictures=[picture], folded=not run.watched)
+
+
+COMPARED = ("exact", "contains", "auto")
+"""Graders that are asked about every reported answer that one of them graded."""
+
+FEW = 0.03
+"""Share of disputed answers up to which nothing is said."""
+
+
+def graders_line(records: Sequence[Record]) -> str | None:
+    """What the graders say of the same answers: where they disagree, the numbers depend on the grader.
+
+    None where they agree but for a few.
+    """
+    open_ones = [record for record in records if _comparable(record)]
+    grades = {
+        name: [bool(grade(replace(record.question, grader=name), record.answer)) for record in open_ones]
+        for name in COMPARED
+    }
+    disputed = sum(len({*each}) > 1 for each in zip(*grades.values(), strict=True))
+    if disputed <= FEW * len(open_ones):
+        return None
+    shares = ", ".join(f"{name} {100 * sum(each) / len(each):.0f}%" for name, each in grades.items())
+    used = ", ".join(dict.fromkeys(grader_of(record.question) for record in open_ones))
+    return (
+        f"{len(COMPARED)} graders disagree on {disputed} of {counted(len(open_ones), 'answer')} (right by {shares}); "
+        f"used here: {used}."
+    )
+
+
+def _comparable(record: Record) -> bool:
+    """Whether a grader of these graded it: no option, no other rule, no label."""
+    question = record.question
+    graded = not question.options and question.reference is not None and record.label is None
+    return graded and grader_of(question) in COMPARED
+
+
+PURPOSES = {
+    "answering": "answering, frozen model",
+    "adapting": "answering, adapted model",
+    "scoring": "P(True) and distractors",
+    "reordering": "letters under further orders",
+    "likelihood": "likelihoods of candidates",
+    "sampling": "further answers",
+    "comparing": "beams and entailment",
+    "learning": "updates",
+}
+"""What people call the entries of a `secl.records.Ledger`."""
+
+
+def provenance_table(run: RunReport) -> Table:
+    """How the run was made: model, stream, settings and environment."""
+    manifest = run.manifest
+    recipe = SettingGroups.model_validate(manifest.get("settings", {})).flat()
+    environment, adapter = manifest.get("environment", {}), manifest.get("adapter") or {}
+    settings = ", ".join(f"{key} = {_joined(value)}" for key, value in run.settings.items())
+    weights = str(adapter.get("base_model_name_or_path") or "")
+    facts = {
+        "Model": recipe.get("model"),
+        "Weights": Path(weights).name if Path(weights).is_absolute() else weights,
+        "Fingerprint of the model": str(manifest.get("model", ""))[:12],
+        "Stream": _joined(recipe.get("benchmarks") or recipe.get("questions") or ""),
+        "Fingerprint of the stream": str(manifest.get("stream", ""))[:12],
+        "Questions": f"{amount(len(run.records))} of {amount(run.total)}",
+        "Answers": "given with the questions, and rated by the model" if manifest.get("mode") == "score" else "",
+        "Questions left out": len(manifest.get("skipped") or ()) or "",
+        "Method": recipe.get("method"),
+        "Temperature of normalised P(True)": recipe.get("tau") or manifest.get("tau"),
+        "Seed": recipe.get("seed"),
+        "Settings other than the defaults": settings or "none",
+        "Adapter": f"LoRA of rank {adapter.get('r')} on {_joined(adapter.get('target_modules') or [])}, "
+        f"layers {_joined(adapter.get('layers_to_transform') or 'all')}"
+        if adapter and run.learned
+        else "",
+        "Environment": ", ".join(f"{key} {value}" for key, value in environment.items()),
+        "Begun": manifest.get("created"),
+        "Time": f"{run.seconds:,.0f} s on the questions, {run.seconds / max(len(run.records), 1):.2f} s each",
+    }
+    rows = [(term, str(value)) for term, value in facts.items() if value not in (None, "")]
+    return plain_table(("", "of this run"), rows, texts=2)
+
+
+def _joined(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def ledger_table(records: Sequence[Record]) -> Table:
+    """Tokens through the network by purpose: in total, for each question, and as a share of all."""
+    by_purpose = {
+        name: sum(getattr(record.ledger, purpose) for record in records) for purpose, name in PURPOSES.items()
+    }
+    total, questions = sum(by_purpose.values()), max(len(records), 1)
+    lines = [*((name, tokens) for name, tokens in by_purpose.items() if tokens), ("together", total)]
+    rows = [(name, f"{n:,.0f}", f"{n / questions:,.1f}", percent(n / total if total else None)) for name, n in lines]
+    note = (
+        "A token that goes through a part of the layers counts for that part; a backward pass counts twice its forward "
+        "pass."
+    )
+    headings = ("Tokens through the network for", "in total", "per question", "share")
+    return plain_table(headings, rows, (note,), texts=1)

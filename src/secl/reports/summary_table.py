@@ -37,11 +37,6 @@ def summary_table(summary: Summary) -> Table:
     return Table(columns, {"": rows}, (caption(summary), *footnotes(summary)))
 
 
-def _interval(row: EstimatorSummary, measure: str) -> str:
-    """The 95% interval of a measure in a row; empty if there is none."""
-    return span(row.intervals[measure]) if row.intervals else ""
-
-
 def floor_side(row: EstimatorSummary) -> str:
     """On which side of the 95% quantile of its floor an ECE lies, in words; empty where it is undefined."""
     if row.ece_within_floor is None:
@@ -53,11 +48,12 @@ def score_cells(row: EstimatorSummary | None) -> dict[str, Cell]:
     """The cells of a confidence by the headings of `COLUMNS`; dashes without one."""
     if row is None:
         return {heading: Cell(UNDEFINED) for heading in COLUMNS}
+    intervals = row.intervals or {}
     cells = (
         Cell(row.estimator.title, row.fitted or ""),
-        Cell(number(row.brier, 3), _interval(row, "brier")),
+        Cell(number(row.brier, 3), span(intervals.get("brier"))),
         Cell(number(row.ece, 3), floor_side(row)),
-        Cell(number(row.auroc, 3), _interval(row, "auroc")),
+        Cell(number(row.auroc, 3), span(intervals.get("auroc"))),
         Cell(percent(row.accuracy)),
         Cell(amount(row.n)),
         Cell(number(row.cost_paper, 1)),

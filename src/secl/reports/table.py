@@ -19,13 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table.
-
-    Attributes:
-        heading: text above the column.
-        text: whether its cells are texts, aligned to the left.
-        wraps: whether a narrow terminal may break its cells.
-    """
+    """A column of a table: whether its cells are texts, aligned to the left, and may wrap in a narrow terminal."""
 
     heading: str
     text: bool = False
@@ -34,12 +28,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell of a table.
-
-    Attributes:
-        text: its content.
-        detail: smaller, below or behind it; empty for none.
-    """
+    """A cell of a table; its detail stands below or behind its text in smaller type."""
 
     text: str
     detail: str = ""
@@ -54,13 +43,7 @@ Row = Sequence[Cell]
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows under headings, ready to be written.
-
-    Attributes:
-        columns: columns in order.
-        sections: rows by the heading of their section; the heading "" is not written.
-        notes: what a reader must know, a sentence or more each.
-    """
+    """Rows under headings, ready to be written; the heading "" of a section is not written, and notes are sentences."""
 
     columns: Sequence[Column]
     sections: Mapping[str, Sequence[Row]]

@@ -25,11 +25,7 @@ TOGETHER = 16
 
 
 def run_here(jobs: Sequence[Job], on_progress: OnProgress | None = None) -> None:
-    """Do runs in this process; finished ones are left alone, and one that fails does not keep the others from ending.
-
-    Raises:
-        SeclError: the first of the runs that failed, after the others have ended.
-    """
+    """Do the unfinished runs in this process; the first failure is raised after the other runs have ended."""
     failures: list[SeclError] = []
     for group in groups(jobs):
         unfinished = [job for job in group if not is_finished(job)]

@@ -34,13 +34,12 @@ class Manifest(BaseModel):
     """A run's settings and everything that must stay the same while it lasts.
 
     Attributes:
-        settings: of the run, with absolute paths.
+        settings: with absolute paths.
         mode: "ask" where the model answers the questions, "score" where it rates the answers beside them.
         model: fingerprint of the model.
         model_tau: the model's own temperature of normalised P(True).
         letters: what was known of the model's letters before the run (`secl.model.Model.letters`).
         stream: fingerprint of the questions.
-        total: number of questions.
         skipped: where each question was that was left out (`--skip-bad`), and what is wrong with it.
         unanswerable: ids of those that the model could not be asked.
         environment: what else the last digit of a record depends on.
@@ -95,11 +94,7 @@ class Manifest(BaseModel):
 
     @classmethod
     def of(cls, store: Store) -> Self:
-        """The manifest of an open run.
-
-        Raises:
-            RunError: the folder does not hold one.
-        """
+        """The manifest of an open run; a RunError if its folder holds none."""
         try:
             return cls.model_validate(store.manifest)
         except ValidationError as problem:

@@ -30,13 +30,7 @@ from secl.runs.folder import FILE, check_free, storage_errors
 from secl.runs.loading import Load, load_questions
 from secl.runs.manifest import Manifest
 from secl.runs.runner import SUMMARY, Progress, Run, resume_run, start_run
-from secl.runs.settings import (
-    MACHINE_SETTINGS,
-    RunSettings,
-    read_toml,
-    shown,
-    with_absolute_paths,
-)
+from secl.runs.settings import MACHINE_SETTINGS, RunSettings, read_toml, shown, with_absolute_paths
 from secl.runs.store import Store
 from secl.settings.groups import StreamSettings
 from secl.settings.tree import FLAT_NAMES, merged
@@ -51,13 +45,7 @@ PLAIN = ("model", "method", "benchmarks", "questions")
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One run of a sweep.
-
-    Attributes:
-        name: of its folder; see `plan`.
-        settings: with absolute paths, see `secl.runs.settings.with_absolute_paths`.
-        folder: run folder.
-    """
+    """One run of a sweep: the name of its folder (`plan`), and its settings with absolute paths."""
 
     name: str
     settings: RunSettings
@@ -90,9 +78,6 @@ def combinations(
 ) -> list[dict[str, object]]:
     """Every variant at every point of the grid by group, the last setting of the grid fastest.
 
-    Raises:
-        ParameterError: an unknown setting.
-
     >>> combinations({"seed": 1}, {"rank": [4, 8]}, [{}, {"tau": 0.7}])[1:3]
     [{'adapter': {'rank': 8}, 'seed': 1}, {'adapter': {'rank': 4}, 'seed': 1, 'evidence': {'tau': 0.7}}]
     """
@@ -111,11 +96,7 @@ def _check_tables(grid: object, variants: object) -> None:
 
 
 def ready(values: Mapping[str, object]) -> RunSettings:
-    """Settings of a run that is to be done, with paths as from here; a gate of one's own is loaded to see what it is.
-
-    Raises:
-        ParameterError: an unknown key, an unusable value, or no such gate.
-    """
+    """Settings of a run that is to be done, with paths as from here; a gate in a file is loaded to see what it is."""
     settings = RunSettings.of(with_absolute_paths(values))
     settings.build_gate()
     return settings
@@ -125,9 +106,6 @@ def plan(runs: Iterable[RunSettings], out: Path) -> list[Job]:
     """The jobs of a sweep, each with its folder; equal settings are one job.
 
     A run that `out` holds is found by the hash at the end of its name; a new one is named by `titles`.
-
-    Raises:
-        RunError: `out` is a file.
     """
     if out.exists() and not out.is_dir():
         raise RunError(f"{out} is a file; name a folder for the runs.")
@@ -176,11 +154,7 @@ def _part(name: str, value: object) -> str:
 
 
 def progress_of(job: Job) -> tuple[int, int] | None:
-    """The number of recorded questions of a job's run and of all its questions; None if it has not begun.
-
-    Raises:
-        RunError: the folder holds other files, or a run with other settings.
-    """
+    """The number of recorded questions of a job's run and of all its questions; None if it has not begun."""
     if not (job.folder / FILE).exists():
         check_free(job.folder)
         return None
@@ -196,11 +170,7 @@ def progress_of(job: Job) -> tuple[int, int] | None:
 
 
 def is_finished(job: Job) -> bool:
-    """Whether the folder holds the complete run, with its summary.
-
-    Raises:
-        RunError: the folder holds other files, or a run with other settings.
-    """
+    """Whether the folder holds the complete run, with its summary."""
     progress = progress_of(job)
     if progress is None or progress[0] < progress[1]:
         return False
@@ -212,11 +182,7 @@ def is_finished(job: Job) -> bool:
 
 
 def run_job(job: Job, progress: Progress | None = None) -> None:
-    """Start or resume a job's run and finish it; a finished run is left as it is.
-
-    Raises:
-        SeclError: see `secl.runs.runner`.
-    """
+    """Start or resume a job's run and finish it; a finished run is left as it is."""
     if is_finished(job):
         return
     run = open_job(job)
@@ -254,11 +220,7 @@ def raise_first(failures: Sequence[SeclError]) -> None:
 
 
 def question_counts(jobs: Iterable[Job]) -> dict[str, int]:
-    """The number of questions of each run, by its name; every stream is read once.
-
-    Raises:
-        SeclError: a stream or a question file that a run could not read either.
-    """
+    """The number of questions of each run, by its name; every stream is read once."""
     count_of_source: dict[StreamSettings, int] = {}
     counts = {}
     for job in jobs:
@@ -278,10 +240,6 @@ def write_files(job: Job, files: Mapping[str, bytes]) -> None:
     """Write a finished run from another machine into its folder, completely or not at all.
 
     An unfinished run in the folder is replaced, a finished one is kept.
-
-    Raises:
-        RunError: the files are no finished run of this job, or the folder is in use or holds something else.
-        StorageError: the disk is full or refuses.
     """
     if is_finished(job):
         return

@@ -75,11 +75,8 @@ def allowed(field: FieldInfo) -> str:
     """
     kinds = [kind for kind in get_args(field.annotation) or (field.annotation,) if kind is not NoneType]
     if get_origin(field.annotation) is Literal or get_origin(kinds[0]) is Literal:
-        return (
-            ("one or more" if get_origin(field.annotation) is tuple else "one")
-            + " of "
-            + ", ".join(map(str, kinds if isinstance(kinds[0], str) else get_args(kinds[0])))
-        )
+        how_many = "one or more" if get_origin(field.annotation) is tuple else "one"
+        return f"{how_many} of {', '.join(map(str, kinds if isinstance(kinds[0], str) else get_args(kinds[0])))}"
     if get_origin(field.annotation) is tuple:
         return "a list of names"
     words = " ".join([_TYPES.get(kinds[0], "a table of settings"), *_range(field.metadata)])

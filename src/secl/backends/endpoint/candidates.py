@@ -26,12 +26,9 @@ class Findings:
     """What was found out about one question.
 
     Attributes:
-        question: as asked.
-        spent: tokens by purpose.
         plain_tokens: those of the answer and its confidence.
         requested: kinds of evidence that were asked for, whatever came of it.
         reply: the model's answer, or the answer that was given.
-        rivals: that were given to it.
         distractors: answers for normalised P(True) of an open answer; None where none were looked for yet.
         drawn: what an open answer is compared with; None where that was not asked for.
         p_true: P(True) of the candidates; None where it was not asked for, or could not be read.
@@ -69,14 +66,7 @@ class Findings:
 
 @dataclass(frozen=True)
 class Probe:
-    """What is under way about the candidates of a question.
-
-    Attributes:
-        texts: of the candidates.
-        letters: what gives the letters in each order; None where they are not wanted, or there is nothing to compare.
-        verdicts: what gives the verdict on each candidate; empty where they are not wanted.
-        source: where the candidates come from.
-    """
+    """Requests under way about the candidates of a question: letters by order (None without), a verdict on each."""
 
     texts: Sequence[str]
     letters: Mapping[tuple[int, ...], Pending] | None

@@ -32,13 +32,9 @@ VERDICTS = ("true", "false")
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """What a server wrote.
+    """The first choice that a server wrote, with its tokens (if it has log-probabilities); `cut_off` by their limit.
 
-    Attributes:
-        text: of its first choice.
-        tokens: of the text; empty without log-probabilities.
-        length: tokens of prompt and text together.
-        cut_off: whether it ends where it may have no more tokens.
+    The length is in tokens, of prompt and text together.
     """
 
     text: str
@@ -48,11 +44,7 @@ class Completion:
 
 
 def read_completion(answer: Any) -> Completion:
-    """What a server answered to a chat request.
-
-    Raises:
-        ModelError: not what OpenAI's API describes.
-    """
+    """What a server answered to a chat request; a ModelError if that is not what OpenAI's API describes."""
     try:
         choice = answer["choices"][0]
         usage = answer.get("usage") or {}
@@ -100,7 +92,6 @@ class Choice:
     Attributes:
         log_p: of those among the most probable tokens, all spellings together.
         most: what the log-probability of any other name is at most.
-        entropy: of the distribution, in nats.
     """
 
     log_p: Mapping[str, float]

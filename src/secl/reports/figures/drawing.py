@@ -71,14 +71,7 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def write_picture(figure: Figure, stem: str | Path, keep: Collection[str] | None = None) -> str:
-    """Write a figure as STEM.png (150 dots per inch) and STEM.svg (text stays text), or those named in `keep`.
-
-    Returns:
-        the SVG.
-
-    Raises:
-        StorageError: a file cannot be written.
-    """
+    """Write a figure as STEM.png and STEM.svg (text stays text), or those named in `keep`, and return the SVG."""
     import matplotlib
 
     def wanted(suffix: str) -> bool:

@@ -11,18 +11,7 @@ import numpy.typing as npt
 
 from secl.errors import ParameterError
 from secl.metrics.calibration import brier, ece, reliability, wilson
-from secl.reports.figures.drawing import (
-    BLACK,
-    BLUE,
-    GREY,
-    SKY,
-    VERMILLION,
-    WHITE,
-    Panel,
-    new_figure,
-    styled,
-    wrapped,
-)
+from secl.reports.figures.drawing import BLACK, BLUE, GREY, SKY, VERMILLION, WHITE, Panel, new_figure, styled, wrapped
 from secl.reports.formatting import number
 
 if TYPE_CHECKING:
@@ -47,9 +36,6 @@ def reliability_figure(panels: Sequence[Panel]) -> Figure:
     A bar is the accuracy of the answers in its bin, its whisker the 95% interval of that, and the dot stands at their
     mean confidence; an empty bin has neither, and the fewer its answers, the paler a bar. The strip below counts the
     answers of each bin. Brier score and ECE, with ten bins [lo, hi), are in the title.
-
-    Raises:
-        ParameterError: no panels, or numbers that `secl.metrics.graded.graded` refuses.
     """
     if not panels:
         raise ParameterError("A reliability figure needs at least one panel.")

@@ -44,9 +44,6 @@ def timeline_figure(records: Sequence[Record], *, window: int = 20, adapted: boo
     there were any; running accuracy, also of the posterior's best answers, where anything is graded. Bursts are shaded,
     alarms are vertical lines, domain borders are dotted. Of a long stream no more points are drawn than can be told
     apart (`secl.reports.figures.drawing.spread`).
-
-    Raises:
-        ParameterError: no records, or a window below 1.
     """
     if not records:
         raise ParameterError("There are no records to draw.")

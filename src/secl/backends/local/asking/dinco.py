@@ -39,9 +39,7 @@ def gather(
     """Verify beams and the model's own answer, and compare them with each other and with the samples.
 
     Args:
-        asker: asks the frozen model.
         nli: compares answers; None asks the frozen model itself.
-        question: what they answer.
         beams: one or more, all different, the most probable first, as `Reply.answer` has them.
         own: the model's own answer, which may be a beam; None if it could not be read.
         samples: more answers, of which the first `COUNTED` count.

@@ -25,17 +25,9 @@ def nli_model(name: str, device: torch.device) -> NliModel:
 
 
 class NliModel:
-    """A transformers sequence classifier whose labels name entailment and contradiction.
+    """A transformers sequence classifier, in float32, whose labels name entailment and contradiction.
 
-    Args:
-        name: hub id or folder.
-        device: where it computes, in float32.
-
-    Attributes:
-        fingerprint: changes with its configuration and its weights.
-
-    Raises:
-        ModelError: it cannot be loaded, or its labels name no entailment and contradiction.
+    Its name is a hub id or a folder; its fingerprint changes with its configuration and its weights.
     """
 
     def __init__(self, name: str, device: torch.device) -> None:

@@ -30,16 +30,13 @@ class _Case:
     """A given answer on its way through a pass.
 
     Attributes:
-        rated: the answer.
         answer: what is read from it; the option's text for multiple choice, None for what cannot be read.
         named: the given rivals that say something else than the answer and each other.
         listing: answers among which its rivals are; None where they are not needed.
         comparison: of the candidates; None where none is wanted or there is nothing to compare.
         rivals: those that P(True) is asked about as well.
         spent: tokens of finding them.
-        reading: of all that is asked.
         reply: the answer as if the model had written it.
-        evidence: about it.
     """
 
     rated: GivenAnswer

@@ -22,12 +22,7 @@ from secl.settings.groups import PTrueKind
 class Readout:
     """Reads letters, confidence digits, entropies and P(True).
 
-    Args:
-        token_ids: ids of what is read.
-        p_true: the probability of True over the full vocabulary, in all its spellings or as that "token" alone.
-
-    Raises:
-        ParameterError: another kind of P(True).
+    P(True) is the probability of True over the full vocabulary, in all its spellings or as that "token" alone.
     """
 
     def __init__(self, token_ids: TokenIds, p_true: PTrueKind) -> None:
@@ -61,11 +56,7 @@ class Readout:
         return [shares(row) for row in reading.logits(positions, self.token_ids.letters[:count])]
 
     def p_yes(self, reading: Reading, positions: Sequence[Position]) -> tuple[float, ...]:
-        """P("Yes") against "No" at each position.
-
-        Raises:
-            ModelError: the tokenizer splits one of the words.
-        """
+        """P("Yes") against "No" at each position."""
         if not self.token_ids.yes_no:
             raise ModelError(
                 "the tokenizer of the model splits Yes or No, which DINCO verifies by; choose a method without DINCO."
@@ -73,13 +64,7 @@ class Readout:
         return tuple(shares(row)[0] for row in reading.logits(positions, self.token_ids.yes_no))
 
     def p_true(self, reading: Reading, candidates: Sequence[str], source: str) -> PTrue:
-        """P(True) and P(False) of candidates, one for each verdict sequence of a bundle.
-
-        Args:
-            reading: of the bundle.
-            candidates: in the order of the sequences.
-            source: where the distractors among them come from.
-        """
+        """P(True) and P(False) of candidates, one for each verdict sequence of a bundle."""
         true, false = self.token_ids.true, self.token_ids.false
         if self.kind == "token":
             true, false = true[:1], false[:1]
@@ -94,10 +79,9 @@ class Readout:
 
     def letters(self, reading: Reading, count: int) -> tuple[tuple[float, ...], ...]:
         """ln P of the first `count` option letters at the end of each sequence in `orders` of a bundle."""
-        positions = reading.bundle.order_positions
-        return (
-            tuple(tuple(row) for row in reading.log_p(positions, self.token_ids.letters[:count])) if positions else ()
-        )
+        if not (positions := reading.bundle.order_positions):
+            return ()
+        return tuple(tuple(row) for row in reading.log_p(positions, self.token_ids.letters[:count]))
 
 
 def _reply(text: str, answer: str | None, statistics: TextStatistics, version: int) -> Reply:

@@ -41,9 +41,7 @@ are cheap."""
 class Replay:
     """A forward pass of the adapted model that can be made again as its weights change.
 
-    Attributes:
-        tokens: what one pass costs, in tokens through the whole network.
-        compute: makes the pass.
+    One pass costs as much as `tokens` through the whole network.
     """
 
     tokens: float
@@ -58,20 +56,14 @@ class Replay:
 class Captured:
     """What entered the layers from the first adapted one on.
 
-    Attributes:
-        hidden: states (1, T, d) that entered the first of them; None as long as none has run.
-        arguments: what each was given beside, one dict a layer.
+    Hidden states (1, T, d) of the first of these layers, None before it has run, and the other arguments of each layer.
     """
 
     hidden: Tensor | None
     arguments: list[Arguments]
 
     def keep(self, hidden: Tensor, arguments: Arguments) -> None:
-        """Note what enters the next layer.
-
-        Raises:
-            ModelError: it cannot be cut to some tokens.
-        """
+        """Note what enters the next layer."""
         if self.hidden is None:
             self.hidden = hidden
         # A replay computes keys and values of its own, so it gets no cache; and other tokens have other masks.
@@ -155,11 +147,9 @@ def _change(change: Callable[..., Tensor], *passes: Sequence[Arguments]) -> list
 
 @contextmanager
 def only_rows(layer: nn.Module, rows: Tensor) -> Iterator[None]:
-    """Within the block only the tokens `rows` of a single row of tokens are right behind a layer, the last one.
+    """Within the block only the tokens `rows` (N,) of a single row of tokens are right behind a layer, the last one.
 
-    Args:
-        layer: a decoder layer; one without modules of the usual names is left as it is.
-        rows: (N,) their places.
+    A decoder layer without modules of the usual names is left as it is.
     """
     length = 0
 

@@ -95,11 +95,7 @@ class Sight:
 
 
 def layer_kinds(config: PreTrainedConfig) -> list[str]:
-    """The kind of each layer: `WHOLE` or `LOCAL`.
-
-    Raises:
-        ModelError: a layer mixes tokens in another way than by attention.
-    """
+    """The kind of each layer: `WHOLE` or `LOCAL`."""
     # Where no layer is named all are alike, and see less if there is a window: so does transformers infer them.
     usual = LOCAL if getattr(config, "sliding_window", None) else WHOLE
     kinds = getattr(config, "layer_types", None) or [usual] * config.num_hidden_layers

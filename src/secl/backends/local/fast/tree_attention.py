@@ -27,12 +27,9 @@ BLOCK = 96
 
 @dataclass(frozen=True)
 class Block:
-    """Some tokens and what they can see.
+    """Some tokens (N,) and the tokens (K,) that at least one of them sees.
 
-    Attributes:
-        rows: (N,) the tokens, or a slice of them.
-        keys: (K,) tokens that at least one of them sees, or a slice of them.
-        bias: (N, K) float32, added to the scores: 0 where a token sees another, else a large negative number.
+    The bias (N, K), float32, is added to the scores: 0 where a token sees another, else a large negative number.
     """
 
     rows: Tensor | slice
@@ -43,10 +40,8 @@ class Block:
 class BlockMask:
     """Which tokens of a pass see which.
 
-    Args:
-        sight: of the T tokens.
-        queries: tokens whose attention matters, ascending; None for all. The output of the others is zero.
-        known: how many of the tokens, the first ones, have keys and values alone.
+    `queries` are the tokens whose attention matters, ascending (None: all); the output of the others is zero. The first
+    `known` tokens have keys and values alone.
     """
 
     def __init__(self, sight: Sight, queries: Tensor | None = None, *, known: int = 0) -> None:
@@ -84,8 +79,6 @@ def attend(
     Args:
         query: (1, H, T, d).
         key, value: (1, G, T, d) with H a multiple of G.
-        mask: of the T tokens.
-        scaling: of the scores.
         softcap: bound that the scores are squeezed under, where the model has one (Gemma 2).
         sinks: (H,) score of a token of nothing that each head may look at as well (gpt-oss).
 

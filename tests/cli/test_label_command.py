@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from secl.runs import runner
+from secl.runs import loading, runner
 from secl.runs.labelling import add_label, queue
 from secl.runs.store import Store
 from secl.testing import ScriptedModel
@@ -109,3 +109,23 @@ def test_the_report_of_a_resumed_run_and_a_comparison_count_its_labels(
     compared = shell("compare", *folders, "--json")
     assert compared.code == 0, compared.err
     assert json.loads(compared.out)["graded"] == 30
+
+
+def test_ask_takes_over_what_labels_taught_and_compares_thresholds_before_them(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (runner, loading):
+        monkeypatch.setattr(module, "load_model", lambda _settings: ScriptedModel(stated=0.75))
+    run, question = tmp_path / "run", ("ask", "Which one?", "--option", "x", "--option", "y", "--json")
+    asked = ("run", "--benchmarks", "capitals:12", "--method", "posterior", "--answer", "best", "--out", run)
+    assert shell(*asked).code == 0
+    before = json.loads(shell(*question).out)["confidence"]
+    refused = shell(*question, "--calibration", run)
+    assert (refused.code, refused.err.count("\n")) == (2, 1)
+    assert "has no labels" in refused.err
+    with Store(run, writable=True) as store:
+        for position in queue(store):
+            add_label(store, store.record(position), False)
+    after = json.loads(shell(*question, "--calibration", run, "--accept", before).out)
+    assert after["confidence"] < before
+    assert after["accepted"]

@@ -60,7 +60,7 @@ def ask(
     for line in answer_lines(record):
         screen.print(line, highlight=False)
     if accept is not None:
-        screen.print(accepted_line(record.answer, record.confidence, accept), soft_wrap=True)
+        screen.print(accepted_line(record.answer, record.label_free, accept), soft_wrap=True)
     if full:
         screen.print()
         screen.print(answer_panel(record, normalise))

@@ -17,6 +17,7 @@ from secl.data.question_files import QuestionFile, read_rows
 from secl.data.streams import arrange, load_stream
 from secl.errors import DataError, ParameterError, QuestionError, RunError
 from secl.evidence import EvidenceKind
+from secl.labels import Label
 from secl.machine import uncollected
 from secl.model import Model
 from secl.posterior.rule import PosteriorRule
@@ -24,7 +25,7 @@ from secl.question import GivenAnswer, Question
 from secl.runs.manifest import Manifest, Mode
 from secl.runs.settings import RunSettings
 from secl.runs.store import Store
-from secl.settings.groups import LoopSettings
+from secl.settings.groups import EvidenceSettings, LoopSettings, PosteriorSettings, PromptSettings
 from secl.settings.tree import merged
 from secl.signals import NormalisedPTrue
 
@@ -242,12 +243,36 @@ def _model_cache() -> ModelCache:
     return ModelCache()
 
 
+def calibration(settings: RunSettings, model: Model) -> tuple[Label, ...]:
+    """Return the labels of the run or server that `settings.model.calibration` names; none where it names none.
+
+    Raises:
+        RunError: the folder is no run, has no labels, or its confidences are those of another model or method.
+    """
+    if settings.model.calibration is None:
+        return ()
+    with Store(Path(settings.model.calibration)) as store:
+        manifest, labels = Manifest.of(store), store.labels()
+    folder, there = settings.model.calibration, manifest.settings
+    if manifest.model != model.fingerprint:
+        raise RunError(f"{folder} was made with another model ({there.model.name}), so its labels do not apply here.")
+    names = {*EvidenceSettings.model_fields, *PromptSettings.model_fields, *PosteriorSettings.model_fields}
+    names |= {"method", "answer"}
+    differences = [each for each in there.differences(settings) if each.partition(":")[0] in names]
+    if differences:
+        raise RunError(f"the confidences of {folder} are of another kind ({'; '.join(differences)}); give the same.")
+    if not labels:
+        raise RunError(f"{folder} has no labels, so there is nothing to calibrate with; see secl label {folder}")
+    return (*manifest.calibration, *labels)
+
+
 def load_for_asking(
     changes: Mapping[str, object], run: Path | None, loop: LoopSettings, extra: Sequence[EvidenceKind]
 ) -> tuple[Calibrator, NormalisedPTrue]:
     """A calibrator to ask by hand, of a model that is untouched or has what a run learned; and how P(True) is read."""
     if run is None:
-        settings = RunSettings.of({"benchmarks": ["capitals"], **changes})
+        asked = {"benchmarks": ["capitals"], "method": "posterior", "answer": loop.answer}
+        settings = RunSettings.of(merged(asked, changes))
         model = load_model(settings)
     else:
         with Store(run) as store:
@@ -261,4 +286,8 @@ def load_for_asking(
         model.restore(snapshot)
     normalise = NormalisedPTrue(settings.tau(model.tau), settings.evidence.formula)
     rule = PosteriorRule(settings.posterior, model.letters)
-    return Calibrator(model, method="posterior", signal=normalise, posterior=rule, evidence=extra, loop=loop), normalise
+    labels = calibration(settings, model)
+    calibrator = Calibrator(
+        model, method="posterior", signal=normalise, posterior=rule, evidence=extra, loop=loop, calibration=labels
+    )
+    return calibrator, normalise

@@ -26,11 +26,10 @@ from secl.runs.database import Version
 from secl.runs.export import write_folder
 from secl.runs.folder import RESUME, check_free, storage_errors
 from secl.runs.labelling import current_records
-from secl.runs.loading import Load, load_model, named, read_stream
+from secl.runs.loading import Load, calibration, load_model, named, read_stream
 from secl.runs.manifest import Manifest, Mode, environment
 from secl.runs.settings import RunSettings, check_scored, with_absolute_paths
 from secl.runs.store import KEEP_EVERY, Store
-from secl.settings.groups import EvidenceSettings, PosteriorSettings, PromptSettings
 from secl.settings.tree import merged
 
 SUMMARY, ADAPTER = "summary.json", "adapter"
@@ -218,29 +217,6 @@ def _changed(store: Store, manifest: Manifest, questions: Sequence[Question]) ->
     else:
         where = "those asked so far are the same"
     return f"{manifest.total} then, {len(questions)} now; {where}"
-
-
-def calibration(settings: RunSettings, model: Model) -> tuple[Label, ...]:
-    """Return the labels of the run or server that `settings.model.calibration` names; none where it names none.
-
-    Raises:
-        RunError: the folder is no run, has no labels, or its confidences are those of another model or method.
-    """
-    if settings.model.calibration is None:
-        return ()
-    with Store(Path(settings.model.calibration)) as store:
-        manifest, labels = Manifest.of(store), store.labels()
-    folder, there = settings.model.calibration, manifest.settings
-    if manifest.model != model.fingerprint:
-        raise RunError(f"{folder} was made with another model ({there.model.name}), so its labels do not apply here.")
-    names = {*EvidenceSettings.model_fields, *PromptSettings.model_fields, *PosteriorSettings.model_fields}
-    names |= {"method", "answer"}
-    differences = [each for each in there.differences(settings) if each.partition(":")[0] in names]
-    if differences:
-        raise RunError(f"the confidences of {folder} are of another kind ({'; '.join(differences)}); give the same.")
-    if not labels:
-        raise RunError(f"{folder} has no labels, so there is nothing to calibrate with; see secl label {folder}")
-    return (*manifest.calibration, *labels)
 
 
 def build_calibrator(settings: RunSettings, model: Model, calibration: Sequence[Label] = ()) -> Calibrator:

@@ -10,9 +10,9 @@ from pathlib import Path
 from secl.errors import ParameterError, RunError, needs
 from secl.model import Model
 from secl.runs.folder import FILE, check_free
-from secl.runs.loading import Load, load_local, load_model, named
+from secl.runs.loading import Load, calibration, load_local, load_model, named
 from secl.runs.manifest import Manifest, environment
-from secl.runs.runner import build_calibrator, calibration
+from secl.runs.runner import build_calibrator
 from secl.runs.settings import SERVED, RunSettings, with_absolute_paths
 from secl.server.online.service import Service
 from secl.server.redaction import KEEPS, Keep

@@ -134,6 +134,19 @@ def test_prompts_read_again_are_let_go_before_those_that_wait_for_their_texts(
     assert sum(map(len, model.backend.prefill._texts)) <= sum(prompts[1:])
 
 
+def test_a_long_prompt_is_let_go_once_its_texts_have_their_confidence(
+    make_model: MakeModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keys and values of 32,000 tokens are gigabytes of a large model."""
+    model = make_model()
+    monkeypatch.setattr(prefill, "KEPT_TOKENS", 4)
+    (text,) = written(model, ASKED, max_tokens=4)
+    assert model.backend.prefill is not None
+    assert len(model.backend.prefill._texts) == 1
+    model.prefetch([ASKED], [()], weights_fixed=True, written=[text.text])
+    assert not model.backend.prefill._texts
+
+
 @pytest.mark.parametrize("temperature", [1e-300, 1e-45, 1e-5])
 def test_a_temperature_next_to_0_takes_the_most_probable_tokens(temperature: float, make_model: MakeModel) -> None:
     model = make_model()

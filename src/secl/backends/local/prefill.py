@@ -22,7 +22,7 @@ Prompts = dict[tuple[int, ...], BundlePass]
 """Where each of some prompts is."""
 
 KEPT_TOKENS = 4096
-"""Most tokens of the prompts of free texts that are kept until somebody asks about them; the latest always is."""
+"""Most tokens of the prompts of free texts that are kept; the latest stays until its window is read, however long."""
 
 
 class Prefill:
@@ -48,8 +48,8 @@ class Prefill:
         logits = self.network.head.written(forward.states[-1:])
         return Batch(self.model, cache, torch.ones((1, len(prompt)), dtype=torch.int64, device=logits.device), logits)
 
-    def _trim(self) -> None:
-        while len(self._texts) > 1 and sum(map(len, self._texts)) > KEPT_TOKENS:
+    def _trim(self, least: int = 1) -> None:
+        while len(self._texts) > least and sum(map(len, self._texts)) > KEPT_TOKENS:
             del self._texts[next(iter(self._texts))]
 
     def _of_text(self, prompt: TokenSequence) -> BundlePass:
@@ -130,8 +130,9 @@ class Prefill:
         return grown(self.network, begun, [bundle.sequences], self.group_tokens, paid=False)[0]
 
     def release(self) -> None:
-        """Let go of what is kept: nothing more is asked behind these prompts."""
+        """Let go of the prompts of the window, and of a free text's that takes gigabytes on a device when it is long."""
         self.begun = {}
+        self._trim(0)
 
 
 def _padded(begun: Sequence[BundlePass], config: PreTrainedConfig) -> tuple[DynamicCache, Tensor]:

@@ -94,3 +94,7 @@ def test_a_folder_that_holds_no_run_is_refused(refused: Any, tmp_path: Path, com
     (tmp_path / "foreign" / "letter.txt").write_text("dear")
     for name in ("missing", "foreign", "foreign/letter.txt"):
         refused((*command, tmp_path / name), tmp_path / name, "not a run folder")
+
+
+def test_a_path_that_the_system_does_not_take_is_refused_in_one_sentence(refused: Any) -> None:
+    refused(("verify", "--state", "9" * 400), "999...: File name too long; give another path.")

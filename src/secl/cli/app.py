@@ -67,6 +67,11 @@ def main() -> None:
     except BrokenPipeError:  # whoever reads has had enough (head, a pager); nothing is to be flushed at the end
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 128 + signal.SIGPIPE
+    except OSError as problem:  # a path that the system does not take: a name too long, a folder that is closed
+        if problem.filename is None:
+            raise
+        name = str(problem.filename)
+        fail(f"{name if len(name) < 100 else f'{name[:100]}...'}: {problem.strerror}; give another path.")
     raise SystemExit(code or 0)
 
 

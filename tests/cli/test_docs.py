@@ -30,7 +30,7 @@ FOREIGN_CODE = {
     *("PIP_EXTRA_INDEX_URL", "VLLM_BATCH_INVARIANT=1", "gpu-memory-utilization", "docker build", "datasets.Dataset"),
     *("proxy_buffering off", "proxy_next_upstream ... non_idempotent", "balance leastconn"),
     "MoritzLaurer/DeBERTa-v3-large-mnli-fever-anli-ling-wanli",
-    *("the Eiffel tower.", "a Color", '--accept 0.83 --refusal "Please ask a person."'),
+    *("the Eiffel tower.", "a Color", "<|im_end|>"),
     *("option_a", "secl_unreadable_total", "secl show rec_00000031 --state STATE"),
 }
 """Names of other programs, texts of questions, and names that the library composes."""

@@ -130,7 +130,7 @@ class Prefill:
         return grown(self.network, begun, [bundle.sequences], self.group_tokens, paid=False)[0]
 
     def release(self) -> None:
-        """Let go of the prompts of the window, and of a free text's that takes gigabytes on a device when it is long."""
+        """Let go of the prompts of the window, and of a long one of a free text: it takes gigabytes on a device."""
         self.begun = {}
         self._trim(0)
 

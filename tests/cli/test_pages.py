@@ -20,7 +20,7 @@ See [labels](labels.md#which-answers-were-labelled) and [above](#made-up).
 >>> from secl import Calibrator, Question
 ```
 
-`METHODS` (`methods.py`), `secl.metrics.risk_control`, `Record.abstained`, `src/secl/errors.py`; gone:
+`VIEWS` (`posterior/views.py`), `secl.metrics.risk_control`, `Record.abstained`, `src/secl/errors.py`; gone:
 `python -m benchmarks.soak --minutes 10` at 7be5c80. Answers take 0.25 s, -28 % of the time by hand.
 """
 
@@ -70,8 +70,8 @@ def test_a_right_page_passes(tmp_path: Path) -> None:
         ("python -m benchmarks ", "python -m benchmark ", "benchmark"),
         ("--only serving", "--solely serving", "benchmarks --solely"),
         ("import Calibrator", "import Calibrador", "secl.Calibrador"),
-        ("`METHODS` (", "`DOORS` (", "DOORS in methods.py"),
-        ("(`methods.py`)", "(`method.py`)", "method.py"),
+        ("`VIEWS` (", "`DOORS` (", "DOORS in posterior/views.py"),
+        ("(`posterior/views.py`)", "(`posterior/sights.py`)", "posterior/sights.py"),
         ("`secl.metrics.risk_control`", "`secl.metrics.risk`", "secl.metrics.risk"),
         ("`Record.abstained`", "`Record.refrained`", "secl.Record.refrained"),
         ("`src/secl/errors.py`", "`src/secl/mistakes.py`", "src/secl/mistakes.py"),

@@ -41,7 +41,7 @@ def problems(text: str, folder: Path) -> list[str]:
         *pages.unknown_words(
             text,
             {"secl", "gates", "py", "src", "errors", "loop", "alpha", "Record", "abstained"}
-            | {"GATES", "named", "metrics", "risk_control"},
+            | {"VIEWS", "posterior", "views", "metrics", "risk_control"},
         ),
         *pages.wrong_settings(text),
         *pages.unknown_flags(text, lambda command: {"--method", "--gate", "--set", "--benchmarks", "--out"}),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 
 import pytest
@@ -10,6 +11,8 @@ import pytest
 from secl.errors import RunError
 from secl.evaluation.compare import Side, compare, comparison_json
 from secl.evaluation.estimators import ESTIMATORS
+from secl.labels import label_of
+from secl.labels.state import relabelled
 from secl.metrics.calibration import ece_floor
 from secl.metrics.paired_bootstrap import Difference, paired_differences
 from secl.question import Question
@@ -120,3 +123,12 @@ def test_what_is_undefined_is_said_and_null(make_record: MakeRecord) -> None:
     assert "AUROC is undefined" in remarks(comparison)[-1]
     undefined = {"a": None, "b": None, "difference": None, "interval": None}
     assert comparison_json(comparison)["measures"]["auroc"] == undefined
+
+
+def test_confidences_after_labels_rank_nothing_in_a_comparison(make_record: MakeRecord) -> None:
+    records = [make_record(i, digit=i % 10, correct=None, frozen_correct=None) for i in range(40)]
+    log = [label_of(record, record.position % 3 == 0, number=record.position + 1) for record in records]
+    labelled = [record.with_label(record.position % 3 == 0) for record in relabelled(records, log)]
+    comparison = compare(side(labelled, "stated"), side(labelled, "stated_with_labels"), resamples=100)
+    assert math.isnan(comparison.measures["auroc"].b)
+    assert comparison.measures["ece"].b < comparison.measures["ece"].a

@@ -73,5 +73,8 @@ def remarks(comparison: Comparison) -> list[str]:
         ungraded = comparison.shared - comparison.graded
         lines.append(f"{ungraded} of {comparison.shared} questions are not graded on both sides.")
     if math.isnan(comparison.measures["auroc"].difference):
-        lines.append(f"AUROC is undefined ({UNDEFINED}) where all answers are right or all are wrong.")
+        lines.append(
+            f"AUROC is undefined ({UNDEFINED}) where all answers are right or all are wrong. Confidences after labels "
+            "rank as the label-free ones do."
+        )
     return lines

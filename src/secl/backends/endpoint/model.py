@@ -6,7 +6,7 @@ import math
 import random
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from typing import NoReturn, TypeVar
 
 from secl.backends.endpoint.candidates import Findings
@@ -123,21 +123,19 @@ class EndpointModel(Shown):
         Where the server refuses a question, findings about the others are kept until each of them is asked alone.
         """
         pending = [self._kept.pop(item) if item in self._kept else self._questions.submit(ask, item) for item in items]
-        findings, refusal = [], None
         try:
-            for future in pending:
-                try:
-                    findings.append(future.result())
-                except QuestionError as problem:
-                    refusal = refusal or problem
+            for future in as_completed(pending):
+                if not isinstance(future.exception(), QuestionError):
+                    future.result()
         except BaseException:
             self.requests.abandon()
             raise
-        if refusal is None:
-            return findings
+        refusals = [problem for future in pending if (problem := future.exception()) is not None]
+        if not refusals:
+            return [future.result() for future in pending]
         if len(items) > 1:
             self._kept = dict(zip(items, pending, strict=True))
-        raise refusal
+        raise refusals[0]
 
     def _find(self, question: Question, text: str | None, evidence: set[EvidenceKind]) -> Findings:
         """Answer a question, or answer for a text that was written already."""

@@ -129,3 +129,16 @@ def test_ask_takes_over_what_labels_taught_and_compares_thresholds_before_them(
     after = json.loads(shell(*question, "--calibration", run, "--accept", before).out)
     assert after["confidence"] < before
     assert after["accepted"]
+
+
+def test_labels_of_answers_from_elsewhere_calibrate_no_answers_of_the_model(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "load_model", lambda _settings: ScriptedModel(stated=0.75))
+    (tmp_path / "given.csv").write_text("question,answer\nCapital of Peru?,Lima\n")
+    assert shell("score", tmp_path / "given.csv", "--out", tmp_path / "scored").code == 0
+    with Store(tmp_path / "scored", writable=True) as store:
+        add_label(store, store.record(0), True)
+    asked = ("run", "--benchmarks", "capitals:2", "--method", "posterior", "--out", tmp_path / "asked")
+    ended = shell(*asked, "--calibration", tmp_path / "scored")
+    assert (ended.code, "answers: score there, ask here" in ended.err) == (2, True)

@@ -85,6 +85,14 @@ def test_labels_of_domains_do_not_choose_the_order_in_which_they_test_thresholds
     assert promised <= 4  # at most 10 % are allowed; more than 4 of 20 have a chance of .04 then
 
 
+def test_a_volunteers_word_takes_no_answer_out_of_a_reviewed_sample() -> None:
+    records = answered([0.9] * 40, [None] * 40)
+    drawn = [said(record, record.position % 2 == 0, "review") for record in records]
+    thumbs = [replace(label, number=label.number + 40, chance=None, source="feedback") for label in drawn[1::2]]
+    answers = answers_of(records, [*drawn, *thumbs])
+    assert (answers.curve.total, int(answers.curve.wrong[-1])) == (40, 20)
+
+
 def test_a_promise_rests_on_one_random_sample_and_not_on_two_put_together() -> None:
     """Feedback about every answer of an easy client, beside a review of all: together they are no random sample."""
     records = answered([0.9] * 100, [None] * 100)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from secl.errors import RunError
-from secl.labels import LabelState
+from secl.labels import LabelState, label_of
 from secl.labels.state import relabelled
 from secl.runs.labelling import add_label, current_records, queue, stored_answers
 from secl.runs.runner import Run, resume_run, start_run
@@ -82,6 +82,20 @@ def test_a_run_takes_over_what_the_labels_of_another_taught_and_needs_its_folder
         assert both is not None
         assert both.labels == 21
         assert stored_answers(store).curve.total == 40  # the references of the questions; no label of the first run
+
+
+def test_a_review_also_draws_answers_that_volunteers_have_rated(tmp_path: Path) -> None:
+    """Users rate wrong answers: the rest alone are right too often."""
+    run = begun(tmp_path / "run")
+    run.proceed()
+    run.store.close()
+    with Store(tmp_path / "run", writable=True) as store:
+        waiting = queue(store)
+        thumb = label_of(store.record(waiting[0]), False, number=1, source="feedback", chance=None)
+        store.add_label(thumb)
+        assert queue(store) == waiting
+        add_label(store, store.record(waiting[0]), False)
+        assert queue(store) == waiting[1:]
 
 
 def test_a_threshold_accepts_the_same_answers_whatever_labels_a_run_carries(tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
 """Which answers of a run or a server may be accepted: a threshold of the label-free confidence, and its guarantee.
 
-A label overrides the reference of its answer. A guarantee rests on one sample of answers drawn at random: those of a
-review, or all that have a reference, or without a review those of feedback with one chance. Volunteers choose what
-they rate, mostly answers that they dislike, so their labels give an estimate and no guarantee.
+A drawn label overrides the reference of its answer. A guarantee rests on one sample of answers drawn at random, the
+largest there is: those of a review, all that have a reference, or without a review those of feedback with one chance.
+Volunteers choose what they rate, mostly answers that they dislike, so their labels give an estimate and no guarantee.
 
 Thresholds are tested in the order of label-free confidences, and `Record.abstained` compares the same number. The
 labels that test a threshold must not decide the order of the tests: an order by confidences that these labels have
@@ -106,6 +106,8 @@ def answers_of(records: Iterable[Record], log: Sequence[Label] = ()) -> Answers:
     standing_labels = standing(log)
     chances = {source: {each.chance for each in standing_labels if each.source == source} for source in SOURCES}
     labels = {label.position: label for label in standing_labels}
+    # A volunteer's word behind a drawn label does not change the sample.
+    labels |= {each.position: each for each in standing(e for e in log if e.chance is not None or e.correct is None)}
     confidence: list[float] = []
     known: list[dict[str, bool]] = []  # by source, whether each answer is right
 

@@ -35,8 +35,8 @@ FEWEST_OF_DOMAIN, DOMAINS = 3, 50
 """Labels from which a domain has a shift of its own, and the most domains that have one: those with the most labels.
 
 Shifts pay where domains differ by half a logit or more; where they do not, they cost less than .001 of Brier score
-(`python -m benchmarks.labels`). A client may send a domain for each of its users, and the time of a fit grows with the
-cube of their number.
+(`python -m benchmarks.label_maps`). A client may send a domain for each of its users, and the time of a fit grows with
+the cube of their number.
 """
 
 STEPS, TOLERANCE = 100, 1e-12

@@ -120,7 +120,7 @@ def relabelled(records: Iterable[Record], log: Iterable[Label], carried: Sequenc
     """Yield records with the confidences that all labels of a log give.
 
     A labelled answer gets the map of the labels outside its fold, one of `FOLDS` drawn at random, so that measures of
-    the level on labelled answers are nearly unbiased (`python -m benchmarks.labels`). The folds' maps differ, so ranks
+    the level on labelled answers are nearly unbiased (`python -m benchmarks.label_maps`). The maps differ, so ranks
     must be measured on `Record.label_free`.
     """
     state = LabelState.start(carried).add(log)

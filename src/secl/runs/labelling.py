@@ -37,8 +37,11 @@ def current_records(store: Store, log: Sequence[Label] | None = None) -> Iterato
 
 
 def queue(store: Store) -> list[int]:
-    """Positions of the answers that nobody has labelled, in random order; an interrupted review goes on in it."""
-    labelled = {label.position for label in store.labels()}
+    """Positions of the answers that no review has labelled, in random order; an interrupted review goes on in it.
+
+    Answers that volunteers have rated are among them: without those the rest would be right too often.
+    """
+    labelled = {label.position for label in store.labels() if label.chance is not None}
     return [position for position in by_lot(range(store.first, len(store)), SEED) if position not in labelled]
 
 

@@ -243,7 +243,7 @@ def _model_cache() -> ModelCache:
     return ModelCache()
 
 
-def calibration(settings: RunSettings, model: Model) -> tuple[Label, ...]:
+def calibration(settings: RunSettings, model: Model, mode: Mode = "ask") -> tuple[Label, ...]:
     """Return the labels of the run or server that `settings.model.calibration` names; none where it names none.
 
     Raises:
@@ -257,10 +257,15 @@ def calibration(settings: RunSettings, model: Model) -> tuple[Label, ...]:
     if manifest.model != model.fingerprint:
         raise RunError(f"{folder} was made with another model ({there.model.name}), so its labels do not apply here.")
     names = {*EvidenceSettings.model_fields, *PromptSettings.model_fields, *PosteriorSettings.model_fields}
-    names |= {"method", "answer"}
+    names = {*names, "method", "answer"} - {"extra_evidence"}  # what is only recorded moves no confidence
     differences = [each for each in there.differences(settings) if each.partition(":")[0] in names]
+    if manifest.mode != mode:
+        differences.append(f"answers: {manifest.mode} there, {mode} here")
     if differences:
-        raise RunError(f"the confidences of {folder} are of another kind ({'; '.join(differences)}); give the same.")
+        different = "; ".join(differences)
+        raise RunError(
+            f"the confidences of {folder} are of another kind ({different}); name a run that was made alike."
+        )
     if not labels:
         raise RunError(f"{folder} has no labels, so there is nothing to calibrate with; see secl label {folder}")
     return (*manifest.calibration, *labels)
@@ -271,13 +276,15 @@ def load_for_asking(
 ) -> tuple[Calibrator, NormalisedPTrue]:
     """A calibrator to ask by hand, of a model that is untouched or has what a run learned; and how P(True) is read."""
     if run is None:
-        asked = {"benchmarks": ["capitals"], "method": "posterior", "answer": loop.answer}
-        settings = RunSettings.of(merged(asked, changes))
+        settings = RunSettings.of({"benchmarks": ["capitals"], **changes})
         model = load_model(settings)
     else:
         with Store(run) as store:
             manifest, snapshot = Manifest.of(store), store.snapshot()
-        settings = manifest.to_load(RunSettings.of(merged(manifest.settings.to_json(), changes)))
+        taught = manifest.settings.model_copy(
+            update={"model": manifest.settings.model.model_copy(update={"calibration": None})}
+        )
+        settings = manifest.to_load(RunSettings.of(merged(taught.to_json(), changes)))
         model = load_model(settings)
         if model.fingerprint != manifest.model:
             raise RunError(f"{run} was made with another model ({manifest.settings.model.name}).")
@@ -286,7 +293,7 @@ def load_for_asking(
         model.restore(snapshot)
     normalise = NormalisedPTrue(settings.tau(model.tau), settings.evidence.formula)
     rule = PosteriorRule(settings.posterior, model.letters)
-    labels = calibration(settings, model)
+    labels = calibration(settings.model_copy(update={"method": "posterior", "loop": loop}), model)
     calibrator = Calibrator(
         model, method="posterior", signal=normalise, posterior=rule, evidence=extra, loop=loop, calibration=labels
     )

@@ -170,6 +170,7 @@ class Queue:
 def review_queue(state: ServerStore, after: int | None = None) -> Queue:
     """The answers to rate: of the latest ones each is as likely as the others to come first.
 
+    Answers that volunteers have rated are among them: without those the rest would be right too often.
     The lot of a record depends on its position alone. So a review goes on where it was left, and two people who review
     draw the same.
     The queue begins behind the record at the position `after`.
@@ -177,7 +178,8 @@ def review_queue(state: ServerStore, after: int | None = None) -> Queue:
     query = "SELECT position, correct FROM served ORDER BY position DESC LIMIT ?"
     rows = state.rows(query, RECENT)
     lots = {position: (lot(position, SEED), position) for position, _ in rows}
-    unrated = sorted((position for position, correct in rows if correct is None), key=lots.__getitem__)
+    drawn = {position for (position,) in state.rows(f"SELECT position FROM {_STANDING} AND chance IS NOT NULL")}
+    unrated = sorted((position for position in lots if position not in drawn), key=lots.__getitem__)
     if after in lots:
         unrated = [position for position in unrated if lots[position] > lots[after]]
     return Queue(tuple(unrated), sum(correct is not None for _, correct in rows), len(rows))

@@ -67,7 +67,7 @@ def by_library(model: LocalModel, questions: Sequence[Question], part: str) -> f
                 model.score_p_true(question, reply)
             if part == "trained":
                 began = time.perf_counter()
-                model.learn(question, reply, directional_target(reply.confidence, SIGNAL, ALPHA, DELTA))
+                model.learn(question, reply, directional_target(reply.stated, SIGNAL, ALPHA, DELTA))
                 learning += time.perf_counter() - began
     return learning
 

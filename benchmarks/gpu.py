@@ -144,7 +144,7 @@ def stream(place: Place) -> list[Question]:
 
 def learned(local: LocalModel, place: Place) -> list[float]:
     loop = Calibrator(local, gate=Always(), loop=LoopSettings(bin_gate=None), evidence=["candidates", "p_true"])
-    return [record.reply.confidence for record in loop.run(stream(place))]
+    return [record.reply.stated for record in loop.run(stream(place))]
 
 
 def agreement(place: Place) -> Row:
@@ -248,7 +248,7 @@ def too_small(place: Place) -> Row:
         said = str(problem)
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
-    return Row(said, "more memory" in said and local.answer(question).reply.confidence >= 0)
+    return Row(said, "more memory" in said and local.answer(question).reply.stated >= 0)
 
 
 def crowded(place: Place) -> Row:

@@ -169,7 +169,7 @@ def main() -> None:
     posteriors = replayed(PosteriorRule(), kept)
     records = [replace(record, posterior=posterior) for record, posterior in zip(kept, posteriors, strict=True)]
     sources: dict[str, Callable[[Record], float | None]] = {
-        "stated": lambda record: record.reply.confidence,
+        "stated": lambda record: record.reply.stated,
         "posterior": lambda record: None if record.posterior is None else record.posterior.confidence,
         "best answers": lambda record: None if record.posterior is None else record.label_free,
     }

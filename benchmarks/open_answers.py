@@ -103,7 +103,7 @@ Score = Callable[[Case], float | None]
 def scores() -> dict[str, Score]:
     """Every score by its title; None where a record lacks it."""
     table: dict[str, Score] = {
-        "stated": lambda case: case.record.reply.confidence,
+        "stated": lambda case: case.record.reply.stated,
         "P(True)": Case.p_true,
         "normalised P(True), listed rivals": Case.normalised_p_true,
         "exp(ln P)": lambda case: math.exp(case.log_p),

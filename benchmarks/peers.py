@@ -92,7 +92,7 @@ def of_library(folder: str, questions: Sequence[Question]) -> Iterator[Score]:
 
 
 def _stated(record: Record) -> float | None:
-    return record.reply.confidence
+    return record.reply.stated
 
 
 def _probability(record: Record) -> float | None:

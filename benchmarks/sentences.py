@@ -181,7 +181,7 @@ def main() -> None:
     chosen = parser.parse_args()
     worlds = {} if chosen.runs else dict(WORLDS)
     for run in chosen.runs:
-        worlds |= {f"{run.name}, stated": of_run(run, lambda record: record.reply.confidence)}
+        worlds |= {f"{run.name}, stated": of_run(run, lambda record: record.reply.stated)}
         worlds |= {f"{run.name}, reported": of_run(run, lambda record: record.confidence)}
     for name, draw in worlds.items():
         confidence, correct = draw(np.random.default_rng(0), 20_000)

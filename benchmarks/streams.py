@@ -162,10 +162,8 @@ def agreement(race: Race) -> dict[str, Any]:
         "updates_differ": sum((record.update is None) != (row.target is None) for record, row in pairs),
         "trained_by_library": sum(record.update is not None for record in race.library),
         "trained_by_hand": sum(row.target is not None for row in race.by_hand),
-        "largest_confidence_difference": _largest(record.reply.confidence - row.confidence for record, row in alike),
-        "largest_frozen_difference": _largest(
-            record.frozen.confidence - row.frozen_confidence for record, row in frozen
-        ),
+        "largest_confidence_difference": _largest(record.reply.stated - row.confidence for record, row in alike),
+        "largest_frozen_difference": _largest(record.frozen.stated - row.frozen_confidence for record, row in frozen),
         "records_changed_by_store": sum(a != b for a, b in zip(race.library, race.stored, strict=True)),
     }
 

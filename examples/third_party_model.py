@@ -153,7 +153,7 @@ class LetterModel:
     # Learning: one step on the squared error between stated confidence and target.
 
     def learn(self, question: secl.Question, reply: Reply, target: float) -> Update:
-        before = reply.confidence
+        before = reply.stated
         self.weight += 4.0 * (target - before)
         self.updates += 1
         self.version = self.updates
@@ -212,7 +212,7 @@ def run(folder: Path, seconds: float) -> None:
         opened.proceed()
         opened.finish()
         last = opened.records[-1]
-    print(f"stated {last.frozen.confidence:.2f} by the untouched model, {last.reply.confidence:.2f} by the adapted one")
+    print(f"stated {last.frozen.stated:.2f} by the untouched model, {last.reply.stated:.2f} by the adapted one")
 
 
 def serve(folder: Path, seconds: float) -> None:
@@ -223,7 +223,7 @@ def serve(folder: Path, seconds: float) -> None:
         print(f"{service.position} answers are recorded already", flush=True)
         for question in secl.load_stream(["capitals"], 20):
             answer = service.ask(question, timeout=60)
-            print(answer.record.position, f"{answer.record.reply.confidence:.3f}", flush=True)
+            print(answer.record.position, f"{answer.record.reply.stated:.3f}", flush=True)
     finally:
         service.stop()
         service.state.close()

@@ -46,7 +46,7 @@ INTRODUCTION = """# Records
 A run keeps a record of every question; `secl export RUN` writes them as JSON lines, with these names, and
 `/v1/records/ID` of a server gives one. Tuples are lists there, None is null. Beside the fields below an exported
 record has what is computed from them: its `answer`, `confidence`, `best_answer` and `abstained`, and of both replies
-`confidence` and `hard_confidence`. CSV, Parquet and XLSX have one flat row for each record. In Python
+`confidence` and `stated_hard`. CSV, Parquet and XLSX have one flat row for each record. In Python
 `secl.Store(RUN).records()` gives the same objects.
 
 Probabilities lie in [0, 1]; entropies and logarithms of probabilities are in nats.

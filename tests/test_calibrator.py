@@ -40,7 +40,7 @@ class Recording(ScriptedModel):
     ) -> ModelAnswer:
         self.calls.append(("answer", question.id))
         answered = super().answer(question, evidence=evidence, written=written)
-        self.states[question.id] = answered.reply.confidence
+        self.states[question.id] = answered.reply.stated
         return answered
 
     def score_p_true(self, question: Question, reply: Reply) -> PTrue | None:
@@ -82,14 +82,14 @@ def test_every_question_is_answered_before_it_is_judged_and_judged_before_it_is_
 def test_the_recorded_confidence_is_what_the_model_said_before_its_own_update() -> None:
     model = Recording()
     records = run(model, 10, gate=Always())
-    assert [record.reply.confidence for record in records] == [model.states[r.question.id] for r in records]
+    assert [record.reply.stated for record in records] == [model.states[r.question.id] for r in records]
     for record in records:
         assert record.update is not None
-        assert record.update.before == record.reply.confidence != record.update.after
+        assert record.update.before == record.reply.stated != record.update.after
     for earlier, later in pairwise(records):
         assert earlier.update is not None
         assert later.reply.version == earlier.update.version
-        assert later.reply.confidence == pytest.approx(earlier.update.after, abs=1e-12)
+        assert later.reply.stated == pytest.approx(earlier.update.after, abs=1e-12)
 
 
 def test_lessons_in_any_order_each_move_the_answer_that_the_model_has_just_given() -> None:
@@ -114,7 +114,7 @@ def test_the_bin_gate_stops_lessons_whose_bins_differ_by_at_most_its_width(width
     records = run(gate=Always(), bin_gate=width)
     for record in records:
         assert record.signal is not None
-        apart = abs(bin_index(record.reply.confidence) - bin_index(record.signal))
+        apart = abs(bin_index(record.reply.stated) - bin_index(record.signal))
         assert record.outcome == ("trained" if apart > width else "agreed")
         assert (record.update is None) == (apart <= width)
     assert {record.outcome for record in records} == {"trained", "agreed"}
@@ -140,7 +140,7 @@ def test_with_accumulation_over_a_question_every_question_is_answered_by_the_unt
     for record in records:
         assert record.reply == record.frozen
         if record.update is not None:
-            assert record.update.before == record.reply.confidence
+            assert record.update.before == record.reply.stated
             move = 0.5 * (record.update.target - record.update.before)
             assert record.update.after == pytest.approx(record.update.before + move, abs=1e-9)
 
@@ -159,7 +159,7 @@ def test_the_shadow_is_the_frozen_model_whatever_is_learned() -> None:
     learned, frozen = run(gate=Always()), run(gate=Never())
     assert [record.frozen for record in learned] == [record.reply for record in frozen]
     assert {record.frozen.version for record in learned} == {0}
-    assert learned[-1].reply.confidence != learned[-1].frozen.confidence
+    assert learned[-1].reply.stated != learned[-1].frozen.stated
 
 
 def test_a_gate_that_never_opens_never_judges_and_never_learns() -> None:

@@ -81,7 +81,7 @@ def check(records: Sequence[Record], calibrator: Calibrator) -> None:
             texts = dict(zip(record.posterior.candidates, record.posterior.probabilities, strict=True))
             assert record.label_free == texts[question.text_of(record.answer or "")]
         else:
-            assert record.label_free == reply.confidence
+            assert record.label_free == reply.stated
         if record.signal is not None:
             assert record.signal == calibrator.signal(question, reply, evidence)
 

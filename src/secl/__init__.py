@@ -7,7 +7,7 @@ What most programs need is here, and the rest in the modules (docs/extending.md)
 >>> model = secl.ScriptedModel()        # a stand-in for secl.LocalModel.load("smollm2")
 >>> calibrator = secl.Calibrator(model)
 >>> record = calibrator.ask(secl.Question("What is 1 plus 1?", options=("3", "2"), reference="B"))
->>> 0.05 <= record.reply.confidence <= 0.95
+>>> 0.05 <= record.reply.stated <= 0.95
 True
 """
 

@@ -53,16 +53,16 @@ class Reply:
     answer_tokens: int | None = None
 
     @property
-    def confidence(self) -> float:
-        """Soft read-out (Eq. soft_conf): the expected bin centre, in [0.05, 0.95]."""
+    def stated(self) -> float:
+        """Stated confidence, soft read-out (Eq. soft_conf): the expected bin centre, in [0.05, 0.95]."""
         if not self.bins:
             return math.nan
         # Rounded once: the built-in sum rounds otherwise from Python 3.12 on, and this is stored beside the bins.
         return math.fsum(p * (k + 0.5) / 10 for k, p in enumerate(self.bins))
 
     @property
-    def hard_confidence(self) -> float:
-        """Hard read-out: the centre of the most probable bin (the lower one of a tie)."""
+    def stated_hard(self) -> float:
+        """Stated confidence, hard read-out: the centre of the most probable bin (the lower one of a tie)."""
         return (max(range(10), key=lambda k: self.bins[k]) + 0.5) / 10 if self.bins else math.nan
 
 
@@ -270,21 +270,21 @@ class Record(Shown):
         return self.label_free if self.labelled is None else self.labelled.confidence
 
     @property
-    def abstained(self) -> bool | None:
-        """Whether the answer is not good enough to act on, or could not be read; None without a threshold.
+    def accepted(self) -> bool | None:
+        """Whether the confidence before labels reaches `accept`; None without a threshold, False without an answer.
 
-        The confidence before labels is compared, so that a threshold means the same whatever labels there are.
+        Labels do not move what a threshold is compared with, so a threshold means the same whatever labels exist.
         """
-        return None if self.accept is None else self.answer is None or self.label_free < self.accept
+        return None if self.accept is None else self.answer is not None and self.label_free >= self.accept
 
     @property
     def label_free(self) -> float:
         """Probability that `answer` is right, without labels: by the posterior where there is one, else as stated."""
         if self.posterior is None:
-            return self.reply.confidence
+            return self.reply.stated
         if self.answers_best:
             return self.posterior.probabilities[self.posterior.best]
-        return self.reply.confidence if self.posterior.confidence is None else self.posterior.confidence
+        return self.reply.stated if self.posterior.confidence is None else self.posterior.confidence
 
     def _facts(self) -> dict[str, object]:
         """What it shows of itself (`secl.display.Shown`)."""

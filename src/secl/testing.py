@@ -243,7 +243,7 @@ class ScriptedModel(Shown):
         )
 
     def learn(self, question: Question, reply: Reply, target: float) -> Update:  # noqa: ARG002
-        before = reply.confidence
+        before = reply.stated
         self._shift += self.rate * (target - before)
         self._updates += 1
         self.version = self._updates

@@ -53,7 +53,7 @@ def test_a_reply_is_whole_and_the_same_every_time(make: Make) -> None:
         answer = model.answer(question)
         reply = answer.reply
         assert math.fsum(reply.bins) == pytest.approx(1)
-        assert 0.05 <= reply.confidence <= 0.95
+        assert 0.05 <= reply.stated <= 0.95
         assert 0 <= reply.digit_mass <= 1
         assert reply.entropy > 0
         assert len(reply.option_log_p) == len(question.options)
@@ -132,13 +132,13 @@ def test_a_question_that_is_too_long_is_refused(make: Make) -> None:
 def test_a_lesson_moves_the_confidence_and_leaves_the_frozen_model_alone(make: Make) -> None:
     model = make()
     before = model.answer(CHOICE)
-    update = model.learn(CHOICE, before.reply, before.reply.confidence - 0.1)
-    assert update.before == before.reply.confidence
+    update = model.learn(CHOICE, before.reply, before.reply.stated - 0.1)
+    assert update.before == before.reply.stated
     assert update.after < update.before
     assert update.losses[0] == pytest.approx(0.01, rel=1e-2)
     after = model.answer(CHOICE)
     assert (model.version, after.reply.version) == (1, 1)
-    assert after.reply.confidence == pytest.approx(update.after, abs=1e-4)
+    assert after.reply.stated == pytest.approx(update.after, abs=1e-4)
     assert after.frozen.bins == pytest.approx(before.frozen.bins, abs=1e-5)
     model.answer(OPEN)
     with pytest.raises(QuestionError, match="latest"):
@@ -151,9 +151,9 @@ def test_a_lesson_is_about_the_answer_that_was_given_before_whatever_would_be_an
     for letter in CHOICE.letters:
         reply = model.answer(CHOICE, written=letter).reply
         assert (reply.text, reply.answer, reply.version) == (letter, letter, model.version)
-        update = model.learn(CHOICE, reply, reply.confidence - 0.1)
-        assert update.after < update.before == reply.confidence
-        assert model.answer(CHOICE, written=letter).reply.confidence == pytest.approx(update.after, abs=1e-4)
+        update = model.learn(CHOICE, reply, reply.stated - 0.1)
+        assert update.after < update.before == reply.stated
+        assert model.answer(CHOICE, written=letter).reply.stated == pytest.approx(update.after, abs=1e-4)
     reply = model.answer(OPEN, written="Marlowe").reply
     assert (reply.text, reply.version) == ("Marlowe", model.version)
 

@@ -28,7 +28,7 @@ def _scripted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def accepted(records: Any) -> list[tuple[float | None, bool | None]]:
-    return [(record.accept, record.abstained) for record in records]
+    return [(record.accept, record.accepted) for record in records]
 
 
 @pytest.mark.usefixtures("_scripted")
@@ -38,11 +38,11 @@ def test_a_run_marks_counts_and_exports_what_it_does_not_accept(shell: Shell, tm
     assert ended.code == 0
     assert "Accepted at 0.8: 0 of 6 answers (0%); " in ended.out
     with Store(run) as store:
-        assert accepted(store.records()) == [(0.8, True)] * 6
+        assert accepted(store.records()) == [(0.8, False)] * 6
     rows = list(csv.DictReader(io.StringIO(shell("export", run, "--format", "csv", "--out", "-").out)))
-    assert {row["abstained"] for row in rows} == {"True"}
+    assert {row["accepted"] for row in rows} == {"False"}
     complete = json.loads(shell("export", run, "--out", "-").out.splitlines()[0])
-    assert (complete["accept"], complete["abstained"]) == (0.8, True)
+    assert (complete["accept"], complete["accepted"]) == (0.8, False)
     assert "Accepted at 0.8: 0 of 6 answers" in shell("report", run).out
     assert "accept 0.8" not in shell("compare", run, run, "--estimator", "stated:stated_hard").out
 
@@ -59,7 +59,7 @@ def test_a_resumed_run_may_accept_more(tmp_path: Path) -> None:
     resumed = resume_run(tmp_path / "run", {"accept": 0.7}, load)
     with resumed.store:
         resumed.proceed()
-        assert accepted(resumed.records) == [(0.8, True)] * 2 + [(0.7, False)] * 4
+        assert accepted(resumed.records) == [(0.8, False)] * 2 + [(0.7, True)] * 4
     text = accepted_sentence(resumed.records)
     assert text is not None
     assert text.startswith("Accepted at thresholds from 0.7 to 0.8: 4 of 6 answers (67%)")
@@ -76,7 +76,7 @@ def test_the_count_says_how_many_of_either_kind_are_right() -> None:
 def test_one_answer_says_whether_it_is_accepted(shell: Shell, tiny_llama: Path, refused: Any) -> None:
     options = ("--option", "Rome", "--option", "Paris", "--model", tiny_llama)
     assert "\naccepted: 0." in shell("ask", "Capital of France?", *options, "--accept", 0.01).out
-    assert "abstained: 0." in shell("ask", "Capital of France?", *options, "--accept", 0.99).out
+    assert "not accepted: 0." in shell("ask", "Capital of France?", *options, "--accept", 0.99).out
     assert "accepted" not in shell("ask", "Capital of France?", *options).out
     refused(("ask", "Capital of France?", *options, "--accept", 2), "accept is 2", "from 0 to 1")
     assert "could not be read" in accepted_line(None, 0.9, 0.5)
@@ -92,7 +92,7 @@ def test_answers_from_elsewhere_are_accepted_or_not(
         "Accepted at 0.01: 2 of 2 answers (100%); 50% of these are right." in shell("score", file, "--accept", 0.01).out
     )
     rows = json.loads(shell("score", file, "--accept", 0.99, "--json").out)["answers"]
-    assert [row["abstained"] for row in rows] == [True, True]
+    assert [row["accepted"] for row in rows] == [False, False]
 
 
 def test_a_threshold_out_of_range_is_refused(refused: Any, tmp_path: Path) -> None:

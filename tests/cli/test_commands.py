@@ -64,8 +64,8 @@ def test_plain_transformers_and_peft_load_the_adapter_and_state_the_adapted_conf
 
     frozen = stated(base)
     wrapped = peft.PeftModel.from_pretrained(base, str(run / "adapter")).eval()
-    assert stated(wrapped) == pytest.approx(reply.confidence, abs=1e-4)
-    assert abs(frozen - reply.confidence) > 1e-3
+    assert stated(wrapped) == pytest.approx(reply.stated, abs=1e-4)
+    assert abs(frozen - reply.stated) > 1e-3
 
 
 def flags(options: Sequence[str]) -> list[str]:
@@ -110,8 +110,8 @@ def test_asking_with_the_adapter_of_a_run_shows_what_it_has_learned(
     version = max(record.update.version for record in records if record.update)
     local = load_for_asking({}, run, LoopSettings(), [])[0].model
     adapted = local.answer(question)
-    assert f"stated confidence  {adapted.reply.confidence:.3f}  (adapter version {version})" in said
-    assert f"before adapting    {adapted.frozen.confidence:.3f}" in said
+    assert f"stated confidence  {adapted.reply.stated:.3f}  (adapter version {version})" in said
+    assert f"before adapting    {adapted.frozen.stated:.3f}" in said
     assert said.splitlines()[0] != said.splitlines()[1]
 
 

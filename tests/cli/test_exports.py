@@ -30,8 +30,8 @@ def test_jsonl_holds_complete_records_and_their_confidences(
     lines = [json.loads(line) for line in text.splitlines()]
     for line, record in zip(lines, records, strict=True):
         for key, reply in (("reply", record.reply), ("frozen", record.frozen)):
-            assert line[key]["confidence"] == reply.confidence
-            assert line[key]["hard_confidence"] == reply.hard_confidence
+            assert line[key]["stated"] == reply.stated
+            assert line[key]["stated_hard"] == reply.stated_hard
     assert [from_plain(line) for line in lines] == records
     assert shell("export", run, "--out", "-").out == text
     assert shell("export", run).out.strip() == str(run / "records.jsonl")

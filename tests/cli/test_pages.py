@@ -20,7 +20,7 @@ See [labels](labels.md#which-answers-were-labelled) and [above](#made-up).
 >>> from secl import Calibrator, Question
 ```
 
-`VIEWS` (`posterior/views.py`), `secl.metrics.risk_control`, `Record.abstained`, `src/secl/errors.py`; gone:
+`VIEWS` (`posterior/views.py`), `secl.metrics.risk_control`, `Record.accepted`, `src/secl/errors.py`; gone:
 `python -m benchmarks.soak --minutes 10` at 7be5c80. Answers take 0.25 s, -28 % of the time by hand.
 """
 
@@ -40,7 +40,7 @@ def problems(text: str, folder: Path) -> list[str]:
         *pages.missing_names(text, ROOT),
         *pages.unknown_words(
             text,
-            {"secl", "gates", "py", "src", "errors", "loop", "alpha", "Record", "abstained"}
+            {"secl", "gates", "py", "src", "errors", "loop", "alpha", "Record", "accepted"}
             | {"VIEWS", "posterior", "views", "metrics", "risk_control"},
         ),
         *pages.wrong_settings(text),
@@ -73,7 +73,7 @@ def test_a_right_page_passes(tmp_path: Path) -> None:
         ("`VIEWS` (", "`DOORS` (", "DOORS in posterior/views.py"),
         ("(`posterior/views.py`)", "(`posterior/sights.py`)", "posterior/sights.py"),
         ("`secl.metrics.risk_control`", "`secl.metrics.risk`", "secl.metrics.risk"),
-        ("`Record.abstained`", "`Record.refrained`", "secl.Record.refrained"),
+        ("`Record.accepted`", "`Record.refrained`", "secl.Record.refrained"),
         ("`src/secl/errors.py`", "`src/secl/mistakes.py`", "src/secl/mistakes.py"),
         ("`src/secl/errors.py`", "`FadedName`", "FadedName"),
         (" at 7be5c80", "", "benchmarks.soak"),

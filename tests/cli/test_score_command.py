@@ -62,7 +62,7 @@ def test_json_has_every_number_and_a_run_has_the_same_ones(shell: Shell, pairs: 
         records = list(store.records())
     for row, record in zip(rows, records, strict=True):
         assert row["confidence"] == record.confidence
-        assert row["stated_confidence"] == record.reply.confidence
+        assert row["stated_confidence"] == record.reply.stated
         compared, p_true = record.evidence.candidates, record.evidence.p_true
         assert compared is not None
         assert p_true is not None

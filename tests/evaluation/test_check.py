@@ -81,7 +81,7 @@ def test_an_overconfident_model_with_a_calibrated_signal_should_adapt() -> None:
     records = simulated(120, overconfident, 1)
     found = check(records, 0.5)
     assert (found.verdict, found.questions, found.labelled, found.rated) == ("adapt", 120, 120, 120)
-    grades, stated = [bool(plain.correct) for plain in records], [plain.frozen.confidence for plain in records]
+    grades, stated = [bool(plain.correct) for plain in records], [plain.frozen.stated for plain in records]
     p_true = [plain.evidence.p_true.probabilities for plain in records if plain.evidence.p_true]
     signals = np.array([normalised_p_true(each, 0.5) for each in p_true])
     assert found.signal == paired_differences(stated, grades, signals, grades)
@@ -238,7 +238,7 @@ def test_without_right_answers_the_posterior_is_the_choice_and_what_would_tell_i
     assert said.startswith("Why: it had a lower Brier score than the stated")
     assert "a higher one on 32 questions behind a server" in said
     assert said.endswith("to test it here, label twenty answers.")
-    assert found.means["stated"] == pytest.approx(sum(r.frozen.confidence for r in records) / len(records))
+    assert found.means["stated"] == pytest.approx(sum(r.frozen.stated for r in records) / len(records))
     (note,) = scores_table(found).notes
     assert "by the model's own account" in note
 

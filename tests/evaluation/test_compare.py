@@ -28,7 +28,7 @@ def side(records: Sequence[Record], name: str = "secl", total: int | None = None
 def expected(pairs: Sequence[tuple[Record, Record]]) -> dict[str, Difference]:
     """What a comparison of their adapted confidences must find."""
     first, second = zip(*pairs, strict=True)
-    sides = [([r.reply.confidence for r in records], [bool(r.correct) for r in records]) for records in (first, second)]
+    sides = [([r.reply.stated for r in records], [bool(r.correct) for r in records]) for records in (first, second)]
     domains = [record.question.domain for record in first]
     return paired_differences(*sides[0], *sides[1], domains=domains, resamples=100)
 
@@ -57,7 +57,7 @@ def test_questions_are_matched_by_what_they_are_and_not_by_where_they_stand(
     early = [(a, b) for a, b in pairs if a.question.domain == "early"]
     assert list(comparison.domains) == ["early", "late"]
     assert comparison.domains["early"] == expected(early)["brier"]
-    assert comparison.floors[0] == ece_floor([a.reply.confidence for a, _ in pairs])
+    assert comparison.floors[0] == ece_floor([a.reply.stated for a, _ in pairs])
     chance = f"an ECE of {comparison.floors[0].mean:.3f} (in 95% of cases up to {comparison.floors[0].upper:.3f}"
     assert chance in remarks(comparison)[0]
     assert comparison_json(comparison)["floors"]["a"]["upper"] == comparison.floors[0].upper

@@ -107,7 +107,7 @@ def test_a_threshold_accepts_the_same_answers_whatever_labels_a_run_carries(tmp_
     for run in (plain, calibrated):
         run.proceed()
         run.store.close()
-    assert [record.abstained for record in (*plain.records, *calibrated.records)] == [False] * 80
+    assert [record.accepted for record in (*plain.records, *calibrated.records)] == [True] * 80
     assert all(record.confidence < 0.8 for record in calibrated.records)  # which would have accepted none
 
 

@@ -33,7 +33,7 @@ def test_what_is_no_probability_has_no_bin() -> None:
 @given(st.lists(st.floats(1e-6, 1.0), min_size=10, max_size=10))
 def test_the_stated_confidence_is_the_expected_centre_of_the_bins(weights: list[float]) -> None:
     bins = tuple(float(p) for p in np.array(weights) / math.fsum(weights))
-    actual = Reply(text="x", answer="x", bins=bins, digit_mass=1.0, entropy=0.0, log_probability=0.0).confidence
+    actual = Reply(text="x", answer="x", bins=bins, digit_mass=1.0, entropy=0.0, log_probability=0.0).stated
     assert actual == pytest.approx(float(np.dot(bins, np.arange(0.05, 1.0, 0.1))), abs=1e-12)
     assert 0.05 - 1e-12 <= actual <= 0.95 + 1e-12
 

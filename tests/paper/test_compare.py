@@ -37,7 +37,7 @@ def numbers(run: FinishedRun, estimator: str, **settings: Any) -> dict[str, floa
 def reported(records: Sequence[Record], domain: str | None = None) -> tuple[list[float], list[bool]]:
     """Confidences and grades of the replies, in all domains or in one."""
     inside = [record for record in records if domain in (None, record.question.domain)]
-    return [record.reply.confidence for record in inside], [bool(record.correct) for record in inside]
+    return [record.reply.stated for record in inside], [bool(record.correct) for record in inside]
 
 
 def test_a_row_has_the_numbers_of_independent_libraries_overall_and_in_each_domain(learned: FinishedRun) -> None:

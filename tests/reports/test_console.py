@@ -74,7 +74,7 @@ def test_what_is_given_as_json_is_what_is_shown_first() -> None:
     values = answer_json(record)
     assert (values["answer"], values["confidence"], values["source"]) == ("Marlowe", 0.9, "posterior")
     assert (values["own_answer"], values["own_confidence"]) == ("Shakespeare", 0.1)
-    assert values["stated_confidence"] == record.reply.confidence
+    assert values["stated_confidence"] == record.reply.stated
 
 
 def test_without_other_candidates_the_number_is_the_models_own_claim() -> None:

@@ -191,8 +191,8 @@ def test_a_view_is_what_the_records_say_and_is_json_without_nan(
     assert [point["position"] for point in state["timeline"]] == list(range(15, 40))
     for point in state["timeline"]:
         record = answers[point["position"]].record
-        assert point["confidence"] == record.reply.confidence
-        assert point["frozen_confidence"] == record.frozen.confidence
+        assert point["confidence"] == record.reply.stated
+        assert point["frozen_confidence"] == record.frozen.stated
         assert (point["entropy"], point["version"]) == (record.reply.entropy, record.reply.version)
         assert (point["alarm"], point["in_burst"]) == (record.decision.alarm, record.decision.in_burst)
     assert state["lessons"] == service.state.counts()

@@ -43,7 +43,7 @@ def test_an_answer_from_elsewhere_gets_its_confidence_and_where_it_comes_from(cl
     expected = Calibrator(ScriptedModel()).score(Question("Capital of France?", options=("Rome", "Paris", "Bern")), "B")
     assert (reply["answer"], reply["option_text"]) == ("B", "Paris")
     assert reply["secl"]["confidence"] == pytest.approx(expected.confidence)
-    assert reply["secl"]["stated"] == pytest.approx(expected.reply.confidence)
+    assert reply["secl"]["stated"] == pytest.approx(expected.reply.stated)
     assert (reply["secl"]["source"], reply["secl"]["own_answer"], reply["secl"]["adapter_version"]) == (
         "posterior",
         "B",

@@ -56,7 +56,7 @@ class Calibrator(Shown, Scoring):
     >>> from secl.testing import ScriptedModel, toy_stream
     >>> calibrator = Calibrator(ScriptedModel(), loop=LoopSettings(bin_gate=None))
     >>> records = list(calibrator.run(toy_stream(60)))
-    >>> records[0].reply.confidence == records[0].frozen.confidence, records[-1].reply.version > 0
+    >>> records[0].reply.stated == records[0].frozen.stated, records[-1].reply.version > 0
     (True, True)
     """
 

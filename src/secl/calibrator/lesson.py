@@ -93,7 +93,7 @@ def teach(
     """
     if signal is None:
         return "no_signal", None
-    stated = reply.confidence
+    stated = reply.stated
     if rule.bin_gate is not None and abs(bin_index(stated) - bin_index(signal)) <= rule.bin_gate:
         return "agreed", None
     if rule.signal_bins == "centre":

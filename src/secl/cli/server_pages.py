@@ -103,7 +103,7 @@ def explanation_page(explanation: Explanation) -> list[RenderableType]:
         parts += ["", candidates_table(question, posterior), f"weights: {weights_in_words(posterior)}"]
     if p_true is not None:
         parts += ["", p_true_table(p_true)]
-    stated = f"stated confidence  {reply.confidence:.4f}   frozen model  {record.frozen.confidence:.4f}"
+    stated = f"stated confidence  {reply.stated:.4f}   frozen model  {record.frozen.stated:.4f}"
     numbers = f"entropy {reply.entropy:.4f} nats; probability of the ten digits together {reply.digit_mass:.4f}"
     return [*parts, "", stated, numbers, bins_table(reply, record.frozen)]
 

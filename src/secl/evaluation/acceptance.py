@@ -4,7 +4,7 @@ A drawn label overrides the reference of its answer. A guarantee rests on one sa
 largest there is: those of a review, all that have a reference, or without a review those of feedback with one chance.
 Volunteers choose what they rate, mostly answers that they dislike, so their labels give an estimate and no guarantee.
 
-Thresholds are tested in the order of label-free confidences, and `Record.abstained` compares the same number. The
+Thresholds are tested in the order of label-free confidences, and `Record.accepted` compares the same number. The
 labels that test a threshold must not decide the order of the tests: an order by confidences that these labels have
 moved makes up to 98 % of guarantees false (`python -m benchmarks.thresholds`). And one number means the same in this
 run, in the next one, and on a server, whatever labels each of them has.

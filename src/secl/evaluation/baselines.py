@@ -51,7 +51,7 @@ def label_free_map(signal: Signal, kind: Kind) -> Estimator:
         scores = [_score_of_frozen(signal, record) for record in records]
         if all(math.isnan(score) for score in scores):
             return Series()
-        mapped = label_free([record.frozen.confidence for record in records], scores, kind)
+        mapped = label_free([record.frozen.stated for record in records], scores, kind)
         return Series.of(
             Estimate(r.position, confidence, r.frozen_correct, r.ledger.answering + r.ledger.scoring)
             for r, confidence in zip(records, mapped.tolist(), strict=True)

@@ -35,8 +35,8 @@ def make_estimators(tau: float = 1.0, formula: Formula = "log") -> dict[str, Est
     """All estimators by name, in the order of reports; `tau` and `formula` are those of normalised P(True)."""
     norm_p_true = NormalisedPTrue(tau, formula)
     direct = (
-        _of_frozen("stated", "Stated (frozen)", lambda r: r.frozen.confidence),
-        _of_frozen("stated_hard", "Stated, hard digit", lambda r: r.frozen.hard_confidence),
+        _of_frozen("stated", "Stated (frozen)", lambda r: r.frozen.stated),
+        _of_frozen("stated_hard", "Stated, hard digit", lambda r: r.frozen.stated_hard),
         _of_frozen("answer_probability", "Answer probability", lambda r: answer_probability(r.frozen)),
         _of_frozen("token_entropy", "Token entropy, exp(-H)", lambda r: token_entropy(r.frozen)),
         _of_evidence("p_true", "P(True)", RawPTrue(), 2, _tokens_of_one_p_true),
@@ -124,7 +124,7 @@ def _reported(records: Sequence[Record]) -> Series:
         # P(True) without evidence was prefetched for a burst that did not come.
         return ledger.replies + (ledger.scoring if record.evidence.p_true is None else 0.0)
 
-    return Series.rated(records, lambda record: record.reply.confidence, lambda record: record.correct, tokens)
+    return Series.rated(records, lambda record: record.reply.stated, lambda record: record.correct, tokens)
 
 
 def foremost(method: Method, names: Container[str]) -> str:

@@ -91,16 +91,16 @@ def accepted_line(answer: str | None, confidence: float, accept: float) -> str:
     """Whether an answer is accepted, in words.
 
     >>> accepted_line("A", 0.62, 0.6), accepted_line("A", 0.5996, 0.6)
-    ('accepted: 0.620 is not below 0.6', 'abstained: 0.5996 is below 0.6; ask a person or a larger model')
+    ('accepted: 0.620 is not below 0.6', 'not accepted: 0.5996 is below 0.6; ask a person or a larger model')
     """
     instead = "ask a person or a larger model"
     if answer is None:
-        return f"abstained: the answer could not be read; {instead}"
+        return f"not accepted: the answer could not be read; {instead}"
     digits = next(digits for digits in range(3, 18) if round(confidence, digits) < accept or confidence >= accept)
     number = f"{confidence:.{digits}f}"
     if confidence >= accept:
         return f"accepted: {number} is not below {accept}"
-    return f"abstained: {number} is below {accept}; {instead}"
+    return f"not accepted: {number} is below {accept}; {instead}"
 
 
 def accept(threshold: Threshold) -> str:
@@ -160,15 +160,15 @@ CERTAINTY = 0.9
 
 def accepted_sentence(records: Sequence[Record]) -> str | None:
     """How many answers were accepted, and how many of them are right; None where no threshold was set."""
-    judged = [record for record in records if record.abstained is not None]
+    judged = [record for record in records if record.accepted is not None]
     if not judged:
         return None
-    accepted = [record for record in judged if not record.abstained]
+    accepted = [record for record in judged if record.accepted]
     limits = sorted({record.accept for record in judged if record.accept is not None})
     above = str(limits[0]) if len(limits) == 1 else f"thresholds from {limits[0]} to {limits[-1]}"
     part = share(len(accepted) / len(judged))
     text = f"Accepted at {above}: {amount(len(accepted))} of {counted(len(judged), 'answer')} ({part})"
-    for group, which in ((accepted, "these"), ([each for each in judged if each.abstained], "the rejected ones")):
+    for group, which in ((accepted, "these"), ([each for each in judged if not each.accepted], "the rejected ones")):
         grades = [right for record in group if (right := reported_correct(record)) is not None]
         text += f"; {share(sum(grades) / len(grades))} of {which} are right" if grades else ""
     return f"{text}."

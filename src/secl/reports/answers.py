@@ -70,7 +70,7 @@ class AnswerRow:
     @property
     def remarks(self) -> list[str]:
         """Its signs in words, and what else became of it."""
-        more = {"changed by adapting": self.changed, "abstained": bool(self.record.abstained)}
+        more = {"changed by adapting": self.changed, "not accepted": self.record.accepted is False}
         return [*(SIGNS[sign] for sign in self.signs), *(word for word in more if more[word])]
 
     @property

@@ -52,7 +52,7 @@ def _first(record: Record, *, own: bool) -> list[str]:
     if record.posterior is None:
         likely += ", by the model's own claim alone"
     elif own:
-        likely += f"   (the model itself claims {whole_percent(record.reply.confidence)})"
+        likely += f"   (the model itself claims {whole_percent(record.reply.stated)})"
     short = len(text) <= LONGEST and "\n" not in text
     return [f"{text}   {likely}"] if short else [text, likely]
 
@@ -75,7 +75,7 @@ def _of_own(record: Record) -> str:
     text = _text(record.question, record.reply.answer)
     if text is None:
         return "The model's own reply holds no readable answer."
-    claim = whole_percent(record.reply.confidence)
+    claim = whole_percent(record.reply.stated)
     text_and_claim = f'The model itself answers "{excerpt(text, 2 * LONGEST)}" and claims {claim}'
     likely = None if record.posterior is None else record.posterior.confidence
     return f"{text_and_claim}." if likely is None else f"{text_and_claim}; {whole_percent(likely)} likely right."
@@ -122,10 +122,10 @@ def answer_panel(record: Record, normalise: NormalisedPTrue) -> Group:
     answer = question.named(reply.answer) or "no readable answer"
     parts: list[Text | Table] = [
         Text(f"own answer         {terminal_lines(answer)}", style="bold"),
-        Text(f"stated confidence  {reply.confidence:.3f}  (adapter version {reply.version})"),
+        Text(f"stated confidence  {reply.stated:.3f}  (adapter version {reply.version})"),
     ]
     if reply.version:
-        parts.append(Text(f"before adapting    {record.frozen.confidence:.3f}", style="dim"))
+        parts.append(Text(f"before adapting    {record.frozen.stated:.3f}", style="dim"))
     if record.signal is not None:
         formula = "" if normalise.formula == "log" else f", formula {normalise.formula}"
         parts.append(Text(f"normalised P(True) {record.signal:.3f}  (tau {normalise.tau:g}{formula})"))
@@ -155,15 +155,15 @@ def answer_json(record: Record) -> dict[str, object]:
         "own_answer": reply.answer,
         "own_answer_text": _text(question, reply.answer),
         "own_confidence": None if posterior is None else posterior.confidence,
-        "stated_confidence": reply.confidence,
-        "frozen_confidence": record.frozen.confidence,
+        "stated_confidence": reply.stated,
+        "frozen_confidence": record.frozen.stated,
         "bins": list(reply.bins),
         "digit_mass": reply.digit_mass,
         "version": reply.version,
         "normalised_p_true": record.signal,
         "p_true": None if p_true is None else _pairs(p_true.candidates, p_true.probabilities),
         "posterior": None if posterior is None else _pairs(posterior.candidates, posterior.probabilities),
-        "accepted": None if record.abstained is None else not record.abstained,
+        "accepted": record.accepted,
         "warnings": [reason.sentence for reason in seen_in_one(question, reply, record.evidence)],
     }
 

@@ -48,7 +48,7 @@ COLUMNS: dict[str, tuple[Column, Callable[[AnswerRow], Cell]]] = {
     "answers": (Column("Answered", text=True, wraps=True), _answered),
     "right": (Column("Right", text=True, wraps=True), lambda row: Cell(excerpt(row.reference, LONGEST))),
     "confidence": (Column("Confidence"), lambda row: Cell(number(row.confidence, 3))),
-    "stated": (Column("Stated (frozen)"), lambda row: Cell(number(row.record.frozen.confidence, 3))),
+    "stated": (Column("Stated (frozen)"), lambda row: Cell(number(row.record.frozen.stated, 3))),
     "P(True)": (Column("P(True)"), _p_true),
     "PMI": (Column("PMI"), _pmi),
     "grade": (Column("Grade", text=True), lambda row: Cell(GRADES[row.correct], "labelled" if row.labelled else "")),

@@ -16,8 +16,8 @@ from secl.posterior.views import pmi_of
 from secl.question import References
 from secl.records import Record
 
-_COMPUTED = ("confidence", "hard_confidence")
-_REPORTED = ("answer", "confidence", "abstained", "best_answer")
+_COMPUTED = ("stated", "stated_hard")
+_REPORTED = ("answer", "confidence", "accepted", "best_answer")
 
 
 def to_plain(record: Record) -> dict[str, Any]:
@@ -81,19 +81,19 @@ def to_row(record: Record) -> dict[str, object]:
         "labelled_confidence": labelled.confidence if labelled else None,
         "low": labelled.low if labelled else None,
         "high": labelled.high if labelled else None,
-        "abstained": record.abstained,
+        "accepted": record.accepted,
         "raw_text": record.reply.text,
         "own_answer": record.reply.answer,
         "own_correct": record.correct,
-        "stated_confidence": record.reply.confidence,
-        "hard_confidence": record.reply.hard_confidence,
+        "stated_confidence": record.reply.stated,
+        "stated_hard": record.reply.stated_hard,
         "digit_mass": record.reply.digit_mass,
         "entropy": record.reply.entropy,
         "log_probability": record.reply.log_probability,
         "version": record.reply.version,
         "frozen_answer": record.frozen.answer,
         "frozen_correct": record.frozen_correct,
-        "frozen_confidence": record.frozen.confidence,
+        "frozen_confidence": record.frozen.stated,
         "p_true": p_true.probabilities[0] if p_true else None,
         "pmi": pmi_of(record.question, record.reply, record.evidence),
         "signal": record.signal,

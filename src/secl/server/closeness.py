@@ -92,7 +92,7 @@ def measured(reply: Reply, stored: Reply) -> tuple[object, ...]:
         reply.text,
         reply.answer,
         reply.version,
-        reply.confidence,
+        reply.stated,
         reply.bins,
         reply.digit_mass,
         reply.entropy / NATS,

@@ -199,7 +199,7 @@ def sentence(text: str) -> str:
 
 
 def _stated(record: Record) -> str:
-    stated, frozen = record.reply.confidence, record.frozen.confidence
+    stated, frozen = record.reply.stated, record.frozen.stated
     learned = (
         f"before all lessons it would have stated {frozen:.4f}" if record.reply.version else "it has learned nothing"
     )
@@ -214,8 +214,7 @@ def _weighed(record: Record) -> str:
     of = "the best candidate" if record.answers_best and posterior.best != posterior.own else "its answer"
     views = " and ".join(name for name, weight in posterior.weights if weight > 0) or "no view"
     return (
-        f"of {count}, compared by {views}, {of} has {record.label_free:.4f}; "
-        f"the model states {record.reply.confidence:.4f}"
+        f"of {count}, compared by {views}, {of} has {record.label_free:.4f}; the model states {record.reply.stated:.4f}"
     )
 
 

@@ -148,7 +148,7 @@ def rederive(state: ServerStore, model: Model, served: Served, tolerance: float,
             "differs", difference, f"asked again it gives other evidence (largest difference: {difference:.2g})"
         )
     another = ", with another answer" if reply.text != record.reply.text else ""
-    confidences = f"asked again it gives confidence {reply.confidence}, stored is {record.reply.confidence}"
+    confidences = f"asked again it gives confidence {reply.stated}, stored is {record.reply.stated}"
     return outcome("differs", difference, f"{confidences}{another} (largest difference: {difference:.2g})")
 
 

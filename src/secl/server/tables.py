@@ -66,7 +66,7 @@ def insert_served(
         "name": name,
         "domain": record.question.domain,
         "reported": record.confidence,
-        "accepted": None if record.abstained is None else not record.abstained,
+        "accepted": record.accepted,
         "outcome": record.outcome,
     }
     marks = ", ".join(f":{column}" for column in values)

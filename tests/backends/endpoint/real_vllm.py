@@ -212,6 +212,6 @@ def test_a_version_is_answered_as_by_the_model_in_this_process_also_by_a_server_
             expected, found = local.answer(other), remote.answer(other)
             worst = max(worst, apart(found.reply, expected.reply)[0], apart(found.frozen, expected.frozen)[0])
             assert expected.reply.version == version
-            assert expected.reply.confidence != expected.frozen.confidence
+            assert expected.reply.stated != expected.frozen.stated
     say(f"bins of adapted and frozen replies differ by at most {worst:.1e}")
     assert worst < 1e-3

@@ -26,14 +26,14 @@ def test_letter_and_confidence_are_read_where_the_model_says_them(model: Endpoin
     assert reply.log_probability == pytest.approx(math.log(0.7))
     # "8", " 9" and "7" are the digits among the most probable tokens, whatever their spelling.
     assert reply.digit_mass == pytest.approx(0.9)
-    assert reply.confidence == pytest.approx((0.6 * 0.85 + 0.2 * 0.95 + 0.1 * 0.75) / 0.9)
+    assert reply.stated == pytest.approx((0.6 * 0.85 + 0.2 * 0.95 + 0.1 * 0.75) / 0.9)
 
 
 def test_an_open_answer_has_the_probability_of_its_tokens(model: EndpointModel) -> None:
     reply = model.answer(OPEN).reply
     assert (reply.text, reply.answer, reply.option_log_p) == ("Lima", "Lima", ())
     assert reply.log_probability == pytest.approx(math.log(PLAIN["Lima"]))
-    assert reply.confidence < 0.5
+    assert reply.stated < 0.5
 
 
 def test_evidence_about_options_comes_from_other_orders_and_verdicts_and_is_paid_for_once(
@@ -155,7 +155,7 @@ def test_only_digits_among_the_most_probable_tokens_count_and_their_mass_says_so
         model = EndpointModel(server.url)
     reply = model.answer(OPEN).reply
     assert reply.digit_mass == pytest.approx(0.2)
-    assert reply.confidence == pytest.approx(0.75)
+    assert reply.stated == pytest.approx(0.75)
     model.close()
 
 

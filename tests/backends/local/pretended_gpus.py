@@ -164,7 +164,7 @@ def main() -> None:
     for one, other in zip(found, wanted, strict=True):
         assert one.reply.version == other.reply.version > 0
         assert one.reply.text == other.reply.text
-        assert one.reply.confidence == pytest.approx(other.reply.confidence, abs=1e-4)
+        assert one.reply.stated == pytest.approx(other.reply.stated, abs=1e-4)
         assert (one.update is None) == (other.update is None)
         if one.update is not None and other.update is not None:
             assert one.update.losses == pytest.approx(other.update.losses, abs=1e-4)

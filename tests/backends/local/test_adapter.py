@@ -134,7 +134,7 @@ def test_a_lesson_with_a_gradient_that_is_not_finite_fails_and_leaves_everything
     parameter = list(model.adapter.parameters.values())[-1]
     spoil = parameter.register_hook(lambda gradient: gradient * math.nan if next(gradients) == 1 else gradient)  # type: ignore[no-untyped-call]
     reply = model.answer(second).reply
-    signal = 0.9 if reply.confidence < 0.5 else 0.1
+    signal = 0.9 if reply.stated < 0.5 else 0.1
     model.meter.take()
     assert teach(model, second, reply, signal, LoopSettings()) == ("failed", None)
     assert next(gradients) == 2, "the second of three steps was refused"
@@ -163,7 +163,7 @@ def test_nothing_seen_before_a_restore_is_used_after_it(make_model: MakeModel, q
     reply = model.answer(second).reply
     assert reply.version == seen.version == 1
     assert reply == blank.answer(second).reply
-    assert reply.confidence != seen.confidence
+    assert reply.stated != seen.stated
 
 
 def test_a_snapshot_of_another_adapter_is_refused(make_model: MakeModel) -> None:

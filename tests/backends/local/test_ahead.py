@@ -51,7 +51,7 @@ def agree(one: list[Record], other: list[Record]) -> None:
         )
         for x, y in ((a.reply, b.reply), (a.frozen, b.frozen)):
             assert (x.text, x.answer, x.version) == (y.text, y.answer, y.version)
-            assert x.confidence == pytest.approx(y.confidence, abs=1e-4)
+            assert x.stated == pytest.approx(y.stated, abs=1e-4)
             assert x.entropy == pytest.approx(y.entropy, abs=1e-3)
         assert (a.signal is None) == (b.signal is None)
         if a.signal is not None:

@@ -107,7 +107,7 @@ def check_lesson(model: LocalModel) -> None:
     for question in (CHOICES[0], OPEN[0]):
         before = model.answer(question).reply
         update = model.learn(question, before, 0.05)
-        assert update.after < before.confidence
+        assert update.after < before.stated
         reply, item = model.answer(question).reply, model._latest
         assert item is not None
         said = reply.text if question.options else item.answer(model.version).text or ""

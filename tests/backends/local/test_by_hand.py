@@ -45,8 +45,8 @@ def agree(rows: list[dict[str, Any]], records: list[Record], tolerance: float) -
     for row, record in zip(rows, records, strict=True):
         assert row["answer"] == record.reply.answer
         assert row["frozen_answer"] == record.frozen.answer
-        assert row["confidence"] == pytest.approx(record.reply.confidence, abs=tolerance)
-        assert row["frozen_confidence"] == pytest.approx(record.frozen.confidence, abs=tolerance)
+        assert row["confidence"] == pytest.approx(record.reply.stated, abs=tolerance)
+        assert row["frozen_confidence"] == pytest.approx(record.frozen.stated, abs=tolerance)
         assert row["entropy"] == pytest.approx(record.reply.entropy, abs=10 * tolerance)
         assert row.get("norm_p_true") == (record.signal and pytest.approx(record.signal, abs=tolerance))
         assert (row.get("target") is None) == (record.update is None)

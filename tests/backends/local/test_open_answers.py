@@ -43,7 +43,7 @@ def test_open_answers_are_those_of_generate_and_their_confidence_that_of_one_pas
         written = alone.written(chat(user, prefill=prefill), MAX_ANSWER_TOKENS[form])  # type: ignore[index]
         assert reply.text.strip() == (written.strip().splitlines() or [""])[0].rstrip()
         said = f" {reply.text}" if prefill and written.startswith(" ") else reply.text
-        assert reply.confidence == pytest.approx(alone.confidence(user, prefill + said), abs=2e-5)
+        assert reply.stated == pytest.approx(alone.confidence(user, prefill + said), abs=2e-5)
         entropies = alone.entropies(user, prefill, said)
         assert reply.entropy == pytest.approx(sum(entropies) / len(entropies), abs=2e-4)
 

@@ -60,7 +60,7 @@ def test_a_quantised_model_answers_and_learns_as_one_with_the_rounded_weights(
     plain = LocalModel(wrap("rounded", rounded, tiny_tokenizer()), ADAPTER)
     for one, other in zip(taught(model), taught(plain), strict=True):
         assert one.reply.answer == other.reply.answer
-        assert one.reply.confidence == pytest.approx(other.reply.confidence, abs=1e-3)
+        assert one.reply.stated == pytest.approx(other.reply.stated, abs=1e-3)
         assert one.update is not None
         assert other.update is not None
         assert one.update.losses == pytest.approx(other.update.losses, abs=1e-3)

@@ -49,7 +49,7 @@ def test_a_models_own_answers_are_rated_as_when_it_answers(
     rated = list(rating.score_many([(record.question, record.reply.text) for record in asked]))
     for own, given in zip(asked, rated, strict=True):
         assert (given.reply.text, given.reply.answer) == (own.reply.text, own.reply.answer)
-        assert given.reply.confidence == pytest.approx(own.reply.confidence, abs=1e-5)
+        assert given.reply.stated == pytest.approx(own.reply.stated, abs=1e-5)
         assert given.reply.log_probability == pytest.approx(own.reply.log_probability, abs=1e-4)
         assert given.reply.entropy == pytest.approx(own.reply.entropy, abs=1e-4)
         assert given.plain_tokens == own.plain_tokens
@@ -82,7 +82,7 @@ def test_a_number_that_cannot_be_read_is_rated_as_a_text_and_compared_with_nothi
     question = Question("How many?", form="number", id="n")
     (rating,) = make_model().rate_given([GivenAnswer(question, "who knows")], EVERYTHING)
     assert rating.reply.answer is None
-    assert 0.05 <= rating.reply.confidence <= 0.95
+    assert 0.05 <= rating.reply.stated <= 0.95
     assert (rating.evidence.p_true, rating.evidence.candidates) == (None, None)
 
 

@@ -236,7 +236,7 @@ def test_frozen_weights_write_the_same_answers_whatever_was_learned(
         assert now.reply.version == 1
         assert (now.reply.text, now.reply.answer) == (earlier.reply.text, earlier.reply.answer)
         assert now.frozen == earlier.frozen
-        assert now.reply.confidence != earlier.reply.confidence
+        assert now.reply.stated != earlier.reply.stated
     assert written(model, ASKED) == (text,)
 
 
@@ -248,9 +248,9 @@ def test_a_brief_free_answer_is_compared_with_others_and_a_long_one_is_not(make_
     again = asking.answer_all([replace(ASKED, id=str(i)) for i in range(12)], ["Rome, arr."] * 12)
     assert any(each.posterior and len(each.posterior.candidates) > 2 for each in again), "random texts are seldom brief"
     assert long.posterior is None
-    assert long.confidence == long.reply.confidence
+    assert long.confidence == long.reply.stated
     alone = asking.answer(ASKED, "Rome, arr.")
-    assert alone.reply.confidence == pytest.approx(brief.reply.confidence, abs=1e-5)
+    assert alone.reply.stated == pytest.approx(brief.reply.stated, abs=1e-5)
 
 
 @pytest.mark.parametrize("weights", ["adapted", "frozen"])

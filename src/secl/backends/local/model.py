@@ -279,7 +279,7 @@ class LocalModel(Shown):
         training = self.asker.backend.train(reading, item.digit_position(reading, reply), target)
         self.meter.spend("learning", training.tokens)
         return Update(
-            version=self.version, before=reply.confidence, target=target, after=training.after, losses=training.losses
+            version=self.version, before=reply.stated, target=target, after=training.after, losses=training.losses
         )
 
     def reset(self) -> None:

@@ -151,9 +151,9 @@ def _confidence(axes: Axes, records: Sequence[Record], window: int, adapted: boo
     if updated:
         positions, targets = np.array(updated)[spread(len(updated))].T
         axes.scatter(positions, targets, s=14, color=PURPLE, marker="x", linewidths=0.8, label="target")
-    _means(axes, records, [record.frozen.confidence for record in records], window, "stated, frozen")
+    _means(axes, records, [record.frozen.stated for record in records], window, "stated, frozen")
     if adapted:
-        _means(axes, records, [record.reply.confidence for record in records], window, "stated, adapted")
+        _means(axes, records, [record.reply.stated for record in records], window, "stated, adapted")
     if any(record.posterior is not None for record in records):
         posteriors = [None if record.posterior is None else record.posterior.confidence for record in records]
         _means(axes, records, posteriors, window, "posterior")

@@ -49,8 +49,8 @@ class Metrics:
         if answer.record.given:
             return
         self._confidence.observe(answer.record.confidence)
-        if answer.record.abstained is not None:
-            self._accepted.labels(str(not answer.record.abstained).lower()).inc()
+        if answer.record.accepted is not None:
+            self._accepted.labels(str(answer.record.accepted).lower()).inc()
 
 
 class ServiceCollector(Collector):

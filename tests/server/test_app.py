@@ -57,7 +57,7 @@ def test_a_reply_holds_an_option_and_a_confidence_and_its_record_can_be_read_bac
     assert (secl["stored"], secl["record_id"], secl["adapter_version"]) == (True, "rec_00000000", 0)
     read = client.get(f"/v1/records/{secl['record_id']}").json()
     assert from_plain(read["record"]) == service.state.served(0).record
-    assert read["record"]["reply"]["confidence"] == secl["confidence"]
+    assert read["record"]["reply"]["stated"] == secl["confidence"]
     assert (read["record_id"], read["batch"], read["feedback"]) == ("rec_00000000", 1, None)
 
 

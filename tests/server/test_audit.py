@@ -72,7 +72,7 @@ def test_an_answer_is_explained_from_its_prompt_to_its_lesson(folder: Path) -> N
     assert "Lesson: idle, because it lies outside the bursts." in quiet.why
     plain = json.loads(json.dumps(explanation.to_json(), allow_nan=False))
     assert plain["record_id"] == "rec_00000003"
-    assert plain["record"]["reply"]["confidence"] == record.reply.stated
+    assert plain["record"]["reply"]["stated"] == record.reply.stated
 
 
 def test_a_question_of_a_burst_without_a_lesson_is_told_why(make_service: MakeService) -> None:

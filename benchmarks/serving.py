@@ -55,11 +55,11 @@ def serve(
     setting: Setting, folder: Path, questions: Sequence[Question], clients: int, *, learns: bool
 ) -> dict[str, float]:
     """One server, which some clients ask all questions."""
-    command = [str(Path(sys.executable).with_name("secl")), "serve", "--model", setting.model, "--dtype", setting.dtype]
-    command += ["--device", setting.device]
+    command = [str(Path(sys.executable).with_name("secl")), "serve", str(folder)]
     recipe = folder.with_suffix(".toml")
     recipe.write_text(f'gate = "{"always" if learns else "never"}"\nbin_gate = "off"\n', encoding="utf-8")
-    command += ["--state", str(folder), "--port", "0", "--recipe", str(recipe)]
+    command += [str(recipe), "--port", "0", "--model", setting.model, "--dtype", setting.dtype]
+    command += ["--device", setting.device]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             url = address(process)

@@ -1,7 +1,7 @@
 """Ask a small model first, and a larger one where the small one is not sure enough; count what that saves.
 
     secl threshold RUN --risk 0.1                               # which confidence is enough?
-    secl serve --model smollm2 --state state --accept 0.8       # the small model, with that threshold
+    secl serve state --model smollm2 --accept 0.8       # the small model, with that threshold
     python examples/route.py QUESTIONS.jsonl http://127.0.0.1:8080/v1 http://127.0.0.1:8000/v1 0.1 2.0
 
 The second address is any endpoint that speaks OpenAI's chat API; OPENAI_API_KEY is its key. The last two numbers are

@@ -71,23 +71,23 @@ def loads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_history_prints_versions_and_events(shell: Shell, state: Path, loads_nothing: None) -> None:
     with ServerStore(state, writable=True) as opened:
         opened.add_event("pause", 10, "too hot")
-    ended = shell("history", "--state", state)
+    ended = shell("history", state)
     assert (ended.code, ended.err) == (0, "")
     for words in ("40 answers", "learning is paused: too hot", "* 10", "rec_00000010"):
         assert words in ended.out, ended.out
-    told = json.loads(shell("history", "--state", state, "--json").out)
+    told = json.loads(shell("history", state, "--json").out)
     assert (told["answers"], told["version"], told["paused"]) == (40, 10, "too hot")
     assert told["lessons"] == {"trained": 10, "idle": 30}
     assert [event["kind"] for event in told["events"]] == ["pause"]
 
 
 def test_show_tells_why_an_answer_got_its_number(shell: Shell, state: Path, loads_nothing: None) -> None:
-    ended = shell("show", "rec_00000003", "--state", state)
+    ended = shell("show", state, "rec_00000003")
     assert (ended.code, ended.err) == (0, "")
     for words in ("What is 3 plus 4?", "stated confidence  0.7375", "version 4", "P(True)", "Confidence:", "bin 7"):
         assert words in ended.out, ended.out
-    assert shell("show", "3", "--state", state).out == ended.out
-    told = json.loads(shell("show", "3", "--state", state, "--json").out)
+    assert shell("show", state, "3").out == ended.out
+    told = json.loads(shell("show", state, "3", "--json").out)
     assert (told["record_id"], told["record"]["update"]["version"]) == ("rec_00000003", 4)
     assert told["record"]["reply"]["confidence"] == pytest.approx(0.7375)
 
@@ -96,25 +96,25 @@ def test_without_texts_show_and_verify_say_what_they_cannot_do(
     shell: Shell, make_service: serving.MakeService, loads_nothing: None
 ) -> None:
     folder = close(serve(make_service, 12, "none"))
-    shown = shell("show", "3", "--state", folder)
+    shown = shell("show", folder, "3")
     assert shown.code == 0
     assert "texts were not kept (keep-text none)" in shown.out
     assert TEXT not in shown.out
-    ended = shell("verify", "--state", folder)
+    ended = shell("verify", folder)
     assert (ended.code, ended.err) == (3, "")
     assert "12 not verifiable" in ended.out
 
 
 def test_verify_says_that_all_agrees(shell: Shell, state: Path, loads: None) -> None:
-    ended = shell("verify", "--state", state, "--last", 40)
+    ended = shell("verify", state, "--last", 40)
     assert (ended.code, ended.err) == (0, "")
     assert "every decision is as stored" in ended.out
     assert "all tables agree" in ended.out
     assert "40 answers computed again: 40 the same to the last digit" in ended.out
-    found = json.loads(shell("verify", "--state", state, "--record", "rec_00000007", "--json").out)
+    found = json.loads(shell("verify", state, "--record", "rec_00000007", "--json").out)
     assert (found["agrees"], found["examined"], found["matches"], found["findings"]) == (True, 40, {"same": 1}, [])
     assert (found["rederived"][0]["position"], found["rederived"][0]["version"]) == (7, 7)
-    assert json.loads(shell("verify", "--state", state, "--json").out)["matches"] == {"same": 20}
+    assert json.loads(shell("verify", state, "--json").out)["matches"] == {"same": 20}
 
 
 def test_verify_ends_with_1_where_something_does_not_agree(shell: Shell, state: Path, loads: None) -> None:
@@ -122,11 +122,11 @@ def test_verify_ends_with_1_where_something_does_not_agree(shell: Shell, state: 
         db.execute("UPDATE decisions SET statistic = 3.0 WHERE position = 30")
         db.execute("UPDATE versions SET weights = (SELECT weights FROM versions WHERE version = 2) WHERE version = 10")
     db.close()
-    ended = shell("verify", "--state", state, "--last", 3)
+    ended = shell("verify", state, "--last", 3)
     assert (ended.code, ended.err) == (1, "")
     assert "gate rec_00000030: the gate decides" in ended.out
     assert "confidence rec_00000039: asked again it gives confidence" in ended.out
-    found = json.loads(shell("verify", "--state", state, "--last", 3, "--json").out)
+    found = json.loads(shell("verify", state, "--last", 3, "--json").out)
     assert (found["agrees"], found["matches"], len(found["findings"])) == (False, {"differs": 3}, 4)
 
 
@@ -134,25 +134,25 @@ def test_a_damaged_record_is_a_finding_and_no_crash(shell: Shell, state: Path, l
     with sqlite3.connect(state / FILE) as db:
         db.execute("DELETE FROM decisions WHERE position = 30")
     db.close()
-    ended = shell("verify", "--state", state)
+    ended = shell("verify", state)
     assert (ended.code, ended.err) == (1, "")
     assert "no answer computed again" in ended.out
     assert "integrity" in ended.out
-    assert shell("verify", "--state", state, "--record", 5).code == 1
-    assert shell("show", 30, "--state", state).code == 2
+    assert shell("verify", state, "--record", 5).code == 1
+    assert shell("show", state, 30).code == 2
 
 
 def test_mistakes_are_one_sentence(refused: Any, state: Path, tmp_path: Path, loads_nothing: None) -> None:
     plain = tmp_path / "plain"
     plain.mkdir()
     for command in (("history",), ("show", "3"), ("verify",)):
-        refused((*command, "--state", plain), plain, "no server's state")
-        refused((*command, "--state", tmp_path / "nosuch"), "nosuch is no server's state", "secl serve --state")
-    refused(("show", "rec_4x", "--state", state), "rec_4x", "names no record")
-    refused(("show", "40", "--state", state), "no record 40")
-    refused(("verify", "--record", "40", "--state", state), "no record 40")
-    refused(("verify", "--record", "3", "--last", 4, "--state", state), "--last and --record")
-    refused(("verify", "--last", -1, "--state", state), "--last")
+        refused((command[0], plain, *command[1:]), plain, "no server's state")
+        refused((command[0], tmp_path / "nosuch", *command[1:]), "nosuch is no server's state", "secl serve")
+    refused(("show", state, "rec_4x"), "rec_4x", "names no record")
+    refused(("show", state, "40"), "no record 40")
+    refused(("verify", state, "--record", "40"), "no record 40")
+    refused(("verify", state, "--record", "3", "--last", 4), "--last and --record")
+    refused(("verify", state, "--last", -1), "--last")
 
 
 def test_what_people_sent_cannot_steer_the_terminal(
@@ -164,7 +164,7 @@ def test_what_people_sent_cannot_steer_the_terminal(
     with ServerStore(folder, writable=True) as opened:
         opened.add_event("pause", 0, "hot \x1b[2J")
     for command in (("show", "0"), ("history",)):
-        out = shell(*command, "--state", folder).out
+        out = shell(command[0], folder, *command[1:]).out
         assert not any(character in out for character in "\x1b\x9b\u202e")
 
 
@@ -175,7 +175,7 @@ def test_labels_from_the_shell_leave_nothing_to_verify(
     assert shell("label", state).code == 0
     with ServerStore(state) as opened:
         assert len(opened.label_log()) == 4
-    ended = shell("verify", "--state", state, "--last", 0)
+    ended = shell("verify", state, "--last", 0)
     assert (ended.code, ended.err) == (0, "")
 
 

@@ -97,4 +97,4 @@ def test_a_folder_that_holds_no_run_is_refused(refused: Any, tmp_path: Path, com
 
 
 def test_a_path_that_the_system_does_not_take_is_refused_in_one_sentence(refused: Any) -> None:
-    refused(("verify", "--state", "9" * 400), "999...: File name too long; give another path.")
+    refused(("verify", "9" * 400), "999...: File name too long; give another path.")

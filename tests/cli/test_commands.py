@@ -106,7 +106,7 @@ def test_asking_with_the_adapter_of_a_run_shows_what_it_has_learned(
 ) -> None:
     question = records[-1].question
     options = flags(question.options)
-    said = ask(shell, question.text, *options, "--adapter", run).out
+    said = ask(shell, question.text, *options, "--version", run).out
     version = max(record.update.version for record in records if record.update)
     local = load_for_asking({}, run, LoopSettings(), [])[0].model
     adapted = local.answer(question)

@@ -69,7 +69,7 @@ def test_the_adapter_of_a_run_is_its_last_version_and_every_kept_one_can_be_writ
         store.keep(Version(1, b"earlier weights"))
         last = store.versions()[-1]
     for version in (1, last):
-        ended = shell("export", copy, "--adapter", version, "--out", folder)
+        ended = shell("export", copy, "--version", version, "--out", folder)
         assert (ended.code, ended.out.strip()) == (0, str(folder))
         assert ((folder / FILES[1]).read_bytes() == b"earlier weights") == (version == 1)
     for file in FILES:
@@ -79,13 +79,13 @@ def test_the_adapter_of_a_run_is_its_last_version_and_every_kept_one_can_be_writ
 def test_an_adapter_that_cannot_be_exported_is_refused_by_name(refused: Any, run: Path, tmp_path: Path) -> None:
     with Store(run) as store:
         kept = ", ".join(map(str, store.versions()))
-    refused(("export", run, "--adapter", 0), "does not keep adapter version 0", f"kept are {kept}")
-    refused(("export", run, "--adapter", 99), "does not keep adapter version 99", f"kept are {kept}")
-    refused(("export", run, "--adapter", 1, "--format", "csv"), "leave --format or --adapter away")
-    refused(("export", run, "--adapter", 1, "--out", "-"), "name a folder with --out")
+    refused(("export", run, "--version", 0), "does not keep adapter version 0", f"kept are {kept}")
+    refused(("export", run, "--version", 99), "does not keep adapter version 99", f"kept are {kept}")
+    refused(("export", run, "--version", 1, "--format", "csv"), "leave --format or --version out")
+    refused(("export", run, "--version", 1, "--out", "-"), "name a folder with --out")
     (tmp_path / "file").write_text("x")
     last = kept.split(", ")[-1]
-    refused(("export", run, "--adapter", last, "--out", tmp_path / "file"), tmp_path / "file", "cannot write")
+    refused(("export", run, "--version", last, "--out", tmp_path / "file"), tmp_path / "file", "cannot write")
 
 
 def test_ctrl_c_in_any_command_ends_in_one_sentence(shell: Shell, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,5 +107,5 @@ def test_an_export_spoils_no_run(refused: Any, run: Path, tmp_path: Path) -> Non
     with Store(run) as store:
         version = store.versions()[-1]
     for target in (run, other, run / "adapter", other / "adapter"):
-        refused(("export", run, "--adapter", version, "--out", target), "belongs to a run")
+        refused(("export", run, "--version", version, "--out", target), "belongs to a run")
     assert {path: path.read_bytes() for path in kept} == kept

@@ -28,30 +28,28 @@ pytestmark = pytest.mark.heavy
 
 def test_a_key_is_shown_once_listed_without_itself_and_removed(shell: Shell, tmp_path: Path) -> None:
     state = tmp_path / "state"
-    made = shell("keys", "add", "ops", "--role", "admin", "--state", state)
+    made = shell("keys", "add", state, "ops", "--role", "admin")
     assert made.code == 0
     token = made.out.strip()
     assert token.startswith("secl_")
     (kept,) = json.loads((state / "keys.json").read_text())
     assert kept == {"name": "ops", "role": "admin", "sha256": hashlib.sha256(token.encode()).hexdigest()}
-    listed = shell("keys", "list", "--state", state).out
+    listed = shell("keys", "list", state).out
     assert "ops" in listed
     assert "admin" in listed
     assert token not in listed
-    assert "'ops' already" in shell("keys", "add", "ops", "--state", state).err
-    removed = shell("keys", "remove", "ops", "--state", state)
+    assert "'ops' already" in shell("keys", "add", state, "ops").err
+    removed = shell("keys", "remove", state, "ops")
     assert (removed.code, "last key" in removed.err) == (0, True)
     assert json.loads((state / "keys.json").read_text()) == []
 
 
 def test_bad_keys_are_refused_in_one_sentence(refused: Any, tmp_path: Path) -> None:
-    refused(
-        ("keys", "add", "a", "--role", "root", "--state", tmp_path / "s"), "no role 'root'", "ask, read, review, admin"
-    )
+    refused(("keys", "add", tmp_path / "s", "a", "--role", "root"), "no role 'root'", "ask, read, review, admin")
     for name in (" ", "a\n", "x" * 65):
-        refused(("keys", "add", name, "--state", tmp_path / "s"), "no name for a key")
-    refused(("keys", "remove", "a", "--state", tmp_path / "s"), "no key 'a'; there are none")
-    refused(("keys", "list", "--state", tmp_path / "nosuch"), "there is no folder", "nosuch", "secl serve --state")
+        refused(("keys", "add", tmp_path / "s", name), "no name for a key")
+    refused(("keys", "remove", tmp_path / "s", "a"), "no key 'a'; there are none")
+    refused(("keys", "list", tmp_path / "nosuch"), "there is no folder", "nosuch", "secl serve")
 
 
 BAD: list[tuple[tuple[object, ...], str]] = [
@@ -73,19 +71,19 @@ def test_bad_flags_are_refused_in_one_sentence(
 ) -> None:
     model = () if "--model" in flags else ("--model", tiny_llama)
     port = () if "--port" in flags else ("--port", 0)
-    refused(("serve", "--state", tmp_path / "state", *model, *port, *flags), word)
+    refused(("serve", tmp_path / "state", *model, *port, *flags), word)
 
 
 def test_a_taken_port_is_named(refused: Any, tmp_path: Path, tiny_llama: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        refused(("serve", "--state", tmp_path / "s", "--model", tiny_llama, "--port", port), f"port {port}")
+        refused(("serve", tmp_path / "s", "--model", tiny_llama, "--port", port), f"port {port}")
 
 
 def test_a_passed_socket_is_refused_in_one_sentence_if_it_does_not_fit(
     refused: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    serve = ("serve", "--state", tmp_path / "s")
+    serve = ("serve", tmp_path / "s")
     for arguments, count, word in (
         ((), "2", "something else than one listening TCP socket"),
         (("--host", "127.0.0.1"), "1", "systemd passes a socket, which has its address"),
@@ -102,19 +100,19 @@ def test_a_missing_package_is_named_with_how_to_install_it(
     for name in [name for name in sys.modules if name.startswith(("secl.server.http", "fastapi"))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "fastapi", None)
-    refused(("serve", "--state", tmp_path / "state"), needs("secl serve", "fastapi", "server"))
+    refused(("serve", tmp_path / "state"), needs("secl serve", "fastapi", "server"))
 
 
 def test_a_recipe_that_names_a_stream_is_no_servers(refused: Any, tmp_path: Path) -> None:
     (tmp_path / "r.toml").write_text('benchmarks = ["capitals"]')
-    refused(("serve", "--state", tmp_path / "s", "--recipe", tmp_path / "r.toml", "--port", 0), "leave benchmarks out")
+    refused(("serve", tmp_path / "s", tmp_path / "r.toml", "--port", 0), "leave benchmarks out")
 
 
 def test_a_folder_of_something_else_is_no_state(refused: Any, tmp_path: Path, tiny_llama: Path, run: Path) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "thesis.tex").write_text("")
-    refused(("serve", "--state", tmp_path / "full", "--model", tiny_llama, "--port", 0), "full")
-    refused(("serve", "--state", run, "--model", tiny_llama, "--port", 0), "no server's state")
+    refused(("serve", tmp_path / "full", "--model", tiny_llama, "--port", 0), "full")
+    refused(("serve", run, "--model", tiny_llama, "--port", 0), "no server's state")
 
 
 def test_a_signal_while_the_model_loads_ends_the_server_in_order(
@@ -131,7 +129,7 @@ def test_a_signal_while_the_model_loads_ends_the_server_in_order(
 
     monkeypatch.setattr("secl.server.online.factory.open_service", load)
     before = signal.getsignal(signal.SIGTERM)
-    assert shell("serve", "--state", tmp_path / "s", "--port", 0).code == 128 + signal.SIGTERM
+    assert shell("serve", tmp_path / "s", "--port", 0).code == 128 + signal.SIGTERM
     assert (cleared, signal.getsignal(signal.SIGTERM)) == ([True], before)
 
 
@@ -161,7 +159,7 @@ def test_a_signal_that_python_drops_while_the_model_loads_ends_the_server(
     monkeypatch.setattr("secl.server.online.factory.open_service", load)
     monkeypatch.setattr("uvicorn.Server.run", lambda *_: pytest.fail("it serves"))
     before = [signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT)]
-    assert shell("serve", "--state", tmp_path / "s", "--model", tiny_llama, "--port", 0).code == 0
+    assert shell("serve", tmp_path / "s", "--model", tiny_llama, "--port", 0).code == 0
     assert not loaded[0].alive
     assert [signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT)] == before
 
@@ -172,7 +170,7 @@ def serving(folder: Path, model: Path, *flags: object, host: str = "127.0.0.1") 
     log = folder.parent / "log"
     log.write_text("")
     process = processes.start(
-        log, "serve", "--state", folder, "--model", model, "--host", host, "--port", 0, "--set", "gate.warmup=3", *flags
+        log, "serve", folder, "--model", model, "--host", host, "--port", 0, "--set", "gate.warmup=3", *flags
     )
     try:
         for _ in range(1200):
@@ -199,7 +197,7 @@ def test_other_addresses_open_with_a_key_that_was_made_before_and_a_second_serve
     shell: Shell, tmp_path: Path, tiny_llama: Path
 ) -> None:
     folder = tmp_path / "state"
-    token = shell("keys", "add", "ops", "--role", "admin", "--state", folder).out.strip()
+    token = shell("keys", "add", folder, "ops", "--role", "admin").out.strip()
     with serving(folder, tiny_llama, "--served-model-name", "tiny", host="0.0.0.0") as (process, address):
         assert address.startswith("http://0.0.0.0:")
         local = address.replace("0.0.0.0", "127.0.0.1")
@@ -207,7 +205,7 @@ def test_other_addresses_open_with_a_key_that_was_made_before_and_a_second_serve
         headers = {"authorization": f"Bearer {token}"}
         assert httpx.get(f"{local}/v1/models", headers=headers).json()["data"][0]["id"] == "tiny"
         httpx.post(f"{local}/v1/pause", headers=headers, json={"reason": "for a look"}).raise_for_status()
-        second = shell("serve", "--state", folder, "--model", tiny_llama, "--port", 0, "--set", "gate.warmup=3")
+        second = shell("serve", folder, "--model", tiny_llama, "--port", 0, "--set", "gate.warmup=3")
         assert (second.code, "is in use by another process" in second.err) == (2, True)
         assert ended(process, signal.SIGTERM) == 0
     log = (tmp_path / "log").read_text()

@@ -85,7 +85,7 @@ def test_what_makes_no_sense_is_refused(refused: Any, tmp_path: Path) -> None:
     refused(("threshold", run, "--risk", 0), "above 0 and below 1", "no number of labels")
     refused(("threshold", run, "--risk", 1), "above 0 and below 1")
     refused(("threshold", run, "--risk", "often"), "often")
-    refused(("threshold", run, "--risk", 0.1, "--confidence", 1), "certainty")
+    refused(("threshold", run, "--risk", 0.1, "--certainty", 1), "certainty")
     refused(("threshold", tmp_path / "nosuch", "--risk", 0.1), "nosuch", "not a run folder")
     empty = run_folder(tmp_path / "empty", [])
     refused(("threshold", empty, "--risk", 0.1), "nothing to accept")

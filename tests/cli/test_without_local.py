@@ -92,7 +92,7 @@ def test_commands_that_need_a_model_say_what_to_install(tmp_path: Path, monkeypa
         ("run", "--benchmarks", "capitals:2", "--out", "out"),
         ("check", "--benchmarks", "capitals:2"),
         ("models",),
-        ("serve", "--state", "state", "--port", 0),
+        ("serve", "state", "--port", 0),
     ]
     sentence = f"secl: {needs('a model in this process', 'torch', 'local')}\n"
     for command, ended in zip(commands, secl(*commands), strict=True):

@@ -64,7 +64,7 @@ def served(log: Path, model: Path, state: Path, listener: socket.socket, *flags:
     """A server at a socket that stays open when it ends; it learns from every burst."""
     recipe = log.with_suffix(".toml")
     recipe.write_text('gate = "entropy-shift"\nwarmup = 5\nburst = 30\nbin_gate = "off"\n', encoding="utf-8")
-    arguments = ("serve", "--model", model, "--state", state, "--recipe", recipe, "--served-model-name", "served")
+    arguments = ("serve", state, recipe, "--model", model, "--served-model-name", "served")
     return processes.start(log, *arguments, *flags, listener=listener)
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 app = App(
     name="secl",
-    help="Make a language model's stated confidence mean what it says, without labels, while it works.",
+    help="Give every answer of a language model the probability that it is correct, without labels.",
     help_format="plaintext",
     default_parameter=Parameter(negative_iterable=()),
     result_action="return_value",
@@ -37,11 +37,11 @@ ASK, STUDY, SERVE, BACK, LISTS = (
 """Under which `secl --help` lists its commands."""
 
 RunFolder = Annotated[Path, Parameter(help="A run folder, or the state folder of a server.")]
-AsJson = Annotated[bool, Parameter(name="--json", negative=(), help="Print one JSON object and nothing else.")]
-Full = Annotated[bool, Parameter(negative=(), help="Print all of it, and not the short answer alone.")]
+AsJson = Annotated[bool, Parameter(name="--json", negative=(), help="Print one JSON object only.")]
+Full = Annotated[bool, Parameter(negative=(), help="Print all tables, not only the result.")]
 Set = Annotated[
     list[str] | None,
-    Parameter(name="--set", group=METHOD, help="Other settings, as evidence.tau=0.7 (docs/runs.md)."),
+    Parameter(name="--set", group=METHOD, help="Another setting, as evidence.tau=0.7 (docs/runs.md)."),
 ]
 Flag = Parameter(negative=())
 """A switch without an opposite."""
@@ -52,7 +52,7 @@ def main() -> None:
     set_defaults()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a terminal of few characters shows the others as \\uXXXX
+            stream.reconfigure(errors="backslashreplace")  # escape what the terminal cannot encode
     warnings.showwarning = lambda message, *_args, **_kwargs: print(f"secl: {message}", file=sys.stderr)  # noqa: T201
     try:
         code = app(sys.argv[1:], exit_on_error=False, print_error=False)

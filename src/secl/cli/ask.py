@@ -22,21 +22,21 @@ def ask(
     option: list[str] | None = None,
     context: str = "",
     system: str = "",
-    adapter: Path | None = None,
+    version: Path | None = None,
     accept: float | None = None,
     full: Full = False,
     as_json: AsJson = False,
     model: Annotated[ModelSettings | None, FLAT] = None,
 ) -> None:
-    """Ask one question and see the most probable answer, how likely it is right, and why.
+    """Ask one question: print the answer, the probability that it is correct, and the other candidates.
 
     Args:
         question: The question; - reads it from standard input.
-        option: An answer to choose from; give two or more, or none.
+        option: An answer to choose from; repeat the flag for each of two or more.
         context: A passage to answer from.
-        system: The system text; the model's own by default.
-        adapter: A run whose learned adapter to use.
-        accept: Lowest confidence of an answer that is accepted.
+        system: System text; the model's own by default.
+        version: Use the weights that this run has learned.
+        accept: Lowest confidence of an accepted answer.
     """
     from secl.question import Question
     from secl.reports.acceptance_report import accepted_line
@@ -50,7 +50,7 @@ def ask(
     text = sys.stdin.read() if question == "-" else question
     to_ask = Question(text.rstrip("\n"), tuple(option or ()), context=context, system=system)
     # P(True) of an open answer takes longer than all else.
-    calibrator, normalise = load_for_asking(changes, adapter, loop, ["p_true"] if full or as_json else [])
+    calibrator, normalise = load_for_asking(changes, version, loop, ["p_true"] if full or as_json else [])
     gc.freeze()  # what is loaded stays until the end: a search for garbage among it takes as long as ten tokens
     record = calibrator.ask(to_ask)
     if as_json:
@@ -70,7 +70,7 @@ def ask(
 
 @app.command
 def models() -> None:
-    """List the models with settings of their own."""
+    """List the models that secl has measured settings for."""
     from secl.backends.local.loading.presets import PRESETS
     from secl.reports.table import listing
 
@@ -87,7 +87,7 @@ def models() -> None:
 
 @app.command
 def methods() -> None:
-    """List the methods that a run can use."""
+    """List the methods, each with its gate and a description."""
     from secl.methods import METHODS
     from secl.reports.table import listing
 
@@ -97,7 +97,7 @@ def methods() -> None:
 
 @app.command
 def benchmarks() -> None:
-    """List the benchmarks that a stream can be made of."""
+    """List the benchmarks for secl run --benchmarks."""
     from secl.data.benchmarks import BENCHMARKS
     from secl.reports.table import listing
 

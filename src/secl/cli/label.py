@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 KEYS = "y right, n wrong, s skip, u undo the last one, q quit"
 WORDS = ("yes", "no", "skip", "undo", "quit")
-"""What the keys stand for. Other words are no reply: "unsure" must not undo, nor "no idea" mean wrong."""
+"""Words for the keys. Others are asked again: "unsure" must not undo, nor "no idea" mean wrong."""
 
 
 @app.command
@@ -28,12 +28,12 @@ def label(
     /,
     *,
     undo: Annotated[
-        int | None, Parameter(help="Take back what was said of the answer at this position, and ask nothing.")
+        int | None, Parameter(help="Take back the label of the answer at this position, and ask nothing.")
     ] = None,
 ) -> None:
-    """Review answers, drawn at random: say which are right, and all confidences follow.
+    """Label answers, drawn at random, as right or wrong; the confidences of all answers follow.
 
-    What you say is stored at once: Ctrl-C loses nothing, and the next review goes on where this one ended.
+    Each label is stored at once: Ctrl-C loses nothing, and the next review goes on where this one ended.
     """
     from secl.runs.labelling import add_label, current_records, queue
     from secl.runs.store import Store
@@ -41,7 +41,7 @@ def label(
     with Store(run, writable=True) as store:
         if undo is not None:
             add_label(store, store.record(undo), None)
-            echo(f"what was said of the answer at position {undo} is taken back.")
+            echo(f"the label of the answer at position {undo} is taken back.")
             return
         waiting, log = queue(store), store.label_log()
         with suppress(KeyboardInterrupt):

@@ -72,24 +72,24 @@ def export(
     /,
     *,
     format: str | None = None,
-    adapter: int | None = None,
+    version: int | None = None,
     out: Annotated[Path | None, Parameter(allow_leading_hyphen=True)] = None,
 ) -> None:
-    """Write a run's records (complete in jsonl, flat rows in csv, parquet and xlsx), or one of its adapter versions.
+    """Write the records of a run (complete in jsonl, flat rows in csv, parquet and xlsx), or a version of its weights.
 
     Args:
         format: jsonl, csv, parquet or xlsx; jsonl by default.
-        adapter: Kept adapter version to write instead, as a folder for PEFT.
+        version: Write this version of the learned weights instead, as a folder for PEFT.
         out: File (- for standard output) or folder; RUN/records.FORMAT or RUN/adapter-N by default.
     """
     from secl.runs.export import write, write_version
     from secl.runs.store import Store
 
-    if adapter is not None and format is not None:
-        raise ParameterError("an adapter has only the format of PEFT; leave --format or --adapter away.")
+    if version is not None and format is not None:
+        raise ParameterError("learned weights are written for PEFT alone; leave --format or --version out.")
     with Store(run) as store:
-        path = write(store, format or "jsonl", out) if adapter is None else write_version(store, adapter, out)
-        if adapter is None and store.pruned:
+        path = write(store, format or "jsonl", out) if version is None else write_version(store, version, out)
+        if version is None and store.pruned:
             echo(store.pruned, error=True)
     if path is not None:
         console().print(str(path), soft_wrap=True)

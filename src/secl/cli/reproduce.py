@@ -30,20 +30,18 @@ def reproduce(
     dry_run: Annotated[bool, Flag] = False,
     check: Path | None = None,
 ) -> int:
-    """Run what is missing of the paper's tables, write each when it is ready, and print them in the end.
+    """Repeat the paper's tables: do the missing runs, and print the paper's numbers, ours, and the differences.
 
-    They have the paper's number, ours, and the difference.
-
-    Settings that are not given are the paper's, its benchmarks with 500 questions each among them. What a table varies
-    is its own.
+    Each table is written when its runs are finished. Settings that are not given are the paper's, with 500 questions of
+    each of its benchmarks. Each table has its own values of the settings that it varies.
 
     Args:
         table: Tables by name; all if none is named.
-        out: Folder of runs and tables; what is finished there is not repeated.
+        out: Folder of runs and tables; finished runs are not repeated.
         on: here; ray: workers on this machine; ray://HOST:PORT: a Ray cluster.
-        workers: Processes at work at a time with --on ray; 2 by default.
-        dry_run: Only show what would run.
-        check: Run nothing: compare the stored numbers of the paper with its LaTeX source, and end with code 1 if any
+        workers: Parallel processes with --on ray; 2 by default.
+        dry_run: List the runs without doing them.
+        check: Compare the stored numbers of the paper with this LaTeX source and run nothing; exit code 1 if any
             differs.
     """
     from secl_paper.reproduce import Reproduction, find

@@ -39,12 +39,12 @@ def run(
     resume: Annotated[Path | None, OF_OUTPUT] = None,
     full: Annotated[Full, OF_OUTPUT] = False,
 ) -> None:
-    """Run a stream of questions through a method and report it.
+    """Ask the questions of a file or benchmarks, and report how good the confidences are.
 
     Args:
-        recipe: A TOML recipe; flags override it.
+        recipe: A TOML recipe; flags override its settings.
         out: Folder of the new run.
-        resume: An unfinished run to continue; no other flag is needed.
+        resume: Continue this unfinished run; other flags are not needed.
     """
     from secl.runs.runner import resume_run, start_run
     from secl.runs.settings import RunSettings, read_toml
@@ -63,10 +63,10 @@ def run(
 
 @app.command
 def demo(*, out: Path = Path("runs/demo")) -> None:
-    """Show the whole method on the embedded model and the built-in quiz, in a few minutes, and what the posterior adds.
+    """Show the posterior and SECL on the embedded model and the built-in quiz, in a few minutes.
 
     Args:
-        out: Folder of the run; an unfinished one is continued.
+        out: Folder of the run; an unfinished run is continued.
     """
     from secl.runs.folder import FILE
     from secl.runs.runner import resume_run, start_run

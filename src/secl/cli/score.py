@@ -37,18 +37,18 @@ def score(
     model: Annotated[ModelSettings | None, FLAT] = None,
     set_: Set = None,
 ) -> None:
-    """Rate answers that somebody else gave: how sure the model is of each, and how probable among its rivals.
+    """Rate the answers in a file, whoever gave them: print the probability that each is correct.
 
     Args:
         file: Questions with a column "answer"; "rivals" and "correct" are optional.
-        out: Folder of a run to keep, report, label and export; without it the answers are only printed.
-        columns: Names of the file's columns, for example question=prompt,answer=gpt.
-        skip_bad: Leave out rows that cannot be read or rated, and say which.
-        per_domain: Answers of each domain; all by default.
+        out: Keep a run in this folder, to report, label and export; by default the answers are only printed.
+        columns: Columns of the file, for example question=prompt,answer=gpt.
+        skip_bad: Skip rows that cannot be read or rated, and list them.
+        per_domain: At most this many answers per domain; all by default.
         order: Order of the domains.
-        grader: How open answers are graded where there is a reference.
+        grader: Rule that compares open answers with references.
         seed: Seed of everything random.
-        accept: Lowest confidence of an answer that is accepted.
+        accept: Lowest confidence of an accepted answer.
     """
     from secl.evaluation.json_values import json_value
     from secl.runs.encoding import to_row

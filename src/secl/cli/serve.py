@@ -31,7 +31,7 @@ LOG_LINE = "%(asctime)s %(levelname)s %(message)s"
 OF_HTTP = Parameter(group=Group("HTTP", sort_key=4))
 SHOWN = Parameter(name="*")  # their defaults are shown
 
-StateFolder = Annotated[Path, Parameter(name="--state", help="The server's folder.")]
+StateFolder = Annotated[Path, Parameter(help="Folder of the server; made if it does not exist.")]
 
 
 class ServedSettings(Settings):
@@ -45,13 +45,14 @@ class ServedSettings(Settings):
 
 @app.command
 def serve(
-    *,
     state: StateFolder,
+    recipe: Path | None = None,
+    /,
+    *,
     host: Annotated[str | None, OF_HTTP] = None,
     port: Annotated[int | None, OF_HTTP] = None,
     http: Annotated[HttpSettings | None, SHOWN, OF_HTTP] = None,
     flags: Annotated[ServedSettings | None, FLAT] = None,
-    recipe: Annotated[Path | None, OF_METHOD] = None,
     set_: Set = None,
     versions: Annotated[Path | None, OF_MODEL] = None,
     limits: Annotated[Limits | None, SHOWN, OF_MODEL] = None,
@@ -59,15 +60,15 @@ def serve(
     keep_records: Annotated[str | None, OF_OUTPUT] = None,
     log_level: Annotated[str, OF_OUTPUT] = "info",
 ) -> None:
-    """Serve a model over HTTP: OpenAI's API with a confidence, learning behind the answers, a page at /.
+    """Serve a model over HTTP: OpenAI's API with a confidence in each reply, and a page at /.
 
     Args:
-        host: Address, 127.0.0.1; others need API keys.
-        port: Port, 8080; 0 takes a free one.
-        recipe: A TOML recipe; flags override it.
-        versions: Where vLLM servers look for adapters.
-        keep_text: What is stored of texts: full or none.
-        keep_records: Latest records to keep: 100000, or 30d; all.
+        recipe: A TOML recipe; flags override its settings.
+        host: Address; 127.0.0.1 by default, others need API keys.
+        port: Port; 8080 by default, 0 takes a free one.
+        versions: Folder in which vLLM servers look for adapters.
+        keep_text: Store the texts of questions and answers: full or none.
+        keep_records: Keep this many latest records (100000), or those of this time (30d); all by default.
         log_level: debug, info (every request), warning or error.
     """
     try:
@@ -89,7 +90,7 @@ def serve(
         if not any_keys and not is_local(listener):
             raise ParameterError(
                 f"{listener.getsockname()[0]} can be reached from other machines, but there are no API keys; make one "
-                f"with secl keys add NAME --state {state}, or listen at 127.0.0.1."
+                f"with secl keys add {state} NAME, or listen at 127.0.0.1."
             )
         with console().status("loading the model"):
             service = open_service(

@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
     from secl.server.entries import Values
 
-StateFolder = Annotated[Path, Parameter(name="--state", help="The server's state folder; it may be running.")]
+StateFolder = Annotated[Path, Parameter(help="State folder of the server, which may be running.")]
 CONTRADICTS, UNKNOWN = 1, 3
 """Exit codes of `secl verify` where something contradicts what is stored, and where nothing does but some answers could
 not be computed again; 2 is a mistake, as everywhere."""
 
 
 @app.command
-def history(*, state: StateFolder, as_json: AsJson = False) -> None:
-    """What a server has done: bursts with their lessons, versions and how far they moved the weights, events."""
+def history(state: StateFolder, /, *, as_json: AsJson = False) -> None:
+    """Show what a server has learned: lessons, versions, how far each moved the weights, events."""
     from secl.cli.server_pages import history_page
     from secl.server.history import history
     from secl.server.store import ServerStore
@@ -35,11 +35,11 @@ def history(*, state: StateFolder, as_json: AsJson = False) -> None:
 
 
 @app.command
-def show(record: str, /, *, state: StateFolder, as_json: AsJson = False) -> None:
-    """Why an answer got its number: prompt, bins, gate, lesson, versions.
+def show(state: StateFolder, record: str, /, *, as_json: AsJson = False) -> None:
+    """Explain the confidence of one answer: its prompt, evidence, gate, lesson, labels and versions.
 
     Args:
-        record: Its id or position.
+        record: Id or position of the answer.
     """
     from secl.cli.server_pages import explanation_page
     from secl.server.explain import explain
@@ -52,23 +52,23 @@ def show(record: str, /, *, state: StateFolder, as_json: AsJson = False) -> None
 
 @app.command
 def verify(
-    *,
     state: StateFolder,
+    /,
+    *,
     last: int | None = None,
     record: str | None = None,
     as_json: AsJson = False,
 ) -> int:
-    """Replay gate, posterior and labels, compare tables, and compute answers again from the stored adapter versions.
+    """Compute the stored decisions, posteriors and answers of a server again, and compare them with its records.
 
-    Numbers may differ by rounding, where another processor or a pass of another shape computes them; how far they do is
-    said. Texts are rated as they are stored.
+    Another processor may round differently; the largest difference is printed.
 
-    Exit codes: 0 all agrees, 1 something contradicts what is stored, 2 a mistake, 3 nothing does, but some answers
-    could not be computed again, because their texts were not kept, say.
+    Exit codes: 0 all agree; 1 a mismatch; 2 a mistake; 3 no mismatch, but some answers cannot be recomputed, for
+    example because their texts were not kept.
 
     Args:
-        last: How many of the latest answers to compute again; 20 by default, 0 for none.
-        record: The answer to compute again instead.
+        last: Number of latest answers to compute again; 20 by default, 0 for none.
+        record: Compute this answer again instead.
     """
     from secl.cli.server_pages import verification_page
     from secl.errors import check_whole
@@ -88,15 +88,13 @@ def verify(
 
 
 @app.command
-def backup(out: Annotated[Path, Parameter(help="A folder that does not exist yet.")], /, *, state: StateFolder) -> None:
-    """Copy a server's state while it runs, into a folder that a server can go on from."""
+def backup(state: StateFolder, out: Annotated[Path, Parameter(help="A folder that does not exist yet.")], /) -> None:
+    """Copy the state of a server while it runs; a server can start from the copy."""
     from secl.reports.formatting import counted
     from secl.server.folder import backup
 
     records = backup(state, out)
-    console().print(
-        f"{out} holds {counted(records, 'record')}; check it with: secl verify --state {out}", soft_wrap=True
-    )
+    console().print(f"{out} holds {counted(records, 'record')}; check it with: secl verify {out}", soft_wrap=True)
 
 
 keys = App(name="keys", help="Make, list and remove the API keys of a server.")
@@ -104,8 +102,8 @@ app.command(keys)
 
 
 @keys.command(name="add")
-def add_key(name: str, /, *, state: StateFolder, role: str = "ask") -> None:
-    """Make an API key and print it, once: only a hash of it is kept.
+def add_key(state: StateFolder, name: str, /, *, role: str = "ask") -> None:
+    """Make an API key and print it once; the server keeps only its hash.
 
     Args:
         name: Name of the person or program that gets it.
@@ -117,18 +115,18 @@ def add_key(name: str, /, *, state: StateFolder, role: str = "ask") -> None:
 
 
 @keys.command(name="list")
-def list_keys(*, state: StateFolder) -> None:
+def list_keys(state: StateFolder, /) -> None:
     """List the names and roles of all keys."""
     from secl.reports.table import listing
     from secl.server.http.api_keys import Keys
 
     if not state.is_dir():
-        raise ParameterError(f"there is no folder {state}; name the one of secl serve --state.")
+        raise ParameterError(f"there is no folder {state}; name the one of secl serve.")
     console().print(listing(("name", "role"), [(key.name, key.role) for key in Keys(state).all()]))
 
 
 @keys.command(name="remove")
-def remove_key(name: str, /, *, state: StateFolder) -> None:
+def remove_key(state: StateFolder, name: str, /) -> None:
     """Remove an API key; a running server refuses it from now on.
 
     Args:
@@ -139,7 +137,10 @@ def remove_key(name: str, /, *, state: StateFolder) -> None:
     api_keys = Keys(state)
     api_keys.remove(name)
     if not api_keys.all():
-        echo(f"That was the last key: nobody is let in. To do without keys, remove {api_keys.path}.", error=True)
+        echo(
+            f"That was the last key: the server now refuses every request. To do without keys, remove {api_keys.path}.",
+            error=True,
+        )
 
 
 def _print(what: Values | Sequence[RenderableType]) -> None:

@@ -29,14 +29,14 @@ def sweep(
     workers: int | None = None,
     dry_run: Annotated[bool, Flag] = False,
 ) -> None:
-    """Do all runs of a grid that are not done yet, here or on a Ray cluster, and compare them.
+    """Do the unfinished runs of a grid, here or on a Ray cluster, and compare all of them.
 
     Args:
-        recipe: A TOML recipe with a grid of lists, runs of their own, or both.
+        recipe: A TOML recipe with [grid], [[runs]], or both.
         out: Folder that holds the run folders.
         on: here; ray: workers on this machine; ray://HOST:PORT: a Ray cluster.
-        workers: Processes at work at a time with --on ray; 2 by default.
-        dry_run: Only show what would run.
+        workers: Parallel processes with --on ray; 2 by default.
+        dry_run: List the runs without doing them.
     """
     from secl.runs.sweep import is_finished, plan, read_sweep
 
@@ -64,7 +64,7 @@ def check_place(on: str, workers: int | None) -> None:
     if on not in (HERE, RAY) and not on.startswith("ray://"):
         raise ParameterError(f"--on is {on!r}; it must be {HERE}, {RAY} or ray://HOST:PORT.")
     if on != RAY and workers is not None:
-        raise ParameterError("--workers is for Ray on this machine; add --on ray or leave it away.")
+        raise ParameterError("--workers is for Ray on this machine; add --on ray or drop --workers.")
 
 
 def overview(jobs: Sequence[Job]) -> RichTable:

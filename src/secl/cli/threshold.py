@@ -16,14 +16,14 @@ def threshold(
     /,
     *,
     risk: float,
-    confidence: float = 0.9,
+    certainty: float = 0.9,
     as_json: AsJson = False,
 ) -> None:
-    """Find the confidence from which answers may be accepted, with a guarantee if there are labels.
+    """Find the lowest confidence at which answers can be accepted. Labels turn the estimate into a guarantee.
 
     Args:
-        risk: Largest share of wrong ones among the accepted answers, for example 0.05.
-        confidence: Certainty of the guarantee.
+        risk: Largest share of wrong answers among the accepted ones, for example 0.05.
+        certainty: Probability that the guarantee holds.
     """
     from secl.evaluation.acceptance import advise
     from secl.reports.acceptance_report import advice_json, sentences
@@ -32,7 +32,7 @@ def threshold(
 
     with Store(run) as store:
         answers, labelled = stored_answers(store), bool(store.labels())
-    advice = advise(answers, risk, confidence)
+    advice = advise(answers, risk, certainty)
     if as_json:
         print_json({"run": str(run), "answers": len(answers.confidence), **advice_json(answers, advice)})
         return

@@ -289,7 +289,7 @@ def load_for_asking(
         if model.fingerprint != manifest.model:
             raise RunError(f"{run} was made with another model ({manifest.settings.model.name}).")
         if snapshot is None:
-            raise RunError(f"{run} has learned nothing, so it has no adapter to ask with; leave --adapter out.")
+            raise RunError(f"{run} has learned nothing, so it has no version to ask with; leave --version out.")
         model.restore(snapshot)
     normalise = NormalisedPTrue(settings.tau(model.tau), settings.evidence.formula)
     rule = PosteriorRule(settings.posterior, model.letters)

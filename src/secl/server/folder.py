@@ -37,7 +37,7 @@ def make_private(folder: Path) -> None:
     if reason is not None:
         raise RunError(
             f"{folder} would hold what people ask, but it cannot be closed to other users: {reason}; name a folder of "
-            "your own with --state."
+            "your own."
         )
     if open_before:
         log.warning("other users could open %s; now only its owner can.", folder)

@@ -40,7 +40,7 @@ from secl.server.tables import TABLES, insert_served
 HINT = "a running server goes on by itself"
 """What a user has to do once the disk takes records again."""
 
-AT_START = "start again, or name another folder with --state"
+AT_START = "start again, or name another folder"
 """The same where the server has not begun."""
 
 BUSY_TIMEOUT = 1.0
@@ -77,14 +77,14 @@ class ServerStore:
 
     def __init__(self, folder: Path, *, writable: bool = False) -> None:
         if not (folder / FILE).is_file():
-            raise RunError(f"{folder} is no server's state (it has no {FILE}); name the folder of secl serve --state.")
+            raise RunError(f"{folder} is no server's state (it has no {FILE}); name the folder of secl serve.")
         with ExitStack() as failure:
             self.lock = threading.RLock()
             store = _SharedStore(folder, self.lock) if writable else Store(folder)
             self.store: Store = failure.enter_context(store)
             self.folder, self.db = folder, store.db
             if not self.store.is_server:
-                raise RunError(f"{folder} is a run and no server's state; name another folder with --state.")
+                raise RunError(f"{folder} is a run and no server's state; name another folder.")
             if writable:
                 make_private(folder)
             self.db.execute(f"PRAGMA busy_timeout = {round(1000 * BUSY_TIMEOUT)}")

@@ -97,18 +97,18 @@ class ModelSettings(Settings):
     """
 
     name: Annotated[str, Parameter("--model")] = Field(
-        "smollm2", description="Preset, hub id, folder or GGUF file; smollm2."
+        "smollm2", description="Preset (smollm2), hub id, folder or GGUF file."
     )
-    engine: Engine | None = Field(None, description="local, openai (such a server), vllm (secl serve).")
-    endpoint: str | None = Field(None, description="Address of that server.")
+    engine: Engine | None = Field(None, description="local, openai (any OpenAI-compatible server), vllm.")
+    endpoint: str | None = Field(None, description="Base URL of the server for --engine.")
     dtype: Dtype = Field("auto", description="Precision of the body: auto, bf16, fp16, fp32.")
     device: Device = Field("auto", description="auto, cpu, cuda, cuda:1, ... or mps.")
     device_map: str | None = Field(
-        None, description="auto spreads a large model; or a JSON file of modules and devices."
+        None, description="Spread a large model: auto, or a JSON file of modules and devices."
     )
-    quantize: Quantize | None = Field(None, description="8bit or 4bit layers (bitsandbytes).")
-    answer_weights: AnswerWeights | None = Field(None, description="Weights that write answers: adapted or frozen.")
-    calibration: str | None = Field(None, description="A labelled run whose labels calibrate the confidences.")
+    quantize: Quantize | None = Field(None, description="Quantize layers to 8bit or 4bit (bitsandbytes).")
+    answer_weights: AnswerWeights | None = Field(None, description="Weights that write the answers: adapted or frozen.")
+    calibration: str | None = Field(None, description="Run whose labels calibrate the confidences.")
 
     @model_validator(mode="before")
     @classmethod
@@ -141,15 +141,20 @@ def asks_endpoint(values: object) -> bool:
 class StreamSettings(Settings):
     """Which questions to ask, and in which order."""
 
-    benchmarks: Names = Field((), description="In order, for example mmlu,arc or capitals:50.")
-    questions: str | None = Field(None, description="A file of your own: CSV, JSONL, Parquet, XLSX, ...")
-    columns: Pairs = Field((), description="Its columns: question=prompt,reference=gold.")
-    skip_bad: bool = Field(False, description="Leave out bad questions, and say which.")
-    per_domain: int | None = Field(None, ge=1, description="Questions of each benchmark or domain; all.")
-    sampled: Annotated[bool, UNFLAGGED] = Field(False, description="Draw benchmarks' questions by the seed.")
-    order: Order = Field("forward", description="Of the domains: forward, reversed, shuffled.")
-    grader: Grader = Field("auto", description="auto, exact, contains, number, regex or overlap.")
-    data: str | None = Field(None, description="Folder of benchmarks; SECL_DATA, else the hub.")
+    benchmarks: Names = Field((), description="Names in order, for example mmlu,arc or capitals:50.")
+    questions: str | None = Field(None, description="Your own file: CSV, JSONL, Parquet, XLSX, ...")
+    columns: Pairs = Field((), description="Columns of your file: question=prompt,reference=gold.")
+    skip_bad: bool = Field(False, description="Skip questions that cannot be used, and list them.")
+    per_domain: int | None = Field(None, ge=1, description="At most this many questions per domain; all by default.")
+    sampled: Annotated[bool, UNFLAGGED] = Field(
+        False, description="Draw the questions of benchmarks by the seed, instead of the first ones."
+    )
+    order: Order = Field("forward", description="Order of the domains: forward, reversed or shuffled.")
+    grader: Grader = Field(
+        "auto",
+        description="Rule that compares open answers with references: auto, exact, contains, number, regex or overlap.",
+    )
+    data: str | None = Field(None, description="Folder of the benchmarks; by default SECL_DATA, else the hub.")
 
     @property
     def named_columns(self) -> dict[str, str]:
@@ -170,14 +175,14 @@ class GateSettings(Settings):
     """When to learn. None takes the method's gate, and the gate's own value of a parameter (`secl.gates`)."""
 
     name: Annotated[str | None, Parameter("--gate")] = Field(
-        None, description="entropy-shift, page-hinkley, always, never, or your own, FILE.py:CLASS."
+        None, description="When to learn: entropy-shift, page-hinkley, always, never, FILE.py:CLASS."
     )
     burst: Annotated[int | None, UNFLAGGED] = Field(None, ge=1, description="Questions in a burst; 50 by default.")
     warmup: Annotated[int | None, UNFLAGGED] = Field(
         None, ge=0, description="Questions before the gate can fire; 30 by default."
     )
     threshold: Annotated[float | None, UNFLAGGED] = Field(
-        None, gt=0, description="Statistic above which the gate fires; the gate's own."
+        None, gt=0, description="Statistic above which the gate fires."
     )
     ema: Annotated[float | None, UNFLAGGED] = Field(
         None, gt=0, le=1, description="page-hinkley: weight of the newest entropy in the mean."
@@ -186,7 +191,7 @@ class GateSettings(Settings):
         None, ge=0, description="page-hinkley: rise in nats that is ignored."
     )
     restart: Annotated[Restart | None, UNFLAGGED] = Field(
-        None, description="page-hinkley: what begins anew at an alarm: the sums, or all (the mean, too)."
+        None, description="page-hinkley: restart the sums at an alarm, or all (the mean, too)."
     )
 
     def overrides(self) -> dict[str, object]:
@@ -208,23 +213,28 @@ class EvidenceSettings(Settings):
         "greedy", description="self_consistency: samples like the greedy answer, or like the most frequent sample."
     )
     p_true: Annotated[PTrueKind, UNFLAGGED] = Field(
-        "vocabulary", description="vocabulary: P(True), in any spelling; token: True alone."
+        "vocabulary", description="vocabulary: True in any spelling; token: the token True alone."
     )
     extra_evidence: Annotated[tuple[EvidenceKind, ...], BeforeValidator(_split), UNFLAGGED] = Field(
         (), description="Evidence to record beyond the method's: candidates, p_true, samples, dinco."
     )
-    nli: str | None = Field(None, description="NLI model of DINCO; the model itself by default.")
+    nli: str | None = Field(None, description="NLI model for dinco; the model itself by default.")
 
 
 class PromptSettings(Settings):
     """How the model is asked, where the paper asks otherwise than we do."""
 
-    p_true_prompt: PTruePrompt = Field("plain", description="Question for P(True): ours, or the paper's word for word.")
+    p_true_prompt: PTruePrompt = Field(
+        "plain", description="Question for P(True): plain (ours) or paper (word for word)."
+    )
     open_confidence: OpenConfidence = Field(
-        "behind", description="Confidence in an open answer: in a turn behind it, or alongside it in the same reply."
+        "behind",
+        description="Confidence in an open answer: behind it in a turn of its own, or alongside it in the reply.",
     )
     distractors: int = Field(4, ge=1, le=9, description="Distractors of an open answer (K).")
-    top_p: float = Field(0.95, gt=0, le=1, description="Samples come from the likeliest tokens with this probability.")
+    top_p: float = Field(
+        0.95, gt=0, le=1, description="Sample from the likeliest tokens that have this probability together."
+    )
 
 
 ENDPOINT_VIEWS: tuple[ViewName, ...] = ("letters", "samples", "text", "p_true")
@@ -237,7 +247,7 @@ class PosteriorSettings(Settings):
     views: Annotated[tuple[ViewName, ...], BeforeValidator(_split)] = Field(
         ("letters", "likelihood", "samples", "text"),
         min_length=1,
-        description="Posterior: views to combine, of letters, likelihood, samples, text, p_true.",
+        description="Evidence that the posterior combines: letters, likelihood, samples, text, p_true.",
     )
 
 
@@ -245,7 +255,7 @@ class LoopSettings(Settings):
     """The learning rule (Eq. target), and what evidence is gathered where."""
 
     evidence_on: Annotated[EvidenceOn | None, UNFLAGGED] = Field(
-        None, description="Gather evidence in bursts only, or always; as the method does."
+        None, description="Gather evidence in bursts only (burst) or always; the method's own by default."
     )
     samples: Annotated[int, UNFLAGGED] = Field(10, ge=1, le=100, description="Samples of self-consistency (N).")
     alpha: Annotated[float, UNFLAGGED] = Field(
@@ -253,7 +263,7 @@ class LoopSettings(Settings):
     )
     delta: Annotated[float, UNFLAGGED] = Field(0.15, gt=0, le=1, description="Largest move per update.")
     signal_bins: Annotated[SignalBins, UNFLAGGED] = Field(
-        "exact", description="Learn from the signal as it is, or from the centre of its bin."
+        "exact", description="Learn from the exact signal, or from the centre of its bin."
     )
     bin_gate: Annotated[BinGate, UNFLAGGED] = Field(
         1, ge=0, le=9, description="No update if the bins differ by at most this; or off."
@@ -261,9 +271,13 @@ class LoopSettings(Settings):
     loss: Annotated[Loss, UNFLAGGED] = Field(
         "directional", description="directional: towards Eq. target; mse: towards the signal."
     )
-    accumulate: Annotated[Accumulate, UNFLAGGED] = Field("stream", description="How long updates add up.")
-    answer: AnswerName = Field("own", description="own, or best: the most probable candidate.")
-    accept: float | None = Field(None, ge=0, le=1, description="Lowest accepted confidence; see secl threshold.")
+    accumulate: Annotated[Accumulate, UNFLAGGED] = Field(
+        "stream", description="Keep updates over the stream, or for one question."
+    )
+    answer: AnswerName = Field("own", description="Answer to return: own, or best (the most probable candidate).")
+    accept: float | None = Field(
+        None, ge=0, le=1, description="Lowest confidence of an accepted answer; see secl threshold."
+    )
 
 
 class AdapterSettings(Settings):

@@ -69,7 +69,7 @@ def serving(llama: str, state: Path) -> Iterator[str]:
     port = free_port()
     with log.open("wb") as out:
         process = subprocess.Popen(
-            [*command, "--state", str(state), "--port", str(port), "--timeout", "600"], stdout=out, stderr=out
+            [*command, str(state), "--port", str(port), "--timeout", "600"], stdout=out, stderr=out
         )
     try:
         wait_for(f"http://127.0.0.1:{port}/readyz", process, log, READY_SECONDS)

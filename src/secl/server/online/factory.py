@@ -116,8 +116,7 @@ def reopened(folder: Path, settings: RunSettings, keep_text: Keep) -> ServerStor
 
 def _differs(folder: Path, differences: str) -> RunError:
     return RunError(
-        f"{folder} was begun with other settings ({differences}); give the same ones or name another folder with "
-        "--state."
+        f"{folder} was begun with other settings ({differences}); give the same ones or name another folder."
     )
 
 

@@ -98,7 +98,6 @@ ADVERSARIAL = (
     Case("Is it true?", "true", "That is not true.", False),
     Case("When was it?", "1776-07-04", "On the 4th of July 1776.", True),
     Case("What is it made of?", "hydrogen and oxygen", "Oxygen and hydrogen.", True),
-    Case("Wer schrieb den Faust?", "Goethe", "Nicht Schiller, sondern Goethe schrieb den Faust.", True),
     Case("What is 3/4 as a percentage?", "75%", "It is 75 percent.", True),
     Case("When was Einstein born?", "March 1879", "March 14, 1879", True),
     Case("What is the boiling point of water?", "100 °C", "212 °F", False),

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from secl.grading import grade, grade_by_references, parse_number, same_text
+from secl.grading import grade, parse_number, same_text
 from secl.question import Question, References
 
 
@@ -116,7 +116,4 @@ def test_references_are_graded_by_the_difference_of_the_best_rouge_1(
     assume(abs(best_right - best_wrong) > 1e-9)
     graded = grade(Question("?", reference=References(right, wrong), form="sentence"), text)
     assert graded is (best_right > best_wrong)
-
-
-def test_no_comment_is_always_right_by_the_rule_of_truthfulqa() -> None:
-    assert grade_by_references("I have no comment.", References(("It is red.",), ("It is blue.",)))
+    assert grade(Question("?", reference=References(right, wrong), form="sentence"), "I have no comment.")

@@ -5,160 +5,108 @@ The pairs were written before they were first compared. `KNOWN_MISTAKES` are tho
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pytest
 
 from secl.backends.open_answers import computed
-from secl.grading import everyday, grade, parse_number, same
+from secl.grading import LONGEST_TEXT, everyday, grade, normalise_text, parse_number, same
+from secl.grading.mentions import read_words
 from secl.grading.same import group, is_echo, same_answer
-from secl.grading.texts import LONGEST, normalise_text
-from secl.grading.words import Word, read_words
 from secl.prompts.parsing import is_brief
 from secl.question import FORMS, Question
 
-PAIRS: dict[str, tuple[tuple[str, str, bool], ...]] = {
+PAIRS: dict[str, tuple[str, str]] = {
     "What is the capital of France?": (
-        ("Paris", "The capital of France is Paris.", True),
-        ("Paris", "paris", True),
-        ("Paris.", "**Paris**", True),
-        ("It is Paris", "The answer is Paris.", True),
-        ("Paris", "Lyon", False),
-        ("Paris", "I don't know.", False),
-        ("The capital of France is Paris.", "The capital of France is Marseille.", False),
-        ("Paris", "Not Paris, but Lyon.", False),
+        "Paris = The capital of France is Paris. | Paris = paris | Paris. = **Paris** | It is Paris = The answer is "
+        "Paris.",
+        "Paris = Lyon | Paris = I don't know. | The capital of France is Paris. = The capital of France is "
+        "Marseille. | Paris = Not Paris, but Lyon.",
     ),
     "Who wrote Hamlet?": (
-        ("Shakespeare", "William Shakespeare", True),
-        ("William Shakespeare", "Hamlet was written by William Shakespeare.", True),
-        ("W. Shakespeare", "Shakespeare", True),
-        ("Shakespeare", "The playwright Shakespeare, around 1600", True),
-        ("Shakespeare", "Christopher Marlowe", False),
-        ("William Shakespeare", "William Wordsworth", False),
-        ("Shakespeare", "Nobody knows", False),
+        "Shakespeare = William Shakespeare | William Shakespeare = Hamlet was written by William Shakespeare. | W. "
+        "Shakespeare = Shakespeare | Shakespeare = The playwright Shakespeare, around 1600",
+        "Shakespeare = Christopher Marlowe | William Shakespeare = William Wordsworth | Shakespeare = Nobody knows",
     ),
     "When did the Second World War end?": (
-        ("1945", "In 1945.", True),
-        ("1945", "It ended in 1945", True),
-        ("September 1945", "1945", True),
-        ("2 September 1945", "September 2, 1945", True),
-        ("1945", "1944", False),
-        ("1945", "1918", False),
-        ("in May 1945", "in September 1945", False),
+        "1945 = In 1945. | 1945 = It ended in 1945 | September 1945 = 1945 | 2 September 1945 = September 2, 1945",
+        "1945 = 1944 | 1945 = 1918 | in May 1945 = in September 1945",
     ),
     "How many legs has a spider?": (
-        ("8", "eight", True),
-        ("Eight legs", "8 legs", True),
-        ("eight", "A spider has eight legs.", True),
-        ("8", "Spiders have 8.", True),
-        ("8", "6", False),
-        ("eight", "six legs", False),
-        ("8", "18", False),
+        "8 = eight | Eight legs = 8 legs | eight = A spider has eight legs. | 8 = Spiders have 8.",
+        "8 = 6 | eight = six legs | 8 = 18",
     ),
     "What is the largest planet of the solar system?": (
-        ("Jupiter", "The largest planet is Jupiter", True),
-        ("the planet Jupiter", "Jupiter", True),
-        ("Jupiter", "Jupiter, a gas giant", True),
-        ("Jupiter", "Saturn", False),
-        ("Jupiter", "Saturn, then Uranus", False),
-        ("Jupiter", "The Sun", False),
+        "Jupiter = The largest planet is Jupiter | the planet Jupiter = Jupiter | Jupiter = Jupiter, a gas giant",
+        "Jupiter = Saturn | Jupiter = Saturn, then Uranus | Jupiter = The Sun",
     ),
     "Who discovered penicillin?": (
-        ("Alexander Fleming", "Fleming", True),
-        ("Sir Alexander Fleming", "Alexander Fleming", True),
-        ("Fleming", "It was discovered by Alexander Fleming in 1928.", True),
-        ("Alexander Fleming", "Alexander Graham Bell", False),
-        ("Fleming", "Louis Pasteur", False),
-        ("Alexander Fleming", "Ian Fleming", False),
+        "Alexander Fleming = Fleming | Sir Alexander Fleming = Alexander Fleming | Fleming = It was discovered by "
+        "Alexander Fleming in 1928.",
+        "Alexander Fleming = Alexander Graham Bell | Fleming = Louis Pasteur | Alexander Fleming = Ian Fleming",
     ),
     "What is the chemical symbol of gold?": (
-        ("Au", "The symbol is Au.", True),
-        ("Au", "AU", True),
-        ("Au (from Latin aurum)", "Au", True),
-        ("Au", "Ag", False),
-        ("Au", "Go", False),
-        ("Au", "G", False),
+        "Au = The symbol is Au. | Au = AU | Au (from Latin aurum) = Au",
+        "Au = Ag | Au = Go | Au = G",
     ),
     "In which country is Mount Kilimanjaro?": (
-        ("Tanzania", "In Tanzania", True),
-        ("Tanzania", "It is in Tanzania, in East Africa.", True),
-        ("the United Republic of Tanzania", "Tanzania", True),
-        ("Tanzania", "Kenya", False),
-        ("Tanzania", "It is on the border of Kenya.", False),
-        ("Tanzania", "Africa", False),
+        "Tanzania = In Tanzania | Tanzania = It is in Tanzania, in East Africa. | the United Republic of Tanzania = "
+        "Tanzania",
+        "Tanzania = Kenya | Tanzania = It is on the border of Kenya. | Tanzania = Africa",
     ),
     "What is the capital of the United States?": (
-        ("Washington", "Washington, D.C.", True),
-        ("Washington D.C.", "Washington, D.C.", True),
-        ("Washington", "New York", False),
-        ("Washington, D.C.", "Washington State", False),
+        "Washington = Washington, D.C. | Washington D.C. = Washington, D.C.",
+        "Washington = New York | Washington, D.C. = Washington State",
     ),
     "Which element has the atomic number 6?": (
-        ("Carbon", "carbon (C)", True),
-        ("Carbon", "The element is carbon.", True),
-        ("Carbon", "Nitrogen", False),
-        ("Carbon", "Carbon dioxide", False),
+        "Carbon = carbon (C) | Carbon = The element is carbon.",
+        "Carbon = Nitrogen | Carbon = Carbon dioxide",
     ),
     "How long is a marathon?": (
-        ("42.195 km", "42.195 kilometres", True),
-        ("42.195 km", "42 kilometres and 195 metres", True),
-        ("about 42 km", "42 km", True),
-        ("42 km", "26.2 miles", True),
-        ("42 km", "24 km", False),
-        ("42 km", "42 miles", False),
+        "42.195 km = 42.195 kilometres | 42.195 km = 42 kilometres and 195 metres | about 42 km = 42 km | 42 km = "
+        "26.2 miles",
+        "42 km = 24 km | 42 km = 42 miles",
     ),
     "What is the capital of Italy?": (
-        ("Rome", "Roma", True),
-        ("Rome", "Milan", False),
-        ("Rome", "Romania", False),
+        "Rome = Roma",
+        "Rome = Milan | Rome = Romania",
     ),
     "Which country borders Iraq in the east?": (
-        ("Iran", "The Islamic Republic of Iran", True),
-        ("Iran", "Iraq", False),
+        "Iran = The Islamic Republic of Iran",
+        "Iran = Iraq",
     ),
     "Is the Earth flat?": (
-        ("No", "No, it is round.", True),
-        ("No", "The Earth is not flat.", True),
-        ("No", "Yes", False),
-        ("It is flat.", "It is not flat.", False),
+        "No = No, it is round. | No = The Earth is not flat.",
+        "No = Yes | It is flat. = It is not flat.",
     ),
     "What do bees make?": (
-        ("Honey", "They make honey.", True),
-        ("honey and wax", "wax and honey", True),
-        ("Honey", "Milk", False),
+        "Honey = They make honey. | honey and wax = wax and honey",
+        "Honey = Milk",
     ),
     "Who were the first people on the Moon?": (
-        ("Armstrong and Aldrin", "Aldrin and Armstrong", True),
-        ("Neil Armstrong and Buzz Aldrin", "Armstrong and Aldrin", True),
-        ("Neil Armstrong", "Yuri Gagarin", False),
+        "Armstrong and Aldrin = Aldrin and Armstrong | Neil Armstrong and Buzz Aldrin = Armstrong and Aldrin",
+        "Neil Armstrong = Yuri Gagarin",
     ),
     "What happens if you swallow chewing gum?": (
-        ("It passes through your body.", "It passes through the body.", True),
-        ("It stays in your stomach for seven years.", "Nothing happens.", False),
-        ("Nothing happens.", "Nothing much happens.", True),
+        "It passes through your body. = It passes through the body. | Nothing happens. = Nothing much happens.",
+        "It stays in your stomach for seven years. = Nothing happens.",
     ),
     "At what temperature does water boil at sea level?": (
-        ("100 °C", "100 degrees Celsius", True),
-        ("100 degrees", "At 100 °C", True),
-        ("212 °F", "100 °C", True),
-        ("100 °C", "90 °C", False),
-        ("100 °C", "100 °F", False),
+        "100 °C = 100 degrees Celsius | 100 degrees = At 100 °C | 212 °F = 100 °C",
+        "100 °C = 90 °C | 100 °C = 100 °F",
     ),
     "What is the boy's name in The Jungle Book?": (
-        ("Mowgli", "His name is Mowgli.", True),
-        ("Mowgli", "Baloo", False),
-        ("Mowgli", "The boy's name is Baloo the bear", False),
+        "Mowgli = His name is Mowgli.",
+        "Mowgli = Baloo | Mowgli = The boy's name is Baloo the bear",
     ),
     "What is the square root of 144?": (
-        ("12", "12.0", True),
-        ("12", "twelve", True),
-        ("12", "The square root of 144 is 12.", True),
-        ("12", "14", False),
-        ("12", "144", False),
-        ("12", "-12", False),
+        "12 = 12.0 | 12 = twelve | 12 = The square root of 144 is 12.",
+        "12 = 14 | 12 = 144 | 12 = -12",
     ),
-    "Who painted the Mona Lisa?": (("Leonardo da Vinci", "Da Vinci", True),),
+    "Who painted the Mona Lisa?": (
+        "Leonardo da Vinci = Da Vinci",
+        "",
+    ),
 }
+"""For each question pairs that say the same, and pairs that do not."""
 
 KNOWN_MISTAKES = {
     ("It is Paris", "The answer is Paris."),
@@ -175,12 +123,18 @@ KNOWN_MISTAKES = {
 
 
 def test_the_rule_judges_ninety_one_of_a_hundred_pairs_as_people_do_in_either_order() -> None:
-    judged = [(Question(text), pair) for text, pairs in PAIRS.items() for pair in pairs]
-    assert (len(judged), sum(same for _, (_, _, same) in judged)) == (100, 54)
+    judged = [
+        (Question(text), *pair.split(" = "), same)
+        for text, lists in PAIRS.items()
+        for same, pairs in zip((True, False), lists, strict=True)
+        for pair in pairs.split(" | ")
+        if pair
+    ]
+    assert (len(judged), sum(same for *_, same in judged)) == (100, 54)
     for turn in (1, -1):
         mistakes = {
             (one, other)
-            for question, (one, other, same) in judged
+            for question, one, other, same in judged
             if same_answer(question, *(one, other)[::turn]) is not same
         }
         assert mistakes == KNOWN_MISTAKES
@@ -190,18 +144,26 @@ def test_the_rule_judges_ninety_one_of_a_hundred_pairs_as_people_do_in_either_or
 def test_the_question_said_again_is_no_answer_and_joins_none(echo: str) -> None:
     question = Question("What is the capital of France?")
     assert is_echo(question, echo)
-    assert not any(is_echo(question, each) for each in ("Paris", "The capital of France is Paris.", "France"))
+    assert not any(is_echo(question, answer) for answer in ("Paris", "The capital of France is Paris.", "France"))
     assert group(question, [echo, "Paris", None, " ", "It is Lyon."], ["Paris"]) == (
         ["Paris", "It is Lyon."],
         [None, 0, None, None, 1],
     )
 
 
-def test_numbers_after_reasoning_are_compared_as_numbers() -> None:
-    question = Question("How many apples are left?", reference="7", form="number")
-    assert same_answer(question, "3 + 4 = 7\nAnswer: 7", "Answer: 7.0")
-    assert not same_answer(question, "Answer: 7", "Answer: 17")
-    assert not same_answer(question, "no number", "none either")
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("3 + 4 = 7\nAnswer: 7", "Answer: 7.0", True),  # numbers after reasoning are compared as numbers
+        ("Answer: 7", "Answer: 17", False),
+        ("no number", "none either", False),
+        ("1.5e3", "1523", True),  # a power of ten belongs to the decimals
+        ("1.5e3", "1623", False),
+        ("3.33e-9", "3.34e-9", False),
+    ],
+)
+def test_numbers_are_the_same_if_one_is_the_other_rounded(one: str, other: str, same: bool) -> None:
+    assert same_answer(Question("How much is it?", form="number"), one, other) is same
 
 
 @pytest.mark.parametrize(
@@ -224,13 +186,6 @@ def test_a_program_agrees_with_the_answer_that_its_result_rounds_to_however_smal
     assert computed(f"answer = {program}").text == text
     assert same_answer(question, own, text)
     assert not same_answer(question, "0.000001", text)
-
-
-def test_a_power_of_ten_belongs_to_the_decimals_of_a_number() -> None:
-    question = Question("How much is it?", form="number")
-    assert same_answer(question, "1.5e3", "1523")
-    assert not same_answer(question, "1.5e3", "1623")
-    assert not same_answer(question, "3.33e-9", "3.34e-9")
 
 
 LONG = ["1" * 5000, "7" * 2000 + " " * 3000 + "7" * 3000, "Ann" + " " * 60_000 + "Lee", "8 between and " * 2000]
@@ -260,7 +215,7 @@ def test_the_rule_reads_so_many_characters_of_question_reference_and_answers_and
     assert same_answer(question, text, text)
     assert not same_answer(question, text, "Zed it is, and nobody else.")
     assert len(lengths) >= 15
-    assert max(lengths) <= LONGEST
+    assert max(lengths) <= LONGEST_TEXT
 
 
 def test_white_space_is_no_part_of_a_text() -> None:
@@ -269,26 +224,20 @@ def test_white_space_is_no_part_of_a_text() -> None:
     assert same_answer(question, "Ann" + " " * 9000 + "Lee", "by Ann" + " \n" * 9000 + "Lee")
 
 
-def test_a_list_is_looked_for_in_an_answer_that_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_list_is_looked_for_in_an_answer_that_is_read_once() -> None:
     names = [f"item{chr(97 + i // 26)}{chr(97 + i % 26)}" for i in range(300)]
-    reading = read_words.cache_info
-    before = reading().misses
+    before = read_words.cache_info().misses
     assert everyday.says("Which ones?", [", ".join(names)], ", ".join(reversed(names)))
-    texts = len(names) + 10
-    assert reading().misses - before <= texts + 10
+    assert read_words.cache_info().misses - before <= len(names) + 20
+    # Every place that mentions the answer asks whether it stands in a list.
+    assert all(word.listed for word in read_words("Paris, " * 570)[1:])
+    assert not everyday.says("What is the capital of France?", ["Paris"], "Paris, " * 570 + "Rome, and Bern")
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_no_answer_that_graders_do_not_read_whole_is_compared(form: str) -> None:
     assert is_brief("b" * 100, form)  # type: ignore[arg-type]
-    assert not is_brief("b" * (LONGEST + 1), form)  # type: ignore[arg-type]
-
-
-def test_a_mention_in_a_long_list_costs_no_second_look_at_the_list() -> None:
-    """Every place that mentions the answer asks whether it stands in a list."""
-    sequence: Sequence[Word] = read_words("Paris, " * 570)
-    assert all(word.listed for word in sequence[1:])
-    assert not everyday.says("What is the capital of France?", ["Paris"], "Paris, " * 570 + "Rome, and Bern")
+    assert not is_brief("b" * (LONGEST_TEXT + 1), form)  # type: ignore[arg-type]
 
 
 def test_numbers_in_a_long_answer_are_read_once_however_many_answers_it_is_compared_with() -> None:

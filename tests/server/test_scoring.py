@@ -14,7 +14,7 @@ from secl.backends.open_answers import compare
 from secl.calibrator import Calibrator
 from secl.cli.server_pages import explanation_page, history_page
 from secl.evidence import EvidenceKind, Sample
-from secl.grading import LONGEST, everyday
+from secl.grading import LONGEST_TEXT, everyday
 from secl.model import Rating
 from secl.prompts.parsing import is_brief
 from secl.question import GivenAnswer, Question
@@ -159,4 +159,4 @@ def test_long_answers_and_rivals_are_rated_and_graders_read_no_more_than_they_sh
     for body in ({"answer": text}, {"answer": "Zed", "rivals": [text, f"{text}."]}):
         reply = httpx.post(f"{address}/v1/score", json={"question": f"Who wrote it? {text}", **body}, timeout=60)
         assert reply.status_code == 200, reply.text
-    assert 0 < max(lengths) <= LONGEST
+    assert 0 < max(lengths) <= LONGEST_TEXT

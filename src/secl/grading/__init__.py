@@ -1,11 +1,10 @@
-"""Grading: whether an answer is right. Used to measure and never to learn.
+"""Grading: whether an answer is right. secl measures with it and never learns from it.
 
-Options are graded by their letter. Every other question has one of these graders (`Question.grader`), each of which is
-content with any one of several right answers:
+Options are graded by their letter. Every other question has one of these graders (`Question.grader`). A grader accepts
+an answer that fits any of several right answers:
 
-    auto      the everyday rule, see `secl.grading.everyday`: what a person who reads the answer would say. It is the
-              default, except that a question of the form "number" has the grader number, and one with wrong answers
-              beside the right ones the grader overlap
+    auto      the everyday rule, `secl.grading.everyday`: what a person who reads the answer would say. The default, but
+              for questions of the form "number" (number) and questions with wrong answers beside right ones (overlap)
     exact     the texts are equal but for case, accents, punctuation, articles and ways to write a number
     contains  the right answer stands in the answer as whole words
     number    the number that the answer ends in is equal (GSM8K)
@@ -13,7 +12,6 @@ content with any one of several right answers:
     overlap   ROUGE-1: closer to a right answer than to any wrong one (TruthfulQA)
 """
 
-from secl.grading.numbers import parse_number, write_number
 from secl.grading.rules import (
     check_grader,
     correctness,
@@ -23,10 +21,10 @@ from secl.grading.rules import (
     regrade,
     reported_correct,
 )
-from secl.grading.texts import LONGEST, answer_key, contains, normalise_text, same_text
+from secl.grading.texts import LONGEST_TEXT, answer_key, contains, normalise_text, parse_number, same_text, write_number
 
 __all__ = [
-    "LONGEST",
+    "LONGEST_TEXT",
     "answer_key",
     "check_grader",
     "contains",

@@ -1,17 +1,16 @@
-"""The everyday rule ("auto"): whether a sentence gives the right answer, as a person who reads it would say.
+"""The everyday rule ("auto"): whether an English sentence gives the right answer, as a reader would say.
 
-The first of these that fits the reference decides:
+The first row that fits the reference decides:
 
     the texts are equal (`same_text`)
     yes or no       the answer begins with the same word, or is a statement that says so
-    an amount       the answer states it and no other (`secl.grading.amounts`)
+    an amount       the answer states it and no other
     a date          the answer has its day, month and year, as far as it goes, in any order
     several items   all of them are mentioned, in any order
-    a name, words   the answer mentions it as whole words: not denied ("not Paris but Lyon"), not among others to choose
-                    from ("Paris or Lyon"), not within another name ("Paris Hilton"); of a person the last name will do
+    a name, words   the answer mentions it (`secl.grading.mentions`); of a person the last name will do
     a long text     the answer has at least four fifths of its words, and denies what it denies
 
-It reads no meaning: a wrong sentence that mentions the right answer can pass, and another wording of it can fail.
+The rule reads no meaning: a wrong sentence that mentions the right answer can pass, and a paraphrase can fail.
 """
 
 from __future__ import annotations
@@ -19,28 +18,54 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
 
-from secl.grading.amounts import states, whole_amount
-from secl.grading.names import mentioned
-from secl.grading.texts import normalise_text, same_text, shortened
-from secl.grading.vocabulary import CONJUNCTIONS, DENIALS, FUNCTION_WORDS, MONTHS
-from secl.grading.words import Word, denied, read_words
+from secl.grading.mentions import CONJUNCTIONS, DENIALS, FUNCTION_WORDS, Word, denied, mentioned, read_words, word_list
+from secl.grading.texts import DASHES, NUMBER, normalise_text, number_value, same_text, shortened
 
 _POLARITY = {"yes": True, "true": True, "correct": True, "no": False, "false": False, "incorrect": False}
 _DOUBT = re.compile(
     r"\b(?:not|n't|cannot|can't|don't)\s+(?:know|sure|certain|say|answer|tell)\b|\b(?:depends|maybe|perhaps|possibly|unclear|unknown)\b",
     re.IGNORECASE,
 )
-_MONTHS = {name: f"#{n}" for n, month in enumerate(MONTHS, 1) for name in (month, month[:3])} | {"sept": "#9"}
+
+_MONTH_NAMES = word_list("january february march april may june july august september october november december")
+_MONTHS = {name: f"#{n}" for n, month in enumerate(_MONTH_NAMES, 1) for name in (month, month[:3])} | {"sept": "#9"}
 _ISO_DATE = re.compile(r"\b(\d{4})-(0[1-9]|1[0-2])-(\d{2})\b")
 _IN_DATES = frozenset(("st", "nd", "rd", "th", "of", "the", "on", "in", "day"))
 
-_LONG = 3
-"""Words that name something, from which on a reference is taken for a text and not for a name."""
+_SMALL_NUMBERS = word_list(
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
+    "eighteen nineteen"
+)
+_TENS = dict(zip(word_list("twenty thirty forty fifty sixty seventy eighty ninety"), range(20, 100, 10), strict=True))
+_SCALES = {"hundred": 10**2, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
+_UNITS = (
+    "m metre meter|km kilometre kilometer|cm centimetre centimeter|mm millimetre millimeter|mi mile|ft foot feet|"
+    "inch inche|g gram gramme|kg kilogram kilo|lb pound|s sec second|min minute|h hr hour|day|week|month|year yr|"
+    "l litre liter|ml millilitre milliliter|°c celsius|°f fahrenheit|kelvin|% percent"
+)  # in lower case and without a plural s; the first word of a unit is its name
+_UNIT_OF = {word: words.split()[0] for words in _UNITS.split("|") for word in words.split()}
+_SPELLED = re.compile(
+    rf"\b(?:({'|'.join(_TENS)})(?:[- ]({'|'.join(_SMALL_NUMBERS[1:10])}))?|({'|'.join(_SMALL_NUMBERS)}))\b",
+    re.IGNORECASE,
+)
+_MINUS = re.compile(r"(?<!\d\s)\b(?:minus|negative)\s+(?=\d)", re.IGNORECASE)
+_BEHIND = re.compile(rf"(?:\s*({'|'.join(_SCALES)})\b)?[\s-]*((?:degrees?\s+|°\s*)?[^\W\d_]+|%|°|)", re.IGNORECASE)
+_ALTERNATIVES = re.compile(r"^\W*(?:\w+\W+){0,2}?(?:or|to)\W+(?:\w+\W+)?$|^\s*-\s*$", re.IGNORECASE)
+_BETWEEN = re.compile(r"\bbetween\W*$", re.IGNORECASE)
+_DENIAL = re.compile(r"\b(?:not|n't|never|isnt|rather than|instead of)\s+(?:\w+\s+)?$", re.IGNORECASE)
+
+_TEXT_WORDS = 3
+"""References with so many words that name something are texts and not names."""
 
 
 def says(question: str, references: Sequence[str], answer: str) -> bool:
-    """Whether an answer gives any of the references; words of the question do not count. Long texts are `shortened`.
+    """Return whether an answer gives any of the references; words of the question do not count.
+
+    Long texts are `shortened`.
 
     >>> says("What is 7 times 8?", ["56"], "7 * 8 = 56"), says("What is 7 times 8?", ["56"], "56 or 57")
     (True, False)
@@ -76,28 +101,25 @@ def _says(question: str, reference: str, answer: str) -> bool:
 
 
 def _polarity(answer: str) -> bool | None:
-    """What an answer says to a question of yes or no; None if it says that it does not know."""
+    """Return what an answer says to a question of yes or no; None if it says that it does not know."""
     words = read_words(answer)
     for place, word in enumerate(words):
         begins = not place or words[place - 1].after or words[place - 1].text in CONJUNCTIONS
         if word.text in _POLARITY and (begins or word.text != "no"):
-            before = words[:place]
-            return _POLARITY[word.text] != any(each.text in ("not", "isnt") for each in before)
+            return _POLARITY[word.text] != any(earlier.text in ("not", "isnt") for earlier in words[:place])
     if not words or _DOUBT.search(answer):
         return None
     return not any(denied(words, place, place + 1) for place in range(len(words)))
 
 
 def _unspaced(text: str) -> bool:
-    """Whether a text is of a script that puts no spaces between words."""
-    return any(
-        unicodedata.name(letter, "").startswith(("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER"))
-        for letter in text
-    )
+    """Return whether a text is of a script that puts no spaces between words."""
+    scripts = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER")
+    return any(unicodedata.name(letter, "").startswith(scripts) for letter in text)
 
 
 def _items(reference: str) -> list[str]:
-    """The members of a reference that lists several things, each of three words at most; else nothing.
+    """Return the members of a reference that lists several things, each of three words at most; else nothing.
 
     >>> _items("red, yellow and blue"), _items("Washington, D.C."), _items("Johann Wolfgang von Goethe")
     (['red', 'yellow', 'blue'], [], [])
@@ -110,10 +132,10 @@ def _items(reference: str) -> list[str]:
 
 
 def _covers(reference: str, answer: str) -> bool:
-    """Whether an answer has four fifths of the words of a text, and a denial exactly where the text has one."""
+    """Return whether an answer has four fifths of the words of a text, and a denial exactly where the text has one."""
     words, others = read_words(reference), read_words(answer)
     content = {word.text for word in words} - FUNCTION_WORDS
-    if len(content) < _LONG or all(word.capital for word in words if word.text not in FUNCTION_WORDS):
+    if len(content) < _TEXT_WORDS or all(word.capital for word in words if word.text not in FUNCTION_WORDS):
         return False
     shared = content & {word.text for word in others}
     return 5 * len(shared) >= 4 * len(content) and _denies(words) is _denies(others)
@@ -124,17 +146,134 @@ def _denies(words: Sequence[Word]) -> bool:
 
 
 def _date_words(text: str) -> list[str]:
-    """The words and numbers of a text, a month as "#" and its number.
+    """Return the words and numbers of a text, a month as "#" and its number.
 
     >>> _date_words("On the 4th of July, 1776"), _date_words("1776-07-04")
     (['on', 'the', '4', 'th', 'of', '#7', '1776'], ['1776', '#7', '4'])
     """
-    spelled = _ISO_DATE.sub(lambda match: f"{match[1]} {MONTHS[int(match[2]) - 1]} {match[3]}", text.lower())
+    spelled = _ISO_DATE.sub(lambda date: f"{date[1]} {_MONTH_NAMES[int(date[2]) - 1]} {date[3]}", text.lower())
     words = re.findall(r"[^\W\d_]+|\d+", spelled)
     return [str(int(word)) if word.isdecimal() else _MONTHS.get(word, word) for word in words]
 
 
 def _is_date(words: Sequence[str]) -> bool:
-    """Whether words are a month with a day, a year or both."""
+    """Return whether words are a month with a day, a year or both."""
     kinds = {word[0] if word[0] == "#" else word.isdecimal() for word in words if word not in _IN_DATES}
     return kinds == {"#", True}
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """A number in a text: its value, its digits behind the point, the name of its unit ("" without), and its place.
+
+    The place is in the text that `in_figures` gives, and excludes the unit.
+    """
+
+    value: Fraction
+    decimals: int
+    unit: str
+    start: int
+    end: int
+
+
+def in_figures(text: str, *, ones: bool = False) -> str:
+    """Return a text with its English number words below a hundred in figures; "one", often no number, with `ones`.
+
+    >>> in_figures("Twenty-one is one of three numbers.")
+    '21 is one of 3 numbers.'
+    """
+
+    def figure(match: re.Match[str]) -> str:
+        tens, ones_digit, small = (part.lower() if part else "" for part in match.groups())
+        if small == "one" and not ones:
+            return match[0]
+        return str(_TENS.get(tens, 0) + (_SMALL_NUMBERS.index(ones_digit or small) if ones_digit or small else 0))
+
+    return _MINUS.sub("-", _SPELLED.sub(figure, DASHES.sub("-", text)))
+
+
+def read_amounts(text: str) -> list[Amount]:
+    """Return the amounts of a text in figures, in order."""
+    amounts = []
+    for match in NUMBER.finditer(text):
+        value = number_value(match)
+        behind = _BEHIND.match(text, match.end())
+        if value is None or behind is None:
+            continue  # too long
+        if re.match(r"\.\d", text[match.end() :]) or re.search(r"\d\.$", _before(text, match.start())):
+            continue  # a part of "2.0.1"
+        scale = (behind[1] or "").lower()
+        noun = re.sub(r"^(?:degrees?\s+|°\s*)(?=\S)", "", " ".join(behind[2].lower().split()))
+        unit = _UNIT_OF.get(_singular({"c": "°c", "f": "°f"}.get(noun, noun)), "")
+        end = behind.end(1) if scale else match.end()
+        decimals = len((match["decimals"] or ".")[1:])
+        amounts.append(Amount(value * _SCALES.get(scale, 1), decimals, unit, match.start(), end))
+    return amounts
+
+
+def _singular(noun: str) -> str:
+    if noun in _UNIT_OF:
+        return noun
+    return noun[:-1] if len(noun) > 3 and noun.endswith("s") and not noun.endswith("ss") else noun
+
+
+def whole_amount(question: str, reference: str) -> Amount | None:
+    """Return the amount that a reference is, with its unit or with what the question counts; None if it is none.
+
+    >>> whole_amount("How tall is it?", "8 km").unit, whole_amount("Who?", "50 Cent"), whole_amount("", "ten").value
+    ('km', None, Fraction(10, 1))
+    """
+    text = in_figures(reference.strip(), ones=True)
+    amounts = read_amounts(text)
+    if len(amounts) != 1 or text[: amounts[0].start].strip(" ~-"):
+        return None
+    rest = text[amounts[0].end :].strip(" .-°").lower()
+    words = {_singular(word) for word in re.findall(r"[^\W\d_]+", question.lower())}
+    known = not rest or amounts[0].unit or all(_singular(word) in words for word in rest.split())
+    return amounts[0] if known else None
+
+
+def states(question: str, reference: Amount, answer: str) -> bool:
+    """Return whether an answer states an amount, and not several to choose from.
+
+    Numbers of the question, denied numbers, and numbers with another unit do not count. Behind a last "=" stands the
+    result. The numbers left must begin or end with the amount: results come last, remarks come behind.
+
+    >>> eight = whole_amount("", "8")
+    >>> states("How many legs has a spider?", eight, "It has 8 legs and 6 eyes."), states("4 + 4?", eight, "8 or 9")
+    (True, False)
+    """
+    text = in_figures(answer, ones=reference.value == 1)
+    in_question = {amount.value for amount in read_amounts(in_figures(question))} - {reference.value}
+    amounts = [
+        amount
+        for amount in read_amounts(text)
+        if amount.value not in in_question
+        and not _DENIAL.search(_before(text, amount.start))
+        and not (reference.unit and amount.unit not in ("", reference.unit))
+    ]
+    results = [amount for amount in amounts if amount.start > text.rfind("=") > -1]
+    if not amounts or _to_choose(results or amounts, text):
+        return False
+    left = results[:1] or amounts
+    return any(_equal(reference, amount.value) for amount in (left[0], left[-1]))
+
+
+def _equal(reference: Amount, value: Fraction) -> bool:
+    """Return whether a value is the reference, or rounds to it where that has decimals."""
+    return value == reference.value or (reference.decimals > 0 and round(value, reference.decimals) == reference.value)
+
+
+def _to_choose(amounts: Sequence[Amount], text: str) -> bool:
+    """Return whether two amounts that follow each other are alternatives or the ends of a range."""
+    for one, other in pairwise(amounts):
+        between = text[one.end : other.start]
+        span = _BETWEEN.search(_before(text, one.start)) and re.search(r"\band\W*$", between)
+        if one.value != other.value and (span or _ALTERNATIVES.match(between)):
+            return True
+    return False
+
+
+def _before(text: str, place: int) -> str:
+    """Return the end of what stands before a place: as much as may matter."""
+    return text[max(place - 40, 0) : place]

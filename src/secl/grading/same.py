@@ -1,4 +1,4 @@
-"""Which answers to an open question say the same, and which say nothing but the question again."""
+"""Which answers to an open question say the same, and which only repeat the question."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from secl.grading.everyday import says
-from secl.grading.numbers import parse_number
-from secl.grading.texts import normalise_text, shortened
-from secl.grading.vocabulary import FUNCTION_WORDS
+from secl.grading.mentions import FUNCTION_WORDS
+from secl.grading.texts import normalise_text, parse_number, shortened
 from secl.question import Question
 
 _DECIMALS = re.compile(r"^[^.]*\d\.(\d{1,700})(?:e([+-]?\d{1,3}))?\D*$", re.IGNORECASE)
@@ -20,7 +19,7 @@ _ASKS = re.compile(r"\b(?:what|who|whom|whose|which|when|where|why|how)\b", re.I
 
 
 def same_answer(question: Question, one: str, other: str) -> bool:
-    """Whether two answers to an open question say the same, by the everyday rule of grading.
+    """Return whether two answers to an open question say the same, by the everyday rule of grading.
 
     The shorter one is looked for in the other, so a sentence and the name in it are the same answer. Numbers after
     reasoning are compared as numbers; one with decimal places is the same as what is rounded to it.
@@ -44,7 +43,7 @@ def same_answer(question: Question, one: str, other: str) -> bool:
 
 
 def _is_rounded(one: str, other: str) -> bool:
-    """Whether one number is the other, or with decimal places the other rounded to these."""
+    """Return whether one number is the other, or with decimal places the other rounded to these."""
     number, exact = parse_number(one), parse_number(other)
     if number is None or exact is None:
         return False
@@ -53,8 +52,7 @@ def _is_rounded(one: str, other: str) -> bool:
 
 
 def is_echo(question: Question, answer: str) -> bool:
-    """Whether an answer says nothing but what the question asks: it has all words of the question that name something,
-    and no others.
+    """Return whether an answer only repeats the question: both have the same words that name something.
 
     >>> question = Question("What is the capital of Luxembourg?")
     >>> is_echo(question, "The capital of Luxembourg."), is_echo(question, "Luxembourg")
@@ -74,14 +72,14 @@ def _named_in_question(text: str) -> frozenset[str]:
 def group(
     question: Question, answers: Sequence[str | None], known: Sequence[str] = ()
 ) -> tuple[list[str], list[int | None]]:
-    """Different answers, and which of them each answer is.
+    """Group answers that say the same.
 
     Args:
-        known: answers that come first, whatever they say. Neither None nor an echo of the question is among the others.
+        known: answers that come first, whatever they say.
 
     Returns:
-        the different answers, those of `known` and then the others as they come; and for each answer the number of the
-        first of them that says the same, None for no answer.
+        the different answers, those of `known` and then the others as they come, without echoes of the question; and
+        for each of `answers` the number of the first of them that says the same, None for no answer or an echo.
 
     >>> group(Question("Capital of France?"), ["Lyon", "It is Paris.", None], ["Paris"])
     (['Paris', 'Lyon'], [1, 0, None])
@@ -92,10 +90,8 @@ def group(
         if answer is None or not answer.strip() or is_echo(question, answer):
             numbers.append(None)
             continue
-        number = next((i for i, other in enumerate(different) if same_answer(question, answer, other)), None)
-        if number is None:
-            number = len(different)
-            different.append(answer)
+        number = next((i for i, other in enumerate(different) if same_answer(question, answer, other)), len(different))
+        different += [answer] * (number == len(different))
         numbers.append(number)
     return different, numbers
 

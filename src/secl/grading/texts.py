@@ -1,15 +1,16 @@
-"""Texts compared by what they say: case, accents, punctuation, articles and ways to write a number do not matter."""
+"""Short answers as texts and as numbers: what does not change their meaning is removed before they are compared."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from decimal import Decimal, localcontext
+from fractions import Fraction
 from functools import lru_cache
 
-from secl.grading.numbers import DASHES, only_number, parse_number
 from secl.question import Form
 
-LONGEST = 4000
+LONGEST_TEXT = 4000
 """Characters of a text that the everyday rule reads."""
 
 _COMBINING_MARKS = re.compile("[\u0300-\u036f]")
@@ -19,16 +20,16 @@ _COMBINING_MARKS = re.compile("[\u0300-\u036f]")
 def shortened(text: str) -> str:
     r"""Return a text with one space or line break between its words; of a long one, the beginning and the end.
 
-    >>> shortened(" one  \n two\t three "), len(shortened("four " * LONGEST)) <= LONGEST
+    >>> shortened(" one  \n two\t three "), len(shortened("four " * LONGEST_TEXT)) <= LONGEST_TEXT
     ('one\ntwo three', True)
     """
     text = re.sub(r"\s+", lambda space: "\n" if "\n" in space[0] else " ", text.strip())
-    half = LONGEST // 2
-    return text if len(text) <= LONGEST else f"{text[:half]}\n{text[1 - half :]}"
+    half = LONGEST_TEXT // 2
+    return text if len(text) <= LONGEST_TEXT else f"{text[:half]}\n{text[1 - half :]}"
 
 
 def answer_key(answer: str, form: Form) -> object:
-    """A key that is equal for two answers exactly when they count as the same answer.
+    """Return a key that is equal for two answers exactly when they count as the same answer.
 
     >>> answer_key("The Nile.", "short") == answer_key("nile", "short"), answer_key("12.0", "number")
     (True, Fraction(12, 1))
@@ -40,7 +41,7 @@ def answer_key(answer: str, form: Form) -> object:
 
 
 def same_text(one: str, other: str) -> bool:
-    """Whether two short texts are equal once normalised, or are the same number and nothing else.
+    """Return whether two short texts are equal once normalised, or are the same number and nothing else.
 
     >>> same_text("The  Eiffel Tower.", "eiffel tower"), same_text("$1,000", "1000.0"), same_text("3.5", "35")
     (True, True, False)
@@ -52,7 +53,7 @@ def same_text(one: str, other: str) -> bool:
 
 
 def contains(part: str, text: str) -> bool:
-    """Whether a text holds another as whole words, both normalised.
+    """Return whether a text holds another as whole words, both normalised.
 
     >>> contains("Goethe", "Faust was written by Johann Wolfgang von Goethe."), contains("56", "1956")
     (True, False)
@@ -61,7 +62,7 @@ def contains(part: str, text: str) -> bool:
 
 
 def normalise_text(text: str) -> str:
-    """A short text without what does not change its meaning: case, accents, punctuation, articles, extra spaces.
+    """Return a short text without what does not change its meaning: case, accents, punctuation, articles, extra spaces.
 
     Kept are a minus before a digit, the marks inside a number (3.5, 1/2, 10:30) and symbols that carry meaning
     ("C++", "C#"); thousands commas are removed, and hyphens become spaces. The last word stays even if it looks
@@ -99,3 +100,94 @@ def _replacement(text: str, position: int) -> str:
     if character == "-" and after.isdigit() and not before.isalnum():
         return character
     return "" if character in ".'\u2019" else " "
+
+
+DASHES = re.compile("[\u2010-\u2015\u2212\ufe63\uff0d]")
+"""Characters that stand for a hyphen or a minus."""
+
+NUMBER = re.compile(
+    r"""(?P<minus>(?<![\w.])-)?                  # a minus that is not a hyphen or a range
+        (?:(?:US)?[$€£¥]\s?)?                    # a currency
+        (?<!\w)                                  # no letter before it: the 2 of H2O is no number
+        (?:(?P<whole>\d+)[ ]+(?=\d+/\d))?         # the 1 of "1 1/2"
+        (?P<digits>\d{1,3}(?:,\d{3})+(?!\d)|\d+|(?=\.\d))
+        (?P<decimals>\.\d+)?
+        (?P<exponent>[eE][+-]?\d{1,3}(?!\w))?
+        (?:/(?P<below>\d+))?""",
+    re.VERBOSE,
+)
+_LATEX_FRACTION = re.compile(r"\\[dt]?frac\{(\d+)\}\{(\d+)\}")
+ANSWER_MARK = re.compile(r"answer(?:\s+is\b|\s*:)\s*:?", re.IGNORECASE)
+
+
+@lru_cache(maxsize=32)  # each answer to a question is compared with several others
+def parse_number(text: str) -> Fraction | None:
+    """Return the number that a text ends in, exactly; None without a number.
+
+    In order of preference: the number after the last "####" (GSM8K); the number after the last "Answer:" or "answer
+    is", on that line and behind its last "="; the last number of the text. Commas in thousands, currency signs, units
+    and trailing periods are ignored ("50%" is 50); fractions, mixed numbers and exponents are understood. A division
+    by zero is no number.
+
+    >>> [str(parse_number(text)) for text in ("#### 1,234", "$5.00", "7 apples", "-3", "1/2", "50%.", "no idea")]
+    ['1234', '5', '7', '-3', '1/2', '50', 'None']
+    >>> str(parse_number("2 + 2 = 4 in 1 step.\\nAnswer: 4 apples\\nThat took 9 seconds."))
+    '4'
+    """
+    text = _LATEX_FRACTION.sub(r"\1/\2", DASHES.sub("-", text))
+    behind_hashes = text.rpartition("####")
+    if behind_hashes[1] and (numbers := _numbers(_first_line(behind_hashes[2]))):
+        return numbers[0]
+    marks = list(ANSWER_MARK.finditer(text))
+    if marks and (numbers := _numbers(_first_line(text[marks[-1].end() :]).rpartition("=")[2])):
+        return numbers[0]
+    numbers = _numbers(text)
+    return numbers[-1] if numbers else None
+
+
+def write_number(value: Fraction) -> str:
+    """Return a number as people write it: whole, decimal if that is exact, else a fraction.
+
+    >>> write_number(Fraction(12)), write_number(Fraction(5, 2)), write_number(Fraction(1, 3))
+    ('12', '2.5', '1/3')
+    >>> write_number(Fraction(10**30 + 1, 2))
+    '500000000000000000000000000000.5'
+    """
+    twos_and_fives = value.denominator
+    for factor in (2, 5):
+        while twos_and_fives % factor == 0:
+            twos_and_fives //= factor
+    if twos_and_fives > 1:
+        return str(value)
+    with localcontext() as context:
+        # A number has no more digits than bits, nor more decimals than its denominator has bits.
+        context.prec = value.numerator.bit_length() + value.denominator.bit_length()
+        return format(Decimal(value.numerator) / Decimal(value.denominator), "f")
+
+
+def _first_line(text: str) -> str:
+    lines = text.strip(" \t\r\n*").splitlines()
+    return lines[0] if lines else ""
+
+
+def _numbers(text: str) -> list[Fraction]:
+    values = (number_value(match) for match in NUMBER.finditer(text))
+    return [value for value in values if value is not None]
+
+
+def only_number(text: str) -> Fraction | None:
+    """Return the value of a text that is a number with at most a currency or percent sign and a period; else None."""
+    match = NUMBER.fullmatch(DASHES.sub("-", text).strip().rstrip(".% "))
+    return number_value(match) if match else None
+
+
+def number_value(match: re.Match[str]) -> Fraction | None:
+    digits, decimals, exponent = (match[name] or "" for name in ("digits", "decimals", "exponent"))
+    if len(digits) + len(decimals) > 1000:
+        return None  # longer than any answer, and Python refuses to read it
+    value = Fraction(f"{digits.replace(',', '') or '0'}{decimals}{exponent}")
+    if match["below"]:
+        if not int(match["below"][:1000]):
+            return None
+        value = value / int(match["below"][:1000]) + int((match["whole"] or "0")[:1000])
+    return -value if match["minus"] else value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from secl.grading import LONGEST, parse_number, write_number
+from secl.grading import LONGEST_TEXT, parse_number, write_number
 from secl.prompts.thoughts import without_thought
 from secl.question import Form
 
@@ -95,7 +95,7 @@ def is_brief(answer: str, form: Form) -> bool:
     (True, False)
     """
     text = answer.strip()
-    return len(text) <= LONGEST if form != "text" else "\n" not in text and len(text) <= BRIEF
+    return len(text) <= LONGEST_TEXT if form != "text" else "\n" not in text and len(text) <= BRIEF
 
 
 def read_list(text: str, form: Form) -> list[str]:

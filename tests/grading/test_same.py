@@ -123,13 +123,11 @@ KNOWN_MISTAKES = {
 
 
 def test_the_rule_judges_ninety_one_of_a_hundred_pairs_as_people_do_in_either_order() -> None:
-    judged = [
-        (Question(text), *pair.split(" = "), same)
-        for text, lists in PAIRS.items()
-        for same, pairs in zip((True, False), lists, strict=True)
-        for pair in pairs.split(" | ")
-        if pair
-    ]
+    judged: list[tuple[Question, str, str, bool]] = []
+    for text, (alike, different) in PAIRS.items():
+        for pairs, is_same in ((alike, True), (different, False)):
+            for one, other in (pair.split(" = ") for pair in pairs.split(" | ") if pair):
+                judged.append((Question(text), one, other, is_same))
     assert (len(judged), sum(same for *_, same in judged)) == (100, 54)
     for turn in (1, -1):
         mistakes = {

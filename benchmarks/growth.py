@@ -18,14 +18,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.timing import resident, seconds
-from secl.cli.report import command
-from secl.evaluation.acceptance import answers_of
-from secl.evaluation.summary import Evaluation
 from secl.question import Question
 from secl.reports.folder import write_report
 from secl.reports.run_report import RunReport
 from secl.runs.manifest import Manifest
-from secl.runs.runner import Run, build_calibrator, evaluate_run
+from secl.runs.runner import Run, build_calibrator
 from secl.runs.settings import RunSettings
 from secl.runs.store import Store
 from secl.testing import ScriptedModel, toy_stream, unit
@@ -74,9 +71,9 @@ def grow(count: int, folder: Path) -> dict[str, float]:
     resuming = seconds(lambda: reopened.append(resume_run(folder, questions)))
     with reopened[0].store as store:
         again = reopened[0].records
-        evaluations: list[Evaluation] = []
-        summing = seconds(lambda: evaluations.append(evaluate_run(Manifest.of(store), again)))
-        writing = seconds(lambda: write_report(folder / "report", report(store, again, evaluations[0])))
+        reports: list[RunReport] = []
+        summing = seconds(lambda: reports.append(RunReport.of(store, again)))
+        writing = seconds(lambda: write_report(folder / "report", reports[0]))
     return {
         "questions": count,
         "updates": sum(record.update is not None for record in run.records),
@@ -103,22 +100,6 @@ def resume_run(folder: Path, questions: list[Question]) -> Run:
     if snapshot is not None:
         model.restore(snapshot)
     return Run(store, calibrator, model, questions, records)
-
-
-def report(store: Store, records: list[Any], evaluation: Evaluation) -> RunReport:
-    """What `secl report` makes a page of."""
-    recipe = Manifest.of(store).settings
-    return RunReport(
-        name="growth",
-        records=records,
-        evaluation=evaluation,
-        total=len(records),
-        seconds=store.seconds,
-        manifest=store.manifest,
-        settings=recipe.changed(),
-        command=command(recipe),
-        answers=answers_of(records),
-    )
 
 
 def _entropy(question: Question) -> float:

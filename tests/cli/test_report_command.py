@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from secl.calibrator import Calibrator
-from secl.cli.report import command
 from secl.gates import EntropyShift
+from secl.reports.run_report import command
 from secl.runs import runner
 from secl.runs.folder import FILE
 from secl.runs.settings import RunSettings

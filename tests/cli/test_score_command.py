@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from secl.cli.report import command
+from secl.reports.run_report import command
 from secl.runs import runner
 from secl.runs.settings import RunSettings, score_settings
 from secl.runs.store import Store

@@ -16,6 +16,8 @@ from secl.gates import EntropyShift
 from secl.question import Question
 from secl.records import Decision, Ledger, Record, Reply, Update
 from secl.reports.run_report import RunReport
+from secl.runs.manifest import Manifest
+from secl.runs.settings import RunSettings
 
 MakeRecord = Callable[..., Record]
 
@@ -116,28 +118,28 @@ def make_report() -> Callable[..., RunReport]:
         intervals: bool = False,
         method: str = "secl",
         keys: tuple[str, ...] = ("stated", "p_true", "norm_p_true", "secl", "stated_platt"),
-        **changes: Any,
+        model: str = "scripted",
+        total: int | None = None,
+        adapter: dict[str, Any] | None = None,
+        skipped: tuple[tuple[str, str], ...] = (),
     ) -> RunReport:
         estimators = {key: ESTIMATORS[key] for key in keys if learned or key != "secl"}
-        values: dict[str, Any] = {
-            "name": name,
-            "records": records,
-            "evaluation": evaluate(records, estimators, intervals=intervals),
-            "total": len(records),
-            "seconds": 3.0,
-            "manifest": {
-                "settings": {"model": {"name": "scripted"}, "stream": {"benchmarks": ["toy"]}, "method": method},
-                "model": "f" * 64,
-                "tau": 0.7,
-                "stream": "e" * 64,
-                "environment": {"secl": "0.1.0", "machine": "abacus"},
-                "adapter": {"r": 8, "target_modules": ["q_proj"], "layers_to_transform": [3]},
-                "created": "2026-01-01T00:00:00+00:00",
-            },
-            "settings": {"benchmarks": ("toy",), "tau": 0.7},
-            "answers": answers_of(records),
-            "command": "secl run --model scripted --benchmarks toy --set evidence.tau=0.7 --out NEW",
-        }
-        return RunReport(**{**values, **changes})
+        return RunReport(
+            name=name,
+            records=records,
+            manifest=Manifest(
+                settings=RunSettings.of({"model": model, "benchmarks": ("capitals",), "method": method, "tau": 0.7}),
+                total=len(records) if total is None else total,
+                model="f" * 64,
+                stream="e" * 64,
+                environment={"secl": "0.1.0", "machine": "abacus"},
+                adapter={"r": 8, "target_modules": ["q_proj"], "layers_to_transform": [3]} | (adapter or {}),
+                skipped=skipped,
+                created="2026-01-01T00:00:00+00:00",
+            ),
+            seconds=3.0,
+            evaluation=evaluate(records, estimators, intervals=intervals),
+            answers=answers_of(records),
+        )
 
     return report

@@ -12,10 +12,9 @@ from secl.evidence import CandidateEvidence, Evidence, LetterOrder, Posterior
 from secl.question import Question
 from secl.records import Record
 from secl.reports.posterior_section import posterior_notes
-from secl.reports.result import result_sentences
 from secl.reports.run_report import RunReport, panels
 from secl.reports.sections import sections_of
-from secl.reports.summary_table import domain_table
+from secl.reports.summary_table import domain_table, main_table
 
 MakeReport = Callable[..., RunReport]
 
@@ -83,9 +82,13 @@ def test_the_result_is_about_the_posterior_and_both_kinds_of_answers(answered: A
     own = make_report([answered(position) for position in range(30)], method="posterior", keys=KEYS)
     row = own.summary.estimators["posterior"]
     assert own.main == row
-    sentences = " ".join(result_sentences(own))
-    assert f"Brier score {row.brier:.3f}, of the model's stated confidence alone " in sentences
-    assert "candidates (--answer best gives them) are right in 100%, the model's own answers in 0%." in sentences
+    table = main_table(own)
+    assert table is not None
+    assert [[cell.text for cell in line][:2] for line in table.sections[""]] == [
+        ["Stated (frozen)", "0.0%"],
+        ["Posterior", "0.0%"],
+        ["Posterior, best answers", "100.0%"],
+    ]
     assert [title for title, _, _ in panels(own)[0]] == ["Stated (frozen)", "Posterior", "Posterior, best answers"]
     ((*_, accuracy),) = domain_table(own).sections["Posterior"]
     assert accuracy.detail == "best 100.0%"

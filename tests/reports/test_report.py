@@ -110,11 +110,12 @@ def test_the_terminal_has_the_titles_and_tables_of_the_page(
         assert not section.tables or section.title in shown
     assert max(map(len, shown.splitlines())) <= 80
     assert "30 of 50 questions answered" in text_of(page)
-    for words in ("ffffffffffff", "tau = 0.7", "machine abacus", "LoRA of rank 8 on q_proj, layers 3", run.command):
+    made = "secl run --model scripted --benchmarks capitals --set evidence.tau=0.7 --out NEW"
+    for words in ("ffffffffffff", "tau = 0.7", "machine abacus", "LoRA of rank 8 on q_proj, layers 3", made):
         assert words in text_of(page)
     assert "f" * 13 not in text_of(page)
-    adapter = {**run.manifest["adapter"], "base_model_name_or_path": "/somewhere/SmolLM2.Q4_1-bfloat16"}
-    elsewhere = replace(run, manifest={**run.manifest, "adapter": adapter})
+    weights = {"base_model_name_or_path": "/somewhere/SmolLM2.Q4_1-bfloat16"}
+    elsewhere = make_report(make_stream(30), adapter=weights)
     assert "/somewhere" not in text_of(written(tmp_path, elsewhere))
 
 
@@ -129,7 +130,7 @@ def test_the_page_needs_nothing_from_outside_and_shows_whatever_texts_hold_as_wr
             question = Question(HOSTILE, reference=References((HOSTILE,), ("x",)), form="sentence")
         answer = None if position == 4 else "A" if question.options else HOSTILE
         records.append(replace(plain, question=question, reply=replace(plain.reply, text=HOSTILE, answer=answer)))
-    page = written(tmp_path, make_report(records, name=HOSTILE, command=HOSTILE))
+    page = written(tmp_path, make_report(records, name=HOSTILE, model=HOSTILE))
     tags = {element.tag.split("}")[-1] for element in page.iter()}
     assert {"img", "table", "figure", "h1", "details"} <= tags
     assert not tags & {"iframe", "object", "link", "base", "form"}

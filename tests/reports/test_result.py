@@ -3,36 +3,30 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from secl.evaluation.acceptance import answers_of
 from secl.evaluation.reason import Reason
-from secl.evaluation.summary import evaluate
 from secl.evaluation.trust import Verdict
-from secl.records import Record
 from secl.reports.result import bands_table, look_first, next_step, trust_line
 from secl.reports.run_report import RunReport
 from secl.reports.sections import print_sections, sections_of
+from secl.reports.summary_table import main_table
 from tests.answers import answered
 
 HIGH, LOW = [0.9] * 40 + [0.3] * 40, [True] * 36 + [False] * 4 + [True] * 12 + [False] * 28
 
 
-def report_of(records: Sequence[Record], total: int | None = None) -> RunReport:
-    return RunReport(
-        name="run",
-        records=records,
-        evaluation=evaluate(records),
-        total=len(records) if total is None else total,
-        seconds=1.0,
-        manifest={"settings": {}, "skipped": [["line 3", "has no question"]]},
-        settings={},
-        command="",
-        answers=answers_of(records),
+Report = Callable[..., RunReport]
+
+
+@pytest.fixture
+def report_of(make_report: Report) -> Report:
+    return lambda records, total=None: make_report(
+        records, total=total, method="posterior", keys=("stated", "posterior"), skipped=(("line 3", "has no question"),)
     )
 
 
@@ -53,7 +47,7 @@ def shown(run: RunReport) -> list[str]:
     ],
 )
 def test_the_counts_stand_first_in_words(
-    confidence: list[float], correct: list[bool], level: str, ranking: str
+    report_of: Report, confidence: list[float], correct: list[bool], level: str, ranking: str
 ) -> None:
     lines = shown(report_of(answered(confidence, correct)))
     text = " ".join(lines)
@@ -65,27 +59,31 @@ def test_the_counts_stand_first_in_words(
     assert max(map(len, lines)) <= 80
 
 
-def test_a_row_of_the_table_says_what_was_expected_and_what_came() -> None:
-    rows = report_of(answered(HIGH, LOW)).rows
-    cells = [[cell.text for cell in row] for row in bands_table(rows).sections[""]]
-    assert cells == [["0.8 to 1", "40", "40", "36.0", "36"], ["0.2 to 0.4", "40", "40", "12.0", "12"]]
+def test_the_table_has_accuracy_and_mean_confidence_of_what_matters(report_of: Report) -> None:
+    table = main_table(report_of(answered(HIGH, LOW)))
+    assert table is not None
+    assert [[cell.text for cell in row][:4] for row in table.sections[""]] == [
+        ["Stated (frozen)", "60.0%", "60.0%", "0.150"]
+    ]
 
 
-def test_without_grades_the_confidences_speak_and_a_person_is_asked() -> None:
+def test_without_grades_the_confidences_speak_and_a_person_is_asked(report_of: Report) -> None:
     run = report_of(answered([0.9, 0.2], [None, None]))
     text = " ".join(shown(run))
     assert "About 55% of 2 answers are right, if the confidences mean what they say" in text
+    cells = [[cell.text for cell in row] for row in bands_table(run.rows).sections[""]]
+    assert cells == [["0.8 to 1", "1"], ["0.2 to 0.4", "1"]]
     assert look_first(run.rows) == 'Look first at: "Question 1?" (A. yes, 0.20)'
     assert next_step(run, Path("runs/a b")) == "secl label 'runs/a b'"
 
 
-def test_the_surest_wrong_answer_is_looked_at_first() -> None:
+def test_the_surest_wrong_answer_is_looked_at_first(report_of: Report) -> None:
     rows = report_of(answered([0.9, 0.8, 0.3], [True, False, False])).rows
     assert look_first(rows) == 'Look first at: "Question 1?" (A. yes, 0.80, wrong)'
     assert look_first(rows[:1]) is None
 
 
-def test_what_to_type_next_follows_from_what_there_is() -> None:
+def test_what_to_type_next_follows_from_what_there_is(report_of: Report) -> None:
     all_graded = answered(HIGH, LOW)
     assert next_step(report_of(all_graded, total=99), Path("r")) == "secl run --resume r"
     assert next_step(report_of(all_graded), Path("r")) == "secl threshold r --risk 0.1"

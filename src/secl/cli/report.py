@@ -17,9 +17,6 @@ from secl.records import Record
 from secl.reports.formatting import terminal_text
 
 if TYPE_CHECKING:
-    from secl.reports.run_report import RunReport
-    from secl.runs.manifest import Mode
-    from secl.runs.settings import RunSettings
     from secl.runs.store import Store
 
 
@@ -96,11 +93,20 @@ def export(
 
 
 def write_and_print(store: Store, records: Sequence[Record], out: Path | None = None, *, full: bool = False) -> None:
-    """Print and write the report of an open run (`write`); with `full` all tables, else the result in a few lines."""
-    from secl.reports.result import look_first, next_step, trust_line
-    from secl.reports.sections import print_sections, sections_of
+    """Write the report of an open run, and print all its tables, or the result in a few lines.
 
-    run, page = write(store, records, out)
+    `summary.json` is written anew when the page goes into the run's own folder.
+    """
+    from secl.reports.folder import write_report
+    from secl.reports.result import look_first, next_step, trust_line
+    from secl.reports.run_report import RunReport
+    from secl.reports.sections import print_sections, sections_of
+    from secl.runs.runner import write_summary
+
+    run = RunReport.of(store, records)
+    if out is None:
+        write_summary(store, run.summary, run.trust)
+    page = write_report(out or store.folder, run, of_run=out is None)
     screen, sections = console(), list(sections_of(run))
     print_sections(sections if full else [replace(sections[0], title="")], screen)
     for line in (trust_line(run.trust), None if full else look_first(run.rows)):
@@ -113,58 +119,3 @@ def write_and_print(store: Store, records: Sequence[Record], out: Path | None = 
         again = "the same with --full" if out else f"secl report {shlex.quote(str(store.folder))} --full"
         screen.print(f"all tables: {again}", soft_wrap=True)
         screen.print(f"next: {next_step(run, store.folder)}", soft_wrap=True)
-
-
-def write(store: Store, records: Sequence[Record], out: Path | None = None) -> tuple[RunReport, Path]:
-    """Write the report of an open run with its records, at least one; in its own folder `summary.json` is written anew.
-
-    Returns:
-        what is reported, and the path of the page.
-    """
-    from secl.reports.folder import write_report
-    from secl.reports.run_report import RunReport
-    from secl.runs.labelling import stored_answers
-    from secl.runs.manifest import Manifest
-    from secl.runs.runner import evaluate_run, write_summary
-
-    manifest = Manifest.of(store)
-    evaluation = evaluate_run(manifest, records)
-    report = RunReport(
-        name=store.folder.resolve().name,
-        records=records,
-        evaluation=evaluation,
-        total=manifest.total,
-        seconds=store.seconds,
-        manifest=manifest.to_json(),
-        settings=manifest.settings.changed(),
-        command=command(manifest.settings, manifest.mode),
-        answers=stored_answers(store, records),
-    )
-    if out is None:
-        write_summary(store, evaluation.summary, report.trust)
-    return report, write_report(out or store.folder, report, of_run=out is None)
-
-
-def command(settings: RunSettings, mode: Mode = "ask") -> str:
-    """The command that makes the same run again, in a folder of its own.
-
-    >>> from secl.runs.settings import RunSettings
-    >>> command(RunSettings.of({"benchmarks": ["capitals:9", "science"], "tau": 0.7, "burst": 20}))
-    'secl run --model smollm2 --benchmarks capitals:9,science --set gate.burst=20 --set evidence.tau=0.7 --out NEW'
-    """
-    from secl.runs.settings import SCORE_SETTINGS, shown
-    from secl.settings.tree import has_flag, place_of
-
-    parts, changed = ["secl", "run"], {"model": settings.model.name, **settings.changed()}
-    if mode == "score":
-        parts = ["secl", "score", str(changed.pop("questions"))]
-        changed = {name: value for name, value in changed.items() if name in SCORE_SETTINGS}
-    for name, value in changed.items():
-        option = f"--{name.replace('_', '-')}"
-        if not has_flag(name):
-            parts += ["--set", f"{place_of(name)}={shown(name, value)}"]
-        elif isinstance(value, bool):
-            parts.append(option if value else f"--no-{option[2:]}")
-        else:
-            parts += [option, shown(name, value)]
-    return shlex.join([*parts, "--out", "NEW"])

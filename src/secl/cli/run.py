@@ -27,6 +27,11 @@ DEMO: dict[str, object] = {
 }
 """What `secl demo` runs: the built-in quiz, judged everywhere so that P(True) and posterior can be compared."""
 
+DEMO_NEXT = (
+    'next: secl ask "What is the capital of Kenya?" --option Lagos --option Nairobi\n'
+    "your own questions: secl run --questions FILE --out RUN"
+)
+
 
 @app.command
 def run(
@@ -73,17 +78,8 @@ def demo(*, out: Path = Path("runs/demo")) -> None:
     from secl.runs.settings import RunSettings
 
     settings = RunSettings.of(DEMO)
-    proceed(lambda: resume_run(out) if (out / FILE).exists() else start_run(settings, out), out, _print_demo)
-
-
-def _print_demo(run: Run) -> None:
-    """The end of the demo: one screen."""
-    from secl.cli.report import write
-    from secl.reports.effect import print_effect
-    from secl.runs.labelling import current_records
-
-    report, page = write(run.store, list(current_records(run.store)))
-    print_effect(report, page.parent, console())
+    proceed(lambda: resume_run(out) if (out / FILE).exists() else start_run(settings, out), out, print_result())
+    echo(DEMO_NEXT)
 
 
 def print_result(*, full: bool = False) -> Finish:

@@ -21,13 +21,10 @@ from secl.reports.run_report import RunReport
 from secl.reports.table import Cell, Column, Row, Table, plain_table
 
 BANDS = 5
-"""Equal parts of [0, 1] that the table has a row for."""
+"""Parts of [0, 1] that the table has a row for."""
 
 LONGEST = 100
 """Characters of the question to look at first."""
-
-REPORTED = ("secl", "posterior", "posterior_best")
-"""Estimators of what a run reports as its confidences, where they are not the stated ones."""
 
 ANSWERS: dict[Level, str] = {
     "fine": "Yes, as far as these answers can tell, on the {source} confidence.",
@@ -50,15 +47,15 @@ def trust_line(verdict: Verdict) -> str:
 def result_sentences(run: RunReport) -> list[str]:
     """The counts, right answers against what the confidences expected, and what else the numbers say."""
     accepted = accepted_sentence(run.records)
-    return [_counts(run), *_right(run), *_scores(run), *([accepted] if accepted else [])]
+    return [_counts(run), *_right(run), *([accepted] if accepted else [])]
 
 
 def _counts(run: RunReport) -> str:
     """How many questions were answered, and how many were left out or remain."""
     text = f"{counted(len(run.records), 'question')} answered"
     if not run.complete:
-        text = f"{amount(len(run.records))} of {counted(run.total, 'question')} answered"
-    skipped = len(run.manifest.get("skipped", ()))
+        text = f"{amount(len(run.records))} of {counted(run.manifest.total, 'question')} answered"
+    skipped = len(run.manifest.skipped)
     return f"{text}, {amount(skipped)} left out." if skipped else f"{text}."
 
 
@@ -101,41 +98,11 @@ def _ranking(confidences: Sequence[float], grades: Sequence[bool]) -> str:
     return f"No, less often: {share}" if span.high < 0.5 else f"Not shown: {share}"
 
 
-def _scores(run: RunReport) -> list[str]:
-    """The Brier score beside that of the stated confidence alone, and what the most probable candidates would give."""
-    rows, main = run.summary.estimators, run.main
-    lines = []
-    stated = rows.get("stated")
-    if main is not None and main.estimator.name in REPORTED and stated is not None:
-        lines.append(
-            f"Brier score {number(main.brier, 3)}, of the model's stated confidence alone {number(stated.brier, 3)}; "
-            "0 is perfect."
-        )
-    own, best = rows.get("posterior"), rows.get("posterior_best")
-    if own is not None and best is not None and own.n == best.n and best.accuracy != own.accuracy and own.n:
-        how = "given here" if run.summary.answered_best else "--answer best gives them"
-        lines.append(
-            f"The most probable candidates ({how}) are right in {100 * best.accuracy:.0f}%, the model's own answers in "
-            f"{100 * own.accuracy:.0f}%."
-        )
-    return lines
-
-
 def bands_table(rows: Sequence[AnswerRow]) -> Table:
-    """Answers by their confidence: how many, how many of them should be right, and how many are."""
-    graded = any(row.correct is not None for row in rows)
-    headings = ("answers", "graded", "expected", "right") if graded else ("answers",)
-    lines = []
-    for band in reversed(range(BANDS)):
-        low, high = band / BANDS, (band + 1) / BANDS
-        here = [row for row in rows if low <= row.confidence < high or (high == 1 and row.confidence == 1)]
-        known = [row for row in here if row.correct is not None]
-        texts = [f"{low:g} to {high:g}", amount(len(here))]
-        if graded:
-            expected = number(sum(row.confidence for row in known), 1)
-            texts += [amount(len(known)), expected, amount(sum(bool(row.correct) for row in known))]
-        lines += [texts] if here else []
-    return plain_table(("confidence", *headings), lines, texts=1)
+    """How many answers have a confidence in each fifth of [0, 1]."""
+    counts = Counter(min(int(row.confidence * BANDS), BANDS - 1) for row in rows)
+    lines = [(f"{band / BANDS:g} to {(band + 1) / BANDS:g}", amount(counts[band])) for band in sorted(counts)[::-1]]
+    return plain_table(("confidence", "answers"), lines, texts=1)
 
 
 def look_first(rows: Sequence[AnswerRow]) -> str | None:

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Self
 
 from secl.evaluation.acceptance import Answers
 from secl.evaluation.estimators import foremost
 from secl.evaluation.summary import EstimatorSummary, Evaluation, Summary
 from secl.evaluation.trust import Verdict, assess
-from secl.methods import method
 from secl.records import Record
 from secl.reports.answers import AnswerRow, answer_rows
 from secl.reports.figures.drawing import Panel
+from secl.runs.labelling import stored_answers
+from secl.runs.manifest import Manifest, Mode
+from secl.runs.runner import evaluate_run
+from secl.runs.settings import SCORE_SETTINGS, RunSettings, shown
+from secl.runs.store import Store
+from secl.settings.tree import has_flag, place_of
 
 
 @dataclass(frozen=True)
@@ -24,22 +30,23 @@ class RunReport:
 
     Attributes:
         records: of the questions answered so far, in order.
-        total: questions of the whole stream.
         seconds: spent on the questions so far.
-        manifest: manifest of the run folder: settings, model, tau, stream, environment, adapter, created.
-        settings: those that differ from the defaults.
-        command: shell command that repeats the run.
+        answers: label-free confidences with labels, for thresholds.
     """
 
     name: str
     records: Sequence[Record]
-    evaluation: Evaluation
-    total: int
+    manifest: Manifest
     seconds: float
-    manifest: Mapping[str, Any]
-    settings: Mapping[str, Any]
-    command: str
+    evaluation: Evaluation
     answers: Answers
+
+    @classmethod
+    def of(cls, store: Store, records: Sequence[Record]) -> Self:
+        """Evaluate records of an open run, at least one."""
+        manifest, name = Manifest.of(store), store.folder.resolve().name
+        evaluation, answers = evaluate_run(manifest, records), stored_answers(store, records)
+        return cls(name, records, manifest, store.seconds, evaluation, answers)
 
     @cached_property
     def trust(self) -> Verdict:
@@ -73,10 +80,16 @@ class RunReport:
     def main(self) -> EstimatorSummary | None:
         """The confidence that the method is for, of the answers that were given; None for the stated one."""
         graded = {name: row for name, row in self.summary.estimators.items() if not math.isnan(row.brier)}
-        name = foremost(method(self.manifest["settings"].get("method", "secl")), graded)
+        name = foremost(self.manifest.method, graded)
         if name == "posterior" and self.summary.answered_best:
             name = "posterior_best"
         return None if name == "stated" else graded[name]
+
+    @property
+    def foremost(self) -> tuple[str, ...]:
+        """The estimators that matter: stated, of the method, and the posterior of own and of best answers."""
+        main = self.main.estimator.name if self.main else "stated"
+        return tuple(dict.fromkeys(("stated", main, "posterior", "posterior_best")))
 
     @property
     def watched(self) -> bool:
@@ -85,20 +98,37 @@ class RunReport:
 
     @property
     def complete(self) -> bool:
-        return len(self.records) >= self.total
+        return len(self.records) >= self.manifest.total
 
 
 def panels(run: RunReport) -> tuple[list[Panel], list[Panel]]:
-    """The graded confidences of a run: those that matter, and the others.
-
-    The first are the stated one, what the method is for, and the posterior of own and of best answers, as far as there
-    are any.
-    """
+    """The graded confidences of a run: the foremost, and the others."""
     drawn: dict[str, Panel] = {}
     for name, row in run.summary.estimators.items():
         confidences, grades = run.evaluation.series[name].graded()
         if grades.size:
             drawn[name] = (row.estimator.title, confidences, grades)
-    names = ("stated", run.main.estimator.name if run.main else "", "posterior", "posterior_best")
-    first = [name for name in dict.fromkeys(names) if name in drawn]
-    return [drawn[name] for name in first], [panel for name, panel in drawn.items() if name not in first]
+    first = [drawn[name] for name in run.foremost if name in drawn]
+    return first, [panel for name, panel in drawn.items() if name not in run.foremost]
+
+
+def command(settings: RunSettings, mode: Mode = "ask") -> str:
+    """The command that makes the same run again, in a folder of its own.
+
+    >>> from secl.runs.settings import RunSettings
+    >>> command(RunSettings.of({"benchmarks": ["capitals:9", "science"], "tau": 0.7, "burst": 20}))
+    'secl run --model smollm2 --benchmarks capitals:9,science --set gate.burst=20 --set evidence.tau=0.7 --out NEW'
+    """
+    parts, changed = ["secl", "run"], {"model": settings.model.name, **settings.changed()}
+    if mode == "score":
+        parts = ["secl", "score", str(changed.pop("questions"))]
+        changed = {name: value for name, value in changed.items() if name in SCORE_SETTINGS}
+    for name, value in changed.items():
+        option = f"--{name.replace('_', '-')}"
+        if not has_flag(name):
+            parts += ["--set", f"{place_of(name)}={shown(name, value)}"]
+        elif isinstance(value, bool):
+            parts.append(option if value else f"--no-{option[2:]}")
+        else:
+            parts += [option, shown(name, value)]
+    return shlex.join([*parts, "--out", "NEW"])

@@ -18,10 +18,9 @@ from secl.reports.formatting import amount, counted, percent, terminal_text
 from secl.reports.posterior_section import posterior_notes
 from secl.reports.question_table import questions_table, wrong_table
 from secl.reports.result import ANSWERS, NEEDY, bands_table, domains_table, result_sentences, share_notes, ungraded
-from secl.reports.run_report import RunReport, panels
-from secl.reports.summary_table import domain_table, summary_table
+from secl.reports.run_report import RunReport, command, panels
+from secl.reports.summary_table import domain_table, main_table, summary_table
 from secl.reports.table import Table, plain_table, to_rich
-from secl.settings.tree import SettingGroups
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -90,7 +89,8 @@ def print_sections(sections: Sequence[Section], screen: Console) -> None:
 
 def sections_of(run: RunReport) -> Iterator[Section]:
     """The sections of a report, the result first."""
-    yield Section("Result", result_sentences(run), [bands_table(run.rows)], warning=not run.complete)
+    table = main_table(run) or bands_table(run.rows)
+    yield Section("Result", result_sentences(run), [table], warning=not run.complete)
     verdict = run.trust
     reasons = [reason.sentence for reason in verdict.reasons]
     answer = ANSWERS[verdict.level].format(source=verdict.source)
@@ -117,7 +117,13 @@ def sections_of(run: RunReport) -> Iterator[Section]:
     yield Section("Every question", ["They stand on the page, and in what secl export writes."], answers=run.rows)
     yield _timeline(run)
     tables = [provenance_table(run), ledger_table(run.records)]
-    yield Section("How the run was made", ["Repeat it with:"], tables, command=run.command, folded=True)
+    yield Section(
+        "How the run was made",
+        ["Repeat it with:"],
+        tables,
+        command=command(run.manifest.settings, run.manifest.mode),
+        folded=True,
+    )
 
 
 def _reliability(run: RunReport) -> Iterator[Section]:
@@ -211,30 +217,28 @@ PURPOSES = {
 
 def provenance_table(run: RunReport) -> Table:
     """How the run was made: model, stream, settings and environment."""
-    manifest = run.manifest
-    recipe = SettingGroups.model_validate(manifest.get("settings", {})).flat()
-    environment, adapter = manifest.get("environment", {}), manifest.get("adapter") or {}
-    settings = ", ".join(f"{key} = {_joined(value)}" for key, value in run.settings.items())
+    manifest, settings, adapter = run.manifest, run.manifest.settings, run.manifest.adapter
+    changed = ", ".join(f"{key} = {_joined(value)}" for key, value in settings.changed().items())
     weights = str(adapter.get("base_model_name_or_path") or "")
     facts = {
-        "Model": recipe.get("model"),
+        "Model": settings.model.name,
         "Weights": Path(weights).name if Path(weights).is_absolute() else weights,
-        "Fingerprint of the model": str(manifest.get("model", ""))[:12],
-        "Stream": _joined(recipe.get("benchmarks") or recipe.get("questions") or ""),
-        "Fingerprint of the stream": str(manifest.get("stream", ""))[:12],
-        "Questions": f"{amount(len(run.records))} of {amount(run.total)}",
-        "Answers": "given with the questions, and rated by the model" if manifest.get("mode") == "score" else "",
-        "Questions left out": len(manifest.get("skipped") or ()) or "",
-        "Method": recipe.get("method"),
-        "Temperature of normalised P(True)": recipe.get("tau") or manifest.get("tau"),
-        "Seed": recipe.get("seed"),
-        "Settings other than the defaults": settings or "none",
+        "Fingerprint of the model": manifest.model[:12],
+        "Stream": _joined(settings.stream.benchmarks or settings.stream.questions or ""),
+        "Fingerprint of the stream": manifest.stream[:12],
+        "Questions": f"{amount(len(run.records))} of {amount(manifest.total)}",
+        "Answers": "given with the questions, and rated by the model" if manifest.mode == "score" else "",
+        "Questions left out": len(manifest.skipped) or "",
+        "Method": settings.method,
+        "Temperature of normalised P(True)": manifest.tau,
+        "Seed": settings.seed,
+        "Settings other than the defaults": changed or "none",
         "Adapter": f"LoRA of rank {adapter.get('r')} on {_joined(adapter.get('target_modules') or [])}, "
         f"layers {_joined(adapter.get('layers_to_transform') or 'all')}"
         if adapter and run.learned
         else "",
-        "Environment": ", ".join(f"{key} {value}" for key, value in environment.items()),
-        "Begun": manifest.get("created"),
+        "Environment": ", ".join(f"{key} {value}" for key, value in manifest.environment.items()),
+        "Begun": manifest.created,
         "Time": f"{run.seconds:,.0f} s on the questions, {run.seconds / max(len(run.records), 1):.2f} s each",
     }
     rows = [(term, str(value)) for term, value in facts.items() if value not in (None, "")]

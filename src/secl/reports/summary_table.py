@@ -11,7 +11,7 @@ from secl.evaluation.summary import EstimatorSummary, Summary
 from secl.metrics.bootstrap import MEASURES
 from secl.reports.formatting import UNDEFINED, amount, counted, number, percent, span
 from secl.reports.run_report import RunReport
-from secl.reports.table import Cell, Column, Row, Table, to_csv
+from secl.reports.table import Cell, Column, Row, Table, plain_table, to_csv
 
 COLUMNS = ("Confidence", "Brier", "ECE", "AUROC", "Accuracy", "n", "Cost paper", "Cost ours")
 """Headings, in order; costs are in forward passes per question, by the paper's ledger and as measured."""
@@ -35,6 +35,23 @@ def summary_table(summary: Summary) -> Table:
     rows = [[*score_cells(row).values()] for row in summary.estimators.values()]
     columns = [Column(heading, text=not index, wraps=not index) for index, heading in enumerate(COLUMNS)]
     return Table(columns, {"": rows}, (caption(summary), *footnotes(summary)))
+
+
+def main_table(run: RunReport) -> Table | None:
+    """The confidences that a run is about: whose answers are right how often, and the scores; None without a grade."""
+    rows = [row for name in run.foremost if (row := run.summary.estimators.get(name)) and row.n]
+    headings = ("Confidence", "Accuracy", "Mean confidence", "Brier", "AUROC")
+    texts = [
+        (
+            row.estimator.title,
+            percent(row.accuracy),
+            percent(row.mean_confidence),
+            number(row.brier, 3),
+            number(row.auroc, 3),
+        )
+        for row in rows
+    ]
+    return plain_table(headings, texts, texts=1) if rows else None
 
 
 def floor_side(row: EstimatorSummary) -> str:

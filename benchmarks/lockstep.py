@@ -43,7 +43,7 @@ def _jobs(setting: Setting, out: Path) -> list[Job]:
     choices = setting.domains(setting.questions)
     numbers = f"{'gsm8k' if setting.data else 'arithmetic'}:{choices[0].partition(':')[2]}"
     place = {"model": setting.model, "dtype": setting.dtype, "device": setting.device, "data": setting.data}
-    setup = Setup.of({**place, "benchmarks": (*choices, numbers)})
+    setup = Setup.model_validate({**place, "benchmarks": (*choices, numbers)})
     first, *_ = groups(Reproduction.plan(find(TABLES), setup, out).runs)
     return [job for job in first if job.settings.named_method.learns]
 

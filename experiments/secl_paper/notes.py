@@ -1,7 +1,4 @@
-"""What stands under a table: what about it is not as in the paper, and what the numbers themselves do not say.
-
-Settings are found by comparing those of every run with what the run has in the paper, so that none can be forgotten.
-"""
+"""What stands under a table: what about it is not as in the paper, and what the numbers themselves do not say."""
 
 from __future__ import annotations
 
@@ -9,32 +6,22 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from secl.data.benchmarks import QuizBenchmark, find_benchmark
+from secl.methods import method
 from secl.reports.formatting import UNDEFINED
-from secl.runs.settings import MACHINE_SETTINGS, RunSettings, as_compared
-from secl.settings.tree import FLAT_NAMES
 from secl_paper.compare import FinishedRun, Line
 from secl_paper.layout import Column, Run, Table
 from secl_paper.paper import Counterpart, PaperTable, read_paper
-from secl_paper.setup import OPEN_FORM, STREAM, Setup, benchmarks_of, settings_of
-
-APART = ("model", "benchmarks", "per_domain", "dtype", "tau", "nli", *MACHINE_SETTINGS)
-"""Settings that have sentences of their own, or say where a run happens."""
+from secl_paper.setup import OPEN_FORM, PAPER_GATE, STREAM, Setup, benchmarks_of
 
 
-def differences(
-    table: Table,
-    setup: Setup,
-    compared: Counterpart,
-    settings: Mapping[Run, RunSettings],
-    runs: Mapping[Run, FinishedRun],
-) -> list[str]:
+def differences(table: Table, setup: Setup, compared: Counterpart, runs: Mapping[Run, FinishedRun]) -> list[str]:
     """Everything that a reader must know about a table before comparing it with the paper's."""
     paper = read_paper().table(table)
     return [
         *_column(paper, setup, compared),
         *_questions(table, paper, setup, compared),
-        *_settings(table, setup, compared, settings, runs),
-        *_judge(table, settings),
+        *_settings(table, setup, compared, runs),
+        *_judge(table, setup),
         *_precision(runs),
     ]
 
@@ -73,55 +60,27 @@ def _questions(table: Table, paper: PaperTable | None, setup: Setup, compared: C
     return notes
 
 
-def _settings(
-    table: Table,
-    setup: Setup,
-    compared: Counterpart,
-    settings: Mapping[Run, RunSettings],
-    runs: Mapping[Run, FinishedRun],
-) -> list[str]:
-    """Settings that the paper's run has otherwise."""
-    papers = Setup.of({name: value for name, value in setup.given().items() if name in APART})
-    unlike: dict[str, str] = {}
-    for run in table.runs:
-        theirs, ours = RunSettings.of(settings_of(run, papers)), settings[run]
-        unlike |= _unlike(theirs.flat(), ours.flat())
-    taus = {run.tau for run in runs.values()}
-    papers_tau = read_paper().tau.get(compared.name or "")
+def _settings(table: Table, setup: Setup, compared: Counterpart, runs: Mapping[Run, FinishedRun]) -> list[str]:
+    """Settings that the paper's runs have otherwise, each with the paper's value in brackets."""
+    unlike = [f"quantize {setup.quantize} (default)"] if setup.quantize and table.runs else []
+    learning = [run.changes for run in table.runs if method(run.changes.get("method", "secl")).learns]
+    if setup.gate != PAPER_GATE and any("gate" not in changes for changes in learning):
+        unlike.append(f"gate {setup.gate} ({PAPER_GATE})")
+    taus, papers_tau = {run.tau for run in runs.values()}, read_paper().tau.get(compared.name or "")
     if taus - {papers_tau}:
         own = " and ".join(f"{tau:g}" for tau in sorted(taus))
-        unlike["tau"] = f"tau {own} ({'none given' if papers_tau is None else f'{papers_tau:g}'})"
-    if not unlike:
-        return []
-    return [f"Settings that are not the paper's, with its own in brackets: {', '.join(unlike.values())}."]
+        unlike.append(f"tau {own} ({'none given' if papers_tau is None else f'{papers_tau:g}'})")
+    sentence = f"Settings that are not the paper's, with its own in brackets: {', '.join(unlike)}."
+    return [sentence] if unlike else []
 
 
-def _unlike(theirs: Mapping[str, object], ours: Mapping[str, object]) -> dict[str, str]:
-    """The settings that differ, as "alpha 0.3 (0.5)"; of another gate its name, and what was set of it."""
-    left_out = set(APART)
-    if theirs["gate"] != ours["gate"]:
-        left_out |= {name for name, path in FLAT_NAMES.items() if path[0] == "gate" and ours[name] is None}
-    return {
-        name: f"{name} {as_compared(name, ours[name])} ({as_compared(name, theirs[name])})"
-        for name in ours
-        if name not in left_out and ours[name] != theirs[name]
-    }
-
-
-def _judge(table: Table, settings: Mapping[Run, RunSettings]) -> list[str]:
+def _judge(table: Table, setup: Setup) -> list[str]:
     """What told DINCO which answers imply or exclude each other."""
-    judges = {
-        settings[run].evidence.nli
-        for row in table.rows
-        if row.estimator in ("dinco", "dinco_greedy")
-        for run in row.runs
-    }
-    return [
-        "DINCO was judged by the answering model itself; the paper used an NLI model (--nli NAME)."
-        if judge is None
-        else f"DINCO was judged by the NLI model {judge}; the paper does not name its own."
-        for judge in judges
-    ]
+    if not any(row.estimator in ("dinco", "dinco_greedy") for row in table.rows):
+        return []
+    if setup.nli is None:
+        return ["DINCO was judged by the answering model itself; the paper used an NLI model (--nli NAME)."]
+    return [f"DINCO was judged by the NLI model {setup.nli}; the paper does not name its own."]
 
 
 def _precision(runs: Mapping[Run, FinishedRun]) -> list[str]:

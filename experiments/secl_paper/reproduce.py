@@ -69,7 +69,7 @@ class Reproduction:
                 except ParameterError as problem:
                     raise ParameterError(f"the run {run.name!r} of the table {table.key!r}: {problem}") from problem
         jobs = {job.settings: job for job in plan(settings.values(), out / "runs" / setup.model_name)}
-        compared = counterpart(setup.model.name, setup.against)
+        compared = counterpart(setup.model, setup.against)
         return cls(tables, setup, out, compared, {run: jobs[each] for run, each in settings.items()})
 
     @property
@@ -106,8 +106,7 @@ class Reproduction:
         paper = read_paper().table(table)
         numbers = paper.numbers.get(self.compared.name or "") if paper else None
         columns, lines = compare(table, runs, numbers, None if table.runs else self._sizes())
-        settings = {run: self.jobs[run].settings for run in table.runs}
-        different = differences(table, self.setup, self.compared, settings, runs)
+        different = differences(table, self.setup, self.compared, runs)
         notes = [
             *different,
             *remarks(table, lines, columns, untrained(table, runs)),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_args
@@ -33,7 +32,7 @@ pytestmark = [pytest.mark.heavy, pytest.mark.usefixtures("few_draws")]
 
 LLAMA = {"model": "llama-3.2-3b"}
 SHORT = {"benchmarks": ("capitals", "science"), "per_domain": 8}
-QUIZ = Setup.of({**SHORT, "gate": "entropy-shift"})
+QUIZ = Setup(benchmarks=("capitals", "science"), per_domain=8, gate="entropy-shift")
 PUBLISHED_LLAMA = transformers.LlamaConfig(
     hidden_size=3072,
     intermediate_size=8192,
@@ -116,15 +115,7 @@ def changed(run: Run, setup: Setup) -> dict[str, Any]:
 
 
 def test_settings_go_only_where_they_belong() -> None:
-    setup = Setup.of(
-        {"benchmarks": ("capitals",), "nli": "some/nli", "tau": 0.5, "gate": "entropy-shift", "dtype": "fp32"}
-    )
-    fewer = Setup.of({"benchmarks": ("capitals",), "samples": 5, "alpha": 0.2, "epochs": 2})
-    assert {name: changed(BASELINES, fewer).get(name) for name in ("samples", "alpha", "epochs")} == {
-        "samples": 5,
-        "alpha": None,
-        "epochs": None,
-    }
+    setup = Setup(benchmarks=("capitals",), nli="some/nli", tau=0.5, gate="entropy-shift", dtype="fp32")
     letter = {name: value for name, value in PAPER.items() if name != "restart"}  # of the paper's gate alone
     common = {"benchmarks": ("capitals:500",), "tau": 0.5, "dtype": "fp32", **letter}
     assert changed(BASELINES, setup) == {**common, "method": "baselines", "nli": "some/nli"}
@@ -146,11 +137,11 @@ def test_settings_go_only_where_they_belong() -> None:
 def test_a_stream_is_lengthened_and_opened_but_never_beyond_a_benchmarks_questions(
     stream: tuple[str, ...], run: Run, expected: tuple[str, ...]
 ) -> None:
-    assert benchmarks_of(run, Setup.of({"benchmarks": stream, "per_domain": 8})) == expected
+    assert benchmarks_of(run, Setup(benchmarks=stream, per_domain=8)) == expected
 
 
 def test_all_tables_together_need_each_run_once(tmp_path: Path) -> None:
-    reproduction = Reproduction.plan(TABLES, Setup.of({**LLAMA, **SHORT}), tmp_path)
+    reproduction = Reproduction.plan(TABLES, Setup.model_validate({**LLAMA, **SHORT}), tmp_path)
     assert (len(reproduction.runs), sum(method(job.settings.method).learns for job in reproduction.runs)) == (25, 22)
     jobs = {(table.key, row.name): reproduction.jobs[row.runs[0]] for table in TABLES for row in table.rows if row.runs}
     secl, always = jobs["main", "SECL"], jobs["gating", "Bin-gate 1"]
@@ -165,7 +156,7 @@ def test_all_tables_together_need_each_run_once(tmp_path: Path) -> None:
 def test_every_table_comes_out_complete(scripted: Scripted, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     drawn: list[Path] = []
     monkeypatch.setattr(reproduce, "write_figure", lambda *arguments: drawn.append(arguments[-1]))
-    setup = Setup.of({**LLAMA, **SHORT, "gate": "entropy-shift"})
+    setup = Setup.model_validate({**LLAMA, **SHORT, "gate": "entropy-shift"})
     reproduction = Reproduction.plan(find([]), setup, tmp_path)
     assert sorted(question_counts(reproduction.missing).values()) == [16] * 24 + [32]
     tables = list(reproduction.fill(scripted))
@@ -190,7 +181,7 @@ def notes_of(setup: Setup, folder: Path, scripted: Scripted, *names: str) -> dic
 
 
 def test_a_reader_is_told_where_model_questions_stream_and_gate_differ(scripted: Scripted, tmp_path: Path) -> None:
-    setup = Setup.of({**QUIZ.given(), "against": "llama-3.2-3b"})
+    setup = QUIZ.model_copy(update={"against": "llama-3.2-3b"})
     notes = notes_of(setup, tmp_path, scripted, "main", "control", "extended", "generation")
     assert "The paper's column is Llama 3.2-3B: --against names it." in notes["main"]
     assert (
@@ -214,33 +205,11 @@ def test_a_reader_is_told_where_model_questions_stream_and_gate_differ(scripted:
 def test_every_setting_that_is_not_the_papers_is_named_with_the_papers_value(
     scripted: Scripted, tmp_path: Path
 ) -> None:
-    ours = {
-        "tau": 0.2,
-        "alpha": 0.3,
-        "p_true_prompt": "plain",
-        "ema": 0.1,
-        "bin_gate": None,
-        "modules": ("q_proj",),
-        "quantize": "8bit",
-        "sampled": True,
-        "seed": 7,
-        "beta": 0.01,
-    }
-    notes = notes_of(Setup.of({**LLAMA, **SHORT, **ours}), tmp_path, scripted, "main")
-    (sentence,) = re.findall(r"with its own in brackets: (.*?)\. ", notes["main"].replace("0.", "0_"))
-    found = dict(part.split(" ", 1) for part in sentence.replace("0_", "0.").split(", "))
-    assert found == {
-        "tau": "0.2 (0.7)",
-        "alpha": "0.3 (0.5)",
-        "p_true_prompt": "plain (paper)",
-        "ema": "0.1 (default)",
-        "bin_gate": "off (1)",
-        "modules": "q_proj (none)",
-        "quantize": "8bit (default)",
-        "sampled": "True (False)",
-        "seed": "7 (42)",
-        "beta": "0.01 (0.0)",
-    }
+    setup = Setup.model_validate({**LLAMA, **SHORT, "tau": 0.2, "gate": "always", "quantize": "8bit"})
+    notes = notes_of(setup, tmp_path, scripted, "main", "tau", "always_on")
+    ours = "Settings that are not the paper's, with its own in brackets: quantize 8bit (default)"
+    assert f"{ours}, gate always (page-hinkley), tau 0.2 (0.7)." in notes["main"]
+    assert f"{ours}, tau 0.2 (0.7)." in notes["tau"]  # nothing learns there
 
 
 @pytest.mark.parametrize(
@@ -268,7 +237,7 @@ def test_a_gate_of_ones_own_is_the_gate_of_every_run_that_learns(
         "from secl.gates import Always\nclass MyGate(Always):\n    burst = 20\nclass Asks:\n    pass\n"
     )
     monkeypatch.chdir(tmp_path)
-    setup = Setup.of({**SHORT, "gate": "mine.py:MyGate"})
+    setup = Setup.model_validate({**SHORT, "gate": "mine.py:MyGate"})
     run = Run("burst 20", {"burst": 20})
     assert settings_of(run, setup)["burst"] is None  # the gate's own, as with those of the package
     reproduction = Reproduction.plan(find(["main", "always_on"]), setup, tmp_path / "out")
@@ -276,7 +245,7 @@ def test_a_gate_of_ones_own_is_the_gate_of_every_run_that_learns(
     assert gates == {True: str(tmp_path / "mine.py:MyGate"), False: None}
     assert [table.key for table in reproduction.fill(scripted)] == ["main", "always_on"]
     with pytest.raises(ParameterError, match=r"^the run 'secl' of the table 'main': the gate .*Asks' cannot be loaded"):
-        Reproduction.plan(find(["main"]), Setup.of({**SHORT, "gate": "mine.py:Asks"}), tmp_path / "out")
+        Reproduction.plan(find(["main"]), Setup.model_validate({**SHORT, "gate": "mine.py:Asks"}), tmp_path / "out")
 
 
 def test_every_model_of_the_paper_is_a_preset_and_can_be_compared_with() -> None:

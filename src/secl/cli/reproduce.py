@@ -6,10 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from secl.cli.app import Flag, Set, app, console, echo, fail
+from secl.cli.app import Flag, app, console, echo, fail
 from secl.cli.sweep import HERE, check_place, overview, perform, print_whole
 from secl.settings.groups import FLAT
-from secl.settings.tree import with_set
 from secl_paper.setup import Setup
 
 if TYPE_CHECKING:
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 def reproduce(
     *table: str,
     setup: Annotated[Setup | None, FLAT] = None,
-    set_: Set = None,
     out: Path = Path("runs/reproduce"),
     on: str = HERE,
     workers: int | None = None,
@@ -49,8 +47,7 @@ def reproduce(
     if check is not None:
         return _check(check, {each.paper or each.key for each in find(table)})
     check_place(on, workers)
-    chosen = Setup.model_validate(with_set(setup, set_)) if set_ else setup or Setup()
-    reproduction = Reproduction.plan(find(table), chosen, out)
+    reproduction = Reproduction.plan(find(table), setup or Setup(), out)
     if dry_run:
         _show_plan(reproduction)
         return 0

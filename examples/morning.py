@@ -58,16 +58,14 @@ def write(path: Path, records: Sequence[secl.Record], accept: float) -> None:
     """One row for each answer, with the columns that the question came with."""
     with path.open("w", encoding="utf-8", newline="") as stream:
         writer = csv.writer(stream)
-        extra = [name for name, _ in records[0].question.extra]
-        writer.writerow([*extra, "question", "answer", "confidence", "low", "high", "accepted"])
+        names = [name for name, _ in records[0].question.row]
+        writer.writerow([*names, "answer", "confidence", "low", "high", "accepted"])
         for record in sorted(records, key=lambda each: -each.confidence):
             band = record.labelled
             numbers = [record.confidence, *((band.low, band.high) if band else ())]
-            carried = [value for _, value in record.question.extra]
+            cells = [value for _, value in record.question.row]
             accepted = "yes" if record.confidence >= accept else "no"
-            writer.writerow(
-                [*carried, record.question.text, record.answer, *(f"{number:.3f}" for number in numbers), accepted]
-            )
+            writer.writerow([*cells, record.answer, *(f"{number:.3f}" for number in numbers), accepted])
 
 
 if __name__ == "__main__":

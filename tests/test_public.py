@@ -71,12 +71,15 @@ def test_records_make_a_data_frame() -> None:
     records = list(secl.Calibrator(secl.ScriptedModel()).run(toy_stream(8)))
     frame = secl.to_frame(records)
     assert isinstance(frame, pandas.DataFrame)
-    assert list(frame["answer"]) == [record.answer for record in records]
+    names = ["id", "domain", "question", "options", "reference", "answer", "confidence", "low", "high", "correct"]
+    assert [*frame] == names
+    assert list(frame["answer"]) == [record.question.text_of(record.answer or "") for record in records]
+    assert list(secl.to_frame(records, full=True)["letter"]) == [record.answer for record in records]
 
 
 def test_a_data_frame_without_a_library_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(SeclError, match="pip install pandas"):
+    with pytest.raises(SeclError, match=r"a data frame needs pandas; run: pip install .*\[tables\]"):
         secl.to_frame([])
 
 

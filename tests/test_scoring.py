@@ -145,7 +145,7 @@ def test_a_bad_answer_is_found_before_any_is_rated() -> None:
 
 def test_rows_of_a_file_are_rated_and_their_own_truth_wins_over_the_reference() -> None:
     question = Question("Who wrote Hamlet?", reference="Shakespeare", id="h")
-    row = QuestionRow(question, "the Bard", None, "line 1")
+    row = QuestionRow(question, "line 1", "the Bard")
     rows = [row, replace(row, correct=True), replace(row, rivals=("Marlowe",), correct=False)]
     records: list[Record] = list(Calibrator(ScriptedModel()).score_many(rows))
     assert [record.correct for record in records] == [False, True, False]
@@ -159,4 +159,4 @@ def test_a_table_is_rated_as_its_rows_are() -> None:
     table = read_rows(rows)
     (record,) = Calibrator(ScriptedModel()).score_many(table)
     assert [record] == list(Calibrator(ScriptedModel()).score_many(table.rows))
-    assert record.question.extra == (("year", "1535"),)
+    assert dict(record.question.row)["year"] == 1535

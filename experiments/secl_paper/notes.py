@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from secl.data.benchmarks import QuizBenchmark, find_benchmark
+from secl.data.benchmarks import find_benchmark
 from secl.methods import method
 from secl.reports.formatting import UNDEFINED
 from secl_paper.compare import FinishedRun, Line
@@ -43,7 +43,7 @@ def _column(paper: PaperTable | None, setup: Setup, compared: Counterpart) -> li
 def _questions(table: Table, paper: PaperTable | None, setup: Setup, compared: Counterpart) -> list[str]:
     """How many questions there are of what, and in the paper."""
     counts = _counts(benchmarks_of(min(table.runs, key=lambda run: run.scale, default=Run("none")), setup))
-    ours, quiz = setup.model_name, [name for name in setup.names if isinstance(find_benchmark(name), QuizBenchmark)]
+    ours, quiz = setup.model_name, [name for name in setup.names if find_benchmark(name).read is None]
     stream = ", ".join(setup.names) + (f" ({', '.join(quiz)}: the built-in quiz)" if quiz else "")
     if paper is None or compared.name is None or compared.name not in paper.numbers:
         return [f"These numbers are {ours} with {counts} questions per domain of {stream}."] if table.runs else []

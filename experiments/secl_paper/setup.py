@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 from pydantic import Field
 
-from secl.data.benchmarks import find_benchmark
+from secl.data.benchmarks import load
 from secl.gates import gate_class
 from secl.methods import PAPER, method
 from secl.settings.base import Settings
@@ -109,7 +109,7 @@ def benchmarks_of(run: Run, setup: Setup) -> tuple[str, ...]:
         benchmark = name if opened in setup.names else opened  # in its open-ended form, unless that is there already
         count = entry.partition(":")[2] or str(setup.per_domain)
         if run.scale > 1 and count.isdecimal():
-            available = find_benchmark(benchmark).questions(Path(setup.data) if setup.data else None, seed=0)
+            available = load(benchmark, data=Path(setup.data) if setup.data else None)
             count = str(max(int(count), min(run.scale * int(count), len(available))))
         benchmarks.append(f"{benchmark}:{count}")
     return tuple(benchmarks)

@@ -29,6 +29,9 @@ Grader = Literal["auto", "exact", "contains", "number", "regex", "overlap"]
 GRADERS: tuple[Grader, ...] = get_args(Grader)
 
 
+Cell = str | int | float | bool | None
+"""A cell of a table; None is an empty one."""
+
 Role = Literal["system", "user", "assistant"]
 """Who speaks in a conversation."""
 
@@ -74,7 +77,8 @@ class Question:
         context: a passage to answer from, which the model is shown beside the question; "" for none.
         system: the system text of the conversation; "" for the model's own.
         history: what was said before, between the system text and the question.
-        extra: names and texts of further columns, which no model sees; they come back in exports.
+        row: the row of the table that it comes from, names and values of all columns in order; empty without one. No
+            model sees it, and exports give it back.
         grader: how an answer to an open question is graded, one of `GRADERS`; empty for what its form implies.
 
     Raises:
@@ -92,7 +96,7 @@ class Question:
     form: Form = "short"
     context: str = ""
     system: str = ""
-    extra: tuple[tuple[str, str], ...] = ()
+    row: tuple[tuple[str, Cell], ...] = ()
     grader: str = ""
     history: tuple[Turn, ...] = ()
 
@@ -106,7 +110,8 @@ class Question:
         if not self.text.strip():
             raise QuestionError(f"{name} has no text; give it at least one word.")
         spoken = (turn.text for turn in self.history)
-        texts = (self.text, self.context, self.system, *self.options, *spoken, *chain.from_iterable(self.extra))
+        cells = (cell for cell in chain.from_iterable(self.row) if isinstance(cell, str))
+        texts = (self.text, self.context, self.system, *self.options, *spoken, *cells)
         if any(map(has_half_character, texts)):
             raise QuestionError(f"{name} holds half a character, which no tokenizer reads; save it as UTF-8 again.")
         if self.form not in FORMS:

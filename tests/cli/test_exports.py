@@ -14,7 +14,8 @@ import pytest
 
 from secl.records import Record
 from secl.runs.database import Version
-from secl.runs.encoding import from_plain, to_row
+from secl.runs.encoding import from_plain
+from secl.runs.export import to_table
 from secl.runs.store import Store
 from tests.cli.conftest import Shell
 
@@ -48,15 +49,16 @@ def in_csv(value: object) -> str:
 def test_csv_and_parquet_hold_one_flat_row_for_each_question(
     shell: Shell, run: Path, records: list[Record], tmp_path: Path
 ) -> None:
-    shell("export", run, "--format", "csv", "--out", tmp_path / "all.csv")
-    text = (tmp_path / "all.csv").read_text(encoding="utf-8")
-    rows = [to_row(record) for record in records]
-    plain = [{key: in_csv(value) for key, value in row.items()} for row in rows]
-    assert list(csv.DictReader(io.StringIO(text))) == plain
-    said = shell("export", run, "--format", "csv", "--out", "-").out
-    assert list(csv.DictReader(io.StringIO(said))) == plain
-    shell("export", run, "--format", "parquet", "--out", tmp_path / "all.parquet")
-    assert pyarrow.parquet.read_table(tmp_path / "all.parquet").to_pylist() == rows
+    for full in ([], ["--full"]):
+        columns, rows = to_table(records, full=bool(full))
+        shell("export", run, "--format", "csv", "--out", tmp_path / "all.csv", *full)
+        text = (tmp_path / "all.csv").read_text(encoding="utf-8")
+        assert [*csv.reader(io.StringIO(text))] == [columns, *(list(map(in_csv, row)) for row in rows)]
+        said = shell("export", run, "--format", "csv", "--out", "-", *full).out
+        assert said.splitlines() == text.splitlines()
+        shell("export", run, "--format", "parquet", "--out", tmp_path / "all.parquet", *full)
+        found = pyarrow.parquet.read_table(tmp_path / "all.parquet").to_pylist()
+        assert found == [dict(zip(columns, row, strict=True)) for row in rows]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["all.csv", "all.parquet"]
 
 

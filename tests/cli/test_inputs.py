@@ -68,7 +68,7 @@ def test_answers_are_no_references_and_a_warning_says_so(shell: Shell, tiny_llam
     with Store(tmp_path / "out") as store:
         (record,) = store.records()
     assert (record.question.reference, record.correct) == (None, None)
-    assert record.question.extra == (("refrence", "Lima"), ("year", "5"))
+    assert dict(record.question.row) == {"prompt": "Capital of Peru?", "Answer": "Lima", "refrence": "Lima", "year": 5}
     said = shell("run", "--out", tmp_path / "two", *options, "--columns", "reference=answer,domain=year")
     assert (said.code, len(said.err.splitlines())) == (0, 1)
     with Store(tmp_path / "two") as store:

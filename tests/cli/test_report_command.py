@@ -104,7 +104,6 @@ def test_what_cannot_be_reported_is_refused_in_one_sentence(
 CHOICE: dict[str, Any] = {
     "model": "a b",
     "benchmarks": ("capitals:9", "science"),
-    "sampled": True,
     "data": "/some where",
     "burst": 20,
     "tau": 0.7,
@@ -115,6 +114,7 @@ CHOICE: dict[str, Any] = {
     "learning_rate": 1e-07,
 }
 OPEN = {"method": "secl-paper", "restart": "sums", "questions": "it's.jsonl", "columns": ("question=q",)}
+OPEN |= {"options": ("a, b", "c"), "template": "{q}?"}
 ELSEWHERE = {"benchmarks": ("capitals",), "engine": "openai", "endpoint": "http://127.0.0.1:1", "method": "stated"}
 
 

@@ -36,12 +36,12 @@ def test_every_setting_can_be_set_and_stands_in_the_table_of_the_docs() -> None:
 
 def test_a_setting_is_checked_like_one_of_a_recipe_and_wins_over_it(tmp_path: Path) -> None:
     recipe = RunSettings.of({"benchmarks": ["capitals"], "tau": 1.0, "burst": 9}).to_json()
-    pairs = ("evidence.tau=0.7", "loop.bin_gate=off", "stream.sampled=true", "adapter.modules=q_proj,v_proj")
+    pairs = ("evidence.tau=0.7", "loop.bin_gate=off", "stream.skip_bad=true", "adapter.modules=q_proj,v_proj")
     found = with_set(None, pairs)
     assert found == {
         "evidence": {"tau": 0.7},
         "loop": {"bin_gate": None},
-        "stream": {"sampled": True},
+        "stream": {"skip_bad": True},
         "adapter": {"modules": ("q_proj", "v_proj")},
     }
     settings = RunSettings.of(merged(recipe, with_set(None, pairs[:2])))
@@ -54,7 +54,7 @@ def test_a_setting_is_checked_like_one_of_a_recipe_and_wins_over_it(tmp_path: Pa
         (("--set", "evidence.tau"), ("gives no value", "--set group.key=value")),
         (("--set", "evidence.tao=1"), ("--set evidence.tao=1", "the nearest is evidence.tau")),
         (("--set", "evidence.tau=hot"), ("tau is 'hot'", "a finite number above 0")),
-        (("--set", "stream.sampled=perhaps"), ("sampled is 'perhaps'", "true or false")),
+        (("--set", "stream.skip_bad=perhaps"), ("skip_bad is 'perhaps'", "true or false")),
         (("--tau=1",), ("--tau", "--set evidence.tau=VALUE")),
     ],
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from secl.data.benchmarks import BENCHMARKS, Benchmark, OfficialBenchmark, QuizBenchmark, load
+from secl.data.benchmarks import BENCHMARKS, Benchmark, load
 from secl.errors import DataError
 from secl.grading import grade, parse_number
 from secl.question import References
@@ -16,6 +16,7 @@ from secl.question import References
 PUBLISHED = {
     "gsm8k": 7473,
     "mmlu": 14042,
+    "mmlu_sampled": 14042,
     "arc": 1172,
     "truthfulqa": 817,
     "truthfulqa_in_order": 817,
@@ -29,7 +30,7 @@ def test_a_benchmark_has_its_questions_with_references_that_are_right(
     entry: Benchmark, request: pytest.FixtureRequest
 ) -> None:
     """Official ones are skipped where their files are not here."""
-    data: Path | None = None if isinstance(entry, QuizBenchmark) else request.getfixturevalue("official_data")
+    data: Path | None = None if entry.read is None else request.getfixturevalue("official_data")
     questions = load(entry.name, data=data)
     assert {question.form for question in questions} == {entry.form}
     assert len({question.id for question in questions}) == len(questions)
@@ -63,7 +64,7 @@ def test_official_truthfulqa_answers_agree_between_its_two_files(official_data: 
 
 def test_one_entry_is_all_that_a_new_benchmark_needs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     entry = BENCHMARKS["gsm8k"]
-    assert isinstance(entry, OfficialBenchmark)
+    assert entry.read is not None
     rows = [("mine, row 0", {"question": "1 + 1?", "answer": "#### 2"})]
-    monkeypatch.setitem(BENCHMARKS, "mine", replace(entry, name="mine", read_files=lambda _: iter(rows)))
+    monkeypatch.setitem(BENCHMARKS, "mine", replace(entry, name="mine", read=(lambda _: iter(rows), entry.read[1])))
     assert [question.reference for question in load("mine", data=tmp_path)] == ["2"]

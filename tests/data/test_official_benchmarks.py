@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from secl.data.benchmarks import BENCHMARKS, OfficialBenchmark, load
+from secl.data.benchmarks import BENCHMARKS, load
 from secl.errors import DataError
 
 ARC_FILE, CSV_HEADER = "arc/ARC-Challenge-Test.jsonl", "Question,Best Answer,Correct Answers,Incorrect Answers\n"
@@ -70,8 +70,8 @@ ROWS: dict[str, list[dict[str, Any]]] = {
     ],
 }
 """The same in the schemas of the hub."""
-ROWS["truthfulqa_in_order"] = ROWS["truthfulqa"]
-HUB = {entry.name: (*entry.hub, entry.split) for entry in BENCHMARKS.values() if isinstance(entry, OfficialBenchmark)}
+ROWS |= {"truthfulqa_in_order": ROWS["truthfulqa"], "mmlu_sampled": ROWS["mmlu"]}
+HUB = {entry.name: (*entry.hub, entry.split) for entry in BENCHMARKS.values() if entry.read is not None}
 """Repository, configuration and split of every official benchmark."""
 
 
@@ -106,7 +106,7 @@ def test_the_folder_and_the_hub_give_equal_questions(name: str, folder: Path, hu
     assert hub == [HUB[name]]
     assert len(from_folder) == len(ROWS[name])
     assert {(question.domain, question.form) for question in from_folder} == {
-        (name.removesuffix("_in_order"), BENCHMARKS[name].form)
+        (name.removesuffix("_in_order").removesuffix("_sampled"), BENCHMARKS[name].form)
     }
 
 
@@ -118,7 +118,7 @@ def test_mmlu_goes_round_robin_over_its_subjects_in_sorted_order(folder: Path) -
     assert (questions[1].text, questions[2].options) == ("Bone of\nthe arm?", ("a,b", "c", "d", "e"))
 
 
-def test_truthfulqa_options_are_shuffled_by_the_seed_and_so_is_a_sample(folder: Path) -> None:
+def test_the_seed_shuffles_the_options_of_truthfulqa(folder: Path) -> None:
     questions = load("truthfulqa", 30, data=folder, seed=1)
     assert questions[:5] == load("truthfulqa", 5, data=folder, seed=1)
     assert questions != load("truthfulqa", 30, data=folder, seed=2)
@@ -128,9 +128,17 @@ def test_truthfulqa_options_are_shuffled_by_the_seed_and_so_is_a_sample(folder: 
     assert in_order == load("truthfulqa_in_order", data=folder, seed=2)
     assert [sorted(question.options) for question in in_order] == [sorted(question.options) for question in questions]
     assert {question.reference for question in in_order} == {"A"} != {question.reference for question in questions}
-    sampled = load("truthfulqa", data=folder, seed=1, sampled=True)
-    assert load("truthfulqa", 5, data=folder, seed=1, sampled=True) == sampled[:5] != questions[:5]
-    assert sorted(sampled, key=lambda question: question.id) == questions
+
+
+def test_the_seed_draws_the_questions_of_each_subject_of_a_sample_of_mmlu(folder: Path) -> None:
+    lines = "".join(f"Question {number}?,1,2,3,4,A\n" for number in range(20))
+    (folder / "mmlu/test/anatomy_test.csv").write_text(lines, encoding="utf-8")
+    questions, sampled = (load(name, data=folder, seed=1) for name in ("mmlu", "mmlu_sampled"))
+    assert load("mmlu_sampled", 9, data=folder, seed=1) == sampled[:9] != questions[:9]
+    assert sampled != load("mmlu_sampled", data=folder, seed=2)
+    assert {question.id: question for question in sampled} == {question.id: question for question in questions}
+    subjects = [[question.id.split("-")[1] for question in each] for each in (sampled, questions)]
+    assert subjects[0] == subjects[1]
 
 
 def test_a_hub_that_cannot_be_reached_names_the_way_around_it(

@@ -53,7 +53,6 @@ EXPECTED = [
         "q",
         "2",
         context='One.\n\n\tTwo: "x"',
-        extra=(("year", "1868"),),
     ),
     Question("7 * 8, please; now", (), "56", "q", "3", "number", system="Be brief."),
 ]
@@ -109,7 +108,10 @@ def test_every_format_and_every_table_in_memory_gives_the_same_questions(name: s
     if name in WRITERS:
         WRITERS[name](path)
     file = read_rows(path) if name in WRITERS else read_rows(TABLES[name](FULL), name="q")
-    assert [row.question for row in file.rows] == EXPECTED
+    assert [replace(question, row=()) for question in file.questions] == EXPECTED
+    assert [str(dict(question.row).get("year") or "") for question in file.questions] == ["", "1868", ""]
+    if len(file.questions[0].row) == len(FULL[0]):  # a table whose rows have all columns
+        assert [[name for name, _ in question.row] for question in file.questions] == [[*FULL[0]]] * 3
     assert [(row.answer, row.correct) for row in file.rows] == [("B", False), (None, None), (None, None)]
     assert not file.notes
     assert not file.skipped
@@ -127,8 +129,15 @@ def test_numbers_dates_and_lists_of_a_frame_are_plain_values() -> None:
         }
     )
     one, two = read_questions(frame)
-    assert (one.options, one.reference, two.reference, two.extra) == (("x", "y"), "B", "B", ())
-    assert dict(one.extra) == {"when": "2024-05-01T00:00:00", "score": "0.5", "many": "[1, 2]"}
+    assert (one.options, one.reference, two.reference) == (("x", "y"), "B", "B")
+    assert one.row[1:] == (
+        ("options", "x | y"),
+        ("reference", "y"),
+        ("when", "2024-05-01T00:00:00"),
+        ("score", 0.5),
+        ("many", "[1, 2]"),
+    )
+    assert two.row[3:] == (("when", None), ("score", None), ("many", None))
     assert (one.domain, one.id, two.id) == ("questions", "questions-0001", "questions-0002")
 
 
@@ -158,8 +167,12 @@ READ: list[tuple[dict[str, object], Question]] = [
 @pytest.mark.parametrize(("row", "question"), READ)
 def test_every_key_of_a_row_is_understood(row: dict[str, object], question: Question, tmp_path: Path) -> None:
     (found,) = read_questions(str(written(tmp_path / "default.JSONL", json.dumps({"id": "", **row}))))
-    assert replace(found, id=question.id) == question
+    assert replace(found, id=question.id, row=()) == question
     assert found.id == (question.id or "default-0001")
+
+
+def rowless(path: Path) -> list[Question]:
+    return [replace(question, row=()) for question in read_questions(path)]
 
 
 def test_csv_takes_options_in_letter_columns_or_in_one(tmp_path: Path) -> None:
@@ -167,13 +180,13 @@ def test_csv_takes_options_in_letter_columns_or_in_one(tmp_path: Path) -> None:
         tmp_path / "l.csv",
         '\ufeffquestion,A,B,C,reference\n"One,\r\ntwo?",x,y,,y\r\n,,,,\nOpen?,,,,some text\nZ?,p,q,r,C\n',
     )
-    assert read_questions(letters) == [
+    assert rowless(letters) == [
         Question("One,\r\ntwo?", ("x", "y"), "B", "l", "l-0002"),
         Question("Open?", (), "some text", "l", "l-0005"),
         Question("Z?", ("p", "q", "r"), "C", "l", "l-0006"),
     ]
     piped = written(tmp_path / "p.csv", "id,question,options,reference\na,One?,x | y|z,z\nb,Two?,,\n")
-    assert read_questions(piped) == [
+    assert rowless(piped) == [
         Question("One?", ("x", "y", "z"), "C", "p", "a"),
         Question("Two?", (), None, "p", "b"),
     ]
@@ -316,7 +329,8 @@ def test_a_column_without_a_name_is_carried_along_by_its_number(tmp_path: Path) 
         sheet.append(cells)
     book.save(tmp_path / "f.xlsx")
     rows = read_rows(tmp_path / "f.xlsx").rows
-    assert [(row.question.reference, row.question.extra) for row in rows] == [("b", ()), ("e", (("column 2", "d"),))]
+    assert [row.question.reference for row in rows] == ["b", "e"]
+    assert [dict(row.question.row)["column 2"] for row in rows] == [None, "d"]
     openpyxl.Workbook().save(tmp_path / "empty.xlsx")
     with pytest.raises(DataError, match=r"empty\.xlsx is empty"):
         read_rows(tmp_path / "empty.xlsx")
@@ -325,7 +339,7 @@ def test_a_column_without_a_name_is_carried_along_by_its_number(tmp_path: Path) 
 def test_a_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = written(tmp_path / "f.xlsx", "x")
     monkeypatch.setitem(sys.modules, "openpyxl", None)
-    with pytest.raises(ParameterError, match=r"f\.xlsx needs openpyxl; run: pip install .*\[tables\]"):
+    with pytest.raises(ParameterError, match=r"f\.xlsx needs pandas and openpyxl; run: pip install .*\[tables\]"):
         read_rows(path)
 
 
@@ -341,7 +355,8 @@ def test_columns_are_read_by_the_names_that_people_give_them(tmp_path: Path) -> 
     path.write_text("Frage,Lösung,Thema,prompt\na,b,c,d\n", encoding="utf-8")
     columns = {"question": "frage", "reference": "Lösung", "domain": "Thema"}
     (row,) = read_rows(path, columns=columns).rows
-    assert row.question == Question("a", (), "b", "c", "f-0002", extra=(("prompt", "d"),))
+    cells = (("Frage", "a"), ("Lösung", "b"), ("Thema", "c"), ("prompt", "d"))
+    assert row.question == Question("a", (), "b", "c", "f-0002", row=cells)
     with pytest.raises(DataError, match=r"has no column 'Antwort', which columns gives as the reference"):
         read_rows(path, columns={"question": "Frage", "reference": "Antwort"})
     with pytest.raises(ParameterError, match=r"columns maps 'title', which is none of question, "):
@@ -379,9 +394,9 @@ def test_whole_numbers_that_a_table_made_floats_stay_whole_numbers(tmp_path: Pat
     frame.to_json(tmp_path / "f.jsonl", orient="records", lines=True)
     for source in (frame, *(tmp_path / f"f{suffix}" for suffix in (".parquet", ".xlsx", ".jsonl"))):
         first, second, third = read_questions(source, name="f")
-        assert (first.id, first.reference, first.extra) == ("12", "1535", (("year", "1868"),))
+        assert (first.id, first.reference, dict(first.row)["year"]) == ("12", "1535", 1868)
         assert (second.id[:2], second.reference) == ("f-", None)
-        assert (third.id, third.options, third.extra) == ("14", ("1", "2.5"), (("year", "1e+300"),))
+        assert (third.id, third.options, dict(third.row)["year"]) == ("14", ("1", "2.5"), 1e300)
     truths = pd.DataFrame({"question": ["a", "b"], "answer": ["x", "y"], "correct": [1.0, None]})
     assert [row.correct for row in read_rows(truths).rows] == [True, None]
     index = read_questions([{"question": "x", "options": [1.0, 2.0], "reference_index": 1.0}])[0]

@@ -69,7 +69,7 @@ def test_the_fingerprint_changes_with_any_field_and_with_the_order() -> None:
         {"id": "two"},
         {"context": "x"},
         {"system": "x"},
-        {"extra": (("x", "y"),)},
+        {"row": (("x", "y"),)},
     ]
     changed = [replace(base, **change) for change in changes]  # type: ignore[arg-type]
     changed += [Question("Why?", reference=References((), ("A",)), domain="d", id="one")]

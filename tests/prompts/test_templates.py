@@ -85,7 +85,7 @@ def test_a_candidate_stands_behind_the_question_without_options_or_behind_the_sy
 @pytest.mark.parametrize("form", ["choice", "short"])
 def test_a_passage_stands_quoted_before_the_question_of_every_prompt(form: Form) -> None:
     plain = Question("Which river is longest?", ("The Nile", "The Po") if form == "choice" else (), form=form)
-    given = replace(plain, context=PASSAGE, system="Be brief.", extra=(("year", "1"),))
+    given = replace(plain, context=PASSAGE, system="Be brief.", row=(("year", "1"),))
     quotation = templates.quoted(PASSAGE)
     for with_passage, without in zip(prompts(given), prompts(plain), strict=True):
         assert with_passage.turns == (f"{quotation}\n\n{without.turns[0]}", *without.turns[1:])

@@ -75,7 +75,9 @@ def test_the_rows_of_an_export_are_a_table_of_questions_with_answers(store: Stor
     rows, records = file.rows, list(store.records())
     assert [row.question.text for row in rows[3:]] == [record.question.text for record in records[3:]]
     assert rows[5].question.options == records[5].question.options
-    assert [(row.answer, row.correct) for row in rows[3:]] == [(r.answer, r.correct) for r in records[3:]]
+    said = [(record.answer and record.question.text_of(record.answer), record.correct) for record in records[3:]]
+    assert [(row.answer, row.correct) for row in rows[3:]] == said
+    assert [name for name, _ in rows[0].question.row][-5:] == ["answer", "confidence", "low", "high", "correct"]
 
 
 def test_no_cell_of_a_spreadsheet_is_a_formula_and_numbers_are_numbers(store: Store, tmp_path: Path) -> None:
@@ -95,21 +97,28 @@ def test_no_cell_of_a_spreadsheet_is_a_formula_and_numbers_are_numbers(store: St
     assert confidences == [record.confidence for record in store.records()]
 
 
-def test_a_row_says_what_was_asked_answered_and_compared_in_words(store: Store, tmp_path: Path) -> None:
+def test_an_export_gives_the_own_table_back_with_the_results_behind_it(store: Store, tmp_path: Path) -> None:
     export.write(store, "csv", tmp_path / "f.csv")
     with (tmp_path / "f.csv").open(encoding="utf-8", newline="") as stream:
         rows = list(csv.DictReader(stream))
-    first, record = rows[0], next(store.records())
-    assert first["options"] == '["f | g", "=SUM(A1)", "-5"]'
-    assert first["answer_text"] == f"{'' if record.answer == 'A' else chr(39) * (record.answer == 'B')}" + (
-        record.question.option(str(record.answer))
-    )
-    assert (first["reference"], first["form"], first["raw_text"]) == ("B", "choice", record.reply.text)
-    assert len(json.loads(first["candidates"])) == 3
-    assert (rows[1]["extra_confidence"], rows[1]["extra_label"]) == ("0.1", "'+x")
-    assert rows[1]["references"] == '["東京", "a | b"]'
+    own = [*dict.fromkeys(name for row in ROWS for name in row)]
+    names = [{"confidence": "given_confidence", "low": "given_low", "@name": "'@name"}.get(name, name) for name in own]
+    assert [*rows[0]] == [*names, "answer", "confidence", "low", "high", "correct"]
+    assert rows[0]["options"] == '["f | g", "=SUM(A1)", "-5"]'
+    assert rows[0]["answer"].removeprefix("'") in ROWS[0]["options"]
+    assert (rows[1]["given_confidence"], rows[1]["label"]) == ("0.1", "'+x")
+    assert (rows[3]["year"], rows[4]["year"], rows[4]["given_low"]) == ("1868", "", "'- none")
     assert json.loads(rows[3]["references"]) == {"correct": ["a b"], "incorrect": ["c"]}
-    assert rows[3]["year"] == "1868"
+    columns, full = export.to_table(store.records(), full=True)
+    first, record = dict(zip(columns, full[0], strict=True)), store.record(0)
+    assert (first["raw_text"], first["letter"], first["stated_confidence"]) == (
+        record.reply.text,
+        record.answer,
+        record.reply.stated,
+    )
+    frame = export.to_frame(store.records())
+    assert [*frame][-5:] == ["answer", "confidence", "low", "high", "correct"]
+    assert frame["year"][3] == 1868
 
 
 def test_a_text_that_no_cell_of_a_workbook_holds_is_refused(tmp_path: Path) -> None:
@@ -157,7 +166,7 @@ def test_jsonl_is_json_whatever_a_server_answered(half: Store, tmp_path: Path) -
 
 @pytest.mark.parametrize("format", ["csv", "parquet", "xlsx"])
 def test_half_a_character_is_written_as_its_escape(half: Store, format: str, tmp_path: Path) -> None:
-    path = export.write(half, format, tmp_path / f"f.{format}")
+    path = export.write(half, format, tmp_path / f"f.{format}", full=True)
     assert path is not None
     (row,) = open_table(path).rows
     assert isinstance(row.values, dict)

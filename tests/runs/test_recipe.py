@@ -28,8 +28,8 @@ def from_text(folder: Path, text: str) -> RunSettings:
 
 
 def test_a_recipe_file_sets_what_it_names_and_leaves_the_rest(tmp_path: Path) -> None:
-    read = from_text(tmp_path, 'benchmarks = ["capitals:5", "science"]\nseed = 3\ndelta = 0.2\nsampled = true\n')
-    assert read == RunSettings.of({"benchmarks": ("capitals:5", "science"), "seed": 3, "delta": 0.2, "sampled": True})
+    read = from_text(tmp_path, 'benchmarks = ["capitals:5", "science"]\nseed = 3\ndelta = 0.2\n')
+    assert read == RunSettings.of({"benchmarks": ("capitals:5", "science"), "seed": 3, "delta": 0.2})
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,7 @@ USELESS = {
 }
 """Settings that `RunSettings` takes with the method posterior, and a value that is not the default."""
 
-REFUSED_BY_ALL = {"benchmarks", "sampled", "nli", "gate", *GateSettings.model_fields} - {"name"}
+REFUSED_BY_ALL = {"benchmarks", "nli", "gate", *GateSettings.model_fields} - {"name"}
 """Settings that no run of the method posterior over a file takes."""
 
 

@@ -243,7 +243,7 @@ def test_texts_that_may_not_be_kept_are_nowhere_on_disk_and_lessons_are_held_all
         id="1",
         context="Q4711",
         system="Q4711",
-        extra=(("note", "Q4711"),),
+        row=(("note", "Q4711"),),
     )
     opened = Question("another of Q4711", reference="Q4711", id="2")
     for question in (secret, opened):

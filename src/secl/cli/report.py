@@ -69,13 +69,15 @@ def export(
     /,
     *,
     format: str | None = None,
+    full: Annotated[bool, Parameter(negative=())] = False,
     version: int | None = None,
     out: Annotated[Path | None, Parameter(allow_leading_hyphen=True)] = None,
 ) -> None:
-    """Write the records of a run (complete in jsonl, flat rows in csv, parquet and xlsx), or a version of its weights.
+    """Write your table with answers and confidences, the complete records of a run, or a version of its weights.
 
     Args:
-        format: jsonl, csv, parquet or xlsx; jsonl by default.
+        format: csv, xlsx or parquet for the table; jsonl, the default, for complete records.
+        full: Add every number of a record to the table.
         version: Write this version of the learned weights instead, as a folder for PEFT.
         out: File (- for standard output) or folder; RUN/records.FORMAT or RUN/adapter-N by default.
     """
@@ -85,7 +87,7 @@ def export(
     if version is not None and format is not None:
         raise ParameterError("learned weights are written for PEFT alone; leave --format or --version out.")
     with Store(run) as store:
-        path = write(store, format or "jsonl", out) if version is None else write_version(store, version, out)
+        path = write_version(store, version, out) if version is not None else write(store, format, out, full=full)
         if version is None and store.pruned:
             echo(store.pruned, error=True)
     if path is not None:

@@ -28,6 +28,8 @@ def score(
     out: Path | None = None,
     as_json: AsJson = False,
     columns: list[str] | None = None,
+    option: list[str] | None = None,
+    template: str | None = None,
     skip_bad: Annotated[bool, Flag] = False,
     per_domain: int | None = None,
     order: Order = "forward",
@@ -43,6 +45,8 @@ def score(
         file: Questions with a column "answer"; "rivals" and "correct" are optional.
         out: Keep a run in this folder, to report, label and export; by default the answers are only printed.
         columns: Columns of the file, for example question=prompt,answer=gpt.
+        option: An option of all questions; repeat it for each.
+        template: Make the question from columns, for example "Which team? {subject}: {body}".
         skip_bad: Skip rows that cannot be read or rated, and list them.
         per_domain: At most this many answers per domain; all by default.
         order: Order of the domains.
@@ -50,8 +54,7 @@ def score(
         seed: Seed of everything random.
         accept: Lowest confidence of an accepted answer.
     """
-    from secl.evaluation.json_values import json_value
-    from secl.runs.encoding import to_row
+    from secl.runs.export import to_row
     from secl.runs.runner import start_run
     from secl.runs.settings import score_settings
 
@@ -59,7 +62,7 @@ def score(
         raise ParameterError("--json prints the answers and --out keeps them for secl export; leave one of them out.")
     flags: dict[str, object] = {"model": model.model_dump(exclude_unset=True)} if model else {}
     flags |= {"columns": tuple(columns or ()), "skip_bad": skip_bad, "per_domain": per_domain, "seed": seed}
-    flags |= {"accept": accept, "order": order, "grader": grader}
+    flags |= {"options": tuple(option or ()), "template": template, "accept": accept, "order": order, "grader": grader}
     settings = score_settings(file, merged(flags, with_set(None, set_)))
     if out is not None:
         from secl.cli.run import print_result, proceed
@@ -69,7 +72,7 @@ def score(
     records, skipped = _rated(settings)
     if as_json:
         left_out = [{"where": where, "why": why} for where, why in skipped]
-        print_json({"answers": [json_value(to_row(record)) for record in records], "skipped": left_out})
+        print_json({"answers": [to_row(record) for record in records], "skipped": left_out})
     else:
         _print(records)
 

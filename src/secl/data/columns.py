@@ -55,11 +55,13 @@ def check_mapping(columns: Mapping[str, str]) -> None:
             raise ParameterError(f"columns gives two meanings to {name!r}; keep one.")
 
 
-def meanings(names: Sequence[str], columns: Mapping[str, str]) -> dict[str, str | None]:
+def meanings(
+    names: Sequence[str], columns: Mapping[str, str], *, question_needed: bool = True
+) -> dict[str, str | None]:
     """What each column means: one of `KEYS`, an option's letter, or None for an extra.
 
     Names are read without regard to case, and a space or hyphen is like "_". `columns` has the names of columns by
-    their meaning, where people gave them.
+    their meaning, where people gave them. With a template, no column with the question is needed.
 
     Raises:
         DataError: no column with the question, two with one meaning, or letters with a gap; without the place.
@@ -82,10 +84,10 @@ def meanings(names: Sequence[str], columns: Mapping[str, str]) -> dict[str, str 
             by_name[name] = meaning
     _check_unique(by_name)
     _check_letters(by_name)
-    if "question" not in by_name.values():
+    if question_needed and "question" not in by_name.values():
         raise DataError(
             f"has no {columns.get('question', 'question')!r}; its names are {', '.join(map(repr, names))}; say which "
-            "one holds the questions with --columns question=NAME."
+            "one holds the questions with --columns question=NAME, or make them from columns with --template."
         )
     return by_name
 
@@ -123,17 +125,27 @@ def _check_letters(by_name: Mapping[str, str | None]) -> None:
 
 _HINTS = {"answers": "references", "target": "reference", "gold_answer": "reference", "text": "question"}
 
+_CLASSES = ("label", "class", "category")
+"""Names under which a table often keeps the right class of a row."""
 
-def unread(extras: Iterable[str]) -> list[str]:
+
+def unread(extras: Iterable[str], *, classes: bool = False, asked: bool = False) -> list[str]:
     """A sentence for each extra column whose name makes one think that it should mean something.
+
+    Args:
+        extras: names of columns, also repeated ones.
+        classes: whether all rows have the same options.
+        asked: whether a template makes the questions, so that no column is missed as the question.
 
     >>> unread(["refrence", "year"])
     ["the column 'refrence' is carried along and not read; if it is the reference, say --columns 'reference=refrence'"]
     """
     sentences = []
-    for name in extras:
+    for name in dict.fromkeys(extras):
         key = _HINTS.get(plain(name)) or next(iter(difflib.get_close_matches(plain(name), KEYS, 1, 0.85)), None)
-        if key is not None and name.isprintable():
+        if classes and plain(name) in _CLASSES:
+            key = "reference"
+        if key is not None and not (asked and key == "question") and name.isprintable():
             sentences.append(
                 f"the column {name!r} is carried along and not read; if it is the {key}, say --columns '{key}={name}'"
             )

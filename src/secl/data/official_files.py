@@ -16,8 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from secl.data.rows import LocatedRow, Row
-from secl.data.tables import open_table
-from secl.data.text_files import csv_rows
+from secl.data.tables import csv_lines, open_table
 from secl.errors import DataError
 
 
@@ -34,7 +33,7 @@ def read_mmlu(data: Path) -> Iterator[LocatedRow]:
         raise DataError(f"{folder} holds no file *_test.csv; unpack the MMLU archive there.")
     for path in files:
         subject = path.name.removesuffix("_test.csv")
-        for number, fields in csv_rows(path):
+        for number, fields in csv_lines(path):
             location = f"{path}, line {number}"
             if len(fields) != 6 or fields[5].strip() not in tuple("ABCD"):
                 raise DataError(f"{location} is not 'question,A,B,C,D,letter'; restore the official file.")
@@ -89,10 +88,10 @@ def read_truthfulqa_gen(data: Path) -> Iterator[LocatedRow]:
 def _rows(data: Path, *parts: str, flat: Callable[[Row], Row] = lambda row: row) -> Iterator[LocatedRow]:
     """The rows of a file, each as the hub has it."""
     for row in open_table(data.joinpath(*parts)).rows:
-        if isinstance(row.values, str):
+        if not isinstance(row.values, dict):
             raise DataError(f"{row.location} {row.values}")
         try:
-            yield row.location, flat(row.values)
+            yield row.location, flat({name: value for name, value in row.values.items() if value is not None})
         except (KeyError, TypeError) as error:
             reason = f"it lacks {error}" if isinstance(error, KeyError) else "it has another shape"
             raise DataError(

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import get_args
 
-from secl.data.text_files import parse_json
-from secl.errors import DataError, QuestionError
+from secl.data.tables import parse_json
+from secl.errors import DataError, ParameterError, QuestionError
 from secl.grading import check_grader, grader_of
-from secl.question import LETTERS, Form, Grader, Question, References, Role, Turn, letter_of
+from secl.question import LETTERS, Cell, Form, Grader, Question, References, Role, Turn, letter_of
 
 Values = Mapping[str, object]
 """Values by their meaning (`secl.data.columns`)."""
@@ -20,13 +20,61 @@ Values = Mapping[str, object]
 _TRUTH = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
 
-def build_question(
-    values: Values, extra: Sequence[tuple[str, str]], name: str, number: int, grader: Grader
-) -> Question:
-    """The question of a row with these values by meaning, and with the names and texts of other columns.
+_TWO_WAYS = "has options of its own, but the same options are given for all rows; keep one way to give options."
 
-    The name of the file is the domain and, with the number of the row, the id of a question that has none. An open
-    question that brings no grader has the one that is given.
+
+def check_options(options: Sequence[str]) -> None:
+    """Check options that all rows of a table have.
+
+    Raises:
+        ParameterError: a text alone, one entry, an empty or repeated one, or more than there are letters.
+    """
+    reason = None
+    if isinstance(options, str):
+        reason = f"the options are the text {options[:40]!r}; give a list of texts."
+    elif len(options) == 1:
+        reason = f"there is one option, {options[0]!r}; give at least two, or none for open questions."
+    elif len(options) > len(LETTERS):
+        reason = f"there are {len(options)} options but only {len(LETTERS)} letters; merge some."
+    elif not all(isinstance(option, str) and option.strip() for option in options):
+        reason = "an option is empty or no text; remove it or fill it in."
+    elif len({*options}) < len(options):
+        repeated = next(option for option in options if list(options).count(option) > 1)
+        reason = f"the option {repeated!r} is given twice; give each once."
+    if reason is not None:
+        raise ParameterError(reason)
+
+
+def with_options(question: Question, options: Sequence[str]) -> Question:
+    """A question with the options that all rows have; none leaves it as it is.
+
+    Raises:
+        DataError: it has options of its own, or a reference that is none of them.
+    """
+    if not options:
+        return question
+    if question.options:
+        raise DataError(_TWO_WAYS)
+    try:
+        asked = replace(question, options=tuple(options), reference=None, grader="")
+    except QuestionError as error:
+        raise DataError(f"cannot be asked: {error}") from error
+    reference = question.reference
+    return replace(asked, reference=_letter(reference, asked, ()) if isinstance(reference, str) else None)
+
+
+def build_question(
+    values: Values, row: tuple[tuple[str, Cell], ...], name: str, number: int, grader: Grader, given: tuple[str, ...]
+) -> Question:
+    """The question of a row.
+
+    Args:
+        values: its values by their meaning.
+        row: all of its cells, for `Question.row`.
+        name: the domain of a question that has none and, with the `number` of the row, its id.
+        number: of the row.
+        grader: of an open question that brings none.
+        given: options that all rows have; none for those of the row.
 
     Raises:
         DataError: what the row says is not usable.
@@ -35,6 +83,9 @@ def build_question(
     if question is None:
         raise DataError("has no 'question'; give its text.")
     options, labels = _options(values)
+    if options and given:
+        raise DataError(_TWO_WAYS)
+    options = options or given
     try:
         asked = Question(question, options=options)
         reference, form = _reference(values, asked, labels)
@@ -46,7 +97,7 @@ def build_question(
             form=text(values, "form") or (asked.form if options else form),  # type: ignore[arg-type]
             context=text(values, "context") or "",
             system=text(values, "system") or "",
-            extra=tuple(extra),
+            row=row,
             grader=text(values, "grader") or "",
             history=_history(values),
         )

@@ -24,7 +24,6 @@ def load_stream(
     order: Order = "forward",
     seed: int = 42,
     data: Path | None = None,
-    sampled: bool = False,
 ) -> list[Question]:
     """The first questions of several benchmarks, one benchmark after the other.
 
@@ -35,7 +34,6 @@ def load_stream(
             question on), "shuffled" over all questions by the seed.
         seed: seed of the shuffle and of the benchmarks that use one.
         data: folder with the official files, see `secl.data.benchmarks.load`.
-        sampled: draw the questions of each at random by the seed.
 
     Raises:
         ParameterError: no name, an unknown or repeated one, an unknown order, or per_domain below 1.
@@ -50,9 +48,7 @@ def load_stream(
     _check_names([name for name, _ in counts])
     if order not in get_args(Order):
         raise ParameterError(f"the order {order!r} is unknown; the orders are {', '.join(get_args(Order))}.")
-    questions = [
-        question for name, count in counts for question in load(name, count, data=data, seed=seed, sampled=sampled)
-    ]
+    questions = [question for name, count in counts for question in load(name, count, data=data, seed=seed)]
     return arrange(questions, order, seed)
 
 

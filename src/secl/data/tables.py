@@ -1,14 +1,18 @@
-"""Rows of named values from files of any kind that people keep questions in, and from tables in memory.
+"""Tables: rows of named values from files of any kind that people keep questions in, and from tables in memory.
 
 .jsonl, .ndjson   one JSON object per line
 .json             a list of objects, or {"questions": [...]} or {"data": [...]}
 .csv, .tsv        a header and rows; in a .csv the header tells whether "," ";" or tabs stand between cells
-.parquet          needs pyarrow
-.xlsx             the first sheet, its first row the header; needs openpyxl
+.parquet, .xlsx   need the extra `tables`; of a workbook the first sheet, its first row the header
+
+Every failure is a `DataError`, which names the file and the row where it knows them.
 """
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,11 +20,10 @@ from datetime import date, time
 from decimal import Decimal
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-from secl.data.text_files import check_readable, csv_rows, parse_json, read_text
 from secl.errors import DataError, ParameterError, needs
+from secl.question import Question
 
 SUFFIXES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet", ".xlsx")
 LISTS = ("questions", "data")
@@ -33,102 +36,154 @@ _DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 
 
 @dataclass(frozen=True, slots=True)
-class TableRow:
-    """One row, or why it cannot be read.
+class Row:
+    """One row of a table.
 
     Attributes:
-        line: its number, from 1, in the way of its format: the line where it starts, or the number of the item.
-        location: file and number in words, for messages.
-        values: JSON values by name, absent ones left out; where the row is broken, what is wrong with it.
+        number: of its line, row or item, from 1.
+        location: file and number in words, as in "q.csv, line 3"; for messages.
+        values: JSON values by column, None for an empty cell; a list in memory may hold a question instead. A text says
+            why the row cannot be read.
     """
 
-    line: int
+    number: int
     location: str
-    values: dict[str, object] | str
+    values: dict[str, object] | Question | str
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The rows of a file.
+    """The rows of a file or of a table in memory.
 
     Attributes:
-        rows: in order; empty ones are left out.
-        header: the names of all columns where a first row or the format declares them, else None.
-        location: of that row, or the file; for messages.
+        rows: in order, without empty ones.
+        header: all columns in order where the format declares them, else None.
+        location: of the header, for messages.
     """
 
-    rows: Iterator[TableRow]
+    rows: list[Row]
     header: tuple[str, ...] | None = None
     location: str = ""
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of all columns, in the order in which they first appear."""
+        names = (name for row in self.rows if isinstance(row.values, dict) for name in row.values)
+        return self.header or tuple(dict.fromkeys(names))
+
 
 def open_table(path: Path) -> Table:
-    """The rows of a file, by its suffix.
+    """The table in a file, by its suffix.
 
     Raises:
-        DataError: the file cannot be read, is empty or of another kind; also raised by the rows.
-        ParameterError: a package that reads the format is not installed.
+        DataError: the file cannot be read, is empty or of another kind.
+        ParameterError: the package that reads the format is not installed.
     """
-    suffix = path.suffix.lower()
-    check_readable(path)
+    suffix, content = path.suffix.lower(), _content(path)
     if suffix in (".jsonl", ".ndjson"):
-        return Table(_json_lines(path))
+        return Table(list(_json_lines(path, _decoded(path, content))))
     if suffix == ".json":
-        return Table(_json_items(path))
+        return Table(_items(_json_list(path, _decoded(path, content)), str(path), "item"))
     if suffix in (".csv", ".tsv"):
-        delimiter = "\t" if suffix == ".tsv" else _delimiter(path)
-        return _with_header(csv_rows(path, delimiter), f"{path}, line", _DELIMITERS[delimiter])
-    if suffix == ".parquet":
-        return _parquet(path)
+        text = _decoded(path, content)
+        header = text.lstrip().partition("\n")[0]
+        delimiter = "\t" if suffix == ".tsv" else max(_DELIMITERS, key=header.count)
+        return _with_header(_csv_rows(path, text, delimiter), f"{path}, line", _DELIMITERS[delimiter])
     if suffix == ".xlsx":
-        return _with_header(_sheet(path), f"{path}, row")
+        return _with_header(_sheet(path, content), f"{path}, row")
+    if suffix == ".parquet":
+        frame = _read(path, content, "pyarrow", "read_parquet", "Parquet file", dtype_backend="pyarrow")
+        return Table(_items(frame.to_dict("records"), str(path), "row"), tuple(frame.columns), str(path))
     raise DataError(
         f"{path} ends in {path.suffix!r}; give a question file that ends in {', '.join(SUFFIXES[:-1])} or "
         f"{SUFFIXES[-1]}."
     )
 
 
-def table_of(rows: object, name: str) -> Table:
-    """The rows of a DataFrame (pandas or polars), an Arrow table, a `datasets.Dataset`, or any number of dictionaries.
+def table_of(source: object, name: str) -> Table:
+    """A table in memory: a DataFrame (pandas or polars), an Arrow table, a `datasets.Dataset`, or dictionaries.
+
+    A list may also hold questions, as texts or as `Question`.
 
     Raises:
         ParameterError: it is none of these.
     """
-    table: Any = rows
-    if isinstance(rows, Mapping):
-        keys = ", ".join(repr(key) for key in list(rows)[:5])
+    table: Any = source
+    if isinstance(source, Mapping):
+        keys = ", ".join(repr(key) for key in list(source)[:5])
         raise ParameterError(f"these rows are a dictionary with the keys {keys}; give one of its tables, or a list.")
-    if hasattr(rows, "to_dicts"):
+    if hasattr(source, "to_dicts"):
         items: Iterable[object] = table.to_dicts()
-    elif hasattr(rows, "to_pylist"):
+    elif hasattr(source, "to_pylist"):
         items = table.to_pylist()
-    elif hasattr(rows, "to_dict") and hasattr(rows, "columns"):
+    elif hasattr(source, "to_dict") and hasattr(source, "columns"):
         if not table.columns.is_unique:
             raise ParameterError("these rows have two columns of one name; rename one.")
         items = table.to_dict("records")
-    elif isinstance(rows, Iterable) and not isinstance(rows, str | bytes):
-        items = rows
+    elif isinstance(source, Iterable) and not isinstance(source, str | bytes):
+        items = source
     else:
-        raise ParameterError(f"{str(rows)[:40]!r} is no table; give a DataFrame, a dataset or a list of dictionaries.")
+        raise ParameterError(
+            f"{str(source)[:40]!r} is no table; give a DataFrame, a dataset or a list of dictionaries."
+        )
     return Table(_items(items, name, "row"))
 
 
-def _json_lines(path: Path) -> Iterator[TableRow]:
-    for number, line in enumerate(read_text(path).split("\n"), start=1):
-        if line.strip():
-            yield TableRow(number, f"{path}, line {number}", _json_object(line))
+def csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """The rows of a CSV file without a header, each with the number of the line where it starts; no blank lines."""
+    return _csv_rows(path, _decoded(path, _content(path)))
 
 
-def _json_object(text: str) -> dict[str, object] | str:
+def parse_json(text: str) -> object:
+    """The value of one JSON text; the DataError of broken JSON begins with a verb, as in "is broken JSON (...)".
+
+    >>> parse_json('{"a": 1}')
+    {'a': 1}
+    """
     try:
-        value = parse_json(text)
-    except DataError as problem:
-        return str(problem)
-    return _present(value) if isinstance(value, dict) else "is not a JSON object; write one {...} on each line."
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        position = f"line {error.lineno}, column {error.colno}" if "\n" in text else f"column {error.colno}"
+        raise DataError(f"is broken JSON ({error.msg} at {position}); correct it.") from error
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"is JSON that Python cannot hold ({error}); simplify it.") from error
 
 
-def _json_items(path: Path) -> Iterator[TableRow]:
-    text = read_text(path)
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError as error:
+        raise DataError(f"{path} does not exist; check the path.") from error
+    except OSError as error:
+        raise DataError(f"{path} cannot be read ({error.strerror}); give a readable file.") from error
+
+
+def _decoded(path: Path, content: bytes) -> str:
+    """The text of a UTF-8 file that is not empty, with or without a byte-order mark, line breaks untouched."""
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise DataError(f"{path}, line {line} is not UTF-8; save the file as UTF-8.") from error
+    if not text.strip():
+        raise DataError(f"{path} is empty; put at least one question into it.")
+    return text
+
+
+def _json_lines(path: Path, text: str) -> Iterator[Row]:
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.strip():
+            try:
+                value = parse_json(line)
+                kept = (
+                    _cells(value) if isinstance(value, dict) else "is not a JSON object; write one {...} on each line."
+                )
+            except DataError as problem:
+                kept = str(problem)
+            yield Row(number, f"{path}, line {number}", kept)
+
+
+def _json_list(path: Path, text: str) -> list[object]:
     try:
         value = parse_json(text)
     except DataError as problem:
@@ -142,100 +197,95 @@ def _json_items(path: Path) -> Iterator[TableRow]:
             f'{path} is no list of objects; write [{{"question": ...}}, ...], or such a list under the key '
             f"{' or '.join(map(repr, LISTS))}."
         )
-    yield from _items(value, str(path), "item")
+    return value
 
 
-def _items(items: Iterable[object], name: str, unit: str) -> Iterator[TableRow]:
+def _items(items: Iterable[object], name: str, unit: str) -> list[Row]:
+    """Rows from dictionaries, texts and questions."""
+    rows = []
     for number, item in enumerate(items, start=1):
-        try:
-            values = _present(item) if isinstance(item, Mapping) else "is not an object of names and values."
-        except DataError as problem:
-            values = str(problem)
-        yield TableRow(number, f"{name}, {unit} {number}", values)
+        values: dict[str, object] | Question | str = "is not an object of names and values."
+        if isinstance(item, Question):
+            values = item
+        elif isinstance(item, str | Mapping):
+            try:
+                values = _cells({"question": item} if isinstance(item, str) else item)
+            except DataError as problem:
+                values = str(problem)
+        rows.append(Row(number, f"{name}, {unit} {number}", values))
+    return rows
 
 
-def _delimiter(path: Path) -> str:
-    """What stands most often in the header, the comma first."""
-    header = read_text(path).lstrip().partition("\n")[0]
-    return max(_DELIMITERS, key=header.count)
+def _csv_rows(path: Path, text: str, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
+    """Line number (from 1) at which a row starts, and its fields, quoted ones with line breaks; no blank lines."""
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    start = 1
+    try:
+        for row in reader:
+            if row:
+                yield start, row
+            start = reader.line_num + 1
+    except csv.Error as error:
+        raise DataError(f"{path}, line {start} is broken CSV ({error}); check its quotes.") from error
 
 
 def _with_header(rows: Iterator[tuple[int, Sequence[object]]], source: str, delimiters: str = "") -> Table:
     """The rows below the first one, which names the columns; a column without a name is called by its number.
 
     Args:
+        rows: their numbers and cells.
         source: the file and what is counted, for messages.
         delimiters: what stands between cells, where a wrong number of them means that some are not quoted.
     """
     number, names = next(rows)
-    header = tuple(str(_cell(name) or f"column {column}") for column, name in enumerate(names, start=1))
+    header = tuple(str(_filled(name) or f"column {column}") for column, name in enumerate(names, start=1))
     for name in header:
         if header.count(name) > 1:
             raise DataError(f"{source} {number} has the column {name!r} twice; remove one.")
-
-    def below() -> Iterator[TableRow]:
-        for number, cells in rows:
-            location = f"{source} {number}"
-            if delimiters and len(cells) != len(header):
-                problem = f"has {len(cells)} fields but the header has {len(header)}; put quotes around {delimiters}."
-                yield TableRow(number, location, problem)
+    table = Table([], header, f"{source} {number}")
+    for number, cells in rows:
+        values: dict[str, object] | str
+        if delimiters and len(cells) != len(header):
+            values = f"has {len(cells)} fields but the header has {len(header)}; put quotes around {delimiters}."
+        else:
+            values = _cells({name: _filled(cell) for name, cell in zip(header, cells, strict=True)})
+            if all(value is None for value in values.values()):
                 continue
-            named = zip(header, map(_cell, cells), strict=True)
-            if values := _present({name: cell for name, cell in named if cell != ""}):
-                yield TableRow(number, location, values)
-
-    return Table(below(), header, f"{source} {number}")
+        table.rows.append(Row(number, f"{source} {number}", values))
+    return table
 
 
-def _cell(value: object) -> object:
-    return value.strip() if isinstance(value, str) else value
+def _filled(cell: object) -> object:
+    """A cell without spaces around its text; None for an empty one."""
+    return cell.strip() or None if isinstance(cell, str) else cell
 
 
-def _sheet(path: Path) -> Iterator[tuple[int, list[object]]]:
-    """Numbers and cells of the rows of a workbook's first sheet that are not empty, all of one length."""
-    openpyxl = _package("openpyxl", path)
-    try:
-        book = openpyxl.load_workbook(path, read_only=True, data_only=True)
-        rows = [list(cells) for cells in book.worksheets[0].iter_rows(values_only=True)]
-        book.close()
-    except Exception as problem:  # whatever a broken archive makes it raise
-        raise DataError(f"{path} is no workbook that can be read ({_first_line(problem)}).") from problem
-    if not any(cell not in (None, "") for cells in rows for cell in cells):
+def _sheet(path: Path, content: bytes) -> Iterator[tuple[int, list[object]]]:
+    """Numbers and cells of the rows of a workbook's first sheet that are not empty."""
+    frame = _read(path, content, "openpyxl", "read_excel", "workbook", header=None, dtype=object, na_filter=False)
+    if not frame.size:
         raise DataError(f"{path} is empty; put at least one question into it.")
-    width = max(map(len, rows))
-    for number, cells in enumerate(rows, start=1):
-        if any(cell not in (None, "") for cell in cells):
-            yield number, cells + [None] * (width - len(cells))
+    rows = enumerate(frame.to_numpy().tolist(), start=1)
+    return ((number, cells) for number, cells in rows if any(cell not in (None, "") for cell in cells))
 
 
-def _parquet(path: Path) -> Table:
-    pyarrow = _package("pyarrow", path)
-    from pyarrow.parquet import ParquetFile
-
+def _read(path: Path, content: bytes, engine: str, reader: str, kind: str, **how: object) -> Any:
+    """A file as pandas reads it, through a package that knows the format."""
     try:
-        table = ParquetFile(path).read()
-        rows: list[dict[str, object]] = table.to_pylist()
-    except (pyarrow.ArrowException, OSError) as problem:
-        raise DataError(f"{path} is no Parquet file that can be read ({_first_line(problem)}).") from problem
-    return Table(_items(rows, str(path), "row"), tuple(table.column_names), str(path))
-
-
-def _package(name: str, path: Path) -> ModuleType:
-    """A package that reads a format."""
-    try:
-        return import_module(name)
+        pandas = import_module("pandas")
+        import_module(engine)
     except ImportError as problem:
-        raise ParameterError(needs(str(path), name, "tables")) from problem
+        raise ParameterError(needs(str(path), f"pandas and {engine}", "tables")) from problem
+    try:
+        return getattr(pandas, reader)(io.BytesIO(content), engine=engine, **how)
+    except Exception as problem:  # whatever a broken file makes it raise
+        reason = (str(problem).strip().splitlines() or [type(problem).__name__])[0].rstrip(".")
+        raise DataError(f"{path} is no {kind} that can be read ({reason}).") from problem
 
 
-def _first_line(problem: Exception) -> str:
-    return (str(problem).strip().splitlines() or [type(problem).__name__])[0].rstrip(".")
-
-
-def _present(values: Mapping[object, object]) -> dict[str, object]:
-    """The values of a row that are there, as plain JSON values under text names."""
-    plain = {str(name): _plain(value) for name, value in values.items()}
-    return {name: value for name, value in plain.items() if value is not None}
+def _cells(values: Mapping[Any, object]) -> dict[str, object]:
+    """The values of a row as plain JSON values under text names."""
+    return {str(name): _plain(value) for name, value in values.items()}
 
 
 def _plain(value: object) -> object:

@@ -1,42 +1,52 @@
-"""A run's records as files and data frames for other tools, and its adapter versions as folders that PEFT loads."""
+"""A run's records as tables and JSON for other tools, and its adapter versions as folders that PEFT loads."""
 
 from __future__ import annotations
 
 import csv
+import dataclasses
+import io
 import json
-import math
+import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, suppress
-from itertools import chain, islice
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
 
 from secl.data.cells import harmless, joined
 from secl.data.columns import plain
 from secl.errors import ParameterError, RunError, StorageError, needs
-from secl.evaluation.json_values import json_value
+from secl.evaluation.json_values import defined, json_value
+from secl.grading import reported_correct
+from secl.posterior.views import pmi_of
+from secl.question import Question, References
 from secl.records import Record
-from secl.runs.encoding import to_export, to_row
+from secl.runs.encoding import to_export
 from secl.runs.folder import check_outside
 from secl.runs.labelling import current_records
 from secl.runs.store import Store
 
 FORMATS = ("jsonl", "csv", "parquet", "xlsx")
-ROWS = 5000
-"""Rows of a parquet file that are in memory as Python objects at once."""
 
-PREFIX = "extra_"
-"""Before the name of an extra column that is called like one of an export."""
+PREFIX = "given_"
+"""Before the name of a column of a table that is called like one of the results."""
 
 LONGEST_CELL = 32_767
 """Characters in a cell of a workbook."""
 
+_ILLEGAL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
+"""Characters that no workbook holds."""
+
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 
 
-def to_frame(records: Iterable[Record]) -> Any:
-    """A data frame of pandas: a row for each record, as in an exported CSV.
+def to_frame(records: Iterable[Record], *, full: bool = False) -> Any:
+    """A data frame of pandas: the table that the questions came from, with an answer and a confidence in each row.
+
+    Args:
+        records: a row for each.
+        full: add every number of a record.
 
     Raises:
         ParameterError: pandas is not installed.
@@ -44,81 +54,122 @@ def to_frame(records: Iterable[Record]) -> Any:
     try:
         import pandas
     except ImportError as problem:
-        raise ParameterError("a data frame needs pandas; run: pip install pandas.") from problem
-    return pandas.DataFrame([to_row(record) for record in records])
+        raise ParameterError(needs("a data frame", "pandas", "tables")) from problem
+    columns, rows = to_table(records, full=full)
+    return pandas.DataFrame(rows, columns=columns)
 
 
-def write(store: Store, format: str, out: Path | None = None) -> Path | None:
-    """Write the records of a run.
+def to_table(records: Iterable[Record], *, full: bool = False) -> tuple[list[str], list[list[object]]]:
+    """The columns and rows of a table of records: the cells of each question's own row, then the results.
 
-    Args:
-        format: "jsonl" (complete records), "csv", "parquet" or "xlsx" (one flat row each).
-        out: the file; None for `records.FORMAT` in the run folder, "-" for standard output.
-
-    Returns:
-        the file written, or None for standard output.
-
-    Raises:
-        ParameterError: an unknown format, one whose package is not installed, or no file that can hold it.
-        RunError: the file belongs to a run.
-        StorageError: the file cannot be written.
+    A column of results that is empty everywhere is left out; a column of the questions that is called like one of them
+    gets `PREFIX`. Questions without a row have their id, domain, text, options and reference.
     """
-    if format not in FORMATS:
-        raise ParameterError(f"format {format!r} is not one of {', '.join(FORMATS)}.")
-    if out is not None and str(out) == "-":
-        if format in ("parquet", "xlsx"):
-            raise ParameterError(f"{format} is not text; name a file with --out.")
-        _write_text(sys.stdout, store, format)
-        return None
-    path = out or store.folder / f"records.{format}"
-    check_outside(path, store.folder)
-    if not path.name:
-        raise ParameterError(f"{str(out)!r} is a folder; name a file with --out.")
-    unfinished = path.with_name(f"{path.name}.new")
-    try:
-        if format == "parquet":
-            _write_parquet(unfinished, store)
-        elif format == "xlsx":
-            _write_workbook(unfinished, store)
-        else:
-            with unfinished.open("w", encoding="utf-8", errors="backslashreplace", newline="") as stream:
-                _write_text(stream, store, format)
-        unfinished.rename(path)
-    except OSError as problem:
-        raise StorageError(f"cannot write {path}: {problem.strerror or problem}.") from problem
-    finally:
-        with suppress(OSError):
-            unfinished.unlink(missing_ok=True)
-    return path
+    pairs = [
+        (dict(record.question.row) or _described(record.question), _results(record) | (details(record) if full else {}))
+        for record in records
+    ]
+    results = {name: None for _, result in pairs for name, value in result.items() if value is not None}
+    results = {name: None for name in (pairs[0][1] if pairs else ()) if name in results}
+    columns, taken = dict[str, str](), {*map(plain, results)}
+    for name in dict.fromkeys(name for own, _ in pairs for name in own):
+        column = name
+        while plain(column) in taken:
+            column = PREFIX + column
+        taken.add(plain(column))
+        columns[name] = column
+    rows = [[*map(own.get, columns), *(_encodable(result[name]) for name in results)] for own, result in pairs]
+    return [*columns.values(), *results], rows
 
 
-def _write_text(stream: IO[str], store: Store, format: str) -> None:
-    if format == "jsonl":
-        for record in current_records(store):
-            stream.write(json.dumps(json_value(to_export(record)), allow_nan=False, ensure_ascii=False) + "\n")
-        return
-    columns, rows = _table(store)
-    writer = csv.writer(stream)
-    if columns:
-        writer.writerow(map(harmless, columns))
-    writer.writerows(map(_cell, row) for row in rows)
+def to_row(record: Record) -> dict[str, object]:
+    """The question, the results and every number of a record, flat."""
+    return _described(record.question) | _results(record) | details(record)
 
 
-def _table(store: Store) -> tuple[list[str], Iterator[list[object]]]:
-    """The columns of a run's flat rows, extra columns of its questions behind the rest, and the rows."""
-    first = next(store.records(), None)
-    if first is None:
-        return [], iter(())
-    own = to_row(first)
-    names = (name for record in store.records() for name, _ in record.question.extra)
-    extras = _extra_columns(names, own)
+def _described(question: Question) -> dict[str, object]:
+    """What there is of a question, in the columns of a question file."""
+    values: dict[str, object] = {
+        "id": question.id or None,
+        "domain": question.domain,
+        "question": question.text,
+        "options": joined(question.options) if question.options else None,
+        **_right(question),
+        "context": question.context or None,
+        "system": question.system or None,
+    }
+    return {name: value for name, value in values.items() if value is not None}
 
-    def rows() -> Iterator[list[object]]:
-        for record in current_records(store):
-            extra = dict(record.question.extra)
-            yield [*map(_encodable, to_row(record).values()), *(extra.get(name) for name in extras)]
 
-    return [*own, *extras.values()], rows()
+def _right(question: Question) -> dict[str, object]:
+    """What is right, in the columns `reference` and `references` of a question file."""
+    reference = question.reference
+    if not isinstance(reference, References):
+        return {"reference": reference}
+    several = json.dumps(dataclasses.asdict(reference), ensure_ascii=False)
+    return {"references": several if reference.incorrect else joined(reference.correct)}
+
+
+def _results(record: Record) -> dict[str, object]:
+    """What people act on: what is answered, its confidence, and whether it is right as far as references and labels
+    tell."""
+    labelled, answer = record.labelled, record.answer
+    return {
+        "answer": None if answer is None else record.question.text_of(answer),
+        "confidence": _number(record.confidence),
+        "low": labelled.low if labelled else None,
+        "high": labelled.high if labelled else None,
+        "accepted": record.accepted,
+        "correct": reported_correct(record),
+        "label": record.label,
+    }
+
+
+def details(record: Record) -> dict[str, object]:
+    """All other numbers of a record by name, flat, for tables."""
+    p_true, posterior = record.evidence.p_true, record.posterior
+    compared = posterior or p_true
+    values = {
+        "position": record.position,
+        "letter": record.answer if record.question.options else None,
+        "label_free": record.label_free,
+        "raw_text": record.reply.text,
+        "own_answer": record.reply.answer,
+        "own_correct": record.correct,
+        "stated_confidence": record.reply.stated,
+        "stated_hard": record.reply.stated_hard,
+        "digit_mass": record.reply.digit_mass,
+        "entropy": record.reply.entropy,
+        "log_probability": record.reply.log_probability,
+        "version": record.reply.version,
+        "frozen_answer": record.frozen.answer,
+        "frozen_correct": record.frozen_correct,
+        "frozen_confidence": record.frozen.stated,
+        "p_true": p_true.probabilities[0] if p_true else None,
+        "pmi": pmi_of(record.question, record.reply, record.evidence),
+        "signal": record.signal,
+        "posterior": posterior.confidence if posterior else None,
+        "best_answer": record.best_answer if posterior else None,
+        "posterior_best": posterior.probabilities[posterior.best] if posterior else None,
+        "candidates": list(compared.candidates) if compared else None,
+        "probabilities": list(posterior.probabilities) if posterior else None,
+        "distractor_source": p_true.distractor_source if p_true else None,
+        "alarm": record.decision.alarm,
+        "in_burst": record.decision.in_burst,
+        "statistic": record.decision.statistic,
+        "outcome": record.outcome,
+        "target": record.update.target if record.update else None,
+        "after": record.update.after if record.update else None,
+        "new_version": record.update.version if record.update else None,
+        "tokens": record.ledger.total,
+        "plain_tokens": record.plain_tokens,
+    }
+    return {name: _number(value) for name, value in values.items()}
+
+
+def _number(value: object) -> object:
+    """None for a number that is not known."""
+    return defined(value) if isinstance(value, float) else value
 
 
 def _encodable(value: object) -> object:
@@ -128,16 +179,63 @@ def _encodable(value: object) -> object:
     return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
 
 
-def _extra_columns(extras: Iterable[str], own: Iterable[str]) -> dict[str, str]:
-    """The column of each extra column of the questions: its own name, with `PREFIX` where an export has one like it."""
-    taken, columns = {*map(plain, own)}, dict[str, str]()
-    for name in dict.fromkeys(extras):
-        column = name
-        while plain(column) in taken:
-            column = PREFIX + column
-        taken.add(plain(column))
-        columns[name] = column
-    return columns
+def write(store: Store, format: str | None = None, out: Path | None = None, *, full: bool = False) -> Path | None:
+    """Write the records of a run.
+
+    Args:
+        format: "jsonl" (complete records, the default), or a table as of `to_table`: "csv", "parquet" or "xlsx".
+        out: the file; None for `records.FORMAT` in the run folder, "-" for standard output.
+        full: add every number of a record to a table.
+
+    Returns:
+        the file written, or None for standard output.
+
+    Raises:
+        ParameterError: an unknown format, one whose package is not installed, or no file that can hold it.
+        RunError: the file belongs to a run.
+        StorageError: the file cannot be written.
+    """
+    format = format or "jsonl"
+    if full and format == "jsonl":
+        raise ParameterError("jsonl always has every number of a record; leave --full out, or export a table.")
+    if format not in FORMATS:
+        raise ParameterError(f"format {format!r} is not one of {', '.join(FORMATS)}.")
+    if out is not None and str(out) == "-":
+        if format in ("parquet", "xlsx"):
+            raise ParameterError(f"{format} is not text; name a file with --out.")
+        _write_text(sys.stdout, store, format, full)
+        return None
+    path = out or store.folder / f"records.{format}"
+    check_outside(path, store.folder)
+    if not path.name:
+        raise ParameterError(f"{str(out)!r} is a folder; name a file with --out.")
+    unfinished = path.with_name(f"{path.name}.new")
+    try:
+        if format in ("parquet", "xlsx"):
+            table = to_table(current_records(store), full=full)
+            unfinished.write_bytes(_parquet(*table) if format == "parquet" else _workbook(*table))
+        else:
+            with unfinished.open("w", encoding="utf-8", errors="backslashreplace", newline="") as stream:
+                _write_text(stream, store, format, full)
+        unfinished.rename(path)
+    except OSError as problem:
+        raise StorageError(f"cannot write {path}: {problem.strerror or problem}.") from problem
+    finally:
+        with suppress(OSError):
+            unfinished.unlink(missing_ok=True)
+    return path
+
+
+def _write_text(stream: IO[str], store: Store, format: str, full: bool) -> None:
+    if format == "jsonl":
+        for record in current_records(store):
+            stream.write(json.dumps(json_value(to_export(record)), allow_nan=False, ensure_ascii=False) + "\n")
+        return
+    columns, rows = to_table(current_records(store), full=full)
+    writer = csv.writer(stream)
+    if columns:
+        writer.writerow(map(harmless, columns))
+    writer.writerows(map(_cell, row) for row in rows)
 
 
 def _cell(value: object) -> object:
@@ -147,28 +245,20 @@ def _cell(value: object) -> object:
     return harmless(value)
 
 
-def _write_parquet(path: Path, store: Store) -> None:
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError as problem:
-        raise ParameterError(needs("parquet", "pyarrow", "tables")) from problem
-    columns, rows = _table(store)
-    # In columns from the start: as Python objects the rows of a long run take gigabytes.
-    parts = [
-        pyarrow.Table.from_pylist([dict(zip(columns, row, strict=True)) for row in part])
-        for part in iter(lambda: list(islice(rows, ROWS)), [])
-    ]
-    table = pyarrow.concat_tables(parts, promote_options="permissive") if parts else pyarrow.table({})
-    pyarrow.parquet.write_table(table, path)
+def _parquet(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> bytes:
+    pandas = _pandas("parquet", "pyarrow")
+    frame = pandas.DataFrame(rows, columns=columns)
+    for column, *cells in zip(columns, *rows, strict=True):
+        kinds = {type(cell) for cell in cells if cell is not None}
+        if len(kinds) > 1 and kinds != {int, float}:  # Parquet has one type for a column
+            frame[column] = [None if cell is None else str(cell) for cell in cells]
+    stream = io.BytesIO()
+    frame.to_parquet(stream, engine="pyarrow", index=False)
+    return stream.getvalue()
 
 
-def _write_workbook(path: Path, store: Store) -> None:
-    try:
-        import openpyxl
-        from openpyxl.cell.cell import ILLEGAL_CHARACTERS_RE
-    except ImportError as problem:
-        raise ParameterError(needs("xlsx", "openpyxl", "tables")) from problem
+def _workbook(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> bytes:
+    pandas = _pandas("xlsx", "openpyxl")
 
     def cell(value: object) -> object:
         value = _cell(value)
@@ -177,18 +267,21 @@ def _write_workbook(path: Path, store: Store) -> None:
                 f"a text of {len(value):,} characters does not fit into a cell of a workbook, which holds "
                 f"{LONGEST_CELL:,}; export as csv or parquet."
             )
-        if isinstance(value, float) and not math.isfinite(value):
-            return None
-        return ILLEGAL_CHARACTERS_RE.sub("\ufffd", value) if isinstance(value, str) else value
+        return _ILLEGAL.sub("\ufffd", value) if isinstance(value, str) else _number(value)
 
-    columns, rows = _table(store)
-    book = openpyxl.Workbook(write_only=True)
-    sheet = book.create_sheet("records")
-    lines: Iterator[Sequence[object]] = chain([columns], rows)
-    with closing(sheet):
-        for line in lines:
-            sheet.append([cell(value) for value in line])
-    book.save(path)
+    frame = pandas.DataFrame([[*map(cell, row)] for row in rows], columns=[*map(cell, columns)], dtype=object)
+    stream = io.BytesIO()
+    frame.to_excel(stream, sheet_name="records", engine="openpyxl", index=False)
+    return stream.getvalue()
+
+
+def _pandas(format: str, engine: str) -> Any:
+    """Pandas, with the package that writes a format."""
+    try:
+        import_module(engine)
+        return import_module("pandas")
+    except ImportError as problem:
+        raise ParameterError(needs(format, f"pandas and {engine}", "tables")) from problem
 
 
 def write_version(store: Store, version: int, out: Path | None = None) -> Path:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import functools
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from secl.backends.shared import SharedAnswers
 from secl.calibrator import Calibrator
-from secl.data.question_files import QuestionFile, read_rows
+from secl.data.question_files import QuestionFile, QuestionRow, read_rows
 from secl.data.streams import arrange, load_stream
 from secl.errors import DataError, ParameterError, QuestionError, RunError
 from secl.evidence import EvidenceKind
@@ -21,7 +21,7 @@ from secl.labels import Label
 from secl.machine import uncollected
 from secl.model import Model
 from secl.posterior.rule import PosteriorRule
-from secl.question import GivenAnswer, Question
+from secl.question import Question
 from secl.runs.manifest import Manifest, Mode
 from secl.runs.settings import RunSettings
 from secl.runs.store import Store
@@ -38,114 +38,86 @@ Load = Callable[[RunSettings], Model]
 """Loads the model that settings name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stream:
-    """The questions that settings name, and what is left out of them.
+def read_stream(settings: RunSettings, mode: Mode = "ask") -> QuestionFile:
+    """The questions that settings name, in the order in which they are asked, before any model has seen them.
 
-    Attributes:
-        questions: in the order in which they are asked.
-        skipped: where each question was that is left out, and what is wrong with it.
-        unanswerable: ids of those that were read, but that the model cannot be asked.
-        notes: sentences about what was perhaps not meant.
-        answers: those to rate, by the ids of their questions; None where the model answers itself.
+    Raises:
+        DataError: a benchmark or a file cannot be read, or a row has no answer to rate in the mode "score".
     """
-
-    questions: list[Question]
-    skipped: tuple[tuple[str, str], ...] = ()
-    unanswerable: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    answers: Mapping[str, GivenAnswer] | None = None
-
-    @property
-    def given(self) -> list[GivenAnswer] | None:
-        """The answers to rate, in the order of their questions."""
-        return None if self.answers is None else [self.answers[question.id] for question in self.questions]
-
-    def without(self, ids: Collection[str]) -> Stream:
-        """The stream without some questions."""
-        return replace(self, questions=[question for question in self.questions if question.id not in ids])
-
-    def checked(self, model: Model, skip_bad: bool) -> Stream:
-        """The stream that a model can be asked, or whose answers it can rate.
-
-        Raises:
-            QuestionError: a question that it cannot be asked, or an answer that is too long, unless those are skipped.
-            DataError: it can be asked none of them.
-        """
-        refused: dict[str, str] = {}
-        for question in self.questions:
-            try:
-                if self.answers is None:
-                    model.check(question)
-                else:
-                    model.check_given(self.answers[question.id])
-            except QuestionError as problem:
-                if not skip_bad:
-                    raise
-                refused[question.id] = str(problem).removeprefix(f"question {question.id!r} ")
-        rest = self.without(refused)
-        if refused and not rest.questions:
-            name, reason = next(iter(refused.items()))
-            raise DataError(f"the model can be asked none of the questions: question {name!r} {reason}")
-        skipped = tuple((f"question {name!r}", reason) for name, reason in refused.items())
-        return replace(rest, skipped=self.skipped + skipped, unanswerable=tuple(refused))
-
-
-def read_stream(settings: RunSettings, mode: Mode = "ask") -> Stream:
-    """The questions that settings name, and the answers to rate, before any model has seen them."""
     source = settings.stream
     if source.questions is None:
         data = Path(source.data) if source.data else None
-        return Stream(
-            load_stream(
-                source.benchmarks,
-                source.per_domain,
-                order=source.order,
-                seed=settings.seed,
-                data=data,
-                sampled=source.sampled,
-            )
-        )
-    path = Path(source.questions)
-    file = read_rows(path, skip_bad=source.skip_bad, columns=source.named_columns, grader=source.grader)
-    skipped, notes, answers = file.skipped, file.notes, None
-    if mode == "score":
-        answers, refused = _given(file, path, source.skip_bad)
-        skipped += tuple(refused)
-    else:
-        notes += _answers_note(file)
+        asked = load_stream(source.benchmarks, source.per_domain, order=source.order, seed=settings.seed, data=data)
+        return QuestionFile(tuple(map(QuestionRow, asked)))
+    file = read_rows(
+        Path(source.questions),
+        skip_bad=source.skip_bad,
+        columns=source.named_columns,
+        grader=source.grader,
+        options=source.options,
+        template=source.template,
+    )
+    file = _to_rate(file, source.skip_bad) if mode == "score" else replace(file, notes=file.notes + _answers_note(file))
     counts: Counter[str] = Counter()
-    questions = []
+    rows = {}
     for row in file.rows:
-        if answers is None or row.question.id in answers:
-            counts[row.question.domain] += 1
-            if source.per_domain is None or counts[row.question.domain] <= source.per_domain:
-                questions.append(row.question)
-    return Stream(arrange(questions, source.order, settings.seed), skipped, notes=notes, answers=answers)
+        counts[row.question.domain] += 1
+        if source.per_domain is None or counts[row.question.domain] <= source.per_domain:
+            rows[row.question.id] = row
+    arranged = arrange([row.question for row in rows.values()], source.order, settings.seed)
+    return replace(file, rows=tuple(rows[question.id] for question in arranged))
 
 
-def _given(file: QuestionFile, path: Path, skip_bad: bool) -> tuple[dict[str, GivenAnswer], list[tuple[str, str]]]:
-    """The answers in a file by the ids of their questions; where each row was that is left out, and what is wrong.
+def _to_rate(file: QuestionFile, skip_bad: bool) -> QuestionFile:
+    """The rows whose answers can be rated.
 
     Raises:
-        DataError: a row has no answer that can be rated, or no row has one.
+        DataError: a row has no answer that can be rated, unless those are skipped, or no row has one.
     """
-    answers: dict[str, GivenAnswer] = {}
-    skipped: list[tuple[str, str]] = []
+    rows: list[QuestionRow] = []
+    skipped = []
     for row in file.rows:
         reason = "has no 'answer' to rate; give one, or ask with secl run."
         try:
             if row.answer is not None:
-                answers[row.question.id] = GivenAnswer(row.question, row.answer, row.rivals, row.correct)
+                row.given()
+                rows.append(row)
                 continue
         except QuestionError as problem:
             reason = f"cannot be rated: {problem}"
         if not skip_bad:
             raise DataError(f"{row.location} {reason}")
         skipped.append((row.location, reason))
-    if not answers:
-        raise DataError(f"{path} holds no answer that can be rated: {skipped[0][0]} {skipped[0][1]}")
-    return answers, skipped
+    if not rows:
+        raise DataError(f"no answer can be rated: {skipped[0][0]} {skipped[0][1]}")
+    return replace(file, rows=tuple(rows), skipped=(*file.skipped, *skipped))
+
+
+def askable(file: QuestionFile, model: Model, mode: Mode, skip_bad: bool) -> tuple[QuestionFile, tuple[str, ...]]:
+    """The questions that a model can be asked, or whose answers it can rate; and the ids of the others.
+
+    Raises:
+        QuestionError: a question that it cannot be asked, or an answer that is too long, unless those are skipped.
+        DataError: it can be asked none of them.
+    """
+    refused: dict[str, str] = {}
+    for row in file.rows:
+        question = row.question
+        try:
+            if mode == "score":
+                model.check_given(row.given())
+            else:
+                model.check(question)
+        except QuestionError as problem:
+            if not skip_bad:
+                raise
+            refused[question.id] = str(problem).removeprefix(f"question {question.id!r} ")
+    rest = file.without(refused)
+    if refused and not rest.rows:
+        name, reason = next(iter(refused.items()))
+        raise DataError(f"the model can be asked none of the questions: question {name!r} {reason}")
+    skipped = tuple((f"question {name!r}", reason) for name, reason in refused.items())
+    return replace(rest, skipped=file.skipped + skipped), tuple(refused)
 
 
 def _answers_note(file: QuestionFile) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from secl.calibrator import Calibrator
+from secl.data.question_files import QuestionFile
 from secl.data.streams import fingerprint
 from secl.errors import RunError
 from secl.evaluation.estimators import make_estimators
@@ -26,7 +27,7 @@ from secl.runs.database import Version
 from secl.runs.export import write_folder
 from secl.runs.folder import RESUME, check_free, storage_errors
 from secl.runs.labelling import current_records
-from secl.runs.loading import Load, calibration, load_model, named, read_stream
+from secl.runs.loading import Load, askable, calibration, load_model, named, read_stream
 from secl.runs.manifest import Manifest, Mode, environment
 from secl.runs.settings import RunSettings, check_scored, with_absolute_paths
 from secl.runs.store import KEEP_EVERY, Store
@@ -137,13 +138,18 @@ def start_run(settings: RunSettings, folder: Path, load: Load | None = None, *, 
     stream = read_stream(settings, mode)
     settings.build_gate()  # one that cannot be made is refused before the model is loaded
     model = (load or load_model)(settings)
-    stream = stream.checked(model, settings.stream.skip_bad)
-    questions = stream.questions
+    stream, unanswerable = askable(stream, model, mode, settings.stream.skip_bad)
+    questions, given = stream.questions, _given(stream, mode)
     labels = calibration(settings, model, mode)
     calibrator = build_calibrator(settings, model, labels)
-    manifest = Manifest.new(settings, model, questions, stream.skipped, stream.unanswerable, stream.given, labels)
+    manifest = Manifest.new(settings, model, questions, stream.skipped, unanswerable, given, labels)
     store = Store.create(folder, manifest.to_json())
-    return Run(store, calibrator, model, questions, [], stream.notes, stream.given)
+    return Run(store, calibrator, model, questions, [], stream.notes, given)
+
+
+def _given(stream: QuestionFile, mode: Mode) -> list[GivenAnswer] | None:
+    """The answers to rate; None where the model answers itself."""
+    return [row.given() for row in stream.rows] if mode == "score" else None
 
 
 def resume_run(folder: str | Path, changes: Mapping[str, object] | None = None, load: Load | None = None) -> Run:
@@ -166,10 +172,10 @@ def resume_run(folder: str | Path, changes: Mapping[str, object] | None = None, 
         if differences:
             raise RunError(f"{folder} was begun with other settings ({'; '.join(differences)}); start a new run.")
         stream = read_stream(settings, manifest.mode).without(manifest.unanswerable)
-        questions = stream.questions
+        questions, given = stream.questions, _given(stream, manifest.mode)
         records = list(store.records())
         regraded = any(one.question.grader != other.grader for one, other in zip(records, questions, strict=False))
-        if fingerprint(questions, stream.given) != manifest.stream or regraded:
+        if fingerprint(questions, given) != manifest.stream or regraded:
             changed = _changed(store, manifest, questions)
             raise RunError(
                 f"the questions have changed since {folder} was begun ({changed}); bring them back or start a new run."
@@ -180,7 +186,7 @@ def resume_run(folder: str | Path, changes: Mapping[str, object] | None = None, 
         snapshot = store.snapshot()
         if snapshot is not None:
             model.restore(snapshot)
-        run = Run(store, calibrator, model, questions, records, notes, stream.given)
+        run = Run(store, calibrator, model, questions, records, notes, given)
         calibrator.take_labels(store.label_log())
     except BaseException:
         store.close()

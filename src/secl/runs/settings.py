@@ -199,7 +199,7 @@ def shown(name: str, value: object) -> str:
     """
     if name == "bin_gate" and value is None:
         return OFF
-    return ",".join(value) if isinstance(value, tuple) else str(value)
+    return (" | " if name == "options" else ",").join(value) if isinstance(value, tuple) else str(value)
 
 
 def as_compared(name: str, value: object) -> str:
@@ -213,7 +213,7 @@ def as_compared(name: str, value: object) -> str:
 
 SCORE_SETTINGS = (
     *("model", "engine", "endpoint", "dtype", "device", "device_map", "quantize", "calibration"),
-    *("questions", "columns", "skip_bad", "per_domain", "order", "grader", "seed", "accept"),
+    *("questions", "columns", "options", "template", "skip_bad", "per_domain", "order", "grader", "seed", "accept"),
     *("p_true", "tau", "formula", "extra_evidence", "p_true_prompt", "open_confidence", "views"),
     *("distractors", "top_p"),
 )

@@ -76,6 +76,14 @@ def _pairs(value: object) -> object:
     return tuple(f"{key}={name}" for key, name in value.items()) if isinstance(value, Mapping) else _split(value)
 
 
+def _options(value: object) -> object:
+    """Options in a list, each of which may hold several with "|" between, as in tables."""
+    if isinstance(value, list | tuple) and all(isinstance(text, str) for text in value):
+        return tuple(option.strip() for text in value for option in text.split("|"))
+    return value
+
+
+Options = Annotated[tuple[str, ...], BeforeValidator(_options)]
 Pairs = Annotated[tuple[str, ...], BeforeValidator(_pairs)]
 Names = Annotated[tuple[str, ...], BeforeValidator(_split)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
@@ -144,11 +152,14 @@ class StreamSettings(Settings):
     benchmarks: Names = Field((), description="Names in order, for example mmlu,arc or capitals:50.")
     questions: str | None = Field(None, description="Your own file: CSV, JSONL, Parquet, XLSX, ...")
     columns: Pairs = Field((), description="Columns of your file: question=prompt,reference=gold.")
+    options: Annotated[Options, Parameter("--option")] = Field(
+        (), description="An option of every row of your file; repeat the flag for each."
+    )
+    template: str | None = Field(
+        None, description="Makes the question from columns of your file: 'Which team? {subject}: {body}'."
+    )
     skip_bad: bool = Field(False, description="Skip questions that cannot be used, and list them.")
     per_domain: int | None = Field(None, ge=1, description="At most this many questions per domain; all by default.")
-    sampled: Annotated[bool, UNFLAGGED] = Field(
-        False, description="Draw the questions of benchmarks by the seed, instead of the first ones."
-    )
     order: Order = Field("forward", description="Order of the domains: forward, reversed or shuffled.")
     grader: Grader = Field(
         "auto",
@@ -166,8 +177,9 @@ class StreamSettings(Settings):
         for pair in self.columns:
             if not all(pair.partition("=")):
                 raise ParameterError(f"columns is {pair!r}; it must be a list of pairs such as question=prompt.")
-        if self.columns and not self.questions:
-            raise ParameterError("columns are those of a file of questions; name one with questions.")
+        given = [name for name in ("columns", "options", "template") if getattr(self, name)]
+        if given and not self.questions:
+            raise ParameterError(f"{given[0]} belongs to a file of questions; name one with questions.")
         return self
 
 

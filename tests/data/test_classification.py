@@ -1,0 +1,117 @@
+"""Classification: the same options for all rows, and questions made from the columns of a table."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from secl.data.question_files import read_rows
+from secl.errors import DataError, ParameterError
+from secl.question import Question
+
+OPTIONS = ["bug", "feature, idea"]
+TEMPLATE = "Which team? {subject}: {Body} {{now}}"
+TICKETS: list[dict[str, Any]] = [
+    {"subject": "Login", "body": "It fails.", "gold": "bug"},
+    {"subject": "Dark {mode}", "body": None, "gold": "B"},
+    {"subject": "1 + 1", "body": 7, "gold": None},
+]
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "xlsx", "parquet", "frame", "list"])
+def test_every_kind_of_table_is_classified_by_a_template_and_options(kind: str, tmp_path: Path) -> None:
+    frame = pd.DataFrame(TICKETS)
+    path = tmp_path / f"tickets.{kind}"
+    if kind == "csv":
+        frame.to_csv(path, index=False)
+    elif kind == "jsonl":
+        frame.to_json(path, orient="records", lines=True)
+    elif kind == "xlsx":
+        frame.to_excel(path, index=False)
+    elif kind == "parquet":
+        frame.astype({"body": str}).replace({"nan": None, "None": None}).to_parquet(path)
+    source: Any = {"frame": frame, "list": TICKETS}.get(kind, path)
+    file = read_rows(source, options=OPTIONS, template=TEMPLATE)
+    texts = ["Which team? Login: It fails. {now}", "Which team? Dark {mode}:  {now}", "Which team? 1 + 1: 7 {now}"]
+    assert [question.text for question in file.questions] == texts
+    assert {question.options for question in file.questions} == {tuple(OPTIONS)}
+    assert [question.reference for question in file.questions] == ["A", "B", None]
+    assert [[name for name, _ in question.row] for question in file.questions] == [["subject", "body", "gold"]] * 3
+    assert not file.notes
+
+
+def test_texts_and_questions_are_rows_and_take_the_options() -> None:
+    asked = Question("Login fails.", id="x", reference="feature, idea")
+    file = read_rows(["Dark mode?", asked], options=OPTIONS)
+    first, second = file.questions
+    assert (first.text, first.options, first.id) == ("Dark mode?", tuple(OPTIONS), "questions-0001")
+    assert second == replace(asked, options=tuple(OPTIONS), reference="B", form="choice")
+    assert read_rows([asked]).questions == [asked]
+
+
+def test_a_template_comes_before_a_column_with_the_question() -> None:
+    rows = [{"question": "Why?", "text": "sky"}]
+    file = read_rows(rows, template="What about the {text}?")
+    assert (file.questions[0].text, file.questions[0].row[0]) == ("What about the sky?", ("question", "Why?"))
+    assert not file.notes
+
+
+def test_a_column_of_classes_that_is_not_read_is_named() -> None:
+    (note,) = read_rows([{"question": "Why?", "label": "bug"}], options=OPTIONS).notes
+    assert note.endswith("if it is the reference, say --columns 'reference=label'.")
+
+
+BAD: list[tuple[dict[str, Any], str]] = [
+    (
+        {"template": "{sybject}"},
+        "the template names 'sybject', which is no column; the columns are 'subject', 'body', 'gold'",
+    ),
+    ({"template": "{}"}, "the template names '', which is no column"),
+    ({"template": "Which {subject"}, "has a brace without its partner; write {column}"),
+    ({"template": "Which subject}"}, "has a brace without its partner"),
+    ({"template": "Which?"}, "names no column, so every row would ask the same"),
+    ({"options": ["bug"]}, "there is one option, 'bug'; give at least two"),
+    ({"options": ["bug", "bug"]}, "the option 'bug' is given twice"),
+    ({"options": ["bug", " "]}, "an option is empty"),
+    ({"options": "bug"}, "the options are the text 'bug'; give a list"),
+    ({"options": [str(number) for number in range(27)]}, "27 options but only 26 letters"),
+]
+
+
+@pytest.mark.parametrize(("how", "message"), BAD, ids=[message for _, message in BAD])
+def test_a_senseless_template_or_list_of_options_is_refused_in_one_sentence(how: dict[str, Any], message: str) -> None:
+    with pytest.raises(ParameterError) as caught:
+        read_rows(TICKETS, **{"template": "{subject}", **how})
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+BAD_ROWS: list[tuple[list[Any], str]] = [
+    ([{"question": "a", "options": ["x", "y"]}], "row 1 has options of its own, but the same options are given"),
+    ([{"question": "a", "A": "x", "B": "y"}], "row 1 has options of its own"),
+    ([Question("a", ("x", "y"))], "row 1 has options of its own"),
+    (["a", Question("a", form="number")], "row 2 cannot be asked"),
+    ([Question("a", reference="z")], "row 1 has a reference that names no option: the answer 'z'"),
+    ([{"question": "a", "gold": "crash"}], "row 1 has a reference that names no option: the answer 'crash'"),
+    ([], "questions holds no question; add one."),
+]
+
+
+@pytest.mark.parametrize(("rows", "message"), BAD_ROWS, ids=[message for _, message in BAD_ROWS])
+def test_a_row_that_does_not_take_the_options_is_named(rows: list[Any], message: str) -> None:
+    with pytest.raises(DataError) as caught:
+        read_rows(rows, options=OPTIONS)
+    assert message in str(caught.value)
+
+
+def test_a_row_that_leaves_the_template_empty_is_named_or_skipped() -> None:
+    rows = [*TICKETS, {"subject": "", "body": None}]
+    with pytest.raises(DataError, match=r"row 4 leaves every column of the template empty \('subject', 'Body'\)"):
+        read_rows(rows, template=TEMPLATE)
+    assert len(read_rows(rows, template=TEMPLATE, skip_bad=True).rows) == 3
+    with pytest.raises(DataError, match="questions holds no question; add one"):
+        read_rows(pd.DataFrame({"subject": [], "body": []}), template=TEMPLATE)

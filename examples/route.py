@@ -37,9 +37,9 @@ class Endpoint:
 
     def ask(self, question: secl.Question) -> tuple[Any, float]:
         """A server's answer with its confidence, and what it cost."""
-        body = {"question": question.text, "options": list(question.options)}
+        body = {"question": question.text, "options": list(question.options), "detail": "full"}
         reply: Any = self.client.post("/ask", body=body, cast_to=object)
-        return reply, self.price * sum(reply["secl"]["cost"].values()) / 1000
+        return reply, self.price * sum(reply["detail"]["cost"].values()) / 1000
 
     def chat(self, text: str) -> tuple[str, float]:
         """What any model says to a text, and what it cost."""
@@ -68,13 +68,13 @@ def route(questions: Iterable[secl.Question], small: Endpoint, large: Endpoint) 
     """
     for question in questions:
         first, paid = small.ask(question)
-        if first["secl"]["accepted"] is None:
+        if first["accepted"] is None:
             raise SystemExit("the small model's server accepts everything; start it with secl serve --accept 0.8")
-        answer, by, more = first["option_text"] or first["text"], "small", 0.0
-        if not first["secl"]["accepted"]:
+        answer, by, more = first["text"], "small", 0.0
+        if not first["accepted"]:
             choices = "".join(f"\n{question.named(letter)}" for letter in question.letters)
             (answer, more), by = large.chat(question.text + choices), "large"
-        yield Routed(question, answer, by, first["secl"]["confidence"], paid, more)
+        yield Routed(question, answer, by, first["confidence"], paid, more)
 
 
 def bill(answers: list[Routed]) -> str:

@@ -73,7 +73,7 @@ def test_history_prints_versions_and_events(shell: Shell, state: Path, loads_not
         opened.add_event("pause", 10, "too hot")
     ended = shell("history", state)
     assert (ended.code, ended.err) == (0, "")
-    for words in ("40 answers", "learning is paused: too hot", "* 10", "rec_00000010"):
+    for words in ("40 answers", "learning is paused: too hot", "* 10"):
         assert words in ended.out, ended.out
     told = json.loads(shell("history", state, "--json").out)
     assert (told["answers"], told["version"], told["paused"]) == (40, 10, "too hot")
@@ -82,14 +82,14 @@ def test_history_prints_versions_and_events(shell: Shell, state: Path, loads_not
 
 
 def test_show_tells_why_an_answer_got_its_number(shell: Shell, state: Path, loads_nothing: None) -> None:
-    ended = shell("show", state, "rec_00000003")
+    ended = shell("show", state, "3")
     assert (ended.code, ended.err) == (0, "")
     for words in ("What is 3 plus 4?", "stated confidence  0.7375", "version 4", "P(True)", "Confidence:", "bin 7"):
         assert words in ended.out, ended.out
-    assert shell("show", state, "3").out == ended.out
     told = json.loads(shell("show", state, "3", "--json").out)
-    assert (told["record_id"], told["record"]["update"]["version"]) == ("rec_00000003", 4)
-    assert told["record"]["reply"]["confidence"] == pytest.approx(0.7375)
+    assert shell("show", state, told["record_id"]).out == ended.out
+    assert told["record"]["update"]["version"] == 4
+    assert told["record"]["reply"]["stated"] == pytest.approx(0.7375)
 
 
 def test_without_texts_show_and_verify_say_what_they_cannot_do(
@@ -111,7 +111,7 @@ def test_verify_says_that_all_agrees(shell: Shell, state: Path, loads: None) -> 
     assert "every decision is as stored" in ended.out
     assert "all tables agree" in ended.out
     assert "40 answers computed again: 40 the same to the last digit" in ended.out
-    found = json.loads(shell("verify", state, "--record", "rec_00000007", "--json").out)
+    found = json.loads(shell("verify", state, "--record", "7", "--json").out)
     assert (found["agrees"], found["examined"], found["matches"], found["findings"]) == (True, 40, {"same": 1}, [])
     assert (found["rederived"][0]["position"], found["rederived"][0]["version"]) == (7, 7)
     assert json.loads(shell("verify", state, "--json").out)["matches"] == {"same": 20}
@@ -124,8 +124,8 @@ def test_verify_ends_with_1_where_something_does_not_agree(shell: Shell, state: 
     db.close()
     ended = shell("verify", state, "--last", 3)
     assert (ended.code, ended.err) == (1, "")
-    assert "gate rec_00000030: the gate decides" in ended.out
-    assert "confidence rec_00000039: asked again it gives confidence" in ended.out
+    assert "gate of record 30: the gate decides" in ended.out
+    assert "confidence of record 39: asked again it gives confidence" in ended.out
     found = json.loads(shell("verify", state, "--last", 3, "--json").out)
     assert (found["agrees"], found["matches"], len(found["findings"])) == (False, {"differs": 3}, 4)
 
@@ -148,7 +148,7 @@ def test_mistakes_are_one_sentence(refused: Any, state: Path, tmp_path: Path, lo
     for command in (("history",), ("show", "3"), ("verify",)):
         refused((command[0], plain, *command[1:]), plain, "no server's state")
         refused((command[0], tmp_path / "nosuch", *command[1:]), "nosuch is no server's state", "secl serve")
-    refused(("show", state, "rec_4x"), "rec_4x", "names no record")
+    refused(("show", state, "rec_4x"), "rec_4x", "there is no record")
     refused(("show", state, "40"), "no record 40")
     refused(("verify", state, "--record", "40"), "no record 40")
     refused(("verify", state, "--record", "3", "--last", 4), "--last and --record")

@@ -31,7 +31,7 @@ FOREIGN_CODE = {
     *("proxy_buffering off", "proxy_next_upstream ... non_idempotent", "balance leastconn"),
     "MoritzLaurer/DeBERTa-v3-large-mnli-fever-anli-ling-wanli",
     *("the Eiffel tower.", "a Color", "<|im_end|>"),
-    *("option_a", "secl_unreadable_total", "secl show STATE rec_00000031"),
+    *("option_a", "secl_unreadable_total", "secl show STATE 31"),
 }
 """Names of other programs, texts of questions, and names that the library composes."""
 

@@ -21,7 +21,7 @@ def test_a_backup_is_verified_and_pruned_like_any_state(shell: Shell, tmp_path: 
     assert (found["agrees"], found["examined"], found["first"]) == (True, 30, 70)
     again = shell("verify", copy, "--last", 0)
     assert (again.code, again.err) == (0, "")
-    assert "the records before rec_00000070; all this is about those that are kept" in again.out
+    assert "the records before number 70; all this is about those that are kept" in again.out
     assert "was pruned; kept are 70 to 99" in shell("show", copy, "3").err
     assert shell("export", copy, "--out", tmp_path / "x.csv", "--format", "csv").err == (
         f"The records 0 to 69 of {copy} were pruned.\n"

@@ -54,7 +54,8 @@ def multiply(state: ServerStore, count: int) -> None:
         for table in ("records", "decisions", "served"):
             names = [row[1] for row in db.execute(f"PRAGMA table_info({table})")][1:]
             columns = ", ".join(names)
-            query = f"INSERT INTO {table} (position, {columns}) {numbers} SELECT p, {columns} FROM n, {table}"
+            values = columns.replace("id,", "'rec_' || p,") if table == "served" else columns
+            query = f"INSERT INTO {table} (position, {columns}) {numbers} SELECT p, {values} FROM n, {table}"
             db.execute(f"{query} WHERE position = ?", (last + 1, count, last))
         db.execute("UPDATE records SET body = json_set(body, '$.position', position) WHERE position > ?", (last,))
         calibrator = build_calibrator(QUIET, ScriptedModel())

@@ -39,18 +39,19 @@ def client(make_service: MakeService) -> Any:
 @pytest.mark.parametrize(("accept", "accepted"), [(0.8, True), (0.9, False)])
 def test_a_reply_says_whether_it_reaches_the_threshold(client: Any, accept: float, accepted: bool) -> None:
     with client(accept) as http:
-        for path, body in (("/v1/ask", OPTIONS), ("/v1/chat/completions", CHAT)):
-            reply = http.post(path, json=body)
-            assert (reply.json()["secl"]["accepted"], reply.json()["secl"]["accept"]) == (accepted, accept)
+        asked = http.post("/v1/ask", json={**OPTIONS, "detail": "full"}).json()
+        chat = http.post("/v1/chat/completions", json={**CHAT, "secl": {"detail": "full"}}).json()["secl"]
+        for reply in (asked, chat):
+            assert (reply["accepted"], reply["detail"]["accept"]) == (accepted, accept)
         # It is marked, and given all the same.
-        assert http.post("/v1/ask", json=OPTIONS).json()["answer"] in ("A", "B", "C")
+        assert http.post("/v1/ask", json=OPTIONS).json()["letter"] in ("A", "B", "C")
         assert f'secl_accepted_total{{accepted="{str(accepted).lower()}"}} 3.0' in http.get("/metrics").text
 
 
 def test_without_a_threshold_nothing_is_said(client: Any) -> None:
     with client(None) as http:
-        reply = http.post("/v1/ask", json=OPTIONS)
-        assert (reply.json()["secl"]["accepted"], reply.json()["secl"]["accept"]) == (None, None)
+        reply = http.post("/v1/ask", json={**OPTIONS, "detail": "full"}).json()
+        assert (reply["accepted"], reply["detail"]["accept"]) == (None, None)
 
 
 def test_what_the_small_model_does_not_accept_goes_to_the_large_one(make_service: MakeService) -> None:

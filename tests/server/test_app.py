@@ -47,21 +47,23 @@ def error_of(reply: httpx.Response) -> dict[str, Any]:
 def test_a_reply_holds_an_option_and_a_confidence_and_its_record_can_be_read_back(
     client: httpx.Client, service: Service
 ) -> None:
-    reply = client.post("/v1/ask", json=OPTIONS).json()
-    assert reply["answer"] in "ABC"
-    assert reply["option_text"] == OPTIONS["options"]["ABC".index(reply["answer"])]
-    secl = reply["secl"]
-    assert math.isclose(sum(secl["bins"]), 1)
-    assert math.isclose(secl["confidence"], sum(p * (k + 0.5) / 10 for k, p in enumerate(secl["bins"])))
-    assert secl["source"] == "stated"
-    assert (secl["stored"], secl["record_id"], secl["adapter_version"]) == (True, "rec_00000000", 0)
-    read = client.get(f"/v1/records/{secl['record_id']}").json()
+    reply = client.post("/v1/ask", json={**OPTIONS, "detail": "full"}).json()
+    brief = ["text", "letter", "confidence", "low", "high", "candidates", "accepted", "record_id"]
+    assert [*client.post("/v1/ask", json=OPTIONS).json()] == brief
+    detail = reply.pop("detail")
+    assert [*reply] == brief
+    assert reply["letter"] in "ABC"
+    assert reply["text"] == OPTIONS["options"]["ABC".index(reply["letter"])]
+    assert math.isclose(sum(detail["bins"]), 1)
+    assert math.isclose(reply["confidence"], sum(p * (k + 0.5) / 10 for k, p in enumerate(detail["bins"])))
+    assert (detail["stored"], detail["source"], detail["version"]) == (True, "stated", 0)
+    read = client.get(f"/v1/records/{reply['record_id']}").json()
     assert from_plain(read["record"]) == service.state.served(0).record
-    assert read["record"]["reply"]["stated"] == secl["confidence"]
-    assert (read["record_id"], read["batch"], read["feedback"]) == ("rec_00000000", 1, None)
+    assert read["record"]["reply"]["stated"] == reply["confidence"]
+    assert (read["record_id"], read["batch"], read["label"]) == (reply["record_id"], 1, None)
 
 
-@pytest.mark.parametrize("name", ["rec_00000009", "rec_x", "9", "x" * 300, "rec_" + "9" * 40, "%00", "é", "-1"])
+@pytest.mark.parametrize("name", ["9", "rec_x", "x" * 300, "rec_" + "9" * 40, "%00", "é", "-1"])
 def test_a_record_that_is_not_there_is_not_found(refusing: httpx.Client, name: str) -> None:
     reply = refusing.get(f"/v1/records/{name}")
     assert reply.status_code == 404
@@ -71,8 +73,8 @@ def test_a_record_that_is_not_there_is_not_found(refusing: httpx.Client, name: s
 def test_feedback_is_written_beside_the_record_and_a_later_word_counts(client: httpx.Client, service: Service) -> None:
     client.post("/v1/ask", json=OPTIONS)
     for correct in (False, True):
-        reply = client.post("/v1/feedback", json={"record_id": "rec_00000000", "correct": correct})
-        assert reply.json() == {"record_id": "rec_00000000", "correct": correct, "labels": 1}
+        reply = client.post("/v1/feedback", json={"record_id": "0", "correct": correct})
+        assert reply.json() == {"record_id": "0", "correct": correct, "labels": 1}
     assert [correct for _, correct, *_ in labelled_answers(service.state, 9)] == [True]
     assert [label.correct for label in service.state.label_log()] == [False, True]
     assert service.state.served(0).record.correct is None
@@ -85,8 +87,8 @@ def test_a_server_is_paused_and_rolled_back_over_http(make_service: MakeService)
         until(lambda: service.learner.model.version > 0)
         paused = client.post("/v1/pause", json={"reason": "for a look"}).json()
         assert paused == {"paused": "for a look", "dropped": 0}
-        assert client.post("/v1/rollback", json={"version": 0}).json() == {"adapter_version": 0, "dropped": 0}
-        assert client.post("/v1/ask", json=OPTIONS).json()["secl"]["adapter_version"] == 0
+        assert client.post("/v1/rollback", json={"version": 0}).json() == {"version": 0, "dropped": 0}
+        assert client.post("/v1/ask", json={**OPTIONS, "detail": "full"}).json()["detail"]["version"] == 0
         refused = client.post("/v1/rollback", json={"version": 2**53})
         assert (refused.status_code, error_of(refused)["code"]) == (404, "version_not_found")
         assert client.post("/v1/resume").json() == {"paused": None}
@@ -143,7 +145,8 @@ def test_a_question_whose_client_has_gone_is_not_asked(make_service: MakeService
         until(lambda: all(request.future.cancelled() for request in service._queue._requests))
         model.go.set()
         first.join()
-        assert client.post("/v1/ask", json=OPTIONS).json()["secl"]["record_id"] == "rec_00000001"
+        assert client.post("/v1/ask", json=OPTIONS).status_code == 200
+        assert service.position == 2
 
 
 def test_a_state_that_is_damaged_is_logged_for_the_operator_and_not_shown_to_the_client(
@@ -214,8 +217,8 @@ def test_a_body_that_is_no_json_of_ours_is_refused(refusing: httpx.Client, path:
 
 def test_metrics_count_requests_by_route_and_show_the_service(client: httpx.Client) -> None:
     client.post("/v1/ask", json=OPTIONS)
-    client.get("/v1/records/rec_00000000")
-    client.get("/v1/records/rec_00000001")
+    client.get("/v1/records/0")
+    client.get("/v1/records/1")
     client.get("/no/such/place")
     text = client.get("/metrics").text
     for line in (

@@ -58,7 +58,7 @@ def test_an_answer_is_explained_from_its_prompt_to_its_lesson(folder: Path) -> N
         explanation, quiet = explain(state, 3), explain(state, 30)
         record = state.served(3).record
     assert explanation.served.record == record
-    assert explanation.served.correct is True
+    assert explanation.served.label is True
     assert explanation.prompt is not None
     assert [role for role, _ in explanation.prompt] == ["user", "assistant"]
     assert explanation.prompt[0][1].startswith("Question: What is 3 plus 4?\nA. 7\nB. 6\n")
@@ -71,7 +71,7 @@ def test_an_answer_is_explained_from_its_prompt_to_its_lesson(folder: Path) -> N
     assert "It made version 4" in why or "it made version 4" in why
     assert "Lesson: idle, because it lies outside the bursts." in quiet.why
     plain = json.loads(json.dumps(explanation.to_json(), allow_nan=False))
-    assert plain["record_id"] == "rec_00000003"
+    assert plain["record_id"] == explanation.served.id
     assert plain["record"]["reply"]["stated"] == record.reply.stated
 
 

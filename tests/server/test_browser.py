@@ -32,7 +32,8 @@ def test_in_a_browser_one_asks_sees_why_says_right_and_the_rating_counts(
     tab.fill("#question", "What is <b>3</b> plus 4?")
     tab.fill("#options", "seven\n\n <i>eight</i> \n")
     tab.keyboard.press("Control+Enter")
-    shown(tab, "h1", "rec_00000040")
+    until(lambda: len(service.state) > 40)
+    shown(tab, "h1", service.state.served(40).id)
     record = service.state.served(40).record
     assert record.question.options == ("seven", "<i>eight</i>")
     answer = str(record.reply.answer)
@@ -42,7 +43,7 @@ def test_in_a_browser_one_asks_sees_why_says_right_and_the_rating_counts(
     assert heights == pytest.approx([100 * p for p in record.reply.bins])
     tab.click("button:has-text('Right')")
     shown(tab, ".why", "People say: right.")
-    assert service.state.served(40).correct is True
+    assert service.state.served(40).label is True
     tab.click("nav a:text-is('Overview')")
     shown(tab, "#labelled", str(before + 1))
 
@@ -122,9 +123,9 @@ def test_in_a_browser_a_search_by_keys_finds_and_opens_and_goes_back(
     assert tab.input_value("#query") == "what 17"
     tab.goto(f"{tab.url.split('/records')[0]}/records/5")
     tab.click("a[rel=next]")
-    shown(tab, "h1", "rec_00000004")
+    shown(tab, "h1", service.state.served(4).id)
     tab.click("a[rel=prev]")
-    shown(tab, "h1", "rec_00000005")
+    shown(tab, "h1", service.state.served(5).id)
     tab.keyboard.press("w")
     shown(tab, ".why", "People say: wrong.")
     assert service.state.store.labels()[-1].chance is None
@@ -143,10 +144,10 @@ def test_in_a_browser_a_review_goes_through_the_queue_by_keys_and_by_mouse(
     tab.goto(f"{host(service)}/review")
 
     def current() -> int:
-        return int(tab.locator(".rating").get_attribute("data-record").removeprefix("rec_"))
+        return service.state.position_of(tab.locator(".rating").get_attribute("data-record"))
 
     def at(position: int) -> None:
-        tab.locator(f'.rating[data-record="rec_{position:08d}"]').wait_for()
+        tab.locator(f'.rating[data-record="{service.state.served(position).id}"]').wait_for()
         tab.wait_for_load_state()  # keys are heard from then on
 
     def said() -> dict[int, bool]:

@@ -22,10 +22,9 @@ from secl.server.settings import HttpSettings
 from tests.server.doors import opened
 
 ASKED = {"question": "Why?"}
-READS = ("/v1/models", "/v1/state", "/metrics", "/v1/records/rec_00000000")
-PROMISED = "rec_0123456789abcdef01234567"
+READS = ("/v1/models", "/v1/state", "/metrics", "/v1/records/0")
 DRAWN: tuple[dict[str, Any], ...] = ({"drawn": True}, {"chance": 0.5})
-RIGHT = {"record_id": "rec_00000000", "correct": True}
+RIGHT = {"record_id": "0", "correct": True}
 ORDERS: tuple[tuple[str, Any], ...] = (("pause", {"reason": "x"}), ("resume", None), ("rollback", {"version": 0}))
 
 
@@ -67,7 +66,7 @@ def test_wrong_keys_are_turned_away_everywhere(address: str, keys: Keys, service
         with httpx.Client(base_url=address, headers=headers) as client:
             for path in READS:
                 assert client.get(path).status_code == 401
-            for path, body in (("ask", ASKED), ("feedback", {"record_id": "rec_00000000", "correct": True}), *ORDERS):
+            for path, body in (("ask", ASKED), ("feedback", {"record_id": "0", "correct": True}), *ORDERS):
                 assert client.post(f"/v1/{path}", json=body).status_code == 401
     assert service.position == 0
 
@@ -85,7 +84,7 @@ def test_a_read_key_asks_reads_and_judges_but_does_not_steer(address: str, keys:
         assert client.post("/v1/ask", json=ASKED).status_code == 200
         for path in READS:
             assert client.get(path).status_code == 200
-        assert client.post("/v1/feedback", json={"record_id": "rec_00000000", "correct": True}).status_code == 200
+        assert client.post("/v1/feedback", json={"record_id": "0", "correct": True}).status_code == 200
         for path, body in ORDERS:
             refused = client.post(f"/v1/{path}", json=body)
             assert refused.status_code == 403
@@ -95,25 +94,27 @@ def test_a_read_key_asks_reads_and_judges_but_does_not_steer(address: str, keys:
 
 def test_a_key_that_asks_reads_no_record_of_others_and_gives_no_drawn_label(address: str, keys: Keys) -> None:
     with httpx.Client(base_url=address, headers=bearing(keys.add("a", "ask"))) as client:
-        assert client.post("/v1/ask", json=ASKED).status_code == 200
-        assert client.post("/v1/feedback", json=RIGHT).status_code == 200
+        name = client.post("/v1/ask", json=ASKED).json()["record_id"]
+        assert client.get(f"/v1/records/{name}").json()["label"] is None
+        assert client.post("/v1/feedback", json={**RIGHT, "record_id": name}).status_code == 200
+        assert client.post("/v1/feedback", json=RIGHT).json()["error"]["code"] == "needs_read"  # a number is no secret
         assert client.get("/v1/models").status_code == client.get("/metrics").status_code == 200
-        for path in ("/v1/records", "/v1/records/rec_00000000", "/v1/records/0", "/v1/state"):
+        for path in ("/v1/records", "/v1/records/0", "/v1/state"):
             refused = client.get(path)
             assert (refused.status_code, refused.json()["error"]["code"]) == (403, "needs_read"), path
             assert "Why?" not in refused.text
-        for path in ("/", "/records", "/records/rec_00000000", "/review"):
+        for path in ("/", "/records", "/records/0", "/review"):
             assert 'data-locked="' in client.get(path).text
-        assert client.get(f"/v1/records/{PROMISED}").status_code == 404  # the id is a secret of whoever it was promised
+        assert client.get("/v1/records/rec_0123456789abcdef01234567").status_code == 404
 
 
 def test_only_a_key_for_reviews_gives_drawn_labels_or_changes_one(address: str, keys: Keys, service: Service) -> None:
-    httpx.post(f"{address}/v1/ask", json=ASKED)
+    right = {**RIGHT, "record_id": httpx.post(f"{address}/v1/ask", json=ASKED).json()["record_id"]}
     roles = ("ask", "read", "review", "admin")
     ask, read, review, admin = (bearing(keys.add(role, role)) for role in roles)
 
     def said(headers: dict[str, str], **more: object) -> int:
-        return httpx.post(f"{address}/v1/feedback", json={**RIGHT, **more}, headers=headers).status_code
+        return httpx.post(f"{address}/v1/feedback", json={**right, **more}, headers=headers).status_code
 
     for drawn in DRAWN:
         assert [said(headers, **drawn) for headers in (ask, read)] == [403, 403]

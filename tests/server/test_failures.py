@@ -50,7 +50,7 @@ OK = {"status": "ok", "learning": "on", "problems": [], "verdict": "unproven", "
 
 
 def ask(client: TestClient, question: str = SECRET) -> Any:
-    return client.post("/v1/ask", json={"question": question, "options": ["yes", "no"]})
+    return client.post("/v1/ask", json={"question": question, "options": ["yes", "no"], "detail": "full"})
 
 
 def check_nothing_is_quoted(client: TestClient, caplog: pytest.LogCaptureFixture) -> None:
@@ -124,13 +124,12 @@ def test_a_version_that_cannot_be_loaded_leaves_the_old_one_and_is_shown(
     client = client_of(service)
     assert ask(client).status_code == 200
     settled(service)
-    reply = ask(client).json()["secl"]
-    assert reply["adapter_version"] == 0
+    assert ask(client).json()["detail"]["version"] == 0
     assert client.get("/healthz").json()["status"] == "degraded"
     assert "TokenizerError" in client.get("/").text
     check_nothing_is_quoted(client, caplog)
     model.broken = False
-    assert ask(client).json()["secl"]["adapter_version"] > 0
+    assert ask(client).json()["detail"]["version"] > 0
     assert client.get("/healthz").json() == OK
 
 
@@ -262,13 +261,14 @@ def test_a_disk_that_refuses_is_said_everywhere_and_logged_once_as_is_its_end(
     with monkeypatch.context() as patched:
         patched.setattr(service.state, "add_answers", refuse)
         for _ in range(3):
-            secl = ask(client).json()["secl"]
-            assert (secl["stored"], secl["record_id"]) == (False, None)
+            reply = ask(client).json()
+            assert (reply["detail"]["stored"], reply["record_id"]) == (False, None)
+            assert reply["reason"] == "the server cannot write to its disk, so the answer has no record."
         health = client.get("/healthz")
         assert health.status_code == 200
         assert health.json()["problems"] == ["answers are not stored: the disk refuses"]
         assert str(service.state.folder) not in health.text
-    assert ask(client).json()["secl"]["record_id"] == "rec_00000000"
+    assert service.state.position_of(ask(client).json()["record_id"]) == 0
     assert client.get("/healthz").json()["status"] == "ok"
     messages = [record.getMessage() for record in said.records if record.levelno == logging.WARNING]
     assert messages == [

@@ -49,7 +49,7 @@ def test_a_chance_that_would_outweigh_all_other_labels_is_refused(make_service: 
     assert (refused.status_code, refused.json()["error"]["param"]) == (400, "chance")
     with pytest.raises(ParameterError, match="chance of a label"):
         service.state.add_feedback(0, False, chance)
-    assert client.post("/v1/ask", json={"question": "Why?"}).json()["secl"]["labels"] == 0
+    assert client.post("/v1/ask", json={"question": "Why?", "detail": "full"}).json()["detail"]["labels"] == 0
 
 
 def test_a_state_that_holds_a_label_of_a_tiny_chance_starts_and_answers(make_service: MakeService) -> None:
@@ -101,10 +101,12 @@ def test_domains_keep_their_own_level(make_service: MakeService) -> None:
     asked = {"question": "Which is it?", "options": ["this", "that"]}
     for number in range(12):
         client.post("/v1/ask", json={**asked, "domain": "law" if number % 2 else "art"})
-        client.post("/v1/feedback", json={"record_id": f"rec_{number:08d}", "correct": number % 2 == 0, "chance": 1})
-    art, law = (client.post("/v1/ask", json={**asked, "domain": name}).json()["secl"] for name in ("art", "law"))
-    assert art["label_free"] == law["label_free"]
-    assert art["labels"] == law["labels"] == 12
+        client.post("/v1/feedback", json={"record_id": str(number), "correct": number % 2 == 0, "chance": 1})
+    art, law = (
+        client.post("/v1/ask", json={**asked, "domain": name, "detail": "full"}).json() for name in ("art", "law")
+    )
+    assert art["detail"]["label_free"] == law["detail"]["label_free"]
+    assert art["detail"]["labels"] == law["detail"]["labels"] == 12
     assert law["low"] < law["confidence"] < art["confidence"] < art["high"]
 
 
@@ -113,14 +115,14 @@ def test_labels_that_contradict_are_named_everywhere(make_service: MakeService) 
     client = client_of(service)
     for position, question in enumerate(toy_stream(30)):
         service.ask(question, 20)
-        said = {"record_id": f"rec_{position:08d}", "correct": False}
+        said = {"record_id": str(position), "correct": False}
         assert client.post("/v1/feedback", json=said).status_code == 200
     health = client.get("/healthz")
     assert health.status_code == 200
     assert health.json()["status"] == "degraded"
     assert "overconfident" in health.json()["trouble"]
     assert metrics_of(client)["secl_verdict"] == 2
-    reply = client.post("/v1/ask", json={"question": "Why?"}).json()["secl"]
+    reply = client.post("/v1/ask", json={"question": "Why?", "detail": "full"}).json()["detail"]
     assert reply["verdict"] == "do not act on it"
     assert "overconfident" in reply["warnings"]
     state = client.get("/v1/state").json()["verdict"]

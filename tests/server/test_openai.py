@@ -21,6 +21,8 @@ from tests.server.doors import opened
 ASKED: list[Any] = [{"role": "user", "content": "What is the capital of France?"}]
 TEXT = "I think that it is 583, and nothing else."
 
+FULL = {"secl": {"detail": "full"}}
+
 
 @pytest.fixture
 def client(address: str) -> Iterator[openai.OpenAI]:
@@ -37,26 +39,21 @@ def said(stream: Iterable[Any], index: int = 0) -> str:
 def test_a_chat_is_answered_with_what_the_model_says_and_the_confidence_is_beside_it(
     client: openai.OpenAI, service: Service
 ) -> None:
-    completion: Any = client.chat.completions.create(model="scripted", messages=ASKED)
+    completion: Any = client.chat.completions.create(model="scripted", messages=ASKED, extra_body=FULL)
     (choice,) = completion.choices
     assert (choice.message.role, choice.message.content, choice.finish_reason) == ("assistant", TEXT, "stop")
-    assert completion.id == "chatcmpl-rec_00000000"
     usage = completion.usage
     assert (usage.prompt_tokens, usage.completion_tokens, usage.total_tokens) == (6, 9, 15)
     record = service.state.served(0).record
     assert (record.question.text, record.question.form) == (ASKED[0]["content"], "text")
     assert record.reply.text == TEXT
-    assert set(completion.secl) == {
-        "confidence", "source", "low", "high", "labels", "label_free", "stated", "frozen", "remark",
-        "own_answer", "own_confidence", "best_answer", "best_confidence", "candidates", "bins",
-        "digit_mass", "entropy", "adapter_version", "adapting", "cost", "record_id", "stored", "accepted", "accept",
-        "verdict", "warnings",
-    }  # fmt: skip
-    assert completion.secl["confidence"] == completion.secl["stated"] == pytest.approx(0.85)
-    assert completion.secl["source"] == "stated"
-    assert completion.secl["cost"] == {"answering": 10}
-    assert len(completion.secl["bins"]) == 10
     assert choice.secl == completion.secl
+    detail = completion.secl.pop("detail")
+    assert [*completion.secl] == ["confidence", "low", "high", "candidates", "accepted", "record_id"]
+    assert completion.secl["confidence"] == detail["stated"] == pytest.approx(0.85)
+    assert (detail["source"], detail["own"], detail["own_answer"]) == ("stated", TEXT, None)
+    assert detail["cost"] == {"answering": 10}
+    assert len(detail["bins"]) == 10
     assert completion.warnings == []
 
 
@@ -65,13 +62,13 @@ def test_confidences_of_weights_that_have_learned_say_so_and_labels_are_counted(
 ) -> None:
     service.learner.pause("so that the version stands still")
     service.model.learn(Question("Why?"), service.model.answer(Question("Why?")).reply, 0.5)
-    learned: Any = client.chat.completions.create(model="scripted", messages=ASKED)
-    assert learned.secl["source"] == "stated"
-    assert learned.secl["frozen"] == pytest.approx(0.85) != learned.secl["stated"]
-    assert learned.secl["adapter_version"] == 1
+    learned: Any = client.chat.completions.create(model="scripted", messages=ASKED, extra_body=FULL)
+    detail = learned.secl["detail"]
+    assert (detail["source"], detail["version"]) == ("stated", 1)
+    assert detail["frozen"] == pytest.approx(0.85) != detail["stated"]
     client.post("/feedback", body={"record_id": learned.secl["record_id"], "correct": False}, cast_to=object)
-    labelled: Any = client.chat.completions.create(model="scripted", messages=ASKED)
-    assert labelled.secl["labels"] == 1
+    labelled: Any = client.chat.completions.create(model="scripted", messages=ASKED, extra_body=FULL)
+    assert labelled.secl["detail"]["labels"] == 1
 
 
 def test_a_stream_says_the_same_in_pieces_as_they_are_written(client: openai.OpenAI, service: Service) -> None:
@@ -83,10 +80,9 @@ def test_a_stream_says_the_same_in_pieces_as_they_are_written(client: openai.Ope
     assert len(pieces) == 1 + 9 + 1
     assert [piece.choices[0].finish_reason for piece in pieces] == [None] * 10 + ["stop"]
     assert len({piece.id for piece in pieces}) == 1
-    changes = {"record_id": 0, "entropy": 0, "verdict": 0, "warnings": 0}
-    assert pieces[-1].secl | changes == whole.secl | changes
+    assert pieces[-1].secl | {"record_id": 0} == whole.secl | {"record_id": 0}
     assert pieces[-1].secl == pieces[-1].choices[0].secl
-    assert pieces[-1].secl["record_id"] == "rec_00000001"
+    assert service.state.position_of(pieces[-1].secl["record_id"]) == 1
     assert pieces[-1].warnings == []
 
 
@@ -96,7 +92,7 @@ def test_several_texts_are_records_of_their_own(client: openai.OpenAI, service: 
     texts = [choice.message.content for choice in whole.choices]
     assert len(set(texts)) == 3
     assert [choice.finish_reason for choice in whole.choices] == ["length"] * 3
-    assert [choice.secl["record_id"] for choice in whole.choices] == [f"rec_0000000{i}" for i in range(3)]
+    assert [choice.secl["record_id"] for choice in whole.choices] == [service.state.served(i).id for i in range(3)]
     assert whole.secl == whole.choices[0].secl
     assert (whole.usage.prompt_tokens, whole.usage.completion_tokens) == (6, 18)
     assert [service.state.served(i).record.reply.text for i in range(3)] == texts

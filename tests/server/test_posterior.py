@@ -67,7 +67,7 @@ class Silent(ScriptedModel):
 
 
 def ask(service: Service, body: dict[str, Any] = OPTIONS) -> dict[str, Any]:
-    reply: dict[str, Any] = client_of(service).post("/v1/ask", json=body).json()
+    reply: dict[str, Any] = client_of(service).post("/v1/ask", json={**body, "detail": "full"}).json()
     return reply
 
 
@@ -76,14 +76,13 @@ def test_the_reported_confidence_is_the_posterior_of_the_models_own_answer(make_
     reply = ask(service)
     posterior = service.state.served(0).record.posterior
     assert posterior is not None
-    secl, own = reply["secl"], "ABCD".index(reply["answer"])
-    assert (secl["source"], secl["remark"]) == ("posterior", None)
-    assert secl["confidence"] == secl["own_confidence"] == posterior.probabilities[own] == posterior.confidence
-    assert (secl["own_answer"], secl["best_answer"]) == (reply["answer"], "ABCD"[posterior.best])
-    assert secl["best_confidence"] == max(posterior.probabilities)
-    assert [each["text"] for each in secl["candidates"]] == OPTIONS["options"]
-    assert sum(each["probability"] for each in secl["candidates"]) == pytest.approx(1)
-    assert secl["stated"] == pytest.approx(0.85)
+    detail, own = reply["detail"], "ABCD".index(reply["letter"])
+    assert (detail["source"], detail["remark"]) == ("posterior", None)
+    assert reply["confidence"] == detail["own_confidence"] == posterior.probabilities[own] == posterior.confidence
+    assert detail["own_answer"] == reply["letter"]
+    assert [each["text"] for each in reply["candidates"]] == OPTIONS["options"]
+    assert sum(each["probability"] for each in reply["candidates"]) == pytest.approx(1)
+    assert detail["stated"] == pytest.approx(0.85)
 
 
 def test_a_server_can_answer_with_the_best_candidate_and_keeps_the_models_own(make_service: MakeService) -> None:
@@ -94,9 +93,9 @@ def test_a_server_can_answer_with_the_best_candidate_and_keeps_the_models_own(ma
     body = {"question": chosen.question.text, "options": list(chosen.question.options)}
     reply = ask(service, body)
     record = service.state.served(service.position - 1).record
-    assert (reply["answer"], reply["secl"]["own_answer"]) == (record.best_answer, record.reply.answer)
-    assert reply["option_text"] == record.question.option(reply["answer"])
-    assert reply["secl"]["confidence"] == reply["secl"]["best_confidence"]
+    assert (reply["letter"], reply["detail"]["own_answer"]) == (record.best_answer, record.reply.answer)
+    assert reply["text"] == record.question.option(reply["letter"])
+    assert reply["confidence"] == max(each["probability"] for each in reply["candidates"])
 
 
 @pytest.mark.parametrize(
@@ -111,9 +110,9 @@ def test_a_question_without_candidates_is_answered_as_stated_and_says_so(
 ) -> None:
     service = make_service(model=model, method="posterior")
     reply = ask(service, body)
-    secl = reply["secl"]
-    assert (secl["source"], secl["candidates"], secl["best_answer"]) == ("stated", None, None)
-    assert secl["confidence"] == secl["stated"] == pytest.approx(0.85)
-    assert words in secl["remark"]
-    assert secl["own_answer"] == reply["answer"]
+    detail = reply["detail"]
+    assert (detail["source"], reply["candidates"]) == ("stated", None)
+    assert reply["confidence"] == detail["stated"] == pytest.approx(0.85)
+    assert words in detail["remark"]
+    assert detail["own_answer"] == (reply["letter"] or reply["text"])
     assert words[1:] in "\n".join(map(str, explanation_page(explain(service.state, 0))))

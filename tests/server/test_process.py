@@ -18,7 +18,6 @@ import pytest
 
 from secl.gates import replay
 from secl.runs.manifest import Manifest
-from secl.server.entries import position_of
 from secl.server.http.api_keys import Keys
 from secl.server.http.process import answer_until_stopped, bind
 from secl.server.settings import HttpSettings
@@ -38,8 +37,8 @@ class Client(threading.Thread):
     def __init__(self, address: str, number: int, stop: threading.Event) -> None:
         super().__init__()
         self.address, self.number, self.stop = address, number, stop
-        self.replies: dict[int, Any] = {}
-        self.labels: dict[int, bool] = {}
+        self.replies: dict[str, Any] = {}
+        self.labels: dict[str, bool] = {}
         self.problems: list[str] = []
 
     def run(self) -> None:
@@ -48,14 +47,17 @@ class Client(threading.Thread):
             while not self.stop.is_set():
                 question = f"Is {self.number} times {len(self.replies)} an even number?"
                 try:
-                    reply = client.post("/v1/ask", json={"question": question, "options": ["yes", "no"]})
-                    secl = reply.raise_for_status().json()["secl"]
-                    position = position_of(secl["record_id"])
-                    self.replies[position] = secl
-                    if position % 3 == 0:
-                        said = {"record_id": secl["record_id"], "correct": position % 2 == 0}
+                    reply = client.post(
+                        "/v1/ask", json={"question": question, "options": ["yes", "no"], "detail": "full"}
+                    )
+                    secl = reply.raise_for_status().json()
+                    name = secl["record_id"]
+                    assert name not in self.replies, "one record for two replies"
+                    self.replies[name] = secl
+                    if len(self.replies) % 3 == 0:
+                        said = {"record_id": name, "correct": len(self.replies) % 2 == 0}
                         client.post("/v1/feedback", json=said).raise_for_status()
-                        self.labels[position] = said["correct"]
+                        self.labels[name] = said["correct"]
                 except httpx.HTTPError as problem:
                     self.problems.append(f"{type(problem).__name__}: {problem}")
 
@@ -119,10 +121,10 @@ def check(folder: Path, clients: list[Client]) -> None:
         records = list(state.store.records())
         replies = [item for client in clients for item in client.replies.items()]
         assert len(replies) == len(dict(replies)), "one record for two replies"
-        for position, secl in replies:
-            assert secl["bins"] == list(records[position].reply.bins)
-            assert secl["adapter_version"] == records[position].reply.version
-        said = {position: label for client in clients for position, label in client.labels.items()}
+        for name, secl in replies:
+            reply = records[state.position_of(name)].reply
+            assert (secl["detail"]["bins"], secl["detail"]["version"]) == (list(reply.bins), reply.version)
+        said = {state.position_of(name): label for client in clients for name, label in client.labels.items()}
         labels = {label.position: label.correct for label in state.store.labels()}
         assert {position: labels.get(position) for position in said} == said
         gate = Manifest.of(state.store).settings.build_gate()

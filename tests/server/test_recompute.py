@@ -28,7 +28,7 @@ from secl.writing import Writing
 from tests.server.conftest import MakeService
 from tests.server.folders import spoiled
 from tests.server.test_posterior import Mixed, mixed_stream
-from tests.server.waiting import ask_all, close, settled
+from tests.server.waiting import Texts, ask_all, close, settled
 
 WAYS = [
     Writing(max_tokens=40, or_fewer=True),
@@ -42,7 +42,7 @@ def test_ordinary_chats_leave_nothing_to_report(tiny_llama: Path, tmp_path: Path
     service = open_service(tmp_path / "state", serving_settings(model=str(tiny_llama), method="stated"))
     service.start()
     for way in WAYS:
-        service.write(Question("Say something.", form="text", system="Be brief."), way, lambda _: None).result(120)
+        Texts(service, Question("Say something.", form="text", system="Be brief."), way).answers()
     service.ask(Question("Name a fruit.", form="short"), 120)
     service.ask(toy_stream(1)[0], 120)
     with ServerStore(close(service)) as state:

@@ -167,14 +167,14 @@ def test_what_was_pruned_is_said_in_a_sentence(make_service: MakeService, tmp_pa
     prune(service.state, Retention(records=5), rest=0.0)
     past = history(service.state)
     assert (past["answers"], past["first"], past["lessons"]) == (20, 15, {"trained": 10, "idle": 10})
-    assert any("the records before rec_00000015 were pruned" in str(part) for part in history_page(past))
+    assert any("the records before number 15 were pruned" in str(part) for part in history_page(past))
     with client_of(service) as client:
-        gone = client.get("/v1/records/rec_00000003")
+        gone = client.get("/v1/records/3")
         assert (gone.status_code, gone.json()["error"]["message"]) == (
             404,
-            "there is no record 'rec_00000003'; those before rec_00000015 were pruned.",
+            "the record 3 was pruned; kept are 15 to 19.",
         )
-        assert client.get("/v1/records/rec_00000015").status_code == 200
+        assert client.get("/v1/records/15").status_code == 200
         assert client.get("/v1/state").status_code == 200
     with Store(service.state.folder) as store:
         assert store.pruned == f"The records 0 to 14 of {service.state.folder} were pruned."
@@ -230,5 +230,5 @@ def test_a_list_is_of_one_moment_while_records_are_pruned(
     monkeypatch.setattr(records, "_point", prunes_in_between)
     with client_of(service) as client:
         listed = client.get("/v1/records").json()["records"]
-        assert [each["record_id"] for each in listed] == [f"rec_{number:08d}" for number in range(19, -1, -1)]
+        assert [each["position"] for each in listed] == [*range(19, -1, -1)]
         assert len(client.get("/v1/records").json()["records"]) == 5

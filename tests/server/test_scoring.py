@@ -39,34 +39,30 @@ def refused(client: httpx.Client, body: dict[str, Any], status: int = 400) -> di
 
 
 def test_an_answer_from_elsewhere_gets_its_confidence_and_where_it_comes_from(client: httpx.Client) -> None:
-    reply = client.post("/v1/score", json={**CHOICE, "answer": "paris"}).json()
+    reply = client.post("/v1/score", json={**CHOICE, "answer": "paris", "detail": "full"}).json()
+    detail = reply["detail"]
     expected = Calibrator(ScriptedModel()).score(Question("Capital of France?", options=("Rome", "Paris", "Bern")), "B")
-    assert (reply["answer"], reply["option_text"]) == ("B", "Paris")
-    assert reply["secl"]["confidence"] == pytest.approx(expected.confidence)
-    assert reply["secl"]["stated"] == pytest.approx(expected.reply.stated)
-    assert (reply["secl"]["source"], reply["secl"]["own_answer"], reply["secl"]["adapter_version"]) == (
-        "posterior",
-        "B",
-        0,
-    )
+    assert (reply["letter"], reply["text"]) == ("B", "Paris")
+    assert reply["confidence"] == pytest.approx(expected.confidence)
+    assert detail["stated"] == pytest.approx(expected.reply.stated)
+    assert (detail["source"], detail["own_answer"], detail["version"]) == ("posterior", "B", 0)
     assert expected.evidence.p_true is not None
     assert expected.evidence.candidates is not None
     likelihood = expected.evidence.candidates.likelihoods[1]
     assert likelihood is not None
-    assert reply["p_true"] == expected.evidence.p_true.probabilities[0]
-    assert reply["pmi"] == pytest.approx(likelihood.given - likelihood.alone)
-    assert math.isclose(sum(each["probability"] for each in reply["secl"]["candidates"]), 1.0)
+    assert detail["p_true"] == expected.evidence.p_true.probabilities[0]
+    assert detail["pmi"] == pytest.approx(likelihood.given - likelihood.alone)
+    assert math.isclose(sum(each["probability"] for each in reply["candidates"]), 1.0)
 
 
 def test_rivals_may_be_given_and_the_form_is_that_of_the_answer(client: httpx.Client) -> None:
     said = "Lima, and it has been so since the days of the viceroys, as you know well."
     reply = client.post("/v1/score", json={**PERU, "answer": said, "rivals": ["Cusco", "Quito"]}).json()
-    assert reply["answer"] == said
-    assert reply["option_text"] is None
-    record = client.get(f"/v1/records/{reply['secl']['record_id']}").json()["record"]
+    assert (reply["text"], reply["letter"]) == (said, None)
+    record = client.get(f"/v1/records/{reply['record_id']}").json()["record"]
     assert (record["outcome"], record["question"]["form"]) == ("given", "sentence")
     short = client.post("/v1/score", json={**PERU, "answer": "Lima"}).json()
-    record = client.get(f"/v1/records/{short['secl']['record_id']}").json()["record"]
+    record = client.get(f"/v1/records/{short['record_id']}").json()["record"]
     assert (record["question"]["text"], record["question"]["form"]) == ("What is the capital of Peru?", "short")
 
 

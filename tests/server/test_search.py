@@ -8,7 +8,7 @@ import pytest
 
 from secl.errors import ParameterError
 from secl.question import Question
-from secl.server.entries import answer_text, record_id
+from secl.server.entries import answer_text
 from secl.server.online.service import Service
 from secl.server.records import Search, review_queue, search
 from secl.server.store import ServerStore
@@ -59,14 +59,14 @@ def by_looking(state: ServerStore, wanted: Search) -> list[int]:
 
 
 def all_pages(state: ServerStore, wanted: Search, count: int) -> list[int]:
-    found, before = list[int](), ""
+    found, before = list[int](), None
     while True:
         page = search(state, wanted.model_copy(update={"count": count, "before": before}))
         assert len(page.positions) <= count
         found += page.positions
         if page.before is None:
             return found
-        before = record_id(page.before)
+        before = page.before
 
 
 @pytest.fixture(scope="module")
@@ -136,17 +136,16 @@ def test_the_api_searches_pages_and_refuses_in_words(make_service: MakeService) 
     client = client_of(service)
     page = client.get("/v1/records", params={"count": 10, "query": "what"}).json()
     older = client.get("/v1/records", params={"count": 10, "query": "what", "before": page["before"]}).json()["records"]
-    names = [each["record_id"] for each in (*page["records"], *older)]
-    assert names == [f"rec_{position:08d}" for position in range(24, 4, -1)]
+    assert [each["position"] for each in (*page["records"], *older)] == [*range(24, 4, -1)]
     first = client.get("/v1/records", params={"count": 1, "label": "right", "min_confidence": 0.2}).json()["records"][0]
     record = client.get(f"/v1/records/{first['record_id']}").json()
-    assert first["correct"] is record["feedback"] is True
+    assert first["label"] is record["label"] is True
     assert first["confidence"] == record["record"]["confidence"]
     assert first["question"] == record["record"]["question"]["text"]
     for params, sentence in (
         ({"min_confidence": 0.9, "max_confidence": 0.1}, "nothing can fit; exchange them."),
         ({"query": "***"}, "type at least one word."),
-        ({"before": "yesterday"}, "names no record"),
+        ({"before": "yesterday"}, "before: "),
         ({"label": "good"}, "label: "),
         ({"qeury": "x"}, "qeury: "),
         ({"count": 1000}, "count: "),
@@ -159,7 +158,7 @@ def test_the_api_searches_pages_and_refuses_in_words(make_service: MakeService) 
 def test_a_drawn_label_has_the_chance_of_its_lot_and_no_other(make_service: MakeService) -> None:
     service = rated(make_service(), 5)
     client = client_of(service)
-    said = {"record_id": "rec_00000001", "correct": True, "drawn": True}
+    said = {"record_id": "1", "correct": True, "drawn": True}
     assert client.post("/v1/feedback", json=said).status_code == 200
     assert (service.state.store.labels()[-1].chance, service.state.store.labels()[-1].source) == (1.0, "review")
     assert client.post("/v1/feedback", json={**said, "chance": 0.5}).json()["error"]["param"] == "chance"

@@ -62,19 +62,19 @@ def test_a_stream_ends_before_a_slow_confidence_which_is_found_by_its_name(
     assert len(set(names)) == 2
     for each, name in zip((first, second), names, strict=True):
         assert (each.secl["confidence"], each.choices[0].secl) == (None, each.secl)
-        assert f"GET /v1/records/{name}" in each.secl["remark"]
+        assert f"GET /v1/records/{name}" in each.secl["reason"]
     with pytest.raises(openai.NotFoundError, match="not known yet; ask again"):
         record_of(client, names[0])
     model.go.set()
     until(lambda: len(service.state) == 2)
-    until(lambda: not any(map(service.is_promised, names)))
+    until(lambda: not service.texts.unrated)
     for position, name in enumerate(names):
         told = record_of(client, name)
-        assert told["record_id"] == f"rec_{position:08d}"
+        assert (told["record_id"], told["record"]["position"]) == (name, position)
         assert told["record"]["confidence"] == pytest.approx(0.85)
         assert told["record"]["reply"]["text"] == TEXT
     client.post("/feedback", body={"record_id": names[1], "correct": True}, cast_to=object)
-    assert service.state.served(1).correct is True
+    assert service.state.served(1).label is True
 
 
 def test_a_confidence_that_fails_after_its_stream_leaves_no_record_and_the_server_alive(
@@ -91,7 +91,7 @@ def test_a_confidence_that_fails_after_its_stream_leaves_no_record_and_the_serve
         *_, last = client.chat.completions.create(model="scripted", messages=ASKED, stream=True)
         name = last.secl["record_id"]  # type: ignore[attr-defined]
         model.go.set()
-        until(lambda: not service.is_promised(name))
+        until(lambda: name in service.unstored)
         with pytest.raises(openai.NotFoundError, match="failed, or could not be stored") as why:
             record_of(client, name)
         assert why.value.code == "record_not_stored"
@@ -108,7 +108,7 @@ def test_a_confidence_that_the_disk_refuses_after_its_stream_is_not_waited_for(
     *_, last = client.chat.completions.create(model="scripted", messages=ASKED, stream=True)
     name = last.secl["record_id"]  # type: ignore[attr-defined]
     model.go.set()
-    until(lambda: not service.is_promised(name))
+    until(lambda: name in service.unstored)
     with pytest.raises(openai.NotFoundError) as why:
         record_of(client, name)
     assert why.value.code == "record_not_stored"

@@ -13,11 +13,12 @@ from secl.question import Question
 from secl.server.online import scheduler
 from secl.server.online import service as service_module
 from secl.server.online.service import Service
+from secl.server.online.texts import WritingJob
 from secl.server.settings import Limits
 from secl.testing import ScriptedModel, toy_stream
 from secl.writing import Piece, Writing
 from tests.server.conftest import MakeService
-from tests.server.waiting import settled, until
+from tests.server.waiting import Texts, settled, until
 
 WHY = Question("Why is the sky blue?", form="text")
 DRAWN = Writing(temperature=1.0, seed=3, n=3)
@@ -44,8 +45,8 @@ class Paced(ScriptedModel):
 
 def test_each_text_is_a_record_of_its_own_and_is_learned_from(make_service: MakeService) -> None:
     service = make_service(gate="always")
-    pieces: list[Piece] = []
-    answers = service.write(WHY, DRAWN, pieces.append).result(60)
+    texts = Texts(service, WHY, DRAWN)
+    answers, pieces = texts.answers(), texts.pieces
     whole = ["".join(piece.text for piece in pieces if piece.choice == number) for number in range(3)]
     assert [answer.record.reply.text for answer in answers] == whole
     assert len(set(whole)) == 3
@@ -65,16 +66,16 @@ def test_texts_grow_in_turns_and_questions_pass_between_their_tokens(
     service = make_service(model=model)
     monkeypatch.setattr(service.scheduler, "_clock", lambda: 0.0)  # batches take no time
     other = Question("Why is the sea blue?", form="text")
-    both = [service.write(question, Writing(), lambda _: None) for question in (WHY, other)]
+    both = [Texts(service, question) for question in (WHY, other)]
     until(lambda: model.together == 1)
     asked = service.submit(toy_stream(1)[0])
     until(lambda: len(service.scheduler._turns) == 3)  # it is next but one
     model.steps.release(4)
     assert asked.result(60).record.answer
-    assert not any(text.done() for text in both)
+    assert not any(text.done for text in both)
     model.steps.release(40)
     for text in both:
-        text.result(60)
+        text.answers()
     assert model.most == 1  # one pass at a time
     assert set(model.written[:4]) == {WHY.text, other.text}
 
@@ -82,7 +83,7 @@ def test_texts_grow_in_turns_and_questions_pass_between_their_tokens(
 def test_a_text_that_nobody_wants_any_more_is_not_written_on(make_service: MakeService) -> None:
     model = Paced()
     service = make_service(model=model)
-    text = service.write(WHY, Writing(), lambda _: None)
+    text = Texts(service, WHY)
     until(lambda: model.together == 1)
     text.cancel()
     model.steps.release(40)
@@ -97,17 +98,17 @@ def test_too_many_texts_are_refused_and_a_stop_finishes_those_that_were_begun(
     monkeypatch.setattr(service_module, "TEXTS", 1)
     model = Paced()
     service = make_service(model=model, limits=Limits(queue=1))
-    begun = [service.write(WHY, Writing(), lambda _: None) for _ in range(2)]
+    begun = [Texts(service, WHY) for _ in range(2)]
     with pytest.raises(BusyError, match="2 texts are being written already"):
-        service.write(WHY, Writing(), lambda _: None)
+        Texts(service, WHY)
     stopping = threading.Thread(target=service.stop)
     stopping.start()
     until(lambda: not service.ready)
     with pytest.raises(ClosingError):
-        service.write(WHY, Writing(), lambda _: None)
+        Texts(service, WHY)
     model.steps.release(40)
     stopping.join(60)
-    assert [text.result(0)[0].stored for text in begun] == [True, True]
+    assert [text.answers()[0].stored for text in begun] == [True, True]
 
 
 def test_cancelled_texts_that_wait_give_their_places_to_others(
@@ -116,21 +117,21 @@ def test_cancelled_texts_that_wait_give_their_places_to_others(
     monkeypatch.setattr(service_module, "TEXTS", 1)
     model = Paced()
     service = make_service(model=model, limits=Limits(queue=2))
-    begun = service.write(WHY, Writing(), lambda _: None)
+    begun = Texts(service, WHY)
     for _ in range(3):  # the only thread is busy all the time
-        for waiting in [service.write(WHY, Writing(), lambda _: None) for _ in range(2)]:
+        for waiting in [Texts(service, WHY) for _ in range(2)]:
             waiting.cancel()
         assert service.texts.active == 1
-    last = service.write(WHY, Writing(), lambda _: None)
+    last = Texts(service, WHY)
     model.steps.release(40)
-    assert [begun.result(60)[0].stored, last.result(60)[0].stored] == [True, True]
+    assert [begun.answers()[0].stored, last.answers()[0].stored] == [True, True]
 
 
 def test_texts_after_the_end_are_refused_and_take_no_place(make_service: MakeService) -> None:
     service = make_service()
     service.stop()
     with pytest.raises(ClosingError, match="the server is stopping"):
-        service.texts.submit(WHY, Writing(), lambda _: None)
+        service.texts.submit(WritingJob(WHY, Writing(), lambda _: None, rate=True))
     assert service.texts.active == 0
 
 
@@ -164,15 +165,15 @@ def test_texts_wait_until_there_is_memory_for_them_and_none_overtakes_a_large_on
     model = Large()
     service = make_service(model=model)
     model.writes_apart = True  # no turn but memory keeps them apart
-    texts = [service.write(sized(0.7), Writing(), lambda _: None)]
+    texts = [Texts(service, sized(0.7))]
     until(lambda: model.together == 1)
-    texts.append(service.write(sized(0.8), Writing(), lambda _: None))
+    texts.append(Texts(service, sized(0.8)))
     until(lambda: waits_for_memory(service), 20)
-    texts += [service.write(sized(share), Writing(), lambda _: None) for share in (0.1, 0.2)]
+    texts += [Texts(service, sized(share)) for share in (0.1, 0.2)]
     assert model.begun == ["0.7"]
     model.steps.release(80)
     for text in texts:
-        assert text.result(60)[0].stored
+        assert text.answers()[0].stored
     assert model.begun[:2] == ["0.7", "0.8"]
     assert service.texts._shares == {}
 
@@ -181,16 +182,16 @@ def test_a_cancelled_text_that_waits_for_memory_lets_the_next_one_begin(make_ser
     model = Large()
     service = make_service(model=model)
     model.writes_apart = True
-    begun = service.write(sized(0.5), Writing(), lambda _: None)
+    begun = Texts(service, sized(0.5))
     until(lambda: model.together == 1)
-    large = service.write(sized(1.0), Writing(), lambda _: None)
+    large = Texts(service, sized(1.0))
     until(lambda: waits_for_memory(service), 20)
-    small = service.write(sized(0.25), Writing(), lambda _: None)
+    small = Texts(service, sized(0.25))
     until(lambda: waits_for_memory(service), 20)  # again, after a look at the newcomer
     large.cancel()
     until(lambda: model.together == 2, 20)
     model.steps.release(40)
-    assert [begun.result(60)[0].stored, small.result(60)[0].stored] == [True, True]
+    assert [begun.answers()[0].stored, small.answers()[0].stored] == [True, True]
     assert model.begun == ["0.5", "0.25"]
 
 
@@ -212,9 +213,9 @@ def test_what_goes_wrong_with_a_text_reaches_the_one_who_asked(make_service: Mak
             raise RuntimeError("broken")
 
     service = make_service(model=Breaking())
-    pieces: list[Piece] = []
+    texts = Texts(service, WHY)
     with pytest.raises(RuntimeError, match="broken"):
-        service.write(WHY, Writing(), pieces.append).result(60)
-    assert len(pieces) == 2
+        texts.answers()
+    assert len(texts.pieces) == 2
     assert service.ask(toy_stream(1)[0], 60).stored
     assert service.texts.active == 0

@@ -86,7 +86,7 @@ OF_POSTERIORS = [
     cell("reported", "served", 9),
     "UPDATE records SET body = json_set(body, '$.posterior', NULL) WHERE position = 9",
     "DELETE FROM served WHERE position = 9",
-    "INSERT INTO served (position, time, batch, domain, outcome) VALUES (99, 0, 1, '', 'idle')",
+    "INSERT INTO served (position, id, time, batch, domain, outcome) VALUES (99, 'x', 0, 1, '', 'idle')",
 ]
 
 

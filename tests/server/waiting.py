@@ -12,10 +12,13 @@ from secl.evidence import EvidenceKind
 from secl.model import ModelAnswer
 from secl.question import Question
 from secl.records import Record
+from secl.server.online.queue import Answer
 from secl.server.online.service import Service
+from secl.server.online.texts import Ended, Event, Failed, Rated
 from secl.server.store import ServerStore
 from secl.server.verify import Finding, examine
 from secl.testing import ScriptedModel
+from secl.writing import Piece, Writing
 
 
 class Slow(ScriptedModel):
@@ -31,6 +34,35 @@ class Slow(ScriptedModel):
         self.begun.set()
         assert self.go.wait(60)
         return super().answer(question, evidence=evidence, written=written)
+
+
+class Texts:
+    """Texts that a service writes, and what it tells of them."""
+
+    def __init__(self, service: Service, question: Question, writing: Writing | None = None) -> None:
+        self.events: list[Event] = []
+        self._service = service
+        self.job = service.write(question, writing or Writing(), self.events.append)
+
+    @property
+    def pieces(self) -> list[Piece]:
+        return [event for event in self.events if isinstance(event, Piece)]
+
+    @property
+    def done(self) -> bool:
+        return any(isinstance(event, (Rated, Failed)) for event in self.events)
+
+    def cancel(self) -> None:
+        self._service.texts.cancel(self.job)
+
+    def answers(self) -> tuple[Answer, ...]:
+        until(lambda: self.done, 60)
+        last = self.events[-1]
+        if isinstance(last, Failed):
+            raise last.problem
+        assert isinstance(last, Rated)
+        assert isinstance(self.events[-2], Ended)
+        return last.answers
 
 
 def until(condition: Any, seconds: float = 120) -> None:

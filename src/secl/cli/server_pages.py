@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from secl.reports.console import bins_table, candidates_table, p_true_table
 from secl.reports.formatting import UNDEFINED, counted, terminal_lines
 from secl.reports.table import listing
-from secl.server.entries import Values, answer_text, moment, record_id
+from secl.server.entries import Values, answer_text, moment
 from secl.server.explain import Explanation, outcome_in_words, weights_in_words
 from secl.server.recompute import Match, Verification
 
@@ -34,13 +34,13 @@ def history_page(past: Values) -> list[RenderableType]:
         f"adapter version {past['version']}; learning is {learning}",
     ]
     if past["first"]:
-        parts.append(f"the records before {record_id(past['first'])} were pruned")
+        parts.append(f"the records before number {past['first']} were pruned")
     labelled = counted(past["labelled"], "answer")
     parts.append(f"lessons: {_outcomes(past['lessons'])}; {labelled} labelled by people")
     versions = [
         (
             f"{'*' if each['version'] == past['version'] else ' '} {each['version']}",
-            record_id(each["position"]),
+            str(each["position"]),
             _time(each["time"]),
             UNDEFINED if each["drift"] is None else f"{each['drift']:.4f}",
         )
@@ -89,7 +89,9 @@ def explanation_page(explanation: Explanation) -> list[RenderableType]:
     question, reply, posterior, p_true = record.question, record.reply, record.posterior, record.evidence.p_true
     alone = "alone" if served.batch == 1 else f"in a pass of {served.batch}"
     did = "rated" if record.given else "answered"
-    title = f"{record_id(record.position)}, {did} {_time(served.time)} {alone} by adapter version {reply.version}"
+    title = (
+        f"{served.id} (record {record.position}), {did} {_time(served.time)} {alone} by adapter version {reply.version}"
+    )
     conversation: RenderableType = f"texts were not kept (keep-text {explanation.keep_text}); question: {question.text}"
     if explanation.keep_text == "full":
         turns = [*((turn.role, turn.text) for turn in question.history), ("user", question.text)]
@@ -145,15 +147,14 @@ def verification_page(outcome: Verification) -> list[RenderableType]:
     answers = answers if phrases else "no answer computed again"
     parts.append(f"confidence  {answers}{_apart(outcome, 'confidence')}")
     if outcome.first:
-        first = record_id(outcome.first)
-        parts.append(f"pruned      the records before {first}; all this is about those that are kept")
+        parts.append(f"pruned      the records before number {outcome.first}; all this is about those that are kept")
     for difference in outcome.environment:
         parts.append(f"            computed elsewhere, so every answer may differ by rounding: {difference}")
     for each in outcome.rederived:
         if each.match == "unknown":
-            parts.append(f"open {record_id(each.position)}: {each.detail}")
+            parts.append(f"open record {each.position}: {each.detail}")
     for finding in outcome.findings[:MAX_FINDINGS]:
-        where = "" if finding.position is None else f" {record_id(finding.position)}"
+        where = "" if finding.position is None else f" of record {finding.position}"
         parts.append(f"{finding.check}{where}: {finding.detail}")
     if len(outcome.findings) > MAX_FINDINGS:
         parts.append(f"... and {len(outcome.findings) - MAX_FINDINGS} more; see --json")

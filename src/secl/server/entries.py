@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import secrets
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -10,7 +9,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator
 
-from secl.errors import ParameterError
 from secl.question import has_half_character
 from secl.records import Record
 
@@ -59,15 +57,17 @@ class Served:
 
     Attributes:
         record: as stored.
+        id: random, by which clients ask for the record.
         time: when it was answered, in seconds since 1970.
         batch: how many questions were answered in the same pass.
-        correct: what people said about the answer; None if nobody did.
+        label: whether people judged the answer right; None while unlabelled.
     """
 
     record: Record
+    id: str
     time: float
     batch: int
-    correct: bool | None
+    label: bool | None
 
 
 def answer_text(record: Record) -> str:
@@ -75,13 +75,9 @@ def answer_text(record: Record) -> str:
     return record.reply.text.strip() if record.answer is None else record.question.named(record.answer)
 
 
-def record_id(position: int) -> str:
-    """The public id of a record.
-
-    >>> record_id(7)
-    'rec_00000007'
-    """
-    return f"rec_{position:08d}"
+def new_record_id() -> str:
+    """Return a random id for a record, which only its client and readers of all records know."""
+    return f"rec_{secrets.token_hex(12)}"
 
 
 def moment(seconds: float) -> str:
@@ -91,25 +87,3 @@ def moment(seconds: float) -> str:
     '1970-01-01 00:00:00'
     """
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
-
-
-def promised_name() -> str:
-    """A public id for a record that has no position yet; no other record has it."""
-    return f"rec_{secrets.token_hex(12)}"
-
-
-def is_promised_name(name: str) -> bool:
-    """Whether this can be a name as of `promised_name`, which nobody can guess, and no number of a record."""
-    return re.fullmatch(r"rec_[0-9a-f]{24}", name) is not None
-
-
-def position_of(name: str) -> int:
-    """The position of a record from its id, or from a bare number.
-
-    Raises:
-        ParameterError: it is not the id of a record.
-    """
-    number = name.removeprefix("rec_")
-    if not (number.isascii() and number.isdigit() and len(number) <= 18):
-        raise ParameterError(f"{name!r} names no record; a record is called like {record_id(7)!r}.")
-    return int(number)

@@ -17,7 +17,7 @@ from secl.reports.answers import source_of
 from secl.reports.formatting import counted
 from secl.runs.encoding import to_export
 from secl.runs.manifest import Manifest
-from secl.server.entries import Served, Values, record_id
+from secl.server.entries import Served, Values
 from secl.server.redaction import Keep
 from secl.server.store import ServerStore
 
@@ -47,10 +47,10 @@ class Explanation:
         """As plain JSON values."""
         served = self.served
         return {
-            "record_id": record_id(served.record.position),
+            "record_id": served.id,
             "time": served.time,
             "batch": served.batch,
-            "feedback": served.correct,
+            "label": served.label,
             "source": self.source,
             "why": list(self.why),
             "keep_text": self.keep_text,
@@ -72,7 +72,7 @@ def explain(state: ServerStore, position: int) -> Explanation:
     known = settings.gate_name in GATES  # the file of a gate of one's own may be elsewhere by now
     threshold: float | None = getattr(settings.build_gate(), "threshold", None) if known else None
     lesson = _lesson(record, settings.loop.bin_gate, state.paused(served.time))
-    why = [*number, f"gate: {_gate(record, threshold)}", f"lesson: {lesson}", PEOPLE[served.correct]]
+    why = [*number, f"gate: {_gate(record, threshold)}", f"lesson: {lesson}", PEOPLE[served.label]]
     return Explanation(
         served=served,
         keep_text=state.keep_text,

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from secl.display import excerpt
 from secl.errors import ParameterError
 from secl.labels.draw import lot
-from secl.server.entries import Text, Values, answer_text, position_of, record_id
+from secl.server.entries import Text, Values, answer_text
 from secl.server.store import OWN, ServerStore
 
 BEGINNING = 200
@@ -47,7 +47,7 @@ class Search(BaseModel):
     max_confidence: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 1.0
     label: Labelled | None = None
     accepted: bool | None = None
-    before: Annotated[Text, Field(max_length=30)] = ""
+    before: Annotated[int, Field(ge=0, lt=2**63)] | None = None
     count: Annotated[int, Field(ge=1, le=100)] = 30
 
 
@@ -68,8 +68,8 @@ def search(state: ServerStore, wanted: Search) -> Found:
     """The newest records that fit.
 
     Raises:
-        ParameterError: words are looked for that nothing can be found by, nothing can lie between the two confidences,
-            or `before` names no record.
+        ParameterError: the query has no word that can be found, or nothing can lie between the two
+            confidences.
     """
     if wanted.min_confidence > wanted.max_confidence:
         raise ParameterError(
@@ -77,8 +77,8 @@ def search(state: ServerStore, wanted: Search) -> Found:
             "fit; exchange them."
         )
     conditions: dict[str, object] = {}
-    if wanted.before:
-        conditions["position < ?"] = position_of(wanted.before)
+    if wanted.before is not None:
+        conditions["position < ?"] = wanted.before
     if wanted.query.strip():
         conditions["position IN (SELECT rowid FROM words WHERE words MATCH ?)"] = _match(state, wanted)
     if wanted.domain:
@@ -111,12 +111,12 @@ def _match(state: ServerStore, wanted: Search) -> str:
 
 
 _POINT = (
-    "position", "time", "domain", "confidence", "frozen_confidence", "entropy", "version", "outcome",
-    "alarm", "in_burst", "correct", "accepted",
+    "record_id", "position", "time", "domain", "confidence", "frozen_confidence", "entropy", "version", "outcome",
+    "alarm", "in_burst", "label", "accepted",
 )  # fmt: skip
 _FLAGS = _POINT[-4:]
 _POINTS = """
-    SELECT s.position, s.time, s.domain, s.reported, r.frozen_confidence, d.entropy, r.version, s.outcome,
+    SELECT s.id, s.position, s.time, s.domain, s.reported, r.frozen_confidence, d.entropy, r.version, s.outcome,
            d.alarm, d.in_burst, s.correct, s.accepted
     FROM served s JOIN records r USING (position) JOIN decisions d USING (position)
     WHERE {which} ORDER BY s.position"""
@@ -133,12 +133,11 @@ def listed(state: ServerStore, positions: Sequence[int]) -> list[Values]:
     marks = ", ".join("?" * len(positions))
     with state.moment():
         rows = state.rows(_POINTS.format(which=f"s.position IN ({marks})"), *positions)
-        points = {row[0]: _point(row) for row in rows}
+        points = {row[1]: _point(row) for row in rows}
         records = {each.position: each for each in state.store.records(f"r.position IN ({marks})", *positions)}
     return [
         points[position]
         | {
-            "record_id": record_id(position),
             "question": excerpt(records[position].question.text, BEGINNING),
             "answer": excerpt(answer_text(records[position]), BEGINNING),
         }

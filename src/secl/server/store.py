@@ -19,7 +19,6 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Self
 
@@ -32,7 +31,7 @@ from secl.runs.database import Version
 from secl.runs.encoding import to_plain
 from secl.runs.folder import FILE, check_free, storage_errors
 from secl.runs.store import Store
-from secl.server.entries import Event, EventKind, Served, Values, position_of
+from secl.server.entries import Event, EventKind, Served, Values, new_record_id
 from secl.server.folder import make_private
 from secl.server.redaction import Keep, redacted
 from secl.server.tables import TABLES, insert_served
@@ -160,7 +159,7 @@ class ServerStore:
         moment: float,
         version: Version | None = None,
         checkpoint: bytes | None = None,
-        names: Sequence[str | None] = (),
+        ids: Sequence[str] = (),
     ) -> None:
         """Write the records of questions that were answered together, or nothing of them.
 
@@ -169,13 +168,13 @@ class ServerStore:
             moment: when, in seconds since 1970.
             version: that answered, if it is not kept yet.
             checkpoint: where the stream stands after them, if that is to be kept.
-            names: under which streams promised them; None for another record.
+            ids: of the records, where their clients know them already.
         """
         first, count, words = records[0].position, len(records), self.keep_text == "full"
         with self.writing():
-            for record, name in zip_longest(records, names):
+            for record, identifier in zip(records, ids or [new_record_id() for _ in records], strict=True):
                 database.insert_record(self.db, redacted(record, self.keep_text), seconds / count)
-                insert_served(self.db, record, moment, count, name, words=words)
+                insert_served(self.db, record, identifier, moment, count, words=words)
             if version is not None:
                 database.insert_version(self.db, version, first)
             if checkpoint is not None:
@@ -242,13 +241,17 @@ class ServerStore:
         return self.store.label_log(after)
 
     def position_of(self, name: str) -> int:
-        """The position of a record from its id, from the name under which a stream promised it, or from a bare number.
+        """Return the position of a record from its id, or from its number.
 
         Raises:
-            ParameterError: there is no such name.
+            ParameterError: no record has this id.
         """
-        promised = self.rows("SELECT position FROM served WHERE name = ?", name)
-        return int(promised[0][0]) if promised else position_of(name)
+        if name.isascii() and name.isdigit() and len(name) <= 18:
+            return int(name)
+        for (position,) in self.rows("SELECT position FROM served WHERE id = ?", name):
+            return int(position)
+        pruned = f"; those before record {self.first} were pruned" if self.first else ""
+        raise ParameterError(f"there is no record {name[:40]!r}{pruned}.")
 
     def served(self, position: int) -> Served:
         """One record.
@@ -269,13 +272,13 @@ class ServerStore:
             last = len(self) - 1 if until is None else min(until, len(self) - 1)
             first = max(0, last - count + 1)
             records = list(self.store.records("r.position BETWEEN ? AND ?", first, last))
-            query = "SELECT time, batch, correct FROM served WHERE position BETWEEN ? AND ? ORDER BY position"
+            query = "SELECT id, time, batch, correct FROM served WHERE position BETWEEN ? AND ? ORDER BY position"
             rows = self.rows(query, first, last)
         if len(rows) != len(records):
             raise self.store.damaged(ValueError("records and their circumstances do not fit together"))
         return [
-            Served(record, moment, batch, None if correct is None else bool(correct))
-            for record, (moment, batch, correct) in zip(records, rows, strict=True)
+            Served(record, identifier, moment, batch, None if correct is None else bool(correct))
+            for record, (identifier, moment, batch, correct) in zip(records, rows, strict=True)
         ]
 
     def waiting(self) -> list[Record]:

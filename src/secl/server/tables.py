@@ -13,10 +13,9 @@ from secl.server.entries import answer_text
 
 TABLES = """
 CREATE TABLE served (
-    position INTEGER PRIMARY KEY REFERENCES records, time REAL NOT NULL, batch INTEGER NOT NULL, name TEXT,
-    domain TEXT NOT NULL, reported REAL, accepted INTEGER, outcome TEXT NOT NULL,
+    position INTEGER PRIMARY KEY REFERENCES records, id TEXT NOT NULL UNIQUE, time REAL NOT NULL,
+    batch INTEGER NOT NULL, domain TEXT NOT NULL, reported REAL, accepted INTEGER, outcome TEXT NOT NULL,
     correct INTEGER);
-CREATE UNIQUE INDEX named ON served (name) WHERE name IS NOT NULL;
 CREATE INDEX lessons ON records (outcome);
 CREATE INDEX answered_by ON records (version);
 CREATE INDEX updated ON updates (position);
@@ -46,9 +45,8 @@ CREATE TRIGGER words_deleted AFTER DELETE ON served BEGIN
 """
 """`served` has a row for each record: what lists, filters and charts read of it, and the label that stands.
 
-`time` is in seconds since 1970, `batch` how many were answered in the same pass, `name` that under which a stream
-promised the record before it had a position. `reported` is the confidence, `accepted` whether it reached the threshold,
-NULL where there is none.
+`time` is in seconds since 1970, `batch` the number of answers in the same pass, `id` the record's random id.
+`reported` is the confidence, `accepted` whether it reached the threshold, NULL without a threshold.
 """
 
 INDEXED = 10_000
@@ -56,14 +54,14 @@ INDEXED = 10_000
 
 
 def insert_served(
-    db: sqlite3.Connection, record: Record, time: float, batch: int, name: str | None, *, words: bool
+    db: sqlite3.Connection, record: Record, identifier: str, time: float, batch: int, *, words: bool
 ) -> None:
     """Write the row of a record, and its words where texts are kept, inside the transaction that writes the record."""
     values = {
         "position": record.position,
         "time": time,
         "batch": batch,
-        "name": name,
+        "id": identifier,
         "domain": record.question.domain,
         "reported": record.confidence,
         "accepted": record.accepted,

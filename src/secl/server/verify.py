@@ -103,7 +103,7 @@ def _replay(state: ServerStore, again: sqlite3.Connection, found: Examination) -
         found.compare("posterior", position, furthest(posterior, record.posterior), detail)
         found.compare("labels", position, *labels.difference(record))
         database.insert_record(again, record, 0.0)
-        insert_served(again, record, 0.0, 1, None, words=False)
+        insert_served(again, record, str(position), 0.0, 1, words=False)
         found.count += 1
     for label in state.label_log():
         database.add_label(again, label)

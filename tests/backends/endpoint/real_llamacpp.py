@@ -121,9 +121,11 @@ def test_confidences_vary_and_feedback_moves_them_and_a_restart_keeps_that(
 
     def ask(client: httpx.Client, number: int) -> Any:
         question = questions[number]
-        answer = client.post("/v1/ask", json={"question": question.text, "options": list(question.options)})
+        answer = client.post(
+            "/v1/ask", json={"question": question.text, "options": list(question.options), "detail": "full"}
+        )
         answer.raise_for_status()
-        return answer.json()["secl"]
+        return answer.json()
 
     def connected(url: str) -> Any:
         return closing(httpx.Client(base_url=url, timeout=600))
@@ -132,17 +134,17 @@ def test_confidences_vary_and_feedback_moves_them_and_a_restart_keeps_that(
         asked = [ask(client, number) for number in range(20)]
         confidences = [each["confidence"] for each in asked]
         say(f"confidences {min(confidences):.2f} to {max(confidences):.2f}, sd {statistics.stdev(confidences):.3f}; ")
-        say(f"digit mass {statistics.fmean(each['digit_mass'] for each in asked):.2f}")
+        say(f"digit mass {statistics.fmean(each['detail']['digit_mass'] for each in asked):.2f}")
         assert len(set(confidences)) == 20
-        assert {each["source"] for each in asked} == {"posterior"}
+        assert {each["detail"]["source"] for each in asked} == {"posterior"}
         for each in asked:
             feedback = {"record_id": each["record_id"], "correct": False, "chance": 1.0}
             client.post("/v1/feedback", json=feedback).raise_for_status()
         moved = ask(client, 20)
-        say(f"after 20 answers called wrong: {moved['label_free']:.2f} becomes {moved['confidence']:.2f}")
-        assert moved["confidence"] < moved["label_free"] - 0.05
+        say(f"after 20 answers called wrong: {moved['detail']['label_free']:.2f} becomes {moved['confidence']:.2f}")
+        assert moved["confidence"] < moved["detail"]["label_free"] - 0.05
     with serving(llama, tmp_path / "state") as url, connected(url) as client:
         again = ask(client, 21)
-        say(f"after a restart: {again['label_free']:.2f} becomes {again['confidence']:.2f}")
-        assert again["labels"] == 20
-        assert again["confidence"] < again["label_free"] - 0.05
+        say(f"after a restart: {again['detail']['label_free']:.2f} becomes {again['confidence']:.2f}")
+        assert again["detail"]["labels"] == 20
+        assert again["confidence"] < again["detail"]["label_free"] - 0.05

@@ -14,8 +14,8 @@ from secl.records import Record
 from secl.runs.settings import RunSettings
 from secl.server.online.factory import open_service, serving_settings
 from secl.server.online.service import Service
-from secl.writing import Piece, Writing
 from tests.backends.endpoint.fake import FakeServer
+from tests.server.waiting import Texts
 
 Open = Callable[..., Service]
 
@@ -92,10 +92,10 @@ def test_a_question_that_the_server_refuses_fails_alone_and_no_other_is_asked_tw
 
 
 def test_a_text_is_streamed_and_becomes_a_record(opened: Open) -> None:
-    service, pieces = opened(), list[Piece]()
-    question = Question("Which city?", form="text")
-    (answer,) = service.write(question, Writing(), pieces.append).result(30)
-    assert "".join(piece.text for piece in pieces) == answer.record.answer == "Lima"
+    service = opened()
+    texts = Texts(service, Question("Which city?", form="text"))
+    (answer,) = texts.answers()
+    assert "".join(piece.text for piece in texts.pieces) == answer.record.answer == "Lima"
     assert 0 < answer.record.confidence < 1
     assert service.position == 1
 

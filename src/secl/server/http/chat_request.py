@@ -10,7 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, 
 
 from secl.errors import RequestError
 from secl.server.entries import Text
-from secl.server.http.requests import Domain, Message
+from secl.server.http.requests import Amount, Domain, Message
 from secl.server.settings import MAX_CHOICES, HttpSettings
 from secl.writing import MAX_TOP, Writing
 
@@ -46,12 +46,14 @@ OneOrMore = Annotated[
 class SeclOptions(BaseModel):
     """Fields of a chat request beyond OpenAI's.
 
-    domain: what kind of question it is. confidence: false asks for the texts alone.
+    domain: what kind of question it is. confidence: false asks for the texts alone. detail: "full" asks for everything
+    that the confidence was made of.
     """
 
     model_config = ConfigDict(extra="forbid")
     domain: Domain = "default"
     confidence: StrictBool = True
+    detail: Amount = "brief"
 
 
 class StreamOptions(BaseModel):

@@ -1,10 +1,10 @@
-"""The object `secl` of a reply: how sure the model is of its answer, and why; and the replies that hold little else."""
+"""The object `secl` of a reply: how probable it is that the answer is correct; every detail only on request."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from secl.evaluation.json_values import defined
 from secl.evaluation.reason import Code
@@ -12,174 +12,153 @@ from secl.evaluation.symptoms import Source
 from secl.evaluation.trust import Level
 from secl.posterior.views import pmi_of
 from secl.reports.answers import source_of
-from secl.server.entries import record_id
 from secl.server.online.queue import Answer
 
 
 class Candidate(BaseModel):
-    """A possible answer, and the probability that it is right."""
+    """A possible answer, and the probability that it is correct."""
 
     text: str
     probability: float
 
 
-class Secl(BaseModel):
-    """How sure the model is of its answer; the best number that there is, and those that it was made of.
+class Detail(BaseModel):
+    """What the confidence was made of; sent with `"detail": "full"`.
 
-    confidence: probability that the answer is right, in [0, 1]. source: where it comes from; "stated" by the model (the
-    expected centre of the ten bins, in [0.05, 0.95]) or "posterior": what the frozen model shows about all candidates.
-    low, high: the band that the right confidence lies in with a probability of 0.9. labels: how many answers people had
-    rated by then; label_free: the confidence without them. stated: what the model states; frozen: what the model that
-    never learned states.
-    remark: what one must know to read it, in a sentence. own_answer, own_confidence: the model's own answer, and the
-    probability that it is right. best_answer, best_confidence: the most probable candidate. candidates: all of them.
-    These are null without a posterior, except own_answer, which is null where it is a text, too.
-    bins: probability of the stated digits 0 to 9, which sum to 1; digit_mass: that of all ten before they were made to.
-    entropy: of the reply, in nats. adapter_version: that computed all of the reply. adapting: whether a burst of
-    learning is on. cost: tokens that went through the network for the answer and its confidence, by purpose; a text is
-    written at no cost in this sense, because usage counts it. record_id: to ask for the record and to send feedback;
-    null where the disk refused (then stored is false). accepted: whether the confidence reaches the server's threshold,
-    `accept`, and the answer could be read; both are null on a server without one. verdict: whether the confidences of
-    the latest answers may be acted on; warnings: codes of what speaks against it (GET /v1/state has the sentences).
+    source: "posterior", what the frozen model shows about all candidates, or "stated" by the model. label_free: the
+    confidence without labels; labels: their number. own: the model's own answer as it wrote it; own_answer: the letter
+    or the short text read from it, null for a chat's text; own_confidence: the probability that it is correct, null
+    without a posterior. stated: the confidence that the model stated (the expected centre of the ten bins, in
+    [0.05, 0.95]); frozen: that of the frozen model. remark: how to read the confidence, in a sentence.
+    bins: probabilities of the stated digits 0 to 9, which sum to 1; digit_mass: their sum before they were normalised.
+    entropy: of the reply, in nats. log_probability: natural logarithm of the probability of the answer's tokens. pmi:
+    nats by which the question makes the answer more probable. p_true: probability that the model calls it true when
+    asked. version: of the weights that computed the reply. in_burst: whether the gate asks for lessons. cost: tokens
+    that went through the network, by purpose; a chat's text costs nothing here, because usage counts it. stored:
+    whether the record is on disk. accept: the server's threshold. verdict: whether the confidences of the latest
+    answers may be acted on; warnings: codes of the reasons against it (GET /v1/state has the sentences).
     """
 
-    confidence: float
     source: Source
-    low: float | None = None
-    high: float | None = None
-    labels: int = 0
-    label_free: float | None = None
-    stated: float
-    frozen: float
-    remark: str | None = None
+    label_free: float | None
+    labels: int
+    own: str
     own_answer: str | None
-    own_confidence: float | None = None
-    best_answer: str | None = None
-    best_confidence: float | None = None
-    candidates: list[Candidate] | None = None
+    own_confidence: float | None
+    stated: float | None
+    frozen: float | None
+    remark: str | None
     bins: list[float]
     digit_mass: float | None
     entropy: float | None
-    adapter_version: int
-    adapting: bool
+    log_probability: float | None
+    pmi: float | None
+    p_true: float | None
+    version: int
+    in_burst: bool
     cost: dict[str, float]
-    record_id: str | None
     stored: bool
-    accepted: bool | None = None
-    accept: float | None = None
-    verdict: Level | None = None
-    warnings: list[Code] = []
+    accept: float | None
+    verdict: Level | None
+    warnings: list[Code]
 
 
-class NoConfidence(BaseModel):
-    """In place of a confidence that takes longer than its stream, or that the request does not want.
+class Secl(BaseModel):
+    """The probability that an answer is correct.
 
-    confidence: null. record_id: to ask for the record, which has the confidence as soon as it is known; null where none
-    is wanted, because there is no record then. remark: that in a sentence.
+    confidence: that probability, in [0, 1]. low, high: bounds that contain the right confidence with a probability of
+    0.9; null without labels to follow. candidates: all possible answers; null without a posterior. accepted: whether
+    the confidence reaches the server's threshold; null without a threshold. record_id: to ask for the record and to
+    label the answer. reason: why confidence or record_id is null, in a sentence; absent otherwise.
     """
 
-    confidence: None = None
+    confidence: float | None
+    low: float | None = None
+    high: float | None = None
+    candidates: list[Candidate] | None = None
+    accepted: bool | None = None
     record_id: str | None
-    remark: str
+    reason: str | None = Field(None, exclude_if=lambda value: value is None)
+    detail: Detail | None = Field(None, exclude_if=lambda value: value is None)
 
 
-UNWANTED = NoConfidence(record_id=None, remark="the request wants no confidence, so nothing is recorded.")
+class Named(BaseModel):
+    """An answer: its text, and its letter for a choice; both null where the model's words could not be read."""
+
+    text: str | None
+    letter: str | None
 
 
-def later(name: str) -> NoConfidence:
-    """In place of the confidence of an answer whose record can be asked for by this name."""
-    return NoConfidence(
-        record_id=name, remark=f"the confidence takes longer than the text; GET /v1/records/{name} will have it."
+class AnswerReply(Secl, Named):
+    """The answer to a question, or the answer that was rated, with its confidence."""
+
+
+UNWANTED = Secl(confidence=None, record_id=None, reason="the request turned confidences off, so nothing is recorded.")
+
+
+def later(record_id: str) -> Secl:
+    """In place of a confidence that takes longer than its stream."""
+    reason = f"the confidence takes longer than the text; GET /v1/records/{record_id} will have it."
+    return Secl(confidence=None, record_id=record_id, reason=reason)
+
+
+def secl_of(answer: Answer, *, full: bool) -> Secl:
+    """The object with the confidence of an answer."""
+    record, posterior, labelled = answer.record, answer.record.posterior, answer.record.labelled
+    candidates = None
+    if posterior is not None:
+        pairs = zip(posterior.candidates, posterior.probabilities, strict=True)
+        candidates = [Candidate(text=text, probability=probability) for text, probability in pairs]
+    reason = None if answer.stored else "the server cannot write to its disk, so the answer has no record."
+    confidence = defined(record.confidence)
+    if confidence is None:
+        reason = answer.remark or "the model stated no confidence."
+    return Secl(
+        confidence=confidence,
+        low=None if labelled is None else labelled.low,
+        high=None if labelled is None else labelled.high,
+        candidates=candidates,
+        accepted=record.accepted,
+        record_id=answer.record_id if answer.stored else None,
+        reason=reason,
+        detail=_detail(answer) if full else None,
     )
 
 
-def secl_of(answer: Answer) -> Secl:
-    """The object with the confidence of an answer."""
-    record, reply = answer.record, answer.record.reply
-    posterior, labelled = record.posterior, record.labelled
-    weighed = None
-    if posterior is not None:
-        weighed = [
-            Candidate(text=text, probability=probability)
-            for text, probability in zip(posterior.candidates, posterior.probabilities, strict=True)
-        ]
-    return Secl(
-        confidence=record.confidence,
+def _detail(answer: Answer) -> Detail:
+    record, reply, p_true = answer.record, answer.record.reply, answer.record.evidence.p_true
+    return Detail(
         source=source_of(record),
-        low=None if labelled is None else labelled.low,
-        high=None if labelled is None else labelled.high,
-        labels=0 if labelled is None else labelled.labels,
-        label_free=record.label_free,
-        stated=reply.stated,
-        frozen=record.frozen.stated,
-        remark=answer.remark,
+        label_free=defined(record.label_free),
+        labels=0 if record.labelled is None else record.labelled.labels,
+        own=reply.text.strip(),
         own_answer=None if record.question.free else reply.answer,
-        own_confidence=None if posterior is None else posterior.confidence,
-        best_answer=None if posterior is None else record.best_answer,
-        best_confidence=None if posterior is None else posterior.probabilities[posterior.best],
-        candidates=weighed,
+        own_confidence=None if record.posterior is None else record.posterior.confidence,
+        stated=defined(reply.stated),
+        frozen=defined(record.frozen.stated),
+        remark=answer.remark,
         bins=list(reply.bins),
-        digit_mass=reply.digit_mass,
-        entropy=reply.entropy,
-        adapter_version=reply.version,
-        adapting=record.decision.in_burst,
+        digit_mass=defined(reply.digit_mass),
+        entropy=defined(reply.entropy),
+        log_probability=defined(reply.log_probability),
+        pmi=defined(pmi_of(record.question, reply, record.evidence)),
+        p_true=None if p_true is None else p_true.probabilities[0],
+        version=reply.version,
+        in_burst=record.decision.in_burst,
         cost={purpose: tokens for purpose, tokens in asdict(record.ledger).items() if tokens},
-        record_id=record_id(record.position) if answer.stored else None,
         stored=answer.stored,
-        accepted=record.accepted,
         accept=record.accept,
         verdict=None if answer.verdict is None else answer.verdict.level,
         warnings=[] if answer.verdict is None else list(answer.verdict.warnings),
     )
 
 
-class AskReply(BaseModel):
-    """An answer (an option letter, or a text; null where the model's words could not be read) and its confidence.
-
-    `text` is the model's own answer as it wrote it. The answer is that, unless the server answers with the most
-    probable candidate.
-    """
-
-    answer: str | None
-    option_text: str | None
-    text: str
-    secl: Secl
-
-
-class ScoreReply(BaseModel):
-    """What the model thinks of the answer.
-
-    answer: an option's letter, or the text. p_true: probability that the model calls it true when asked, in [0, 1].
-    log_probability: natural logarithm of that of its words as this model's own. pmi: nats by which the question makes
-    the answer more probable; null where it is compared with nothing. secl: as for the model's own answers; in it "own"
-    stands for the given answer.
-    """
-
-    answer: str
-    option_text: str | None
-    p_true: float | None
-    log_probability: float | None
-    pmi: float | None
-    secl: Secl
-
-
-def ask_reply(answer: Answer) -> AskReply:
-    """The reply to a plain question."""
+def answer_reply(answer: Answer, *, full: bool) -> AnswerReply:
+    """The reply to a plain question, or to an answer to rate."""
     record = answer.record
-    question, chosen = record.question, record.answer
-    option = question.option(chosen) if question.options and chosen is not None else None
-    return AskReply(answer=chosen, option_text=option, text=record.reply.text.strip(), secl=secl_of(answer))
-
-
-def score_reply(result: Answer) -> ScoreReply:
-    """The reply to a request for a rating."""
-    record = result.record
-    question, reply, p_true = record.question, record.reply, record.evidence.p_true
-    return ScoreReply(
-        answer=reply.text,
-        option_text=question.option(reply.text) if question.options else None,
-        p_true=None if p_true is None else p_true.probabilities[0],
-        log_probability=defined(reply.log_probability),
-        pmi=defined(pmi_of(question, reply, record.evidence)),
-        secl=secl_of(result),
+    chosen = record.answer
+    return AnswerReply(
+        text=None if chosen is None else record.question.text_of(chosen),
+        letter=chosen if record.question.options else None,
+        **secl_of(answer, full=full).model_dump(),
     )

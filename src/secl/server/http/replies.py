@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -17,16 +17,15 @@ from pydantic import BaseModel
 
 from secl.errors import SeclError
 from secl.server.entries import Values
-from secl.server.http.confidence import UNWANTED, NoConfidence, Secl, later, secl_of
+from secl.server.http.confidence import UNWANTED, Secl, later, secl_of
 from secl.server.http.errors import describe_failure, error_json, to_request_error
 from secl.server.http.waiting import Texts
-from secl.writing import Finish, Token, Written
-
-PREFIX = "chatcmpl"
-"""What the id of a reply begins with."""
+from secl.server.online.queue import Answer
+from secl.server.online.texts import Ended, Event, Rated
+from secl.writing import Finish, Piece, Token, Written
 
 LEAST = -9999.0
-"""What stands for the logarithm of a probability of nothing, as at OpenAI's."""
+"""Logarithm of a probability of 0, as at OpenAI's."""
 
 GRACE = 0.5
 """Seconds that the end of a stream waits for the confidence; clients take a longer silence for a fault."""
@@ -92,7 +91,7 @@ class Choice(BaseModel):
     message: AnswerMessage
     finish_reason: Finish
     logprobs: LogProbs | None
-    secl: Secl | NoConfidence
+    secl: Secl
 
 
 class Completion(BaseModel):
@@ -104,7 +103,7 @@ class Completion(BaseModel):
     model: str
     choices: list[Choice]
     usage: Usage
-    secl: Secl | NoConfidence
+    secl: Secl
     warnings: list[str]
 
 
@@ -124,8 +123,8 @@ class ModelList(BaseModel):
     data: list[ModelCard]
 
 
-def choices_of(texts: Sequence[Written], confidences: Sequence[Secl | NoConfidence]) -> list[Choice]:
-    """Texts with their confidences, which nobody may have wanted."""
+def choices_of(texts: Sequence[Written], confidences: Sequence[Secl]) -> list[Choice]:
+    """Texts with their confidences; without confidences, texts whose request wanted none."""
     return [
         Choice(
             index=index,
@@ -145,78 +144,76 @@ def usage_of(texts: Sequence[Written]) -> Usage:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Shape:
-    """How the answers to one chat are put into OpenAI's JSON.
+class Heading:
+    """What all chunks of a reply begin with, and the whole reply.
 
     Attributes:
+        id: of the reply.
         model: the model's public name.
         warnings: of the reply.
-        with_usage: whether a stream ends with usage.
+        full: whether its objects `secl` hold every detail.
         created: when, in seconds since 1970.
     """
 
+    id: str
     model: str
     warnings: list[str]
-    with_usage: bool
+    full: bool
     created: int = field(default_factory=lambda: int(time.time()))
 
-    def reply(self, identifier: str, choices: list[Choice], usage: Usage) -> Completion:
-        """The whole reply; `identifier` is what is behind the hyphen in its id."""
-        return Completion(
-            id=f"{PREFIX}-{identifier}",
-            created=self.created,
-            model=self.model,
-            choices=choices,
-            usage=usage,
-            secl=choices[0].secl,
-            warnings=self.warnings,
-        )
 
-    async def live(self, identifier: str, texts: Texts) -> AsyncIterator[str]:
-        """The stream of texts as they are written; what fails on the way is its last event.
+def completion_of(heading: Heading, texts: Sequence[Written], answers: Sequence[Answer]) -> Completion:
+    """The whole reply."""
+    choices = choices_of(texts, [secl_of(answer, full=heading.full) for answer in answers])
+    return Completion(
+        id=heading.id,
+        created=heading.created,
+        model=heading.model,
+        choices=choices,
+        usage=usage_of(texts),
+        secl=choices[0].secl,
+        warnings=heading.warnings,
+    )
 
-        It ends soon after the last word. A confidence that takes longer is in the record, whose name it ends with.
-        """
-        try:
-            for index in range(texts.writing.n):
-                yield self._event(identifier, _chunk(index, {"role": "assistant", "content": ""}))
-            async for piece in texts.pieces():
-                if piece.text or piece.tokens:
-                    logprobs = LogProbs.of(piece.tokens) if piece.tokens else None
-                    yield self._event(identifier, _chunk(piece.choice, {"content": piece.text}, logprobs))
-            answers = await texts.answers_within(GRACE)
-            confidences = (
-                [later(name) for name in texts.names] if answers is None else [secl_of(each) for each in answers]
-            )
-            written = texts.written
-            for chunk in self._ends(choices_of(written, confidences), usage_of(written)):
-                yield self._event(identifier, chunk)
-        except Exception as problem:
-            if not isinstance(problem, SeclError):
-                log.error("a stream failed: %s", describe_failure(problem))
-                problem = SeclError()
-            yield _data(error_json(to_request_error(problem)))
-        finally:
-            texts.cancel()  # the client may have gone
-        yield "data: [DONE]\n\n"
 
-    def _ends(self, choices: Sequence[Choice], usage: Usage) -> Iterator[Values]:
-        """Why each choice ended, with its confidence; then usage, if it is wanted."""
-        for each in choices:
-            secl = each.secl.model_dump(mode="json")
-            chunk = _chunk(each.index, {}, finish_reason=each.finish_reason, secl=secl)
-            yield chunk | {"secl": secl, "warnings": self.warnings}
-        if self.with_usage:
-            yield {"choices": [], "usage": usage.model_dump()}
+async def chunks_of(heading: Heading, texts: Texts, first: Event, *, with_usage: bool) -> AsyncIterator[str]:
+    """The reply as server-sent events, while its texts are written; a failure on the way is the last event.
 
-    def _event(self, identifier: str, chunk: Values) -> str:
-        head = {
-            "id": f"{PREFIX}-{identifier}",
-            "object": "chat.completion.chunk",
-            "created": self.created,
-            "model": self.model,
-        }
-        return _data({**head, **({"usage": None} if self.with_usage else {}), **chunk})
+    It ends soon after the last word. A confidence that takes longer is in the record, whose id it ends with.
+    """
+
+    def data(chunk: Values) -> str:
+        head = {"id": heading.id, "object": "chat.completion.chunk", "created": heading.created, "model": heading.model}
+        return _data({**head, **({"usage": None} if with_usage else {}), **chunk})
+
+    try:
+        for index in range(texts.job.writing.n):
+            yield data(_chunk(index, {"role": "assistant", "content": ""}))
+        event = first
+        while isinstance(event, Piece):
+            if event.text or event.tokens:
+                logprobs = LogProbs.of(event.tokens) if event.tokens else None
+                yield data(_chunk(event.choice, {"content": event.text}, logprobs))
+            event = await texts.next()
+        if isinstance(event, Ended):
+            rated = await texts.next_within(GRACE)
+            confidences = [later(identifier) for identifier in texts.job.record_ids]
+            if isinstance(rated, Rated):
+                confidences = [secl_of(answer, full=heading.full) for answer in rated.answers]
+            for choice in choices_of(event.texts, confidences):
+                secl = choice.secl.model_dump(mode="json")
+                chunk = _chunk(choice.index, {}, finish_reason=choice.finish_reason, secl=secl)
+                yield data(chunk | {"secl": secl, "warnings": heading.warnings})
+            if with_usage:
+                yield data({"choices": [], "usage": usage_of(event.texts).model_dump()})
+    except Exception as problem:
+        if not isinstance(problem, SeclError):
+            log.error("a stream failed: %s", describe_failure(problem))
+            problem = SeclError()
+        yield _data(error_json(to_request_error(problem)))
+    finally:
+        texts.cancel()  # the client may have gone
+    yield "data: [DONE]\n\n"
 
 
 def _chunk(index: int, delta: dict[str, str], logprobs: LogProbs | None = None, **more: object) -> Values:

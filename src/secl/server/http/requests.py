@@ -24,6 +24,9 @@ LARGEST_EXACT = 2**53
 Domain = Annotated[Text, Field(min_length=1, max_length=100)]
 """What kind of question it is; labels of a domain move its own confidences more than those of others."""
 
+Amount = Literal["brief", "full"]
+"""How much a reply says about its confidence."""
+
 ROLES: dict[str, Role] = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 """The roles of messages, and what they are to a chat template."""
 
@@ -48,8 +51,8 @@ class Message(BaseModel):
 class AskRequest(BaseModel):
     """A question. With options it is multiple choice; without them the answer is a few words unless `form` says else.
 
-    `context` is a passage beside the question, `system` the system text, `history` what was said between that and the
-    question.
+    `context` is a passage beside the question, `system` the system text, `history` the turns between the two. `detail`:
+    "full" asks for everything that the confidence was made of.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -60,6 +63,7 @@ class AskRequest(BaseModel):
     system: str | None = None
     history: Annotated[list[Message], Field(max_length=1000)] = []
     domain: Domain = "default"
+    detail: Amount = "brief"
 
 
 class ScoreRequest(AskRequest):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -11,12 +10,11 @@ from fastapi.responses import StreamingResponse
 
 from secl.errors import RequestError
 from secl.server.http.chat_request import ChatRequest
-from secl.server.http.confidence import AskReply, ScoreReply, ask_reply, score_reply, secl_of
+from secl.server.http.confidence import AnswerReply, answer_reply
 from secl.server.http.errors import ERROR_RESPONSES
-from secl.server.http.replies import Completion, ModelCard, ModelList, Shape, choices_of, usage_of
+from secl.server.http.replies import Completion, Heading, ModelCard, ModelList, chunks_of, completion_of
 from secl.server.http.requests import AskRequest, ScoreRequest, given_in, question_in, question_of
 from secl.server.http.waiting import Texts, unless_gone, wait_for_answer
-from secl.server.online.queue import Answer
 from secl.server.online.service import Service
 from secl.server.settings import HttpSettings, public_name
 
@@ -33,15 +31,16 @@ def answers_router(service: Service, settings: HttpSettings) -> APIRouter:
     _add_models(router, ModelCard(id=name, created=int(service.started)))
 
     @router.post("/v1/ask")
-    async def ask(body: AskRequest, request: Request) -> AskReply:
+    async def ask(body: AskRequest, request: Request) -> AnswerReply:
         """Answer one question."""
         answer = await wait_for_answer(service, question_of(body), request, settings.timeout)
-        return ask_reply(answer)
+        return answer_reply(answer, full=body.detail == "full")
 
     @router.post("/v1/score")
-    async def score(body: ScoreRequest, request: Request) -> ScoreReply:
+    async def score(body: ScoreRequest, request: Request) -> AnswerReply:
         """Rate an answer that somebody else gave; nothing is learned from it."""
-        return score_reply(await wait_for_answer(service, given_in(body), request, settings.timeout))
+        answer = await wait_for_answer(service, given_in(body), request, settings.timeout)
+        return answer_reply(answer, full=body.detail == "full")
 
     return router
 
@@ -58,15 +57,25 @@ def _add_chat(router: APIRouter, service: Service, settings: HttpSettings, name:
         A stream shows texts as they are written.
         """
         check_model(body.model, name)
-        warnings, question = body.check(settings), question_in(body.messages, body.wishes.domain)
-        usage = bool(body.stream_options and body.stream_options.include_usage)
-        shape = Shape(model=name, warnings=warnings, with_usage=usage)
+        heading = Heading(
+            id=f"chatcmpl-{uuid.uuid4().hex}",
+            model=name,
+            warnings=body.check(settings),
+            full=body.wishes.detail == "full",
+        )
+        question = question_in(body.messages, body.wishes.domain)
         texts = Texts(service, question, body.writing(settings), settings.timeout, rate=body.wishes.confidence)
-        if body.stream:
-            return await _live(shape, texts, request)
-        answers = await _whole(texts, request)
-        choices = choices_of(texts.written, [secl_of(answer) for answer in answers])
-        return shape.reply(choices[0].secl.record_id or uuid.uuid4().hex, choices, usage_of(texts.written))
+        try:
+            if body.stream:
+                first = await unless_gone(request, texts.next())  # a failure before the first piece is an HTTP error
+                usage = bool(body.stream_options and body.stream_options.include_usage)
+                events = chunks_of(heading, texts, first, with_usage=usage)
+                return StreamingResponse(events, media_type="text/event-stream")
+            written, answers = await unless_gone(request, texts.whole())
+            return completion_of(heading, written, answers)
+        except BaseException:
+            texts.cancel()
+            raise
 
 
 def _add_models(router: APIRouter, card: ModelCard) -> None:
@@ -82,29 +91,6 @@ def _add_models(router: APIRouter, card: ModelCard) -> None:
         """The model that answers, by its name."""
         check_model(model, card.id)
         return card
-
-
-async def _whole(texts: Texts, request: Request) -> Sequence[Answer]:
-    """The answers to a question, once all texts are written; nothing more is written once the client has gone.
-
-    Raises:
-        RequestError: as of `wait_for_answer`.
-        QuestionError: the model cannot answer this question.
-    """
-    try:
-        return await unless_gone(request, texts.answers())
-    finally:
-        texts.cancel()
-
-
-async def _live(shape: Shape, texts: Texts, request: Request) -> StreamingResponse:
-    """The texts as they are written."""
-    try:
-        await unless_gone(request, texts.begin())  # what cannot be written is an error and no stream
-    except BaseException:
-        texts.cancel()
-        raise
-    return StreamingResponse(shape.live(uuid.uuid4().hex, texts), media_type="text/event-stream")
 
 
 def check_model(requested: str, name: str) -> None:

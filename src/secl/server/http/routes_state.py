@@ -7,7 +7,6 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query, Request
 
 from secl.errors import ParameterError, RequestError, RunError
-from secl.server.entries import is_promised_name, record_id
 from secl.server.explain import explain
 from secl.server.http.errors import ERROR_RESPONSES, RETRY_SOON, AsciiJson
 from secl.server.http.middleware import require
@@ -36,17 +35,16 @@ def _records(service: Service) -> APIRouter:
         with at_one_moment(state.folder) as reader:
             page = search(reader, wanted)
             rows = listed(reader, page.positions)
-        return AsciiJson({"records": rows, "before": None if page.before is None else record_id(page.before)})
+        return AsciiJson({"records": rows, "before": page.before})
 
     @router.get("/v1/records/{record_id}")
     def record(record_id: str, request: Request) -> AsciiJson:
         """Why an answer got its number: in sentences, and the record with reply, bins, gate, evidence and update.
 
-        The random id that a stream ends with is known to its client alone, so it needs no key that reads all records.
+        Only the client of an answer knows its random id, so it needs no key that reads all records. A record's number
+        needs one.
         """
-        if not is_promised_name(record_id):
-            require("read")(request)
-        position = position_of(service, record_id)
+        position = position_of(service, record_id, request)
         with at_one_moment(state.folder) as reader:
             return AsciiJson(explain(reader, position).to_json())
 
@@ -60,7 +58,7 @@ def _records(service: Service) -> APIRouter:
         if body.drawn and body.chance is not None:
             message = "drawn and chance are both given; leave chance out for an answer of a review."
             raise RequestError(400, message, "invalid_value", "chance")
-        position = position_of(service, body.record_id)
+        position = position_of(service, body.record_id, request)
         if body.drawn or body.chance is not None or state.is_drawn(position):
             require("review")(request)
         state.add_feedback(position, body.correct, body.chance, drawn=body.drawn)
@@ -91,7 +89,7 @@ def _control(service: Service) -> APIRouter:
             numbers = ", ".join(map(str, [0, *learner.state.store.versions()]))
             message = f"adapter version {body.version} is not kept; kept are {numbers}."
             raise RequestError(404, message, "version_not_found", "version") from None
-        return AsciiJson({"adapter_version": body.version, "dropped": dropped})
+        return AsciiJson({"version": body.version, "dropped": dropped})
 
     @router.post("/v1/pause", dependencies=only_admin)
     def pause(body: PauseRequest) -> AsciiJson:
@@ -108,21 +106,22 @@ def _control(service: Service) -> APIRouter:
     return router
 
 
-def position_of(service: Service, name: str) -> int:
-    """The position of the record with this id, or with the name under which a stream promised it.
+def position_of(service: Service, name: str, request: Request) -> int:
+    """The position of the record with this id, or with this number.
 
     Raises:
-        RequestError: 404, there is none, or not yet.
+        RequestError: 404, no such record exists, or not yet; 403, numbers need the role `read`.
     """
-    if service.is_promised(name):
+    if name in service.texts.unrated:
         message = f"the confidence of {name} is not known yet; ask again in a moment."
         raise RequestError(404, message, "record_not_ready", "record_id", headers=RETRY_SOON)
     if name in service.unstored:
         message = f"the confidence of {name} failed, or could not be stored; ask again for another answer."
         raise RequestError(404, message, "record_not_stored", "record_id")
+    if not name.startswith("rec_"):
+        require("read")(request)
     state = service.state
     try:
         return state.served(state.position_of(name)).record.position
-    except ParameterError:
-        pruned = f"; those before {record_id(state.first)} were pruned" if state.first else ""
-        raise RequestError(404, f"there is no record {name[:40]!r}{pruned}.", "record_not_found", "record_id") from None
+    except ParameterError as problem:
+        raise RequestError(404, str(problem), "record_not_found", "record_id") from None

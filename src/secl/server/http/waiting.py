@@ -1,20 +1,21 @@
-"""What a request waits for: an answer, or the pieces of its texts, until a timeout or until the client has gone."""
+"""Wait for an answer, or for the events of texts, until a timeout or until the client has gone."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import Coroutine
+from contextlib import suppress
 from typing import TypeVar
 
 from fastapi import Request
 
 from secl.errors import QuestionError, RequestError, SeclError, UnavailableError
 from secl.question import GivenAnswer, Question
-from secl.server.entries import promised_name
 from secl.server.http.errors import RETRY_SOON, describe_failure, to_request_error
 from secl.server.online.queue import Answer
 from secl.server.online.service import Service
+from secl.server.online.texts import Ended, Event, Failed, Rated
 from secl.writing import Piece, Writing, Written
 
 log = logging.getLogger("secl.server")
@@ -44,81 +45,53 @@ async def wait_for_answer(service: Service, asked: Question | GivenAnswer, reque
 
 
 class Texts:
-    """Texts that are written for one request; `timeout` seconds may pass before each piece.
-
-    Attributes:
-        names: under which their records can be asked for before they are there; none without confidences.
-    """
+    """The events of texts that are written for one request; `timeout` seconds may pass before each."""
 
     def __init__(self, service: Service, question: Question, writing: Writing, timeout: float, *, rate: bool) -> None:
         loop = asyncio.get_running_loop()
-        self.writing, self._timeout = writing, timeout
-        self.names = [promised_name() for _ in range(writing.n if rate else 0)]
-        self._seen: list[Piece] = []
-        self._pieces: asyncio.Queue[Piece | None] = asyncio.Queue()
-        self._ahead: list[Piece | None] = []
+        events: asyncio.Queue[Event] = asyncio.Queue()
+        self._service, self._events, self._timeout = service, events, timeout
 
-        def on_piece(piece: Piece) -> None:
-            loop.call_soon_threadsafe(self._pieces.put_nowait, piece)
+        def send(event: Event) -> None:
+            with suppress(RuntimeError):  # the loop is closed, so nobody waits any more
+                loop.call_soon_threadsafe(events.put_nowait, event)
 
-        self._answers = asyncio.wrap_future(service.write(question, writing, on_piece, self.names, rate=rate))
-        # The loop comes to this after all pieces, which the same thread has sent before.
-        self._answers.add_done_callback(lambda _: self._pieces.put_nowait(None))
+        self.job = service.write(question, writing, send, rate=rate)
 
-    async def begin(self) -> None:
-        """Wait for the first piece.
+    async def next(self) -> Piece | Ended | Rated:
+        """Wait for the next event.
 
         Raises:
             RequestError: as `wait_for_answer`.
             QuestionError: the model cannot answer this question.
         """
-        self._ahead.append(await self._next())
+        event = await self.next_within(self._timeout)
+        if event is None:
+            raise _too_late(self._timeout, "further token, or confidence,")
+        return event
 
-    async def pieces(self) -> AsyncIterator[Piece]:
-        """The pieces as they come, until all texts are at their end; errors as in `begin`."""
-        unfinished = self.writing.n
-        while unfinished and (piece := self._ahead.pop() if self._ahead else await self._next()) is not None:
-            unfinished -= piece.finish is not None
-            yield piece
+    async def next_within(self, seconds: float) -> Piece | Ended | Rated | None:
+        """The next event, if it comes by then; errors as of `next`."""
+        try:
+            async with asyncio.timeout(seconds):
+                event = await self._events.get()
+        except TimeoutError:
+            return None
+        if isinstance(event, Failed):
+            raise _of_service(event.problem) from None
+        return event
 
-    @property
-    def written(self) -> tuple[Written, ...]:
-        """What the pieces make up that have come so far."""
-        return Written.of(self._seen)
-
-    async def answers_within(self, seconds: float) -> tuple[Answer, ...] | None:
-        """The answers, if they are there by then, and none if none are wanted; errors as in `begin`."""
-        await asyncio.wait([self._answers], timeout=seconds)
-        return self._result() if self._answers.done() else None
-
-    async def answers(self) -> tuple[Answer, ...]:
-        """The answers, once everything is written; errors as in `begin`."""
-        while await self._next() is not None:
-            pass
-        return self._result()
+    async def whole(self) -> tuple[tuple[Written, ...], tuple[Answer, ...]]:
+        """The texts and, where they are rated, their answers; errors as of `next`."""
+        texts: tuple[Written, ...] = ()
+        while not isinstance(event := await self.next(), Rated):
+            if isinstance(event, Ended):
+                texts = event.texts
+        return texts, event.answers
 
     def cancel(self) -> None:
         """Write no more; what has been written to its end becomes a record all the same."""
-        self._answers.cancel()
-
-    async def _next(self) -> Piece | None:
-        try:
-            async with asyncio.timeout(self._timeout):
-                piece = await self._pieces.get()
-        except TimeoutError:
-            self.cancel()
-            raise _too_late(self._timeout, "further token, or confidence,") from None
-        if piece is None:
-            self._result()
-        else:
-            self._seen.append(piece)
-        return piece
-
-    def _result(self) -> tuple[Answer, ...]:
-        try:
-            return self._answers.result()
-        except Exception as problem:
-            raise _of_service(problem) from None
+        self._service.texts.cancel(self.job)
 
 
 async def unless_gone(request: Request, work: Coroutine[object, object, T]) -> T:

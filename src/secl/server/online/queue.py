@@ -6,7 +6,7 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from secl.calibrator import Calibrator
 from secl.errors import BusyError, ClosingError
@@ -14,6 +14,7 @@ from secl.evaluation.trust import Verdict
 from secl.model import Model
 from secl.question import GivenAnswer, Question
 from secl.records import Record
+from secl.server.entries import new_record_id
 
 GATHER = 0.005
 """Seconds that the first request waits for others: clients answered together ask again together."""
@@ -25,12 +26,14 @@ class Answer:
 
     Attributes:
         record: the reply with everything known about it so far.
+        record_id: random, by which clients ask for the record.
         stored: whether the record is on disk; if not, its position will be used again.
         remark: what one must know to read its confidence, in one sentence; None if there is nothing to say.
         verdict: on the confidences of the latest answers, this one among them if it is stored.
     """
 
     record: Record
+    record_id: str
     stored: bool
     remark: str | None = None
     verdict: Verdict | None = None
@@ -42,13 +45,13 @@ class Request:
 
     Attributes:
         written: what the model has written in answer to a question; None if it is still to answer.
-        name: under which a stream promises the record; None where nobody was promised anything.
+        record_id: of the record to be.
     """
 
     asked: Question | GivenAnswer
     future: Future[Answer]
     written: str | None = None
-    name: str | None = None
+    record_id: str = field(default_factory=new_record_id)
 
     @property
     def given(self) -> bool:

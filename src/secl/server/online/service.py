@@ -14,7 +14,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
 
@@ -30,7 +30,7 @@ from secl.server.online.learner import Learner
 from secl.server.online.monitors import LABELS, WINDOW, Monitor
 from secl.server.online.queue import Answer, Request, RequestQueue, answer_together
 from secl.server.online.scheduler import Scheduler
-from secl.server.online.texts import OnPiece, TextWriters
+from secl.server.online.texts import Send, TextWriters, WritingJob
 from secl.server.records import labelled_answers
 from secl.server.retention import Pruner, Retention
 from secl.server.settings import SHARE, TEXTS, Limits
@@ -50,7 +50,7 @@ class Service:
         labels_error: why the latest labels move no confidence, in one sentence; None if they do.
         failures: questions that failed through no fault of their own.
         storage_fails: whether the disk refused the latest batch, whose replies then say that they are not stored.
-        unstored: the latest promised names of records that could not be made or stored.
+        unstored: the latest ids of records that could not be made or stored.
         unreadable: replies without a readable answer.
         monitor: whether the confidences of the latest answers may be acted on.
         on_answer: is called with every answer, in the thread that answers.
@@ -107,32 +107,27 @@ class Service:
         self._check_open()
         return self._queue.put(Request(asked=asked, future=Future()))
 
-    def write(
-        self, question: Question, writing: Writing, on_piece: OnPiece, names: Sequence[str] = (), *, rate: bool = True
-    ) -> Future[tuple[Answer, ...]]:
+    def write(self, question: Question, writing: Writing, send: Send, *, rate: bool = True) -> WritingJob:
         """Have free answers written, and then answered for like any other: each becomes a record of its own.
 
         Args:
             question: of a free form.
             writing: how they are written.
-            on_piece: is called with every piece of them, in a thread of its own.
-            names: under which their records can be asked for, one for each text; none unless given.
+            send: is called with each `Event`, in a thread of its own.
             rate: whether their confidences are wanted; else the texts are written, and nothing is recorded.
 
         Returns:
-            the answers in the order of their numbers; none where none are rated. Cancelled, nothing more is written;
-            what has been written to its end becomes a record all the same.
+            the job, which can be cancelled: nothing more is written then. Texts that are at their end become records
+            all the same.
 
         Raises:
             BusyError: too many texts are being written.
             ClosingError: the service is about to stop.
         """
         self._check_open()
-        return self.texts.submit(question, writing, on_piece, names, rate=rate)
-
-    def is_promised(self, name: str) -> bool:
-        """Whether a record of this name is still to come."""
-        return name in self.texts.promised
+        job = WritingJob(question, writing, send, rate=rate)
+        self.texts.submit(job)
+        return job
 
     def _check_open(self) -> None:
         if self._closing:
@@ -213,7 +208,7 @@ class Service:
             return
         if not stored:
             self.calibrator.state = before
-            self.unstored.extend(request.name for request in batch if request.name is not None)
+            self.unstored.extend(request.record_id for request in batch)
         self._reply(batch, records, stored)
 
     def _take_labels(self) -> None:
@@ -238,7 +233,7 @@ class Service:
         for record, request in zip(records, batch, strict=True):
             expected = record.given or "candidates" in self.calibrator.plan.weighed(record.decision.in_burst)
             remark = remark_on(record, expected=expected)
-            answer = Answer(record=record, stored=stored, remark=remark, verdict=verdict)
+            answer = Answer(record=record, record_id=request.record_id, stored=stored, remark=remark, verdict=verdict)
             self.on_answer(answer)
             request.future.set_result(answer)
 
@@ -255,8 +250,7 @@ class Service:
         if not isinstance(problem, QuestionError):
             self.failures += 1
             self.last_error = public_reason(problem, "answering a question")
-        if request.name is not None:
-            self.unstored.append(request.name)
+        self.unstored.append(request.record_id)
         request.future.set_exception(problem)
 
     def _store(self, batch: list[Request], records: list[Record], seconds: float) -> bool:
@@ -270,7 +264,7 @@ class Service:
                 moment=time.time(),
                 version=Version(number, self.model.weights(), defined(self.model.relative_norm)) if new else None,
                 checkpoint=stream.due(records[0].position, self.calibrator.state),
-                names=[request.name for request in batch],
+                ids=[request.record_id for request in batch],
             )
         except StorageError as problem:
             if not self.storage_fails:

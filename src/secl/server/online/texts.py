@@ -7,19 +7,59 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from itertools import zip_longest
+from dataclasses import dataclass
 
 from secl.errors import BusyError, ClosingError
 from secl.model import Model
 from secl.question import Question
+from secl.server.entries import new_record_id
 from secl.server.online.queue import Answer, Request, RequestQueue
 from secl.server.online.scheduler import Scheduler
 from secl.writing import Piece, Writing, Written
 
-OnPiece = Callable[[Piece], None]
-Texts = Future[tuple[Answer, ...]]
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """All texts are written; their confidences may still take a while."""
+
+    texts: tuple[Written, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rated:
+    """Every text has its record: the answers in the order of their numbers; none where none are rated."""
+
+    answers: tuple[Answer, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """Writing or rating failed."""
+
+    problem: Exception
+
+
+Event = Piece | Ended | Rated | Failed
+"""What happens to the texts of a request, in this order: pieces, their end, their answers; a failure ends them all."""
+
+Send = Callable[[Event], None]
+
+
+class WritingJob:
+    """Texts to be written for one request.
+
+    Attributes:
+        send: is called with every event, in the thread that writes.
+        record_ids: of the texts' records, known before the records exist; none where none are rated.
+        cancelled: is set once its client has gone.
+    """
+
+    def __init__(self, question: Question, writing: Writing, send: Send, *, rate: bool) -> None:
+        self.question, self.writing, self.send = question, writing, send
+        self.record_ids = tuple(new_record_id() for _ in range(writing.n if rate else 0))
+        self.cancelled = threading.Event()
 
 
 class TextWriters:
@@ -33,16 +73,16 @@ class TextWriters:
         most: requests that are written at once, as far as there is memory for their texts.
 
     Attributes:
-        promised: names of records that are still to come.
+        unrated: ids of records of written texts whose confidences are not known yet.
     """
 
     def __init__(self, model: Model, scheduler: Scheduler, queue: RequestQueue, most: int) -> None:
         self.model, self.scheduler, self.queue = model, scheduler, queue
-        self.promised: set[str] = set()
+        self.unrated: set[str] = set()
         self._most, self._places = most, most + queue.most
-        self._waiting: dict[Texts, Callable[[], None]] = {}
+        self._waiting: dict[WritingJob, None] = {}
         self._begun = 0
-        self._shares: dict[Texts, float] = {}
+        self._shares: dict[WritingJob, float] = {}
         self._stopping = False
         self._changed, self._entering = threading.Condition(), threading.Lock()
         self._pool = ThreadPoolExecutor(most, thread_name_prefix="secl-texts")
@@ -52,60 +92,22 @@ class TextWriters:
         """Requests that are written, or wait for it."""
         return len(self._waiting) + self._begun
 
-    def submit(
-        self, question: Question, writing: Writing, on_piece: OnPiece, names: Sequence[str] = (), *, rate: bool = True
-    ) -> Texts:
-        """Have texts written and answered for; arguments, result and errors as of `Service.write`."""
-        future = Texts()
-
-        def work() -> None:
-            try:
-                texts = self._written(question, writing, on_piece, future)
-                if texts is not None:
-                    requests = [
-                        Request(asked=question, future=Future(), written=text, name=name)
-                        for text, name in zip_longest(texts if rate else (), names)
-                    ]
-                    _settle(future.set_result, self._answered(requests))
-            except Exception as problem:
-                _settle(future.set_exception, problem)
-            finally:
-                with self._changed:
-                    self._begun -= 1
-                    self._begin()
-
+    def submit(self, job: WritingJob) -> None:
+        """Have texts written and answered for; errors as of `Service.write`."""
         with self._changed:
             if self._stopping:
                 raise ClosingError("the server is stopping; ask again when it is back.")
             if self.active >= self._places:
                 raise BusyError(f"{self.active} texts are being written already; ask again in a moment.")
-            self._waiting[future] = work
+            self._waiting[job] = None
             self._begin()
-        future.add_done_callback(self._leave)
-        return future
 
-    def _begin(self) -> None:
-        """Begin what waits, as far as threads are free; the caller holds the lock."""
-        while self._waiting and self._begun < self._most:
-            self._pool.submit(self._waiting.pop(next(iter(self._waiting))))
-            self._begun += 1
-        self._changed.notify_all()
-
-    def _leave(self, future: Texts) -> None:
-        """Give up the place of a request that is done, or cancelled."""
+    def cancel(self, job: WritingJob) -> None:
+        """Write no more of a job's texts; texts that are at their end become records all the same."""
         with self._changed:
-            self._waiting.pop(future, None)
+            job.cancelled.set()
+            self._waiting.pop(job, None)
             self._changed.notify_all()
-
-    def _answered(self, requests: Sequence[Request]) -> tuple[Answer, ...]:
-        """The answers to what was written, once they are there; until then their records are promised."""
-        names = {request.name for request in requests if request.name is not None}
-        self.promised |= names
-        try:
-            waiting = [self.queue.put(request, full=True) for request in requests]  # their turn was when they began
-            return tuple(each.result() for each in waiting)
-        finally:
-            self.promised -= names
 
     def stop(self) -> None:
         """Finish what was begun, and what waits."""
@@ -114,47 +116,78 @@ class TextWriters:
             self._changed.wait_for(lambda: not self.active)
         self._pool.shutdown()
 
-    def _written(self, question: Question, writing: Writing, on_piece: OnPiece, future: Texts) -> list[str] | None:
+    def _begin(self) -> None:
+        """Begin what waits, as far as threads are free; the caller holds the lock."""
+        while self._waiting and self._begun < self._most:
+            job = next(iter(self._waiting))
+            del self._waiting[job]
+            self._pool.submit(self._work, job)
+            self._begun += 1
+        self._changed.notify_all()
+
+    def _work(self, job: WritingJob) -> None:
+        try:
+            texts = self._written(job)
+            if texts is not None:
+                job.send(Ended(texts))
+                job.send(Rated(self._answered(job, texts)))
+        except Exception as problem:
+            job.send(Failed(problem))
+        finally:
+            with self._changed:
+                self._begun -= 1
+                self._begin()
+
+    def _answered(self, job: WritingJob, texts: Sequence[Written]) -> tuple[Answer, ...]:
+        """The answers to what was written, once they are there."""
+        requests = [
+            Request(asked=job.question, future=Future(), written=text.text, record_id=identifier)
+            for text, identifier in zip(texts, job.record_ids, strict=False)
+        ]
+        self.unrated |= set(job.record_ids)
+        try:
+            waiting = [self.queue.put(request, full=True) for request in requests]  # their turn was when they began
+            return tuple(each.result() for each in waiting)
+        finally:
+            self.unrated -= set(job.record_ids)
+
+    def _written(self, job: WritingJob) -> tuple[Written, ...] | None:
         """The texts; None if nobody wants them any more."""
         pieces: list[Piece] = []
         with self._turn():
-            share, coming = self.model.memory_share(question, writing), self.model.write(question, writing)
-        with self._room(share, future):
-            while not future.cancelled():
+            share = self.model.memory_share(job.question, job.writing)
+            coming = self.model.write(job.question, job.writing)
+        with self._room(share, job):
+            while not job.cancelled.is_set():
                 with self._turn() as seconds:
                     until = time.monotonic() + seconds
                     for piece in coming:
-                        if future.cancelled():
+                        if job.cancelled.is_set():
                             break
                         pieces.append(piece)
-                        on_piece(piece)
+                        job.send(piece)
                         if time.monotonic() >= until:
                             break
                     else:
-                        return [each.text for each in Written.of(pieces)]
+                        return Written.of(pieces)
         return None
 
     @contextlib.contextmanager
-    def _room(self, share: float, future: Texts) -> Iterator[None]:
+    def _room(self, share: float, job: WritingJob) -> Iterator[None]:
         """Context with memory for texts; requests wait for it in turn, so that none overtakes a large one for ever."""
         with self._entering, self._changed:
             self._changed.wait_for(
-                lambda: future.cancelled() or not self._shares or sum(self._shares.values()) + share <= 1
+                lambda: job.cancelled.is_set() or not self._shares or sum(self._shares.values()) + share <= 1
             )
-            self._shares[future] = share
+            self._shares[job] = share
         try:
             yield
         finally:
             with self._changed:
-                del self._shares[future]
+                del self._shares[job]
                 self._changed.notify_all()
 
     def _turn(self) -> AbstractContextManager[float]:
         if self.model.writes_apart:
             return contextlib.nullcontext(math.inf)
         return self.scheduler.writing(max(1, len(self._shares)))
-
-
-def _settle(settle: Callable[..., None], outcome: object) -> None:
-    with contextlib.suppress(InvalidStateError):  # cancelled meanwhile: nobody wants it
-        settle(outcome)

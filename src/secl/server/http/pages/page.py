@@ -64,7 +64,7 @@ def page_router(service: Service) -> APIRouter:
     @router.api_route("/review", methods=["GET", "HEAD"])
     def review(
         request: Request,
-        after: Annotated[Text, Query(max_length=30)] = "",
+        after: Annotated[int | None, Query(ge=0, lt=2**63)] = None,
         record: Annotated[Text, Query(max_length=30)] = "",
     ) -> HTMLResponse:
         return answer(request, lambda: record_pages.review_page(folder, after, record), needed="review")

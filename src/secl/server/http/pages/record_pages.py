@@ -9,8 +9,8 @@ from pydantic import ValidationError
 
 from secl.errors import ParameterError
 from secl.reports.formatting import counted
-from secl.server.entries import Served, Values, answer_text, position_of, record_id
-from secl.server.explain import explain, weights_in_words
+from secl.server.entries import Served, Values, answer_text
+from secl.server.explain import explain, sentence, weights_in_words
 from secl.server.http.pages.rendering import fill
 from secl.server.records import RECENT, Found, Search, listed, review_queue, search
 from secl.server.store import ServerStore, at_one_moment
@@ -40,7 +40,7 @@ def records_page(folder: Path, wanted: dict[str, str], *, thresholds: bool) -> P
         rows, keep_text = listed(reader, page.positions), reader.keep_text
         pruned = pruned_in_words(reader) if page.before is None else ""
     narrowed = {name: value for name, value in wanted.items() if name != "before"}
-    older = None if page.before is None else {**narrowed, "before": record_id(page.before)}
+    older = None if page.before is None else {**narrowed, "before": page.before}
     text = fill(
         "records.html",
         "Records",
@@ -52,7 +52,7 @@ def records_page(folder: Path, wanted: dict[str, str], *, thresholds: bool) -> P
         narrowed=bool(narrowed),
         filtered=bool(narrowed.keys() - {"query", "count"}),
         keep_text=keep_text,
-        newest=f"records?{urlencode(narrowed)}" if query.before else None,
+        newest=f"records?{urlencode(narrowed)}" if query.before is not None else None,
         older=None if older is None else f"records?{urlencode(older)}",
     )
     return text, 400 if problem else 200
@@ -64,19 +64,19 @@ def found_in_words(page: Found, query: Search) -> str:
     >>> found_in_words(Found((7,), None), Search(label="right"))
     '1 record fits.'
     >>> found_in_words(Found((7, 5), 5), Search(label="right"))
-    '2 records fit; there are older records than rec_00000005.'
+    '2 records fit; there are older ones.'
     """
     count = len(page.positions)
     if not count and query == Search(count=query.count):
         return "Nobody has asked anything yet."
-    older = "" if page.before is None else f"; there are older records than {record_id(page.before)}"
-    noun = "older record" if query.before else "record"
+    older = "" if page.before is None else "; there are older ones"
+    noun = "record" if query.before is None else "older record"
     return f"{counted(count, noun) if count else f'No {noun}'} {'fits' if count < 2 else 'fit'}{older}."
 
 
 def pruned_in_words(reader: ServerStore) -> str:
     """Which records are no longer there."""
-    return f"Those before {record_id(reader.first)} were pruned." if reader.first else ""
+    return f"Those before record {reader.first} were pruned." if reader.first else ""
 
 
 def record_page(folder: Path, name: str) -> Page:
@@ -85,10 +85,9 @@ def record_page(folder: Path, name: str) -> Page:
         try:
             position = reader.position_of(name)
             explanation = explain(reader, position)
-        except ParameterError:
-            problem = f"There is no record {name[:40]!r}. {pruned_in_words(reader)}"
-            return fill("record.html", "Records", root="../", id=None, problem=problem), 404
-        older, newer = (record_id(p) if reader.first <= p < len(reader) else None for p in (position - 1, position + 1))
+        except ParameterError as problem:
+            return fill("record.html", "Records", root="../", id=None, problem=sentence(str(problem))), 404
+        older, newer = (p if reader.first <= p < len(reader) else None for p in (position - 1, position + 1))
     record = explanation.served.record
     text = fill(
         "record.html",
@@ -103,23 +102,23 @@ def record_page(folder: Path, name: str) -> Page:
     return text, 200
 
 
-def review_page(folder: Path, after: str, name: str) -> Page:
-    """The answer to rate next, behind the record with the id `after` if there is one, or the record with this name."""
+def review_page(folder: Path, after: int | None, name: str) -> Page:
+    """Return the answer to rate next, behind the record at position `after`, or the record of this name."""
     with at_one_moment(folder) as reader:
         try:
-            queue = review_queue(reader, position_of(after) if after else None)
-            position = position_of(name) if name else next(iter(queue.positions), None)
+            queue = review_queue(reader, after)
+            position = reader.position_of(name) if name else next(iter(queue.positions), None)
             shown = {"id": None} if position is None else card(reader.served(position))
         except ParameterError as error:
-            return fill("record.html", "Review", id=None, problem=str(error)), 404
+            return fill("record.html", "Review", id=None, problem=sentence(str(error))), 404
         keep_text = reader.keep_text
-    behind = "review" + (f"?{urlencode({'after': shown['id']})}" if shown["id"] else "")
+    behind = "review" if position is None else f"review?after={position}"
     rated = f"{queue.rated:,} of the latest {counted(queue.answers, 'answer')} are rated." if queue.answers else ""
     text = fill(
         "review.html",
         "Review",
         **shown,
-        after=behind if shown["id"] or after else None,
+        after=None if position is None and after is None else behind,
         answers=queue.answers,
         recent=RECENT,
         keep_text=keep_text,
@@ -136,7 +135,7 @@ def card(served: Served) -> Values:
     around += [("passage", question.context)] if question.context else []
     options = [question.named(letter) for letter in question.letters]
     return {
-        "id": record_id(record.position),
+        "id": served.id,
         "served": served,
         "record": record,
         "turns": [*around, ("user", "\n".join((question.text, *options)))],

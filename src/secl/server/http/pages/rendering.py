@@ -10,7 +10,7 @@ from time import time
 import jinja2
 
 from secl.reports.formatting import html_templates
-from secl.server.entries import Values, moment, record_id
+from secl.server.entries import Values, moment
 from secl.server.http.pages.charts import timeline
 
 ASSETS = Path(__file__).parent / "assets"
@@ -62,5 +62,5 @@ def _number(value: float | None, digits: int = 2) -> str:
 def _templates() -> jinja2.Environment:
     templates = html_templates(ASSETS)
     templates.globals["event_names"] = EVENTS
-    templates.filters |= {"number": _number, "moment": moment, "record_id": record_id}
+    templates.filters |= {"number": _number, "moment": moment}
     return templates

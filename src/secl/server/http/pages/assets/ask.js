@@ -13,11 +13,11 @@ async function ask(event) {
   button.disabled = true;
   button.textContent = "Asking …";
   try {
-    const { answer, text, secl } = await post("v1/ask", body);
-    const stored = secl.record_id && event.target.dataset.texts === "full";
-    const where = secl.record_id ? "its text is not stored" : "it is not stored";
-    if (!stored) say(`${answer ?? text} (confidence ${secl.confidence?.toFixed(2) ?? "unknown"}); ${where}.`);
-    else location.assign(`records/${secl.record_id}`);
+    const { text, confidence, record_id } = await post("v1/ask", body);
+    const stored = record_id && event.target.dataset.texts === "full";
+    const where = record_id ? "its text is not stored" : "it is not stored";
+    if (!stored) say(`${text ?? "The answer could not be read"} (confidence ${confidence?.toFixed(2) ?? "unknown"}); ${where}.`);
+    else location.assign(`records/${record_id}`);
   } catch (problem) {
     say(problem.message);
   } finally {

@@ -22,7 +22,7 @@ from secl.evaluation.posterior import replayed
 from secl.evidence import CandidateEvidence, Posterior
 from secl.grading import correctness
 from secl.grading.same import group
-from secl.metrics.paired_bootstrap import paired_differences
+from secl.metrics.bootstrap import paired_differences
 from secl.metrics.probability import averaged
 from secl.posterior.rule import PosteriorRule
 from secl.records import Record

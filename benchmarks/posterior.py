@@ -26,7 +26,7 @@ from secl.evaluation.measures import measure
 from secl.evaluation.posterior import replayed
 from secl.evidence import LetterOrder, Posterior
 from secl.grading import correctness
-from secl.metrics.paired_bootstrap import symmetric_interval
+from secl.metrics.bootstrap import symmetric_interval
 from secl.posterior.rule import PosteriorRule, PosteriorState
 from secl.posterior.views import LETTERS, VIEWS, Views, Weight
 from secl.records import Record

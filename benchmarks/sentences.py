@@ -26,8 +26,8 @@ from secl.evaluation.symptoms import seen, seen_in_one
 from secl.evaluation.trust import from_grades
 from secl.gates import Never
 from secl.grading import reported_correct
+from secl.metrics.bootstrap import paired_differences
 from secl.metrics.discrimination import auroc
-from secl.metrics.paired_bootstrap import paired_differences
 from secl.metrics.risk_control import guaranteed, labels_needed, nearest_risk, risk_coverage
 from secl.records import Record
 from secl.reports.result import estimate_share

@@ -18,8 +18,7 @@ from pathlib import Path
 import secl
 from secl.evaluation.acceptance import answers_of
 from secl.grading import grade
-from secl.labels.draw import by_lot
-from secl.labels.state import relabelled
+from secl.labels import random_order, relabelled
 from secl.reports.figures.drawing import write_picture
 from secl.reports.figures.risk_coverage import risk_coverage_figure
 
@@ -35,7 +34,7 @@ def main(model: str = "smollm2", file: str = str(Path(__file__).with_suffix(".cs
     by_position = {record.position: row.question for record, row in zip(records, rows, strict=True)}
 
     log = []
-    for position in by_lot(range(len(records)), seed=42)[:LABELS]:
+    for position in random_order(range(len(records)), seed=42)[:LABELS]:
         record = records[position]
         log.append(calibrator.label(record, grade(by_position[record.position], record.answer)))
     rated = list(relabelled(records, log))

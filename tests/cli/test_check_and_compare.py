@@ -13,7 +13,7 @@ import pytest
 from secl.calibrator import Calibrator
 from secl.evidence import PTrue
 from secl.gates import EntropyShift, Never
-from secl.metrics.bootstrap import MEASURES
+from secl.metrics.standard import MEASURES
 from secl.question import Question
 from secl.records import Reply
 from secl.runs import runner

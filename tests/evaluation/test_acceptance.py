@@ -7,8 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from secl.evaluation.acceptance import advise, answers_of
-from secl.labels import Label, LabelSource, label_of
-from secl.labels.state import relabelled
+from secl.labels import Label, LabelSource, label_of, relabelled
 from secl.records import Record
 from tests.answers import answered
 

@@ -16,8 +16,7 @@ from secl.errors import ParameterError
 from secl.evaluation.check import MIN_GAIN, Check, check, decide
 from secl.evidence import CandidateEvidence, Evidence, LetterOrder, Likelihood, PTrue
 from secl.gates import Never
-from secl.metrics.bootstrap import Interval
-from secl.metrics.paired_bootstrap import Difference, paired_differences
+from secl.metrics.bootstrap import Difference, Interval, paired_differences
 from secl.metrics.probability import normalised_p_true
 from secl.question import Question
 from secl.records import Record, Reply

@@ -15,10 +15,11 @@ from secl.evaluation import summary as summary_module
 from secl.evaluation.estimators import ESTIMATORS
 from secl.evaluation.measures import Measures, measure
 from secl.evaluation.summary import evaluate, summarise, summary_json
-from secl.metrics.bootstrap import MEASURES, percentile_interval, resampled_measures, standard_measures
+from secl.metrics.bootstrap import percentile_interval, resampled_measures
 from secl.metrics.calibration import ece_floor
 from secl.metrics.discrimination import prr
 from secl.metrics.error_interval import ada_ece_interval, ece_interval
+from secl.metrics.standard import MEASURES, standard_measures
 from secl.records import Decision, Record
 from tests.answers import answered
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import astuple, replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,29 +14,19 @@ from scipy.optimize import minimize
 
 from secl.calibrator import Calibrator
 from secl.errors import ParameterError
-from secl.labels import Label, LabelState, label_of
-from secl.labels.draw import by_lot
-from secl.labels.fit import DOMAINS, FEWEST_OF_DOMAIN, NARROW, Prior, fit, label_weights, log_odds
-from secl.labels.label import MIN_CHANCE
-from secl.labels.state import FOLDS, relabelled
+from secl.labels import MIN_CHANCE, Label, LabelState, label_of, random_order, relabelled
+from secl.labels.state import FEWEST_OF_DOMAIN, FOLDS, MOST_DOMAINS, NARROW, WIDE, Prior, fit, label_weights, log_odds
 from secl.testing import ScriptedModel, toy_stream
 from tests.answers import answered
 
 
-def label(
-    number: int, correct: bool | None, confidence: float = 0.8, domain: str = "d", chance: float | None = 1.0
-) -> Label:
-    return Label(
-        number=number,
-        position=number,
-        correct=correct,
-        confidence=confidence,
-        domain=domain,
-        reported=confidence,
-        time=0.0,
-        source="review",
-        chance=chance,
-    )
+def label(number: int, correct: bool | None, confidence: float = 0.8, domain: str = "d", **changes: Any) -> Label:
+    same = {"position": number, "reported": confidence, "time": 0.0, "source": "review", **changes}
+    return Label(number=number, correct=correct, confidence=confidence, domain=domain, **same)
+
+
+def sigmoid(z: float) -> float:
+    return 1 / (1 + math.exp(-z))
 
 
 LOG = [
@@ -53,52 +44,40 @@ def test_without_labels_a_confidence_is_as_it_is_and_its_band_is_that_of_the_pri
     assert (rated.confidence, rated.label_free, rated.labels, rated.until) == (0.57, 0.57, 0, 0)
     z, x = 1.6448536269514722, math.log(0.57 / 0.43)
     spread = math.sqrt(0.4**2 * x**2 + 0.8**2 + 0.5**2)
-    assert rated.low == pytest.approx(1 / (1 + math.exp(-(x - z * spread))))
-    assert rated.high == pytest.approx(1 / (1 + math.exp(-(x + z * spread))))
+    assert (rated.low, rated.high) == pytest.approx((sigmoid(x - z * spread), sigmoid(x + z * spread)))
 
 
 def test_the_parameters_are_those_of_the_greatest_posterior_and_their_spread_that_of_its_curvature() -> None:
-    prior, decay = Prior(0.4, 0.8, 0.5, 2.0), 0.9
-    fitted = fit(LOG, prior, decay)
+    fitted = fit(LOG, Prior(0.4, 0.8, 0.5, 2.0), 0.9)
 
     def loss(theta: np.ndarray) -> float:
         slope, shift, choice, *own = theta
         total = (slope - 1) ** 2 / (2 * 0.4**2) + shift**2 / (2 * 0.8**2) + choice**2 / (2 * 2.0**2)
         total += sum(d**2 for d in own) / (2 * 0.5**2)
-        for age, each in enumerate(reversed(LOG)):
-            z = slope * log_odds(each.confidence) + shift + own["ab".index(each.domain)]
-            z += choice * (each.chance is None)
-            total += 0.9**age * math.log1p(math.exp(-z if each.correct else z))
+        for age, entry in enumerate(reversed(LOG)):
+            z = slope * log_odds(entry.confidence) + shift + own["ab".index(entry.domain)]
+            z += choice * (entry.chance is None)
+            total += 0.9**age * math.log1p(math.exp(-z if entry.correct else z))
         return float(total)
 
     best = minimize(loss, np.zeros(5), method="BFGS", options={"gtol": 1e-9})
     assert fitted.mean == pytest.approx(best.x, abs=1e-6)
-    step = 1e-4
-    curvature = np.array(
-        [
-            [
-                sum(
-                    si * sj * loss(best.x + step * (si * np.eye(5)[i] + sj * np.eye(5)[j]))
-                    for si in (1, -1)
-                    for sj in (1, -1)
-                )
-                / (4 * step**2)
-                for i in range(5)
-            ]
-            for j in range(5)
-        ]
-    )
+    step = 1e-4 * np.eye(5)
+    sides = [(si, sj) for si in (1, -1) for sj in (1, -1)]
+    curvature = [
+        [sum(si * sj * loss(best.x + si * one + sj * other) for si, sj in sides) / 4e-8 for one in step]
+        for other in step
+    ]
     assert np.array(fitted.covariance) == pytest.approx(np.linalg.inv(curvature), abs=1e-4)
 
 
 def test_the_two_priors_are_weighed_by_their_evidence() -> None:
-    prior = Prior(0.4, 0.8, 0.5, 2.0)
-    assert prior.narrow == Prior(0.4 * NARROW, 0.8 * NARROW, 0.5 * NARROW, 2.0)
-    narrow, wide = fit(LOG, prior.narrow, 0.999), fit(LOG, prior, 0.999)
+    assert astuple(NARROW)[:3] == tuple(deviation / 4 for deviation in astuple(WIDE)[:3])
+    narrow, wide = fit(LOG, NARROW, 0.999), fit(LOG, WIDE, 0.999)
     state = LabelState.start().add(LOG)
-    assert state.sound == pytest.approx(1 / (1 + math.exp(wide.evidence - narrow.evidence)))
+    assert state.sound == pytest.approx(sigmoid(narrow.evidence - wide.evidence))
     rated = state.rate("a", 0.9)
-    means = [1 / (1 + math.exp(-scaling.logit("a", 0.9)[0])) for scaling in (narrow, wide)]
+    means = [sigmoid(scaling.logit("a", 0.9)[0]) for scaling in (narrow, wide)]
     assert rated.confidence == pytest.approx(state.sound * means[0] + (1 - state.sound) * means[1])
 
 
@@ -141,7 +120,7 @@ def test_what_people_volunteer_moves_the_level_little_and_the_order_of_domains_a
         if generator.random() < (0.03 if correct else 0.3):
             thumbs.append(label(number, correct, domain="good" if number % 2 else "bad", chance=None))
     volunteered = LabelState.start().add(thumbs)
-    taken_for_fair = LabelState.start().add([replace(each, chance=1.0) for each in thumbs])
+    taken_for_fair = LabelState.start().add([replace(thumb, chance=1.0) for thumb in thumbs])
     good, bad = (volunteered.rate(name, 0.8).confidence for name in ("good", "bad"))
     assert (good + bad) / 2 == pytest.approx(0.8, abs=0.12)
     assert good > bad + 0.05
@@ -156,16 +135,16 @@ def test_the_band_holds_the_true_rate_about_as_often_as_it_says() -> None:
     generator = np.random.default_rng(3)
     held = []
     for _ in range(100):
-        share = 1.0 if generator.random() < 0.5 else NARROW
+        share = 1.0 if generator.random() < 0.5 else 0.25
         slope, shift = 1 + share * 0.4 * generator.normal(), share * 0.8 * generator.normal()
         own = share * 0.5 * generator.normal()
         log = []
         for number in range(1, 31):
             confidence = float(generator.uniform(0.1, 0.95))
-            truth = 1 / (1 + math.exp(-(slope * log_odds(confidence) + shift + own)))
+            truth = sigmoid(slope * log_odds(confidence) + shift + own)
             log.append(label(number, bool(generator.random() < truth), confidence))
         rated = LabelState.start().add(log).rate("d", 0.7)
-        truth = 1 / (1 + math.exp(-(slope * log_odds(0.7) + shift + own)))
+        truth = sigmoid(slope * log_odds(0.7) + shift + own)
         held.append(rated.low <= truth <= rated.high)
     assert 0.84 <= np.mean(held) <= 0.96
 
@@ -173,30 +152,22 @@ def test_the_band_holds_the_true_rate_about_as_often_as_it_says() -> None:
 def test_labels_are_about_reported_answers_and_what_to_label_is_drawn_by_the_seed() -> None:
     record = Calibrator(ScriptedModel()).ask(toy_stream(1)[0])
     given = label_of(record, False, number=3)
-    assert (given.confidence, given.reported, given.domain) == (
-        record.label_free,
-        record.confidence,
-        record.question.domain,
-    )
-    with pytest.raises(ParameterError, match="must lie from 0\\.0001 to 1"):
-        label_of(record, False, number=3, chance=0.0)
-    queue = by_lot(range(30), 42)
-    assert queue != by_lot(range(30), 43)
+    assert (given.confidence, given.reported) == (record.label_free, record.confidence)
+    assert given.domain == record.question.domain
+    queue = random_order(range(30), 42)
+    assert queue != random_order(range(30), 43)
     assert queue != list(range(30)) == sorted(queue)
-    assert [position for position in by_lot(range(40), 42) if position < 30] == queue
+    assert [position for position in random_order(range(40), 42) if position < 30] == queue
 
 
 def test_only_the_domains_with_the_most_labels_have_a_shift_of_their_own() -> None:
     """A client may send a domain for each of its users; a fit must not grow with them."""
     often = [label(number, True, domain="often") for number in range(4)]
     users = [label(number, number % 3 > 0, domain=f"user {number % 60:02}") for number in range(180)]
-    scaling = fit([*users, *often], Prior(0.4, 0.8, 0.5, 2.0), 0.999)
-    assert len(scaling.mean) == 3 + DOMAINS
-    assert {"often", *(f"user {number:02}" for number in range(DOMAINS - 1))} == set(scaling.domains)
+    scaling = fit([*users, *often], WIDE, 0.999)
+    assert len(scaling.mean) == 3 + MOST_DOMAINS
+    assert {"often", *(f"user {number:02}" for number in range(MOST_DOMAINS - 1))} == set(scaling.domains)
     assert scaling.logit("user 59", 0.8) == scaling.logit("never heard of", 0.8)
-
-
-def test_a_domain_with_too_few_labels_moves_as_all_others_do() -> None:
     few = [label(number, False, domain="few") for number in range(FEWEST_OF_DOMAIN - 1)]
     enough = [label(number, True, domain="enough") for number in range(10, 10 + FEWEST_OF_DOMAIN)]
     state = LabelState.start().add([*few, *enough])
@@ -218,14 +189,15 @@ def test_the_least_chance_neither_overflows_nor_moves_confidences_out_of_range()
     log = [*(label(number, True) for number in range(50)), label(51, False, chance=MIN_CHANCE)]
     assert np.isfinite(label_weights(log, 1.0)).all()
     assert 0.0 < LabelState.start().add(log).confidence("d", 0.5) < 1.0
-    with pytest.raises(ParameterError, match="must lie from 0\\.0001 to 1"):
-        label(1, False, chance=5e-324)
+    for chance in (0.0, 5e-324, math.nan, 1.5):
+        with pytest.raises(ParameterError, match="must lie from 0\\.0001 to 1"):
+            label(1, False, chance=chance)
 
 
 def test_the_labels_of_an_earlier_run_count_as_if_given_first() -> None:
     carried, own = LOG[:3], LOG[3:]
     after = LabelState.start(carried).add(own)
-    renumbered = [replace(each, position=100 + each.position) for each in carried]
+    renumbered = [replace(entry, position=100 + entry.position) for entry in carried]
     together = LabelState.start().add([*renumbered, *own])
     assert after.rate("a", 0.7) == together.rate("a", 0.7)
     assert after.standing == tuple(own)  # what this stream's own labels are tested by
@@ -247,7 +219,7 @@ def test_labels_of_a_review_are_not_weighed_against_feedback_with_chances() -> N
     review = [label(number, True) for number in range(4)]
     feedback = [replace(label(number, False, chance=0.05), source="feedback") for number in range(4, 8)]
     assert label_weights([*review, *feedback], 1.0) == pytest.approx([1.0] * 8)
-    chosen = [replace(each, chance=1.0) for each in feedback[:2]]
+    chosen = [replace(entry, chance=1.0) for entry in feedback[:2]]
     weights = label_weights([*review, *chosen, *feedback[2:]], 1.0)
     assert weights[:4] == pytest.approx([1.0] * 4)
     assert weights[6] == pytest.approx(20 * weights[4])

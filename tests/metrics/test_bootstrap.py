@@ -12,18 +12,17 @@ from hypothesis import strategies as st
 from secl.errors import ParameterError
 from secl.metrics import bootstrap
 from secl.metrics.bootstrap import (
-    DRAWN,
+    FEWEST_COMPARED,
     FEWEST_OF_A_KIND,
     FEWEST_RESAMPLES,
-    MEASURES,
-    OF_BINS,
+    MOST_DRAWN,
     Interval,
     intervals,
+    paired_differences,
     percentile_interval,
     resampled_measures,
-    standard_measures,
 )
-from secl.metrics.paired_bootstrap import FEWEST, paired_differences
+from secl.metrics.standard import MEASURES, OF_BINS, standard_measures
 
 Pair = tuple[np.ndarray, np.ndarray]
 
@@ -73,7 +72,7 @@ def test_intervals_resample_no_calibration_errors(monkeypatch: pytest.MonkeyPatc
 
 
 def test_many_answers_have_fewer_resamples() -> None:
-    few, many = sample(50), sample(DRAWN // FEWEST_RESAMPLES + 1)
+    few, many = sample(50), sample(MOST_DRAWN // FEWEST_RESAMPLES + 1)
     assert {len(values) for values in resampled_measures(*few, resamples=300).values()} == {300}
     assert {len(values) for values in resampled_measures(*many, resamples=300).values()} == {FEWEST_RESAMPLES}
 
@@ -104,7 +103,7 @@ def test_sides_can_be_swapped_and_an_equal_side_differs_by_nothing(rows: list[tu
         if math.isnan(actual.interval.low):
             assert (actual.rises, actual.falls) == (False, False)
             continue
-        assert len(rows) >= FEWEST
+        assert len(rows) >= FEWEST_COMPARED
         assert back[name].difference == -actual.difference
         assert actual.interval.low <= actual.difference <= actual.interval.high
         assert back[name].interval.low == pytest.approx(-actual.interval.high, abs=1e-12)

@@ -14,7 +14,7 @@ from sklearn.metrics import brier_score_loss, roc_auc_score
 
 from secl.errors import ParameterError
 from secl.metrics import calibration
-from secl.metrics.calibration import EXACT, ada_ece, brier, chance_of_count, ece, ece_floor, reliability
+from secl.metrics.calibration import MOST_EXACT, ada_ece, brier, chance_of_count, ece, ece_floor, reliability
 from secl.metrics.discrimination import auroc, auroc_within
 from secl.metrics.error_interval import ada_ece_interval, ece_interval
 
@@ -118,10 +118,10 @@ def test_a_calibrated_forecaster_stays_within_the_floor_nineteen_times_in_twenty
 
 
 def test_beyond_some_thousand_answers_normal_limits_agree_with_what_is_exact(monkeypatch: pytest.MonkeyPatch) -> None:
-    confidence = np.random.default_rng(3).beta(2, 1, EXACT + 1)
+    confidence = np.random.default_rng(3).beta(2, 1, MOST_EXACT + 1)
     floor, right = ece_floor(confidence), round(confidence.sum()) + 45
     chance = chance_of_count(tuple(confidence), right)
-    monkeypatch.setattr(calibration, "EXACT", confidence.size)
+    monkeypatch.setattr(calibration, "MOST_EXACT", confidence.size)
     assert floor.mean == pytest.approx(ece_floor(confidence).mean, rel=0.05)
     assert floor.upper == pytest.approx(ece_floor(confidence).upper, rel=0.08)
     chance_of_count.cache_clear()

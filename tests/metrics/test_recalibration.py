@@ -16,8 +16,8 @@ from sklearn.model_selection import KFold
 
 from secl.errors import ParameterError
 from secl.metrics.recalibration import (
-    EPSILON,
-    FEWEST,
+    CLIP,
+    FEWEST_SCORED,
     FOLDS,
     T_MAX,
     T_MIN,
@@ -62,7 +62,7 @@ def test_cross_validation_is_scikit_learns_on_the_same_folds(kind: Kind) -> None
     for others, fold in KFold(n_splits=FOLDS, shuffle=True, random_state=0).split(confidence):
         # Temperature scaling is logistic regression on the logit, without intercept and with weight 1/t.
         platt = kind == "platt"
-        column = confidence if platt else logit(np.clip(confidence, EPSILON, 1.0 - EPSILON))
+        column = confidence if platt else logit(np.clip(confidence, CLIP, 1.0 - CLIP))
         model = LogisticRegression(C=np.inf, fit_intercept=platt, solver="newton-cholesky", tol=1e-10)
         model.fit(column[others, None], correct[others])
         expected[fold] = model.predict_proba(column[fold, None])[:, 1]
@@ -112,7 +112,7 @@ def test_along_a_stream_each_map_is_the_fit_to_what_was_scored_before(
     expected = []
     for position, stated in enumerate(confidence):
         before = [(c, s) for c, s in stream[:position] if s is not None]
-        fitted = FITS[kind](*zip(*before, strict=True)) if len(before) >= FEWEST else None
+        fitted = FITS[kind](*zip(*before, strict=True)) if len(before) >= FEWEST_SCORED else None
         expected.append(stated if fitted is None else float(fitted(stated)))
     np.testing.assert_allclose(label_free(confidence, signal, kind), expected, rtol=0, atol=1e-12)
 

@@ -14,7 +14,8 @@ from rich.console import Console
 from secl.evaluation.estimators import ESTIMATORS
 from secl.evaluation.measures import Measures
 from secl.evaluation.summary import EstimatorSummary, Summary, evaluate, summarise
-from secl.metrics.bootstrap import MEASURES, Interval
+from secl.metrics.bootstrap import Interval
+from secl.metrics.standard import MEASURES
 from secl.records import Record
 from secl.reports.formatting import UNDEFINED
 from secl.reports.summary_table import (

@@ -29,8 +29,7 @@ from secl.evaluation.estimators import make_estimators
 from secl.evaluation.posterior import replayed
 from secl.evaluation.series import Series
 from secl.evaluation.summary import EstimatorSummary, evaluate
-from secl.metrics.bootstrap import FEWEST_OF_A_KIND
-from secl.metrics.paired_bootstrap import FEWEST, Difference, paired_differences
+from secl.metrics.bootstrap import FEWEST_COMPARED, FEWEST_OF_A_KIND, Difference, paired_differences
 from secl.posterior.rule import PosteriorRule
 from secl.records import Record
 from secl.settings.groups import Formula
@@ -44,7 +43,7 @@ METHODS = ("stated", "posterior", "norm_p_true")
 MIN_GAIN = 0.02
 """Smallest gain in ECE that is worth learning for."""
 
-MIN_QUESTIONS = FEWEST
+MIN_QUESTIONS = FEWEST_COMPARED
 """Graded answers that a comparison needs."""
 
 MIN_PER_CLASS = FEWEST_OF_A_KIND

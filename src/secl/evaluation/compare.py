@@ -12,9 +12,9 @@ from secl.errors import RunError
 from secl.evaluation.json_values import json_value
 from secl.evaluation.series import Estimator, Series
 from secl.grading import answer_key
-from secl.metrics.bootstrap import OF_BOTH_KINDS, Interval
+from secl.metrics.bootstrap import Difference, Interval, paired_differences
 from secl.metrics.calibration import EceFloor, ece_floor
-from secl.metrics.paired_bootstrap import Difference, paired_differences
+from secl.metrics.standard import OF_BOTH_KINDS
 from secl.records import Record
 
 Key = tuple[str, str]

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy.typing as npt
 
-from secl.metrics.bootstrap import MEASURES, OF_BOTH_KINDS, RESAMPLES, Interval, intervals, standard_measures
+from secl.metrics.bootstrap import RESAMPLES, Interval, intervals
 from secl.metrics.calibration import ece_floor
 from secl.metrics.discrimination import prr
 from secl.metrics.error_interval import ada_ece_interval, ece_interval
 from secl.metrics.graded import graded
+from secl.metrics.standard import MEASURES, OF_BOTH_KINDS, standard_measures
 
 OF_ORDER = (*OF_BOTH_KINDS, "prr")
 """Measures of the order of answers, which a constant does not have."""

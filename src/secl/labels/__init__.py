@@ -1,6 +1,16 @@
-"""A few labels on top of a confidence: people say of some answers whether they are right, and all confidences move."""
+"""Labels: people judge some answers, and the confidences of all answers are calibrated with that."""
 
-from secl.labels.label import Label, LabelSource, label_of, standing
-from secl.labels.state import LabelState
+from secl.labels.label import MIN_CHANCE, Label, LabelSource, label_of, random_order, random_rank, standing
+from secl.labels.state import LabelState, relabelled
 
-__all__ = ["Label", "LabelSource", "LabelState", "label_of", "standing"]
+__all__ = [
+    "MIN_CHANCE",
+    "Label",
+    "LabelSource",
+    "LabelState",
+    "label_of",
+    "random_order",
+    "random_rank",
+    "relabelled",
+    "standing",
+]

@@ -1,7 +1,8 @@
-"""One label: what somebody said about one answer."""
+"""A label, its log, and the random order in which a review asks for labels."""
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ LabelSource = Literal["review", "feedback"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Label:
-    """What somebody said about one answer. A log of labels only grows; of one answer the last entry counts.
+    """A human judgement of one answer. A log of labels only grows; the last entry about an answer counts.
 
     Attributes:
         number: of the entry in its log, from 1.
@@ -29,9 +30,9 @@ class Label:
         domain: of the question.
         reported: the confidence that was reported with the answer, in [0, 1].
         time: in seconds since 1970.
-        source: who gave it.
+        source: review or feedback.
         chance: probability that this answer was asked about, in [1e-4, 1]; equal for all that are drawn at random.
-            None where nobody knows: people volunteered, and speak of what they dislike more often than of the rest.
+            None if unknown; volunteers report wrong answers more often.
 
     Raises:
         ParameterError: the chance lies outside [1e-4, 1].
@@ -55,7 +56,7 @@ class Label:
 def label_of(
     record: Record, correct: bool | None, *, number: int, source: LabelSource = "review", chance: float | None = 1.0
 ) -> Label:
-    """The entry with this number, about the answer that a record reports, made now."""
+    """Return a label of the answer that a record reports, made now."""
     return Label(
         number=number,
         position=record.position,
@@ -70,13 +71,36 @@ def label_of(
 
 
 def standing(log: Iterable[Label]) -> tuple[Label, ...]:
-    """The labels of a log that count, in order: the last of each answer, unless it was taken back.
+    """Return the labels of a log that count, in order: the last of each answer, unless it was taken back.
 
     >>> same = {"confidence": 0.5, "domain": "", "reported": 0.5, "time": 0.0, "source": "review"}
-    >>> said = ((7, True), (8, True), (7, False), (8, None))
-    >>> log = [Label(number=n, position=p, correct=c, **same) for n, (p, c) in enumerate(said, start=1)]
+    >>> judgements = ((7, True), (8, True), (7, False), (8, None))
+    >>> log = [Label(number=n, position=p, correct=c, **same) for n, (p, c) in enumerate(judgements, start=1)]
     >>> [label.number for label in standing(log)]
     [3]
     """
     last = {label.position: label for label in log}
-    return tuple(sorted((each for each in last.values() if each.correct is not None), key=lambda each: each.number))
+    return tuple(
+        sorted((label for label in last.values() if label.correct is not None), key=lambda label: label.number)
+    )
+
+
+def random_order(positions: Iterable[int], seed: int) -> list[int]:
+    """Return positions of answers in a random order; labels of the first ones are a random sample of all.
+
+    >>> random_order(range(5), 42) == random_order(reversed(range(5)), 42), sorted(random_order(range(5), 42))
+    (True, [0, 1, 2, 3, 4])
+    """
+    return sorted(positions, key=lambda position: (random_rank(position, seed), position))
+
+
+def random_rank(position: int, seed: int) -> float:
+    """Return a random number of an answer, in [0, 1).
+
+    It depends on position and seed alone, so a queue to which answers are added stays in order.
+
+    >>> 0 <= random_rank(7, 42) < 1, random_rank(7, 42) == random_rank(7, 42), random_rank(7, 42) == random_rank(7, 43)
+    (True, True, False)
+    """
+    digest = hashlib.blake2b(f"review-{seed}-{position}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest) / 2**64

@@ -1,4 +1,13 @@
-"""What labels teach: the map from label-free confidences to calibrated ones, and the confidences of a labelled run.
+"""The map that labels teach, from label-free confidences to calibrated ones, and the confidences of a labelled run.
+
+The map is Bayesian Platt scaling in logits, with domains that share data:
+
+    c' = sigmoid(a logit(c) + b + d_k),    a ~ N(1, slope^2), b ~ N(0, shift^2), d_k ~ N(0, domains^2) for each domain k
+
+Volunteers label wrong answers more often than right ones, or less often. Their labels have another shift,
+N(0, choice^2), which no confidence gets. So they inform the slope and the differences between domains, and hardly the
+level. The posterior of (a, b, d) is approximated by a Gaussian at its maximum (Laplace). A narrow and a wide prior are
+weighed by their evidence, so that few labels spoil little of a good confidence and repair a bad one quickly.
 
 A map moves the level of confidences and never decides their order: thresholds are tested on label-free confidences
 (`secl.evaluation.acceptance`), and so is every measure of ranking.
@@ -16,44 +25,145 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from secl.evidence import Labelled
-from secl.labels.draw import by_lot
-from secl.labels.fit import Prior, Scaling, fit
-from secl.labels.label import Label, standing
+from secl.labels.label import Label, random_order, standing
+from secl.metrics.graded import Vector
+from secl.metrics.logistic import fit_logistic
 from secl.records import Record
 
 BAND = 0.9
-"""Probability that the right confidence lies within the band of a confidence."""
-
-WIDE = Prior(slope=0.4, shift=0.8, domains=0.5, choice=2.0)
-"""Prior of confidences that are not right as they are, in logits."""
+"""Probability that the calibrated confidence lies within its band."""
 
 DECAY = 0.999
-"""What remains of a label's weight at the next."""
+"""Weight of a label relative to the next one."""
 
-MEMORY = 5000
-"""Latest labels that a fit is made of; older ones would weigh less than 1 in 100."""
+MOST_FITTED = 5000
+"""Latest labels in a fit; older ones would weigh less than 1 in 100."""
 
 FOLDS = 5
 """Parts of the labels of a run, each rated by a map of the others."""
+
+CLIP = 1e-3
+"""Confidences are kept this far from 0 and 1 before the logit, so that one label cannot be infinitely surprising."""
+
+FEWEST_OF_DOMAIN, MOST_DOMAINS = 3, 50
+"""Fewest labels of a domain with a shift of its own, and the most such domains: those with the most labels.
+
+Shifts pay where domains differ by half a logit or more; elsewhere they cost less than .001 of Brier score
+(`python -m benchmarks.label_maps`). A client may send a domain for each of its users, and the time of a fit grows with
+the cube of their number.
+"""
 
 log = logging.getLogger("secl.labels")
 
 
 @dataclass(frozen=True, slots=True)
-class LabelState:
-    """What labels have taught; it maps confidences by that.
+class Prior:
+    """Standard deviations of slope, shift, a domain's own shift and the shift of volunteers' labels, in logits."""
 
-    It depends on the labels that stand, and on nothing else, to the last digit. A label that is taken back is as if it
-    had never been there. Before any label, confidences are as probably right as they are as not. Labels whose fit fails
-    leave confidences as they are, with a warning in the log.
+    slope: float
+    shift: float
+    domains: float
+    choice: float
+
+
+WIDE = Prior(slope=0.4, shift=0.8, domains=0.5, choice=2.0)
+"""Prior of confidences that need calibration."""
+
+NARROW = Prior(slope=0.1, shift=0.2, domains=0.125, choice=2.0)
+"""Prior of confidences that are calibrated as they are: a quarter of the wide one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scaling:
+    """A Gaussian over the parameters: slope, shift, that of volunteers' labels, and one shift for each domain.
+
+    Attributes:
+        prior: that it began with.
+        domains: index of each domain's parameter; domains with too few labels, or beyond `MOST_DOMAINS`, have none.
+        mean, covariance: of the parameters.
+        evidence: logarithm of the probability of the labels under the prior (Laplace).
+    """
+
+    prior: Prior
+    domains: Mapping[str, int]
+    mean: tuple[float, ...]
+    covariance: tuple[tuple[float, ...], ...]
+    evidence: float
+
+    def logit(self, domain: str, confidence: float) -> tuple[float, float]:
+        """Return mean and standard deviation of the logit that a confidence is mapped to."""
+        row = np.zeros(len(self.mean))
+        row[0], row[1] = log_odds(confidence), 1.0
+        own = self.domains.get(domain)
+        if own is not None:
+            row[own] = 1.0
+        variance = float(row @ np.array(self.covariance) @ row) + (0.0 if own is not None else self.prior.domains**2)
+        return float(row @ np.array(self.mean)), math.sqrt(variance)
+
+
+def fit(labels: Sequence[Label], prior: Prior, decay: float) -> Scaling:
+    """Return the Gaussian after some labels, the oldest first; without any, the prior.
+
+    Raises:
+        numpy.linalg.LinAlgError: the numbers of the fit are not finite.
+    """
+    most = Counter(label.domain for label in labels).most_common(MOST_DOMAINS)
+    domains = {name: 3 + k for k, name in enumerate(sorted(name for name, n in most if n >= FEWEST_OF_DOMAIN))}
+    rows = np.zeros((len(labels), 3 + len(domains)))
+    rows[:, 1] = 1.0
+    for row, label in zip(rows, labels, strict=True):
+        row[0], row[2] = log_odds(label.confidence), label.chance is None
+        if (own := domains.get(label.domain)) is not None:
+            row[own] = 1.0
+    correct = np.array([bool(label.correct) for label in labels], dtype=np.float64)
+    deviations = np.array([prior.slope, prior.shift, prior.choice, *[prior.domains] * len(domains)])
+    mean = np.zeros(len(deviations))
+    mean[0] = 1.0
+    theta, loss, curvature = fit_logistic(rows, correct, label_weights(labels, decay), mean, deviations**-2.0)
+    covariance = np.linalg.inv(curvature)
+    evidence = -loss - float(np.log(deviations).sum()) + float(np.linalg.slogdet(covariance)[1]) / 2.0
+    if not math.isfinite(evidence):
+        raise np.linalg.LinAlgError("the evidence of the labels is not finite")
+    return Scaling(prior, domains, tuple(theta.tolist()), tuple(map(tuple, covariance.tolist())), evidence)
+
+
+def label_weights(labels: Sequence[Label], decay: float) -> Vector:
+    """Return the weight of each label: smaller with age, and larger the less likely the answer was to be labelled.
+
+    Inverse chances undo the choice of answers, among the labels of one source. They sum to Kish's effective number of
+    labels, (sum w)^2 / sum w^2. A review draws with an equal but unknown chance, so its labels are not weighed against
+    feedback with chances. Labels without a chance have weight 1.
+    """
+    worth = np.ones(len(labels))
+    for source in {label.source for label in labels}:
+        drawn = np.array([label.source == source and label.chance is not None for label in labels], dtype=np.bool_)
+        if drawn.any():
+            chances = np.array([label.chance or 1.0 for label in labels])[drawn]
+            inverse = chances.min() / chances  # relative to the largest, so that no square overflows
+            worth[drawn] = inverse * inverse.sum() / (inverse**2).sum()
+    return np.asarray(worth * decay ** np.arange(len(labels) - 1, -1, -1))
+
+
+def log_odds(confidence: float) -> float:
+    """Return log(c / (1 - c)) of a confidence, kept `CLIP` from 0 and 1."""
+    clipped = min(max(confidence, CLIP), 1.0 - CLIP)
+    return math.log(clipped / (1.0 - clipped))
+
+
+@dataclass(frozen=True, slots=True)
+class LabelState:
+    """The calibration that labels give, a pure function of the labels that count.
+
+    A label that is taken back leaves no trace. Before any label, either prior has probability 1/2. Labels whose fit
+    fails leave confidences as they are, with a warning in the log.
 
     Attributes:
         carried: labels of an earlier run, its calibration; older than all others.
         standing: the labels of this stream that count, the oldest first.
-        of_domain: how many labels are about answers of each domain.
+        of_domain: number of labels about answers of each domain.
         until: number of the latest entry of the log; 0 before the first.
         scalings: under the narrow and under the wide prior.
-        sound: probability of the narrow one: that confidences are right as they are.
+        sound: probability of the narrow one: that confidences are calibrated as they are.
     """
 
     carried: tuple[Label, ...]
@@ -71,10 +181,10 @@ class LabelState:
     @classmethod
     def _of(cls, carried: tuple[Label, ...], own: tuple[Label, ...], until: int) -> LabelState:
         labels = (*carried, *own)
-        scalings = _untaught()
+        scalings = _unlabelled()
         try:
             with np.errstate(invalid="raise"):
-                scalings = _scalings(labels[-MEMORY:]) if labels else scalings
+                scalings = _scalings(labels[-MOST_FITTED:]) if labels else scalings
         except (np.linalg.LinAlgError, FloatingPointError) as problem:
             log.warning("%d labels cannot be fitted (%s); confidences stay as they are", len(labels), problem)
         narrow, wide = scalings
@@ -94,7 +204,7 @@ class LabelState:
         return self._of(self.carried, rest, self.until)
 
     def rate(self, domain: str, confidence: float) -> Labelled:
-        """Return what becomes of a label-free confidence, in [0, 1], with its band."""
+        """Return the calibrated confidence of a label-free one, in [0, 1], with its band."""
         parts = [scaling.logit(domain, confidence) for scaling in self.scalings]
         shares = (self.sound, 1.0 - self.sound)
         low, high = (_quantile(shares, parts, share) for share in ((1.0 - BAND) / 2.0, (1.0 + BAND) / 2.0))
@@ -109,8 +219,8 @@ class LabelState:
         )
 
     def confidence(self, domain: str, confidence: float) -> float:
-        """Return what becomes of a confidence, without its band, which takes longer; arguments are those of `rate`."""
-        if self.scalings is _untaught():
+        """Return the calibrated confidence alone; its band takes longer. Arguments are those of `rate`."""
+        if self.scalings is _unlabelled():
             return confidence
         means = (scaling.logit(domain, confidence)[0] for scaling in self.scalings)
         return sum(p * _sigmoid(mean) for p, mean in zip((self.sound, 1.0 - self.sound), means, strict=True))
@@ -124,7 +234,7 @@ def relabelled(records: Iterable[Record], log: Iterable[Label], carried: Sequenc
     must be measured on `Record.label_free`.
     """
     state = LabelState.start(carried).add(log)
-    drawn = by_lot((label.position for label in state.standing), 0)
+    drawn = random_order((label.position for label in state.standing), 0)
     folds = [drawn[first::FOLDS] for first in range(min(FOLDS, len(drawn)))]
     map_of = {position: held for fold in folds for held in [state.without(frozenset(fold))] for position in fold}
     for record in records:
@@ -133,18 +243,17 @@ def relabelled(records: Iterable[Record], log: Iterable[Label], carried: Sequenc
 
 
 def _scalings(labels: tuple[Label, ...]) -> tuple[Scaling, Scaling]:
-    """What labels make of the narrow prior, and of the wide one."""
-    return fit(labels, WIDE.narrow, DECAY), fit(labels, WIDE, DECAY)
+    return fit(labels, NARROW, DECAY), fit(labels, WIDE, DECAY)
 
 
 @functools.cache
-def _untaught() -> tuple[Scaling, Scaling]:
-    """The map before any label, which leaves confidences as they are."""
+def _unlabelled() -> tuple[Scaling, Scaling]:
+    """Return the map before any label, which leaves confidences as they are."""
     return _scalings(())
 
 
 def _quantile(shares: tuple[float, float], parts: list[tuple[float, float]], share: float) -> float:
-    """Where a mixture of Gaussians has this share below it."""
+    """Return the point of a mixture of Gaussians that has this share below it."""
     from scipy.optimize import brentq
     from scipy.special import ndtr  # another way of computing it would change the last digits of stored bands
 

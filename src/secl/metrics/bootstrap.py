@@ -1,6 +1,7 @@
-"""The standard measures, and their intervals by a percentile bootstrap over questions.
+"""Intervals by a percentile bootstrap over questions: of the standard measures, and of differences between two.
 
-`resampled_measures` computes the measures of all resamples at once, for speed.
+All resamples are computed at once, for speed. Both sides of a difference are resampled together, so that the difficulty
+of a sample of questions cancels out.
 """
 
 from __future__ import annotations
@@ -12,13 +13,31 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from secl.errors import check_whole
-from secl.metrics.calibration import ada_ece, brier, ece
-from secl.metrics.discrimination import auroc, auroc_within, members
+from secl.errors import ParameterError, check_whole
+from secl.metrics.discrimination import members
 from secl.metrics.graded import Vector, graded
 from secl.metrics.probability import BINS, bin_index
+from secl.metrics.standard import MEASURES, OF_BINS, OF_BOTH_KINDS, rarer_kind, standard_measures
 
 Indices = npt.NDArray[np.int64]
+
+LEVEL = 0.95
+"""Level of every interval."""
+
+RESAMPLES = 1000
+"""Draws of a bootstrap."""
+
+FEWEST_OF_A_KIND = 5
+"""Fewest right answers, and wrong ones, with intervals of measures that compare them (`OF_BOTH_KINDS`)."""
+
+FEWEST_COMPARED = 20
+"""Fewest questions with an interval of a difference."""
+
+BLOCK_SIZE = 2**17
+"""Resamples times answers of a block: few enough to stay in a processor's cache from one step to the next."""
+
+MOST_DRAWN, FEWEST_RESAMPLES = 2_000_000, 100
+"""Most answers drawn in all, and fewest resamples: 1,000 of them up to 2,000 answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,15 +48,35 @@ class Interval:
     high: float
 
 
-LEVEL = 0.95
-"""Level of every interval."""
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One measure of two confidences, a and b, over the same questions; nan where it is undefined.
 
-RESAMPLES = 1000
-"""Draws of a bootstrap."""
+    The interval is where b - a would lie with another sample of questions, within the differences that are possible.
+    """
+
+    a: float
+    b: float
+    interval: Interval
+
+    @property
+    def difference(self) -> float:
+        """b - a."""
+        return self.b - self.a
+
+    @property
+    def rises(self) -> bool:
+        """Whether the whole interval lies above 0."""
+        return self.interval.low > 0.0
+
+    @property
+    def falls(self) -> bool:
+        """Whether the whole interval lies below 0."""
+        return self.interval.high < 0.0
 
 
 def percentile_interval(values: npt.ArrayLike) -> Interval:
-    """The middle `LEVEL` of the defined values (linear quantiles); nan if fewer than half of them are defined.
+    """Return the middle `LEVEL` of the defined values (linear quantiles); nan if fewer than half are defined.
 
     >>> percentile_interval([0.5, 0.5, float("nan")])
     Interval(low=0.5, high=0.5)
@@ -50,26 +89,21 @@ def percentile_interval(values: npt.ArrayLike) -> Interval:
     return Interval(float(low), float(high))
 
 
-MEASURES = {
-    "brier": "Brier",
-    "ece": "ECE",
-    "ada_ece": "AdaECE",
-    "auroc": "AUROC",
-    "auroc_within": "AUROC within domains",
-    "accuracy": "Accuracy",
-    "mean_confidence": "Mean confidence",
-}
-"""The standard measures, those that have an interval, and what people call them, in the order of reports: proper before
-binned."""
+def symmetric_interval(estimate: float, resampled: npt.ArrayLike) -> Interval:
+    """Return the estimate plus and minus the distance to the farther end of the percentile interval of resamples.
 
-OF_BOTH_KINDS = ("auroc", "auroc_within")
-"""Measures that compare right answers with wrong ones."""
+    ECE needs both sides. Chance gaps count in absolute value, so the ECE of few answers is too high, the more so the
+    more bins its confidences are spread over, and a resample is too high once more: percentiles lie on the wrong side
+    of a difference. Mirrored at the estimate they are right there, but overshoot where a gap is near 0. In simulated
+    differences between a concentrated and a spread confidence of 200 questions, 95% percentile intervals held the
+    truth in 2 of 10 draws, these in 8 to 9. Measures without bias lose nothing.
 
-OF_BINS = ("ece", "ada_ece")
-"""Calibration errors, which compare the answers of a bin."""
-
-FEWEST_OF_A_KIND = 5
-"""Right answers, and wrong ones, below which these have no interval: resamples of one answer say nothing of others."""
+    >>> symmetric_interval(9.0, range(41))
+    Interval(low=-21.0, high=39.0)
+    """
+    spread = percentile_interval(resampled)
+    reach = max(abs(spread.low - estimate), abs(spread.high - estimate))
+    return Interval(estimate - reach, estimate + reach)
 
 
 def intervals(
@@ -79,42 +113,58 @@ def intervals(
     domains: Sequence[Hashable] | None = None,
     resamples: int = RESAMPLES,
 ) -> dict[str, Interval]:
-    """95% intervals of all measures but calibration errors (`error_interval`); arguments as in `resampled_measures`.
+    """Return 95% intervals of all measures but calibration errors (`error_interval`), as `resampled_measures`.
 
     >>> intervals([0.9, 0.2, 0.6], [1, 0, 1], resamples=4)["auroc"]
     Interval(low=nan, high=nan)
     """
-    values = resampled_measures(confidence, correct, domains=domains, resamples=resamples, errors=False)
-    spans = {name: percentile_interval(each) for name, each in values.items()}
-    if fewer_of_a_kind(correct) < FEWEST_OF_A_KIND:
-        spans |= dict.fromkeys(OF_BOTH_KINDS, Interval(math.nan, math.nan))
-    return spans
-
-
-def standard_measures(
-    confidence: npt.ArrayLike, correct: npt.ArrayLike, domains: Sequence[Hashable] | None = None
-) -> dict[str, float]:
-    """The standard measures of n answers, in the order of `MEASURES`; nan where undefined.
-
-    `domains` has the domain of each answer; None if they are all from one.
-    """
-    confidences, grades = graded(confidence, correct)
-    area = auroc(confidences, grades)
+    resampled = resampled_measures(confidence, correct, domains=domains, resamples=resamples, errors=False)
+    undefined = OF_BOTH_KINDS if rarer_kind(correct) < FEWEST_OF_A_KIND else ()
     return {
-        "brier": brier(confidences, grades),
-        "ece": ece(confidences, grades),
-        "ada_ece": ada_ece(confidences, grades),
-        "auroc": area,
-        "auroc_within": area if domains is None else auroc_within(confidences, grades, domains),
-        "accuracy": float(np.mean(grades)) if grades.size else math.nan,
-        "mean_confidence": float(np.mean(confidences)) if confidences.size else math.nan,
+        name: Interval(math.nan, math.nan) if name in undefined else percentile_interval(values)
+        for name, values in resampled.items()
     }
 
 
-def fewer_of_a_kind(correct: npt.ArrayLike) -> int:
-    """Right answers or wrong ones, whichever are fewer."""
-    grades = np.asarray(correct, dtype=np.float64)
-    return int(min(grades.sum(), grades.size - grades.sum()))
+def paired_differences(
+    a: npt.ArrayLike,
+    correct_a: npt.ArrayLike,
+    b: npt.ArrayLike,
+    correct_b: npt.ArrayLike,
+    *,
+    domains: Sequence[Hashable] | None = None,
+    resamples: int = RESAMPLES,
+) -> dict[str, Difference]:
+    """Return the differences of all standard measures between two confidences of the same n questions.
+
+    Question i is item i of all lists; the grades may differ because the answers may. Intervals end at -1 and 1. They
+    are nan below `FEWEST_COMPARED` questions, and for AUROC below `FEWEST_OF_A_KIND` on either side.
+
+    >>> a, b, right = [0.9, 0.9, 0.9], [0.8, 0.2, 0.2], [1, 0, 0]
+    >>> differences = paired_differences(10 * a, 10 * right, 10 * b, 10 * right, resamples=50)
+    >>> round(differences["ece"].difference, 3), differences["accuracy"].interval
+    (-0.367, Interval(low=0.0, high=0.0))
+    >>> paired_differences(a, right, b, right, resamples=50)["accuracy"].interval
+    Interval(low=nan, high=nan)
+    """
+    sides = graded(a, correct_a), graded(b, correct_b)
+    sizes = [confidences.size for confidences, _ in sides]
+    if sizes[0] != sizes[1]:
+        raise ParameterError(
+            f"a paired comparison needs the same questions on both sides, not {sizes[0]} and {sizes[1]}."
+        )
+    # The draw depends on n and resamples alone, so both sides get the same questions.
+    drawn_a, drawn_b = (resampled_measures(*side, domains=domains, resamples=resamples) for side in sides)
+    of_a, of_b = (standard_measures(*side, domains) for side in sides)
+    rarer = min(rarer_kind(grades) for _, grades in sides)
+    differences = {}
+    for name in MEASURES:
+        interval = symmetric_interval(of_b[name] - of_a[name], drawn_b[name] - drawn_a[name])
+        if sizes[0] < FEWEST_COMPARED or (name in OF_BOTH_KINDS and rarer < FEWEST_OF_A_KIND):
+            interval = Interval(math.nan, math.nan)
+        low, high = np.clip([interval.low, interval.high], -1.0, 1.0).tolist()
+        differences[name] = Difference(of_a[name], of_b[name], Interval(low, high))
+    return differences
 
 
 def resampled_measures(
@@ -125,21 +175,18 @@ def resampled_measures(
     resamples: int = RESAMPLES,
     errors: bool = True,
 ) -> dict[str, Vector]:
-    """The standard measures, `MEASURES`, of every resample.
+    """Return the standard measures, `MEASURES`, of every resample: one vector for each, empty for n = 0.
 
     Adaptive ECE keeps equal confidences in the order given, whatever the order of the draw. Many answers have fewer
-    resamples, so that the work on them does not grow: theirs differ less.
+    resamples, so that the work on them does not grow: their measures vary less.
 
     Args:
         confidence, correct, domains: as for `standard_measures`.
-        resamples: number of draws, at least 1; at most `DRAWN` / n of them are made, and `FEWEST_RESAMPLES` at least.
+        resamples: number of draws, at least 1; at most `MOST_DRAWN` / n of them are made, and at least
+            `FEWEST_RESAMPLES`.
         errors: False leaves out the calibration errors, `OF_BINS`.
 
-    Returns:
-        One vector with a value for each resample per measure, under its name; empty vectors for n = 0.
-
-    >>> values = resampled_measures([0.9, 0.2, 0.6], [1, 0, 1], resamples=4)
-    >>> values["ece"].shape
+    >>> resampled_measures([0.9, 0.2, 0.6], [1, 0, 1], resamples=4)["ece"].shape
     (4,)
     """
     check_whole("number of resamples", resamples, least=1)
@@ -147,7 +194,7 @@ def resampled_measures(
     order = np.argsort(confidences, kind="stable")
     places, confidences, grades = np.argsort(order), confidences[order], grades[order]
     count, gaps = order.size, grades - confidences
-    parts = [] if domains is None else [np.sort(places[each]) for each in members(domains, count)]
+    parts = [] if domains is None else [np.sort(places[numbers]) for numbers in members(domains, count)]
     bin_starts = np.flatnonzero(np.diff(bin_index(confidences), prepend=-1))
     blocks: dict[str, list[Vector]] = {name: [] for name in MEASURES if errors or name not in OF_BINS}
     # How often each answer is drawn says all about a resample, and it stays sorted by confidence.
@@ -157,10 +204,10 @@ def resampled_measures(
             sums = times * gaps
             blocks["ece"].append(np.abs(np.add.reduceat(sums, bin_starts, axis=1)).sum(axis=1) / count)
             blocks["ada_ece"].append(_equal_mass_error(times, sums) / count)
-        lost, pairs = _lost_pairs(*_levels(times, confidences, grades))
+        lost, pairs = _lost_pairs(times, confidences, grades)
         blocks["auroc"].append(_won(lost, pairs))
         if len(parts) > 1:
-            within = [_lost_pairs(*_levels(times[:, part], confidences[part], grades[part])) for part in parts]
+            within = [_lost_pairs(times[:, part], confidences[part], grades[part]) for part in parts]
             lost, pairs = np.sum(within, axis=0)
         blocks["auroc_within"].append(_won(lost, pairs))
         blocks["accuracy"].append(_mean(times, grades))
@@ -168,15 +215,8 @@ def resampled_measures(
     return {name: np.concatenate(values) if values else np.empty(0) for name, values in blocks.items()}
 
 
-BLOCK = 2**17
-"""Resamples times answers of a block: so few stay in a processor's cache from one step to the next."""
-
-DRAWN, FEWEST_RESAMPLES = 2_000_000, 100
-"""Answers that are drawn in all, and resamples that are made at least: a thousand of them up to 2,000 answers."""
-
-
 def _draws(places: Indices, resamples: int) -> Iterator[Vector]:
-    """Blocks of resamples: how often the answer at each place is drawn, (rows, n); nothing for no answers.
+    """Yield blocks of resamples: how often the answer at each place is drawn, (rows, n); nothing for no answers.
 
     Answers are drawn by their number and not by their place, so that every confidence of them has the same draws.
     """
@@ -184,8 +224,8 @@ def _draws(places: Indices, resamples: int) -> Iterator[Vector]:
     if count == 0:
         return
     generator = np.random.default_rng(0)
-    resamples = min(resamples, max(FEWEST_RESAMPLES, DRAWN // count))
-    most = max(1, BLOCK // count)
+    resamples = min(resamples, max(FEWEST_RESAMPLES, MOST_DRAWN // count))
+    most = max(1, BLOCK_SIZE // count)
     for start in range(0, resamples, most):
         rows = min(most, resamples - start)
         drawn = places[generator.integers(count, size=(rows, count))]
@@ -195,13 +235,13 @@ def _draws(places: Indices, resamples: int) -> Iterator[Vector]:
 
 
 def _mean(times: Vector, values: Vector) -> Vector:
-    """The mean of the values in each resample."""
+    """Return the mean of the values in each resample."""
     # Not a matrix product: the last digits of one can depend on the number of threads.
     return np.asarray(np.einsum("ij,j->i", times, values) / values.size)
 
 
 def _equal_mass_error(times: Vector, sums: Vector) -> Vector:
-    """Adaptive ECE of each resample, times its answers.
+    """Return the adaptive ECE of each resample, times its answers.
 
     Args:
         times: how often each answer is drawn, (rows, n), the least confident first.
@@ -222,22 +262,20 @@ def _equal_mass_error(times: Vector, sums: Vector) -> Vector:
     return np.asarray(np.abs(np.diff(until, axis=1, prepend=0.0, append=total[:, -1:])).sum(axis=1))
 
 
-def _levels(times: Vector, confidences: Vector, grades: Vector) -> tuple[Vector, Vector]:
-    """Row by row, right and wrong answers of each distinct confidence, the highest first; columns are sorted by it."""
+def _lost_pairs(times: Vector, confidences: Vector, grades: Vector) -> tuple[Vector, Vector]:
+    """Return for each row the pairs of a right and a wrong answer that the wrong one wins, and all pairs.
+
+    Columns are sorted by confidence; answers of one confidence are added up.
+    """
     right, starts = times * grades, np.flatnonzero(np.diff(confidences, prepend=-1.0))
     if starts.size < confidences.size:
-        right, times = (np.add.reduceat(each, starts, axis=1) for each in (right, times))
-    return right[:, ::-1], (times - right)[:, ::-1]
-
-
-def _lost_pairs(right: Vector, wrong: Vector) -> tuple[Vector, Vector]:
-    """Row by row: pairs of a right and a wrong answer that the wrong one wins, and all of them."""
-    rights, wrongs = right.sum(axis=1), wrong.sum(axis=1)
+        right, times = (np.add.reduceat(numbers, starts, axis=1) for numbers in (right, times))
+    right, wrong = right[:, ::-1], (times - right)[:, ::-1]
     # A wrong answer wins against every right one of a lower confidence, and half against one of its own.
     above = np.cumsum(wrong, axis=1) - wrong / 2.0
-    return (right * above).sum(axis=1), rights * wrongs
+    return (right * above).sum(axis=1), right.sum(axis=1) * wrong.sum(axis=1)
 
 
 def _won(lost: Vector, pairs: Vector) -> Vector:
-    """AUROC: the share of pairs that the right answer wins; nan without pairs."""
+    """Return AUROC, the share of pairs that the right answer wins; nan without pairs."""
     return np.asarray(1.0 - np.divide(lost, pairs, out=np.full(lost.size, np.nan), where=pairs > 0))

@@ -1,4 +1,4 @@
-"""Discrimination: whether right answers have higher confidence than wrong ones. Arguments as in `calibration`."""
+"""Discrimination: whether right answers have higher confidence than wrong ones; higher is better."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from secl.metrics.risk_control import risk_coverage
 
 
 def auroc(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
-    """Area under the ROC curve: the chance that a right answer is more confident than a wrong one, ties half.
+    """Return the area under the ROC curve: how often a right answer is more confident than a wrong one, ties half.
 
-    Higher is better, 0.5 is no better than chance. Undefined (nan) unless there is a right and a wrong answer.
+    0.5 is chance; nan unless some answers are right and some wrong.
 
     >>> auroc([0.9, 0.6, 0.3], [1, 0, 0]), auroc([0.9, 0.6], [1, 1])
     (1.0, nan)
@@ -30,10 +30,10 @@ def auroc(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
 
 
 def auroc_within(confidence: npt.ArrayLike, correct: npt.ArrayLike, domains: Sequence[Hashable]) -> float:
-    """The mean AUROC inside the domains, weighted by their pairs of a right and a wrong answer.
+    """Return the mean AUROC inside the domains, weighted by their pairs of a right and a wrong answer.
 
-    It is the share of such pairs *within* a domain that the right answer wins, ties half. Pooled AUROC also rewards a
-    confidence that only tells an easy domain from a hard one. nan if no domain has a right and a wrong answer.
+    Pooled AUROC also rewards a confidence that only tells an easy domain from a hard one. nan if no domain has a right
+    and a wrong answer.
 
     >>> right, easy_then_hard = [1, 1, 0, 1, 0, 0], ["easy"] * 3 + ["hard"] * 3
     >>> auroc([0.9, 0.9, 0.9, 0.3, 0.3, 0.3], right) > 0.6
@@ -53,15 +53,12 @@ def auroc_within(confidence: npt.ArrayLike, correct: npt.ArrayLike, domains: Seq
 
 
 def prr(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
-    """Prediction rejection ratio: of what an oracle gains by rejecting wrong answers first, the share gained.
+    """Return the prediction rejection ratio: the share of an oracle's gain by rejecting the least confident answers.
 
-    Answers are rejected from the least confident one up. The gain is the mean accuracy of those that are left over 0,
-    1, ... rejected ones, minus the accuracy of all answers, which rejecting at random keeps. 1 is a perfect order, 0
-    chance, below 0 (without bound) worse than chance; higher is better. This is the full PRR of lm-polygraph (Vashurin
-    et al. 2025). Malinin and Gales (2021) count a rejected answer as right; for grades that one is 2 AUROC - 1.
-
-    Equal confidences have no order, so a tie counts with the expectation over its orders. Undefined (nan) where no
-    order gains anything: all answers right or all wrong.
+    The gain is the mean accuracy of the answers left over 0, 1, ... rejected ones, minus the accuracy of all answers,
+    which rejecting at random keeps. 1 is a perfect order, 0 chance, below 0 (without bound) worse. This is the full PRR
+    of lm-polygraph (Vashurin et al. 2025). Malinin and Gales (2021) count a rejected answer as right; for grades their
+    ratio is 2 AUROC - 1. A tie counts with the expectation over its orders. nan if all answers are right or all wrong.
 
     >>> prr([0.9, 0.8, 0.3], [1, 1, 0]), prr([0.5, 0.5, 0.5], [1, 1, 0]), prr([0.9, 0.8], [1, 1])
     (1.0, 0.0, nan)
@@ -79,10 +76,10 @@ def prr(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
 
 
 def members(domains: Sequence[Hashable], answers: int) -> list[npt.NDArray[np.intp]]:
-    """The places of the answers of each domain, in order of appearance."""
+    """Return the places of the answers of each domain, in order of appearance."""
     if len(domains) != answers:
         raise ParameterError(f"AUROC within domains needs a domain per answer, not {len(domains)} for {answers}.")
     places: dict[Hashable, list[int]] = {}
     for index, domain in enumerate(domains):
         places.setdefault(domain, []).append(index)
-    return [np.array(each, dtype=np.intp) for each in places.values()]
+    return [np.array(numbers, dtype=np.intp) for numbers in places.values()]

@@ -1,7 +1,7 @@
-"""Intervals of the calibration errors that hold their level, also where an error is near zero.
+"""Intervals of calibration errors, with correct coverage near zero too.
 
 A calibration error adds up the gaps of its bins in absolute value. Chance alone makes gaps, so the error of few answers
-is too high, and that of a bootstrap resample is too high once more: percentiles of resamples lie above the truth.
+is too high. A bootstrap resample is too high once more: percentiles of resamples lie above the truth.
 """
 
 from __future__ import annotations
@@ -17,21 +17,19 @@ from secl.metrics.graded import Vector, graded
 from secl.metrics.probability import BINS, bin_index
 
 SHRUNK = np.linspace(0.0, 1.0, 21)
-"""True gaps as fractions of the observed ones, among the worlds that are tried."""
+"""True gaps of the worlds tried, as fractions of the observed ones."""
 
 WIDENED = np.linspace(0.15, 3.0, 20)
-"""How many standard errors true gaps are wider than the observed ones, in further worlds."""
+"""True gaps of further worlds, as standard errors beyond the observed ones."""
 
 
 def ece_interval(confidence: npt.ArrayLike, correct: npt.ArrayLike, *, draws: int = 400) -> Interval:
-    """True expected calibration errors with which the observed one agrees.
+    """Return the range of true expected calibration errors that agree with the observed error.
 
-    Worlds are tried in which the gap of every bin is a fraction of the observed one, from none to all of it, or wider
-    than that by a number of standard errors; and such in which all bins have the same gap, for chance makes observed
-    gaps more uneven than true ones. In each, grades are drawn anew (binomial in every bin) and their errors
-    measured. A world agrees unless the observed error lies among the outer 5 % of its draws. The interval goes
-    from the smallest true error that agrees to the largest, and reaches up to the observed one. docs/log.md has its
-    coverage.
+    Worlds are tried with gaps that are fractions of the observed ones (`SHRUNK`) or larger by some standard errors
+    (`WIDENED`), and with one gap for all bins, because chance makes observed gaps more uneven than true ones. In each
+    world grades are drawn anew, binomial in every bin. A world agrees unless the observed error lies among the outer
+    5 % of its draws. The interval always includes the observed error. docs/log.md has its coverage.
 
     >>> interval = ece_interval([0.75] * 400, [1] * 300 + [0] * 100)  # exactly as often right as stated
     >>> interval.low, round(interval.high, 2)
@@ -42,7 +40,7 @@ def ece_interval(confidence: npt.ArrayLike, correct: npt.ArrayLike, *, draws: in
 
 
 def ada_ece_interval(confidence: npt.ArrayLike, correct: npt.ArrayLike, *, draws: int = 400) -> Interval:
-    """The same for the adaptive error, whose bins have equal mass."""
+    """Return the same for the adaptive error, whose bins have equal mass."""
     confidences, grades = graded(confidence, correct)
     index = np.empty(confidences.size, dtype=np.intp)
     for number, run in enumerate(np.array_split(np.argsort(confidences, kind="stable"), BINS)):

@@ -1,4 +1,4 @@
-"""Confidences beside what they are measured by or fitted to, validated once for every measure and map."""
+"""Checks of confidences with their grades or targets, once for every measure and map."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Vector = npt.NDArray[np.float64]
 
 
 def graded(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> tuple[Vector, Vector]:
-    """Both as float64 vectors of one length n: confidences in [0, 1] and 1.0 for right, 0.0 for wrong.
+    """Return both as float64 vectors of one length n: confidences in [0, 1] and 1.0 for right, 0.0 for wrong.
 
     Raises:
         ParameterError: not two lists of one length, a confidence outside [0, 1] or nan, a grade that is not 0 or 1.
@@ -27,7 +27,7 @@ def graded(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> tuple[Vector, V
 
 
 def with_targets(confidence: npt.ArrayLike, target: npt.ArrayLike) -> tuple[Vector, Vector]:
-    """The same with targets, which are probabilities."""
+    """Return the same with targets, which are probabilities."""
     confidences, targets = _vectors(confidence, target)
     check_probabilities("target of a map", targets)
     return confidences, targets

@@ -17,7 +17,7 @@ BINS = 10
 """Bins of confidences, as many as there are digits."""
 
 BIN_EDGES = np.arange(BINS + 1) / BINS
-"""The borders of the bins, from 0 to 1, each the double nearest to k/10."""
+"""Borders of the bins: the doubles nearest to k/10."""
 
 
 @overload
@@ -25,10 +25,10 @@ def bin_index(p: float) -> int: ...
 @overload
 def bin_index(p: npt.NDArray[np.floating] | Sequence[float]) -> npt.NDArray[np.intp]: ...
 def bin_index(p: float | npt.NDArray[np.floating] | Sequence[float]) -> int | npt.NDArray[np.intp]:
-    """Number of the bin of a probability: bin k is [k/10, (k+1)/10), and the last one includes 1.
+    """Return the bin of a probability: bin k is [k/10, (k+1)/10), and the last one includes 1.
 
-    The one rule behind ECE, the bin gate and the read-out. Borders are the doubles nearest to k/10, so 0.3 is in bin 3
-    and the double below it in bin 2. A float32 is compared as the number it is: float32 0.7 lies below 0.7.
+    ECE, the bin gate and the read-out share this rule. A float32 is compared as the number it is: float32 0.7 lies
+    below 0.7.
 
     >>> bin_index(0.3), bin_index(1.0)
     (3, 9)
@@ -42,14 +42,13 @@ def bin_index(p: float | npt.NDArray[np.floating] | Sequence[float]) -> int | np
 
 
 def normalised_p_true(p_true: Sequence[float], tau: float, formula: Formula = "log") -> float:
-    """Normalised P(True) of the first candidate among all of them: the signal SECL learns from.
+    """Return the normalised P(True) of the first candidate among all of them, the signal that SECL learns from.
 
-    "log" is softmax(log P / tau), which is P_1^(1/tau) / sum of P_k^(1/tau) (the paper's appendix on P(True)
-    normalisation, and our default); "exp" is Eq. normp, softmax(P / tau), which cannot leave a narrow range: with five
-    candidates and tau = 0.7 at most 0.511.
+    "log" is softmax(log P / tau) (the paper's appendix on P(True) normalisation, and our default). "exp" is Eq. normp,
+    softmax(P / tau), which has a narrow range: with five candidates and tau = 0.7 at most 0.511.
 
-    With "log" a candidate of P = 0 gets weight 0; if all are 0, each gets 1/n. One undefined candidate (nan) makes the
-    result nan, because it is relative to all.
+    With "log" a candidate of P = 0 gets weight 0; if all are 0, each gets 1/n. Any undefined candidate makes the result
+    nan.
 
     Args:
         p_true: P("True") of each candidate, the answer first, then its distractors.
@@ -75,20 +74,15 @@ def normalised_p_true(p_true: Sequence[float], tau: float, formula: Formula = "l
         raise ParameterError(f"P(True) must lie between 0 and 1, but the candidates have {values}.")
     if any(math.isnan(p) for p in values):
         return math.nan
-    if formula == "exp":
-        scores = values
-    elif max(values) == 0.0:
-        return 1.0 / len(values)
-    else:
-        scores = [math.log(p) if p > 0.0 else -math.inf for p in values]
-    # The best candidate has weight exp(0) = 1, so nothing overflows and the sum is never 0, however small tau is.
-    best = max(scores)
-    weights = [math.exp((score - best) / tau) for score in scores]
-    return weights[0] / math.fsum(weights)
+    if formula == "log":
+        if max(values) == 0.0:
+            return 1.0 / len(values)
+        values = [math.log(p) if p > 0.0 else -math.inf for p in values]
+    return softmax(values, tau)[0]
 
 
 def directional_target(stated: float, signal: float, alpha: float, delta: float) -> float:
-    """Where the loss pulls a stated confidence (Eq. target): stated + alpha clip(signal - stated, -delta, delta).
+    """Return the target of a stated confidence (Eq. target): stated + alpha clip(signal - stated, -delta, delta).
 
     Args:
         alpha: step size, in [0, 1] (paper: 0.5); 1 goes the whole clipped way, 0 stays.
@@ -102,27 +96,28 @@ def directional_target(stated: float, signal: float, alpha: float, delta: float)
     >>> round(directional_target(0.5, 0.6, alpha=0.5, delta=0.15), 3)
     0.55
     """
-    for name, value in (("stated confidence", stated), ("signal", signal), ("step size alpha", alpha)):
-        if not 0.0 <= value <= 1.0:
-            raise ParameterError(f"the {name} must lie between 0 and 1, not {value}.")
+    for name, number in (("stated confidence", stated), ("signal", signal), ("step size alpha", alpha)):
+        check_finite(name, number, 0.0 <= number <= 1.0, "lie between 0 and 1")
     check_finite("bound delta", delta, delta >= 0.0, "be 0 or more")
     return stated + alpha * max(-delta, min(signal - stated, delta))
 
 
-def softmax(values: Sequence[float]) -> list[float]:
-    """Log-probabilities as probabilities that sum to 1.
+def softmax(log_p: Sequence[float], tau: float = 1.0) -> list[float]:
+    """Return log-probabilities, divided by a temperature, as probabilities that sum to 1.
+
+    The sum is rounded once (`math.fsum`), so the last digits are the same everywhere; those of scipy's differ.
 
     >>> softmax([0.0, 0.0])
     [0.5, 0.5]
     """
-    high = max(values)
-    weights = [math.exp(value - high) for value in values]
+    high = max(log_p)  # its weight is 1, so nothing overflows and the sum is never 0, however small tau is
+    weights = [math.exp((log - high) / tau) for log in log_p]
     total = math.fsum(weights)
     return [weight / total for weight in weights]
 
 
 def averaged(orders: Sequence[Sequence[float]]) -> list[float]:
-    """Probabilities of options from the log-probabilities of their letters under several orders: the mean of the logs.
+    """Return probabilities of options from the mean log-probabilities of their letters over several orders.
 
     >>> [round(p, 3) for p in averaged([[-1.0, -2.0], [-3.0, -2.0]])]
     [0.5, 0.5]

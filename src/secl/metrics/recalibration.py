@@ -1,8 +1,7 @@
 """Monotone maps from confidence to confidence (paper, section "Post-Hoc Calibration Baselines").
 
-Two maps, temperature scaling and Platt scaling, and two ways to fit them: to grades by cross-validation, which needs
-labels, and along a stream to a signal such as normalised P(True), which needs none. Neither touches the model. Lists
-that are no confidences with their grades or targets are a ParameterError (`secl.metrics.graded`).
+Temperature scaling and Platt scaling are fitted in two ways: to grades by cross-validation, which needs labels, and
+along a stream to a signal such as normalised P(True), which needs none.
 """
 
 from __future__ import annotations
@@ -17,11 +16,12 @@ import numpy.typing as npt
 
 from secl.errors import ParameterError
 from secl.metrics.graded import Vector, graded, with_targets
+from secl.metrics.logistic import fit_logistic
 
 Kind = Literal["temperature", "platt"]
 """Which map to fit."""
 
-EPSILON = 1e-6
+CLIP = 1e-6
 """Confidences are kept this far from 0 and 1 before the logit, and so is the base rate of a constant `Platt`."""
 
 T_MIN, T_MAX = 0.01, 100.0
@@ -33,7 +33,7 @@ RIDGE = 1e-8
 
 @dataclass(frozen=True, slots=True)
 class Temperature:
-    """Temperature scaling: c becomes sigmoid(logit(c) / t), with c clipped to [EPSILON, 1 - EPSILON].
+    """Temperature scaling: c becomes sigmoid(logit(c) / t), with c clipped to [CLIP, 1 - CLIP].
 
     The temperature t lies above 0: 1 keeps c, larger ones pull it towards 0.5.
 
@@ -70,7 +70,7 @@ class Platt:
 
 
 def fit_temperature(confidence: npt.ArrayLike, target: npt.ArrayLike) -> Temperature:
-    """The temperature with the least cross-entropy to the targets (grades or probabilities), within [T_MIN, T_MAX].
+    """Return the temperature with the least cross-entropy to the targets (grades or probabilities), in [T_MIN, T_MAX].
 
     The optimum lies on a bound where sharper is always better (T_MIN: all answers right and stated above 0.5) or
     flatter is (T_MAX: all of them wrong). All confidences 0.5: no temperature matters, it is 1.
@@ -96,12 +96,11 @@ def fit_temperature(confidence: npt.ArrayLike, target: npt.ArrayLike) -> Tempera
 
 
 def fit_platt(confidence: npt.ArrayLike, target: npt.ArrayLike) -> Platt:
-    """The slope and intercept of logistic regression: maximum likelihood, but for the tiny `RIDGE` on the slope.
+    """Return the slope and intercept of logistic regression: maximum likelihood, but for the tiny `RIDGE` on the slope.
 
     A soft target y counts as a right answer with weight y and a wrong one with weight 1 - y. The mean of the mapped
-    confidences is the mean target. All confidences equal: the constant map to the mean target. A mean target within
-    `EPSILON` of 0 or 1 (one class): the constant map to it, clipped to [EPSILON, 1 - EPSILON]. Right and wrong answers
-    that a threshold separates: a steep but finite step.
+    confidences is the mean target. Equal confidences get the constant map to the mean target, clipped to [CLIP, 1 -
+    CLIP]; so does a mean target of 0 or 1. Right and wrong answers that a threshold separates give a steep step.
 
     >>> fitted = fit_platt([0.2, 0.2, 0.2, 0.8, 0.8, 0.8], [0, 0, 1, 0, 1, 1])
     >>> fitted([0.2, 0.8]).round(4).tolist()
@@ -109,29 +108,14 @@ def fit_platt(confidence: npt.ArrayLike, target: npt.ArrayLike) -> Platt:
     """
     confidences, targets = with_targets(confidence, target)
     rate = targets.mean()
-    if not EPSILON <= rate <= 1.0 - EPSILON:
+    if not CLIP <= rate <= 1.0 - CLIP:
         return Platt(0.0, float(_logits(rate)))
-    from scipy.optimize import minimize
-    from scipy.special import expit
-
-    centre = confidences.mean()  # uncentred, slope and intercept are nearly collinear when confidences are close
-    columns = np.stack([confidences - centre, np.ones_like(confidences)])
-    ridge = np.array([RIDGE, 0.0])
-
-    def loss_and_gradient(weights: Vector) -> tuple[float, Vector]:
-        z = weights @ columns
-        entropy = targets @ np.logaddexp(0.0, -z) + (1.0 - targets) @ np.logaddexp(0.0, z)
-        return float(entropy + ridge @ weights**2 / 2.0), columns @ (expit(z) - targets) + ridge * weights
-
-    def hessian(weights: Vector) -> Vector:
-        z = weights @ columns
-        return np.asarray((columns * expit(z) * expit(-z)) @ columns.T + np.diag(ridge))
-
-    # Newton's steps are exact to rounding; the trust region holds them where right and wrong are nearly separable.
-    options = {"gtol": 1e-9, "max_trust_radius": 1e6}
-    solution = minimize(loss_and_gradient, np.zeros(2), jac=True, hess=hessian, method="trust-exact", options=options)
-    a, level = solution.x
-    return Platt(float(a), float(level - a * centre))
+    # On other scales slope and intercept are nearly collinear where confidences are close.
+    centre, scale = confidences.mean(), max(np.ptp(confidences), 1e-12)
+    rows = np.stack([(confidences - centre) / scale, np.ones_like(confidences)], axis=1)
+    precision = np.array([RIDGE / scale**2, 0.0])
+    slope, level = fit_logistic(rows, targets, np.ones_like(targets), np.zeros(2), precision).parameters
+    return Platt(float(slope / scale), float(level - slope * centre / scale))
 
 
 Map = Temperature | Platt
@@ -143,30 +127,29 @@ FITS: Mapping[Kind, Fit] = {"temperature": fit_temperature, "platt": fit_platt}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Recalibrated:
-    """Confidences that cross-validation mapped, in the order of the questions, and the map of each fold.
-
-    A map is fitted to all other folds, so that no map saw the grade of a confidence that it maps.
-    """
+    """Cross-validated confidences, in the order of the questions, and the map of each fold, fitted to the others."""
 
     confidence: Vector
     fitted: tuple[Map, ...]
 
     @property
     def value(self) -> float | tuple[float, float]:
-        """Mean over the folds of what was fitted: t, or a and b."""
-        means = np.mean([astuple(each) for each in self.fitted], axis=0).tolist()
+        """Mean over the folds of t, or of a and b."""
+        means = np.mean([astuple(fold) for fold in self.fitted], axis=0).tolist()
         return means[0] if len(means) == 1 else (means[0], means[1])
 
 
 FOLDS = 5
-"""Folds of cross-validation; fewer graded answers than these cannot be cross-validated."""
+"""Folds of cross-validation, and the fewest graded answers for it."""
 
 
 def cross_validated(confidence: npt.ArrayLike, correct: npt.ArrayLike, kind: Kind) -> Recalibrated:
     """Map every confidence by a map that was fitted to the grades of the other folds.
 
-    Folds are those of scikit-learn's KFold, shuffled. A map keeps the order within its fold (a Platt map
-    with a < 0 reverses it), but every fold has its own, so AUROC over all questions can change.
+    Folds are those of scikit-learn's KFold, shuffled. Every fold has its own map, so AUROC over all questions changes.
+
+    Raises:
+        ParameterError: fewer answers than `FOLDS`.
 
     >>> made = cross_validated([0.9] * 20, [True, False] * 10, "platt")
     >>> len(made.fitted), round(float(made.confidence.mean()), 1)
@@ -185,16 +168,16 @@ def cross_validated(confidence: npt.ArrayLike, correct: npt.ArrayLike, kind: Kin
     return Recalibrated(mapped, tuple(fitted))
 
 
-FEWEST = 10
-"""Scored questions from which on confidences are mapped along a stream."""
+FEWEST_SCORED = 10
+"""Fewest scored questions behind a map along a stream."""
 
 
 def label_free(confidence: npt.ArrayLike, signal: npt.ArrayLike | Sequence[float | None], kind: Kind) -> Vector:
     """Map each of n confidences of a stream by a map fitted to the signals of the questions before it: no labels.
 
     Answer first, learn after: the signal of a question changes later confidences only. It is the control for learning
-    by weights, with the same signal and two numbers at most to learn. The first `FEWEST` scored questions keep their
-    confidences; then every new signal fits anew to all before it, and beyond `OFTEN` signals, 2% more of them do. The
+    by weights, with the same signal and two numbers at most to learn. The first `FEWEST_SCORED` scored questions keep
+    their confidences. Then every new signal fits anew to all before it; beyond `MOST_REFITTED`, every 2% more do. The
     signal is nan or None where a question was not scored.
 
     >>> label_free([0.9] * 12, [0.6] * 9 + [None, 0.6, 0.2], "platt").round(3).tolist()[9:]
@@ -207,7 +190,7 @@ def label_free(confidence: npt.ArrayLike, signal: npt.ArrayLike | Sequence[float
     mapped = confidences.copy()
     scored = np.flatnonzero(~unscored)
     counts = _fits(scored.size)
-    ends = [*(scored[each - 1] + 1 for each in counts[1:]), confidences.size]  # the next map begins behind its signal
+    ends = [*(scored[count - 1] + 1 for count in counts[1:]), confidences.size]  # the next map begins behind its signal
     for count, end in zip(counts, ends, strict=False):
         earlier = scored[:count]
         later = slice(earlier[-1] + 1, end)
@@ -215,20 +198,20 @@ def label_free(confidence: npt.ArrayLike, signal: npt.ArrayLike | Sequence[float
     return mapped
 
 
-OFTEN = 1000
-"""Scored questions up to which every new one fits a map anew."""
+MOST_REFITTED = 1000
+"""Most scored questions that each fit a map anew."""
 
 
 def _fits(scored: int) -> list[int]:
-    """The numbers of scored questions at which a map is fitted: so few that the work on a long stream stays linear."""
-    counts, count = [], FEWEST
+    """Return the numbers of scored questions at which a map is fitted, so few that a long stream takes linear work."""
+    counts, count = [], FEWEST_SCORED
     while count <= scored:
         counts.append(count)
-        count += count // 50 if count >= OFTEN else 1
+        count += count // 50 if count >= MOST_REFITTED else 1
     return counts
 
 
 def _logits(probability: npt.ArrayLike) -> Vector:
     from scipy.special import logit
 
-    return np.asarray(logit(np.clip(probability, EPSILON, 1.0 - EPSILON)))
+    return np.asarray(logit(np.clip(probability, CLIP, 1.0 - CLIP)))

@@ -5,10 +5,10 @@ risk the share of the accepted ones that is wrong. Of n labelled answers that ar
 risk is above r" at level delta if P(Binomial(n, r) <= k) <= delta: if the Clopper-Pearson upper bound is r at most.
 
 Many thresholds are tried, so they are tested in a fixed order (Learn then Test, Angelopoulos et al. 2021, arXiv
-2110.01052): from the strictest one down, each at the whole delta, until the first that fails. The chance that any of
-those which passed has a risk above r is delta at most, whatever the confidences are worth: they choose where the walk
-begins and how many it accepts, and what is promised rests on the labels alone. It holds for answers that are
-exchangeable with the labelled ones, and if these are a random sample of them, drawn without looking at the answers.
+2110.01052): from the strictest one down, each at the whole delta, until the first that fails. The chance that any
+threshold that passed has a risk above r is delta at most, whatever the confidences are worth: they choose where the
+tests begin and how many answers are accepted; the guarantee rests on the labels alone. The guarantee needs labels that
+are a random sample of the answers, drawn without looking at them, and later answers exchangeable with these.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ import numpy.typing as npt
 from secl.errors import check_finite
 from secl.metrics.graded import Vector, graded
 
-STEP = 0.02
+COVERAGE_STEP = 0.02
 """Coverage between two thresholds that are tested."""
 
-PART, MOST = 5, 100
-"""The first test is made with a 5th of the labels and with 100 at most, or a single unlucky one would end the walk."""
+FIRST_TEST_PART, MOST_IN_FIRST_TEST = 5, 100
+"""The first test has a 5th of the labels, 100 at most, so that one unlucky label cannot end the test sequence."""
 
-MOST_NEEDED, LIMIT = 10**6, 10**12
-"""Labels beyond which it is said that no number would do, and beyond which none is looked for."""
+MOST_NEEDED, MOST_SEARCHED = 10**6, 10**12
+"""Most labels that are advised, and most that are tried."""
 
-NEAREST = 0.01
-"""Risks are searched in steps of this."""
+RISK_STEP = 0.01
+"""Steps in which risks are searched."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RiskCoverage:
-    """What is accepted at each distinct confidence, the highest first: arrays of one length, and the number of answers.
+    """Accepted answers at each distinct confidence, the highest first: arrays of one length, and the number of answers.
 
     Attributes:
         confidence: lowest accepted confidence.
         coverage: share of all answers, in (0, 1].
-        labels, wrong: labelled answers among the accepted ones, and wrong ones among these.
+        labels, wrong: labelled answers among the accepted, and wrong ones among these.
         expected: risk by the confidences alone, the mean of 1 - confidence over the accepted answers.
         answers: answers with and without a label.
     """
@@ -61,7 +61,7 @@ class RiskCoverage:
 
     @property
     def risk(self) -> Vector:
-        """Share of wrong ones among the accepted labelled answers; nan where none is labelled."""
+        """Share of wrong answers among the accepted labelled ones; nan without any."""
         share: Vector = np.full(len(self.labels), math.nan)
         np.divide(self.wrong, self.labels, out=share, where=self.labels > 0)
         return share
@@ -73,9 +73,7 @@ class Threshold:
 
     Attributes:
         value: the shortest decimal that keeps accepted and rejected answers apart; 0 accepts all of them.
-        coverage: share of all answers that is accepted.
-        labels, wrong: labelled answers among them, and wrong ones among these.
-        expected: share of wrong ones by the confidences alone.
+        coverage, labels, wrong, expected: as in `RiskCoverage`.
     """
 
     value: float
@@ -86,14 +84,7 @@ class Threshold:
 
 
 def risk_coverage(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> RiskCoverage:
-    """The curve of n answers.
-
-    Args:
-        confidence: n probabilities in [0, 1].
-        correct: n grades, 1 or 0, and nan for an answer without a label.
-
-    Raises:
-        ParameterError: lists of different lengths, or other values.
+    """Return the curve of n answers; the grade of an answer without a label is nan.
 
     >>> curve = risk_coverage([0.9, 0.8, 0.8, 0.2], [1, 0, float("nan"), 0])
     >>> curve.coverage.tolist(), curve.labels.tolist(), curve.risk.tolist()
@@ -118,37 +109,37 @@ def risk_coverage(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> RiskCove
 
 
 def risk_bound(wrong: npt.ArrayLike, labels: npt.ArrayLike, certainty: float) -> Vector:
-    """The exact upper bound (Clopper and Pearson 1934) of a risk, at a certainty in (0, 1); 1 without labels.
+    """Return the exact upper bound (Clopper and Pearson 1934) of a risk, at a certainty in (0, 1); 1 without labels.
 
     >>> float(risk_bound(0, 22, 0.9).round(4)), float(risk_bound(1, 38, 0.9).round(4)), float(risk_bound(3, 3, 0.9))
     (0.0994, 0.0985, 1.0)
     """
-    from scipy.stats import beta
+    from scipy.special import betaincinv
 
     k, n = np.broadcast_arrays(np.asarray(wrong, np.float64), np.asarray(labels, np.float64))
     some = k < n
-    bound: Vector = np.where(some, beta.ppf(certainty, k + 1, np.where(some, n - k, 1)), 1.0)
+    bound: Vector = np.where(some, betaincinv(k + 1, np.where(some, n - k, 1), certainty), 1.0)
     return bound
 
 
 def fewest_labels(risk: float, certainty: float) -> int:
-    """The fewest accepted labelled answers, all of them right, that show a risk of `risk` at most.
+    """Return the fewest accepted labelled answers, all right, that show a risk of at most `risk`.
 
     >>> fewest_labels(0.1, 0.9)
     22
     """
     check_level(risk, certainty)
-    return _fewest(0.0, 1, risk, certainty)
+    return math.ceil(round(math.log1p(-certainty) / math.log1p(-risk), 9))  # (1 - risk)^n <= 1 - certainty
 
 
-def _fewest(share: float, first: int, risk: float, certainty: float) -> int:
-    """The fewest accepted labels, this share of them wrong, that show a risk; `first` is tried first."""
+def _fewest_with_errors(share: float, risk: float, certainty: float) -> int:
+    """Return the fewest accepted labels, this share of them wrong, that show a risk."""
 
     def holds(labels: int) -> bool:
         return bool(risk_bound(math.ceil(share * labels), labels, certainty) <= risk)
 
-    low, high = 0, first
-    while not holds(high) and high < LIMIT:
+    low, high = 0, fewest_labels(risk, certainty)
+    while not holds(high) and high < MOST_SEARCHED:
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
@@ -157,10 +148,10 @@ def _fewest(share: float, first: int, risk: float, certainty: float) -> int:
 
 
 def guaranteed(curve: RiskCoverage, risk: float, certainty: float) -> Threshold | None:
-    """The threshold of the largest coverage whose risk is `risk` at most, with this certainty; None if none passes.
+    """Return the threshold of the largest coverage with at most this risk at this certainty; None if none passes.
 
-    What is tested, and in which order, depends on the confidences of all answers and on the number of labels, never on
-    which answers have one: the walk begins where as many labels are to be expected as a first test needs.
+    The thresholds tested, and their order, depend on the confidences of all answers and on the number of labels, never
+    on which answers have one: the tests begin where as many labels are to be expected as a first test needs.
 
     Raises:
         ParameterError: a risk or a certainty outside (0, 1).
@@ -174,11 +165,11 @@ def guaranteed(curve: RiskCoverage, risk: float, certainty: float) -> Threshold 
 
 
 def _walk(curve: RiskCoverage, risk: float, certainty: float) -> npt.NDArray[np.intp]:
-    """Places on the curve to test, in order; none where the labels could not show that risk even without an error."""
+    """Return the places on the curve to test, in order; none if the labels are too few even without an error."""
     labels, fewest = curve.total, fewest_labels(risk, certainty)
     if labels < fewest:
         return np.zeros(0, np.intp)
-    first = max(fewest, min(labels // PART, MOST))
+    first = max(fewest, min(labels // FIRST_TEST_PART, MOST_IN_FIRST_TEST))
     expected = labels * curve.coverage
     # The spread of a sample without replacement: none where every answer has a label.
     spread = np.sqrt(expected * (1 - curve.coverage) * (1 - labels / curve.answers))
@@ -187,41 +178,39 @@ def _walk(curve: RiskCoverage, risk: float, certainty: float) -> npt.NDArray[np.
     start = int(np.argmax(enough)) if enough.any() else len(enough) - 1
     tested, last = [start], len(enough) - 1
     while tested[-1] < last:
-        following = int(np.searchsorted(curve.coverage, curve.coverage[tested[-1]] + STEP - 1e-9))
+        following = int(np.searchsorted(curve.coverage, curve.coverage[tested[-1]] + COVERAGE_STEP - 1e-9))
         tested.append(min(following, last))
     return np.array(tested)
 
 
 def nearest_risk(curve: RiskCoverage, certainty: float, above: float = 0.0) -> float | None:
-    """The lowest risk above `above`, in steps of 0.01, that these labels can promise; None below 1."""
-    risks = (round(step * NEAREST, 2) for step in range(math.floor(above / NEAREST + 1e-9) + 1, 100))
+    """Return the lowest risk above `above`, in steps of 0.01, that these labels can promise; None below 1."""
+    risks = (round(step * RISK_STEP, 2) for step in range(math.floor(above / RISK_STEP + 1e-9) + 1, 100))
     return next((risk for risk in risks if guaranteed(curve, risk, certainty) is not None), None)
 
 
 def labels_needed(curve: RiskCoverage, risk: float, certainty: float) -> int | None:
-    """How many labels it takes in all to promise a risk, if further ones are like those that are there.
+    """Return the number of labels that a promise of a risk takes, if further ones are like the present ones.
 
-    At each place with a share of wrong ones below the risk, the fewest accepted labels whose bound holds, over the
-    coverage there; the least of them all. Not more than there are labels if a stricter threshold failed first. None
-    where no place is below the risk, so that no number would do. Without any label, what the confidences expect stands
-    for the share.
+    It is the least over all places of the curve whose share of wrong answers is below the risk: the fewest accepted
+    labels whose bound holds, over the coverage there. Without any label, the confidences give that share. No more than
+    the present labels if a stricter threshold failed first. None if no number, or none up to `MOST_NEEDED`, would do.
     """
     shares = curve.risk if curve.total else curve.expected
-    counted = curve.labels >= min(5, curve.total)  # a place with a label or two tells nothing
+    counted = curve.labels >= min(5, curve.total)  # the share of one or two labels says little
     hopeful = np.flatnonzero(counted & (shares < risk))
     totals = []
     for index in hopeful[:: max(1, len(hopeful) // 50)]:
-        accepted = _fewest(float(shares[index]), fewest_labels(risk, certainty), risk, certainty)
+        accepted = _fewest_with_errors(float(shares[index]), risk, certainty)
         totals.append(math.ceil(accepted / curve.coverage[index]))
     least = min(totals, default=None)
     return None if least is None or least > MOST_NEEDED else least
 
 
 def estimated(curve: RiskCoverage, risk: float, *, from_labels: bool = False) -> Threshold | None:
-    """The threshold of the largest coverage whose estimated risk is `risk` at most; None if there is none.
+    """Return the threshold of the largest coverage whose estimated risk is at most `risk`; None without any.
 
-    The estimate is the mean of 1 - confidence of the accepted answers, as good as the confidences are, or the share of
-    wrong ones among the labelled.
+    The estimate is the mean of 1 - confidence of the accepted answers, or the share of wrong ones among the labelled.
     """
     check_finite("risk", risk, 0.0 <= risk <= 1.0, "lie in [0, 1]")
     within = np.flatnonzero((curve.risk if from_labels else curve.expected) <= risk + 1e-12)
@@ -229,7 +218,7 @@ def estimated(curve: RiskCoverage, risk: float, *, from_labels: bool = False) ->
 
 
 def threshold_at(curve: RiskCoverage, index: int) -> Threshold:
-    """The threshold that accepts what the curve accepts at this place."""
+    """Return the threshold that accepts the answers that the curve accepts at this place."""
     below = float(curve.confidence[index + 1]) if index + 1 < len(curve.confidence) else None
     return Threshold(
         value=separating(float(curve.confidence[index]), below),
@@ -241,7 +230,7 @@ def threshold_at(curve: RiskCoverage, index: int) -> Threshold:
 
 
 def separating(accepted: float, rejected: float | None) -> float:
-    """The shortest decimal of two places or more above `rejected` and not above `accepted`; 0 if nothing is rejected.
+    """Return the shortest decimal of two places or more above `rejected` and not above `accepted`; 0 accepts all.
 
     >>> separating(0.8712, 0.8298), separating(0.83123, 0.83119), separating(0.4, None)
     (0.85, 0.8312, 0.0)
@@ -250,14 +239,14 @@ def separating(accepted: float, rejected: float | None) -> float:
         return 0.0
     middle = (accepted + rejected) / 2
     rounded = (round(middle, digits) for digits in range(2, 17))
-    return next((value for value in rounded if rejected < value <= accepted), accepted)
+    return next((decimal for decimal in rounded if rejected < decimal <= accepted), accepted)
 
 
 def check_level(risk: float, certainty: float) -> None:
-    """Check a risk and a certainty that are to be promised.
+    """Check that the risk and the certainty of a promise lie inside (0, 1).
 
     Raises:
-        ParameterError: one of them is not inside (0, 1).
+        ParameterError: they do not.
     """
     rule = "lie above 0 and below 1"
     check_finite("risk", risk, 0.0 < risk < 1.0, f"{rule} (no number of labels shows that nothing is wrong)")

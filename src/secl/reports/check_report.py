@@ -6,7 +6,7 @@ from typing import Any
 
 from secl.evaluation.check import MIN_GAIN, MIN_PER_CLASS, MIN_QUESTIONS, Check
 from secl.evaluation.json_values import json_value
-from secl.metrics.bootstrap import MEASURES
+from secl.metrics.standard import MEASURES
 from secl.reports.comparison_report import NOTE, difference_table
 from secl.reports.formatting import counted, number, percent
 from secl.reports.posterior_section import letters_sentence

@@ -6,15 +6,15 @@ import math
 from collections.abc import Mapping
 
 from secl.evaluation.compare import Comparison
-from secl.metrics.bootstrap import FEWEST_OF_A_KIND, MEASURES
-from secl.metrics.paired_bootstrap import FEWEST, Difference
+from secl.metrics.bootstrap import FEWEST_COMPARED, FEWEST_OF_A_KIND, Difference
+from secl.metrics.standard import MEASURES
 from secl.reports.formatting import UNDEFINED, number
 from secl.reports.table import Cell, Column, Row, Table
 
 NOTE = (
     "Differences have 95% paired bootstrap intervals over questions; * excludes 0. They reach equally far to both "
     "sides, because the ECE of few answers is biased, and end at -1 and 1. Fewer than "
-    f"{FEWEST} questions have none, nor has AUROC with fewer than {FEWEST_OF_A_KIND} right or wrong answers."
+    f"{FEWEST_COMPARED} questions have none, nor has AUROC with fewer than {FEWEST_OF_A_KIND} right or wrong answers."
 )
 """What a reader must know about a table of differences."""
 

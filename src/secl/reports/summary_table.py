@@ -8,7 +8,7 @@ from dataclasses import fields
 from secl.evaluation.estimators import LABELLED
 from secl.evaluation.measures import Measures
 from secl.evaluation.summary import EstimatorSummary, Summary
-from secl.metrics.bootstrap import MEASURES
+from secl.metrics.standard import MEASURES
 from secl.reports.formatting import UNDEFINED, amount, counted, number, percent, span
 from secl.reports.run_report import RunReport
 from secl.reports.table import Cell, Column, Row, Table, plain_table, to_csv

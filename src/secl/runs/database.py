@@ -16,8 +16,7 @@ from pydantic import TypeAdapter
 from pydantic_core import from_json
 
 from secl.errors import RunError, StorageError
-from secl.labels import Label
-from secl.labels.label import MIN_CHANCE
+from secl.labels import MIN_CHANCE, Label
 from secl.records import Record
 from secl.runs.encoding import from_plain, to_plain
 

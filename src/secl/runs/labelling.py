@@ -6,9 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from secl.errors import RunError
 from secl.evaluation.acceptance import Answers, answers_of
-from secl.labels import Label, label_of, standing
-from secl.labels.draw import by_lot
-from secl.labels.state import relabelled
+from secl.labels import Label, label_of, random_order, relabelled, standing
 from secl.records import Record
 from secl.runs.manifest import Manifest
 from secl.runs.store import Store
@@ -42,7 +40,7 @@ def queue(store: Store) -> list[int]:
     Answers that volunteers have rated are among them: without those the rest would be right too often.
     """
     labelled = {label.position for label in store.labels() if label.chance is not None}
-    return [position for position in by_lot(range(store.first, len(store)), SEED) if position not in labelled]
+    return [position for position in random_order(range(store.first, len(store)), SEED) if position not in labelled]
 
 
 def add_label(store: Store, record: Record, correct: bool | None) -> None:

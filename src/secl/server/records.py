@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from secl.display import excerpt
 from secl.errors import ParameterError
-from secl.labels.draw import lot
+from secl.labels import random_rank
 from secl.server.entries import Text, Values, answer_text
 from secl.server.store import OWN, ServerStore
 
@@ -153,7 +153,7 @@ def latest_points(state: ServerStore, count: int) -> list[Values]:
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """Answers to rate, in the order of their lots.
+    """Answers to rate, in the order of their ranks.
 
     Attributes:
         positions: of the records that nobody has rated.
@@ -170,17 +170,17 @@ def review_queue(state: ServerStore, after: int | None = None) -> Queue:
     """The answers to rate: of the latest ones each is as likely as the others to come first.
 
     Answers that volunteers have rated are among them: without those the rest would be right too often.
-    The lot of a record depends on its position alone. So a review goes on where it was left, and two people who review
+    The rank of a record depends on its position alone. So a review goes on where it was left, and two people who review
     draw the same.
     The queue begins behind the record at the position `after`.
     """
     query = "SELECT position, correct FROM served ORDER BY position DESC LIMIT ?"
     rows = state.rows(query, RECENT)
-    lots = {position: (lot(position, SEED), position) for position, _ in rows}
+    ranks = {position: (random_rank(position, SEED), position) for position, _ in rows}
     drawn = {position for (position,) in state.rows(f"SELECT position FROM {_STANDING} AND chance IS NOT NULL")}
-    unrated = sorted((position for position in lots if position not in drawn), key=lots.__getitem__)
-    if after in lots:
-        unrated = [position for position in unrated if lots[position] > lots[after]]
+    unrated = sorted((position for position in ranks if position not in drawn), key=ranks.__getitem__)
+    if after in ranks:
+        unrated = [position for position in unrated if ranks[position] > ranks[after]]
     return Queue(tuple(unrated), sum(correct is not None for _, correct in rows), len(rows))
 
 

@@ -116,7 +116,7 @@ def test_a_stopping_server_is_not_ready_and_takes_no_questions(client: httpx.Cli
 def test_a_full_queue_says_so_and_time_that_is_up_takes_the_question_back(make_service: MakeService) -> None:
     model = Slow()
     service = make_service(model=model, limits=Limits(batch=1, queue=1))
-    settings = HttpSettings(timeout=0.3)
+    settings = HttpSettings(timeout=1.5)
     with (
         opened(create_app(service, settings=settings)) as address,
         httpx.Client(base_url=address, timeout=60) as client,

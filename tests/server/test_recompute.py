@@ -14,9 +14,9 @@ from secl.model import ModelAnswer
 from secl.question import Question
 from secl.server.online.factory import open_service, serving_settings
 from secl.server.recompute import (
-    Computed,
     Verification,
     environment_changes,
+    left_open,
     load_recorded_model,
     rederive,
     verify,
@@ -61,9 +61,8 @@ def test_a_close_choice_of_letters_that_came_out_otherwise_is_left_open(
     stored = replace(record.reply, option_log_p=(math.log(0.41), math.log(second), math.log(0.1), math.log(0.05)))
     record = replace(record, reply=stored)
     other = "B" if stored.text == "A" else "A"
-    answer = ModelAnswer(reply=replace(stored, text=other, answer=other), frozen=record.frozen, plain_tokens=1.0)
-    now = Computed(answer, record.evidence.candidates)
-    assert (now.unsettled(record, 0.05) == "") == settled
+    now = replace(record, reply=replace(stored, text=other, answer=other))
+    assert (left_open(now, record, 0.05) == "") == settled
 
 
 def test_answers_that_are_drawn_otherwise_leave_the_evidence_open(make_service: MakeService) -> None:
@@ -71,11 +70,9 @@ def test_answers_that_are_drawn_otherwise_leave_the_evidence_open(make_service: 
     stored = record.evidence.candidates
     assert stored is not None
     redrawn = replace(stored, candidates=(*stored.candidates[:-1], "another"))
-    answer = ModelAnswer(reply=record.reply, frozen=record.frozen, plain_tokens=1.0)
-    assert Computed(answer, stored).is_same(record)
-    assert "other answers" in Computed(answer, redrawn).unsettled(record, 0.05)
-    sure = replace(record.reply, bins=(*(0.0,) * 9, 1.0))
-    assert Computed(replace(answer, reply=sure), redrawn).unsettled(record, 0.05) == ""
+    now = replace(record, evidence=replace(record.evidence, candidates=redrawn))
+    assert "other answers" in left_open(now, record, 0.05)
+    assert left_open(replace(now, reply=replace(record.reply, bins=(*(0.0,) * 9, 1.0))), record, 0.05) == ""
 
 
 class Elsewhere(ScriptedModel):

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, is_dataclass, replace
+from dataclasses import asdict, is_dataclass
 
-from secl.evidence import CandidateEvidence, Sample
-from secl.records import Reply
+from secl.evidence import CandidateEvidence
+from secl.records import Record, Reply
 
 ARITHMETIC = 1e-9
 """Largest difference that double arithmetic may make in a replay, of numbers around 1.
@@ -30,13 +30,10 @@ independent come to 10 * sqrt(100) * 2^-9 = 0.2 of a logit, and a probability mo
 """
 
 NATS = 20.0
-"""How much farther logarithms and entropies may lie apart than probabilities, for each token.
+"""How much farther logarithms, by token, and entropies may lie apart than probabilities.
 
 A probability moves by at most a quarter of its logit, and the logarithm of an improbable one by several times that.
 """
-
-BYTES = 4
-"""Bytes of a token of text, where nobody counted the tokens."""
 
 
 def rounding(dtype: str | None) -> float:
@@ -80,38 +77,43 @@ def _listed(value: object) -> bool:
     return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
 
 
-def uncounted(reply: Reply) -> Reply:
-    """A reply without its numbers of tokens: a text that is read again was not written."""
-    return replace(reply, prompt_tokens=None, answer_tokens=None)
+def is_same(now: Record, then: Record) -> bool:
+    """Whether replies and evidence are equal to the last digit, apart from counted tokens."""
+    pairs: list[tuple[object, object]] = [(now.evidence.candidates, then.evidence.candidates)]
+    for one, other in ((now.reply, then.reply), (now.frozen, then.frozen)):  # a text that is read again was not written
+        counts = {"prompt_tokens": other.prompt_tokens, "answer_tokens": other.answer_tokens}
+        pairs.append((asdict(one) | counts, asdict(other)))
+    return all(furthest(*pair) == 0 for pair in pairs)
 
 
-def measured(reply: Reply, stored: Reply) -> tuple[object, ...]:
-    """What a reply says, with its numbers on the scale of probabilities; the stored one says how many tokens it has."""
-    tokens = stored.answer_tokens or max(1, len(stored.text.encode()) // BYTES)
-    return (
-        reply.text,
-        reply.answer,
-        reply.version,
-        reply.stated,
-        reply.bins,
-        reply.digit_mass,
-        reply.entropy / NATS,
-        reply.log_probability / (NATS * tokens),
-        tuple(map(math.exp, reply.option_log_p)),
-    )
+def distance(now: Record, then: Record) -> float:
+    """Largest difference of a probability; logarithms and entropies count by `NATS`; infinity where a word differs."""
+    return furthest(_comparable(now), _comparable(then))
 
 
-def compared(evidence: CandidateEvidence) -> tuple[object, ...]:
-    """The same of the evidence about candidates."""
+def _comparable(record: Record) -> tuple[object, ...]:
+    """What a model says, with its numbers on the scale of probabilities."""
+    evidence = record.evidence.candidates
+    return _of_reply(record.reply), _of_reply(record.frozen), None if evidence is None else _of_candidates(evidence)
+
+
+def _of_reply(reply: Reply) -> tuple[object, ...]:
+    log_p = _by_token(reply.log_probability, reply.text)
+    options = tuple(map(math.exp, reply.option_log_p))
+    said = (reply.text, reply.answer, reply.version)
+    return (*said, reply.stated, reply.bins, reply.digit_mass, reply.entropy / NATS, log_p, options)
+
+
+def _of_candidates(evidence: CandidateEvidence) -> tuple[object, ...]:
     letters = [(order.order, tuple(map(math.exp, order.log_p))) for order in evidence.letters]
     likely = [
         None if each is None else (each.given / (NATS * each.tokens), each.alone / (NATS * each.tokens), each.tokens)
         for each in evidence.likelihoods
     ]
-    drawn = [(each.text, each.candidate, _per_token(each)) for each in evidence.samples]
+    drawn = [(each.text, each.candidate, _by_token(each.log_p, each.text)) for each in evidence.samples]
     return (evidence.candidates, evidence.source, letters, likely, drawn)
 
 
-def _per_token(sample: Sample) -> float | None:
-    tokens = max(1, len((sample.text or "").encode()) // BYTES)
-    return None if sample.log_p is None else sample.log_p / (NATS * tokens)
+def _by_token(log_p: float | None, text: str | None) -> float | None:
+    """A log-probability for each token of a text, at four bytes a token."""
+    return None if log_p is None else log_p / (NATS * max(1, len((text or "").encode()) // 4))

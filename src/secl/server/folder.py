@@ -48,16 +48,15 @@ def _is_open(folder: Path) -> bool:
 
 
 def backup(folder: Path, out: Path) -> int:
-    """Copy a state folder as it is at one moment, under another name until the copy is whole and on the disk.
+    """Copy a state folder as it is at one moment; its server goes on meanwhile.
 
-    The copy is read in one go, so a busy server never makes it begin again; that server goes on meanwhile, and its log
-    (`run.sqlite-wal`) grows by what it writes.
+    The copy has another name until it is whole and on the disk.
 
     Returns:
         how many records are in the copy.
 
     Raises:
-        RunError: there is something at `out` already, or the folder is no server's state or damaged.
+        RunError: something exists at `out`, or the folder is no server's state or damaged.
         StorageError: the copy cannot be written.
     """
     with Store(folder) as store:
@@ -65,30 +64,23 @@ def backup(folder: Path, out: Path) -> int:
             raise RunError(f"{folder} is a run and no server's state; copy its folder while nobody writes to it.")
         if out.exists() or out.is_symlink():
             raise RunError(f"{out} exists already; name a folder that does not, so that no older backup is lost.")
-        try:
-            with storage_errors(out), ExitStack() as failure:
-                out.parent.mkdir(parents=True, exist_ok=True)
-                unfinished = Path(
-                    tempfile.mkdtemp(prefix=f"{out.name}.", dir=out.parent)
-                )  # only its owner can enter it
-                failure.callback(shutil.rmtree, unfinished, ignore_errors=True)
-                records = _copy(store, unfinished)
-                publish_folder(unfinished, out)
-                failure.pop_all()
-        except sqlite3.DatabaseError as problem:
-            raise store.damaged(problem) from problem
-    return records
-
-
-def _copy(store: Store, to: Path) -> int:
-    """Copy a state into a folder and read the copy to its last page; returns its records."""
-    (to / FILE).touch(mode=0o600)  # who copies the file alone shall not open it to others
-    with closing(sqlite3.connect(to / FILE)) as copy:
-        store.db.backup(copy)
-        (sound,) = copy.execute("PRAGMA quick_check(1)").fetchone()
-        if sound != "ok":
-            raise RunError(f"the state is damaged, and so is its copy: {sound}.")
-        (records,) = copy.execute("SELECT count(*) FROM records").fetchone()
-    if (store.folder / KEYS).exists():
-        shutil.copy2(store.folder / KEYS, to / KEYS)
+        with storage_errors(out), ExitStack() as failure:
+            out.parent.mkdir(parents=True, exist_ok=True)
+            unfinished = Path(tempfile.mkdtemp(prefix=f"{out.name}.", dir=out.parent))  # only its owner can enter it
+            failure.callback(shutil.rmtree, unfinished, ignore_errors=True)
+            try:
+                (unfinished / FILE).touch(mode=0o600)  # who copies the file alone shall not open it to others
+                store.db.execute("PRAGMA query_only = OFF")  # for the copy; this connection writes nothing else
+                store.db.execute("VACUUM INTO ?", (str(unfinished / FILE),))
+                with closing(sqlite3.connect(unfinished / FILE)) as copy:
+                    copy.execute("PRAGMA journal_mode = WAL")
+                    (records,) = copy.execute("SELECT count(*) FROM records").fetchone()
+            except sqlite3.DatabaseError as problem:
+                if isinstance(problem, sqlite3.OperationalError):
+                    raise
+                raise store.damaged(problem) from problem
+            if (folder / KEYS).exists():
+                shutil.copy2(folder / KEYS, unfinished / KEYS)
+            publish_folder(unfinished, out)
+            failure.pop_all()
     return int(records)

@@ -19,13 +19,12 @@ from typing import Literal
 
 from secl.calibrator import given_by
 from secl.errors import ModelError, RunError
-from secl.evidence import CandidateEvidence
-from secl.model import Model, ModelAnswer
+from secl.model import Model
 from secl.records import Record
 from secl.runs import loading
 from secl.runs.manifest import Manifest, environment
 from secl.runs.runner import build_calibrator
-from secl.server.closeness import compared, furthest, measured, rounding, uncounted
+from secl.server.closeness import distance, is_same, rounding
 from secl.server.entries import Served, Values
 from secl.server.store import ServerStore
 from secl.server.verify import Finding, examine
@@ -78,107 +77,70 @@ class Rederived:
     detail: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Computed:
-    """What a model says now: its answer, and the evidence that the server gathered in the same pass."""
-
-    answer: ModelAnswer
-    candidates: CandidateEvidence | None
-
-    def is_same(self, record: Record) -> bool:
-        """Whether replies and evidence are the same to the last digit; how many tokens were counted does not matter."""
-        pairs = ((self.answer.reply, record.reply), (self.answer.frozen, record.frozen))
-        replies = all(furthest(uncounted(now), uncounted(then)) == 0 for now, then in pairs)
-        return replies and furthest(self.candidates, record.evidence.candidates) == 0
-
-    def distance(self, record: Record) -> float:
-        """Largest difference of a probability, logarithms and entropies by `NATS`; infinity where a word differs."""
-        pairs = ((self.answer.reply, record.reply), (self.answer.frozen, record.frozen))
-        replies = max(furthest(measured(now, then), measured(then, then)) for now, then in pairs)
-        now, then = self.candidates, record.evidence.candidates
-        if now is None or then is None:
-            return replies if now is then else math.inf
-        return max(replies, furthest(compared(now), compared(then)))
-
-    def unsettled(self, record: Record, tolerance: float) -> str:
-        """Why rounding leaves open whether it agrees with a record, in one sentence; "" where it does not."""
-        now, then = self.candidates, record.evidence.candidates
-        redrawn = now is not None and then is not None and now.candidates != then.candidates
-        if redrawn and replace(self, candidates=then).distance(record) <= tolerance:
-            return "the model draws other answers now, by a close choice between words; the reply itself agrees"
-        letters = record.reply.option_log_p
-        if letters and self.answer.reply.text != record.reply.text:
-            best, second = sorted(map(math.exp, letters), reverse=True)[:2]
-            if best - second <= 2 * tolerance:
-                return "the model gives another letter now, and its best two are closer together than rounding"
-        return ""
-
-
 def rederive(state: ServerStore, model: Model, served: Served, tolerance: float, *, exact: bool = True) -> Rederived:
     """Compute a reply again from its question and the stored adapter version, to which the model's adapter is changed.
 
     Where machine or libraries are others than the server's, `exact` is False: the tolerance holds for all replies then.
     """
     record, version = served.record, served.record.reply.version
-
-    def outcome(match: Match, difference: float | None, detail: str = "") -> Rederived:
-        return Rederived(record.position, version, match, difference, detail)
-
+    rounds = served.batch > 1 or not exact or record.question.free
     try:
         if version:
             model.load_version(state.store.weights(version), version)
         else:
             model.reset()
-        now = _ask(state, model, [record])[0]
+        now = computed(state, model, record)
+        if rounds and now.reply.text != record.reply.text and _can_be_read(model, record):
+            now = computed(state, model, record, stored=True)
     except (RunError, ModelError) as problem:
-        return outcome("differs", None, str(problem))
-    if now.is_same(record):
-        return outcome("same", now.distance(record))
-    rounds = served.batch > 1 or not exact or record.question.free
-    if rounds and now.answer.reply.text != record.reply.text and _is_written(model, record):
-        now = _ask(state, model, [record], stored=True)[0]
-    difference = now.distance(record)
-    if rounds and difference <= tolerance:
-        return outcome("rounding" if difference else "same", difference)
-    if rounds and (reason := now.unsettled(record, tolerance)):
-        return outcome("unknown", None, reason)
-    reply = now.answer.reply
-    if reply == record.reply:
-        return outcome(
-            "differs", difference, f"asked again it gives other evidence (largest difference: {difference:.2g})"
-        )
-    another = ", with another answer" if reply.text != record.reply.text else ""
-    confidences = f"asked again it gives confidence {reply.stated}, stored is {record.reply.stated}"
-    return outcome("differs", difference, f"{confidences}{another} (largest difference: {difference:.2g})")
+        return Rederived(record.position, version, "differs", None, str(problem))
+    difference = distance(now, record)
+    if is_same(now, record) or (rounds and difference <= tolerance):
+        return Rederived(record.position, version, "rounding" if difference else "same", difference)
+    if rounds and (reason := left_open(now, record, tolerance)):
+        return Rederived(record.position, version, "unknown", None, reason)
+    another = ", with another answer" if now.reply.text != record.reply.text else ""
+    detail = f"asked again it gives confidence {now.reply.stated}, stored is {record.reply.stated}{another}"
+    return Rederived(
+        record.position, version, "differs", difference, f"{detail} (largest difference: {difference:.2g})"
+    )
 
 
-def _is_written(model: Model, record: Record) -> bool:
-    """Whether the answer was written by the untouched weights, so that any version can rate it as it stands."""
+def left_open(now: Record, record: Record, tolerance: float) -> str:
+    """Why rounding leaves open whether a reply agrees with a record, in one sentence; "" where it does not."""
+    if now.reply.text == record.reply.text and distance(replace(now, evidence=record.evidence), record) <= tolerance:
+        drawn = [each and each.candidates for each in (now.evidence.candidates, record.evidence.candidates)]
+        return "the model draws other answers now; the reply itself agrees" if drawn[0] != drawn[1] else ""
+    best, second, *_ = [*sorted(map(math.exp, record.reply.option_log_p), reverse=True), math.inf, 0.0]
+    if now.reply.text != record.reply.text and best - second <= 2 * tolerance:
+        return "the model gives another letter now, and its best two are closer together than rounding"
+    return ""
+
+
+def _can_be_read(model: Model, record: Record) -> bool:
+    """Whether the untouched weights wrote the answer, so that any version can rate it as it stands."""
     written = record.question.free or model.answer_weights == "frozen"
     return written and not record.question.options and not record.given
 
 
-def _ask(state: ServerStore, model: Model, records: Sequence[Record], *, stored: bool = False) -> list[Computed]:
-    """Answer questions just as a server does: in a pass of the same shape, so with the same evidence.
+def computed(state: ServerStore, model: Model, record: Record, *, stored: bool = False) -> Record:
+    """A record with what a model says now, asked just as by a server: a pass of the same shape, the same evidence.
 
-    Free texts are rated as they are stored; with `stored` all open answers are.
+    A free text is rated as it is stored; with `stored` every open answer is.
     """
     calibrator = build_calibrator(Manifest.of(state.store).settings, model)
-    if records[0].given:  # then all of its pass are
-        ratings = model.rate_given([given_by(record) for record in records], calibrator.plan.rated)
-        return [Computed(rating.answer, rating.evidence.candidates) for rating in ratings]
-    shared = calibrator.plan.weighed(False)
-    texts = [record.reply.text if stored or record.question.free else None for record in records]
-    questions = [record.question for record in records]
-    model.prefetch(questions, [shared] * len(records), weights_fixed=True, written=texts)
-    computed = []
-    for record, text in zip(records, texts, strict=True):
-        answer = model.answer(record.question, evidence=shared, written=text)
-        candidates = record.evidence.candidates
+    if record.given:
+        (rating,) = model.rate_given([given_by(record)], calibrator.plan.rated)
+        answer, candidates = rating.answer, rating.evidence.candidates
+    else:
+        shared = calibrator.plan.weighed(False)
+        text = record.reply.text if stored or record.question.free else None
+        model.prefetch([record.question], [shared], weights_fixed=True, written=[text])
+        answer, candidates = model.answer(record.question, evidence=shared, written=text), record.evidence.candidates
         if "candidates" in shared:
             candidates = model.compare_candidates(record.question, answer.reply)
-        computed.append(Computed(answer, candidates))
-    return computed
+    evidence = replace(record.evidence, candidates=candidates)
+    return replace(record, reply=answer.reply, frozen=answer.frozen, evidence=evidence)
 
 
 @dataclass(frozen=True, slots=True)

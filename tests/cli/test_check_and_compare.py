@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -64,24 +63,22 @@ def check(shell: Shell, *arguments: object) -> dict[str, Any]:
     return found
 
 
-def test_a_check_recommends_a_method_in_a_screen_in_full_with_tables_below_it_and_leaves_nothing_behind(
+def test_a_check_recommends_a_method_on_one_screen_and_leaves_nothing_behind(
     shell: Shell, use: Any, mine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(mine.parent))
     monkeypatch.setattr("tempfile.tempdir", None)
     monkeypatch.setenv("COLUMNS", "80")
     use(Knowing(stated=0.9))
-    ended = shell("check", "--questions", mine, "--tau", 0.25)
+    ended = shell("check", "--questions", mine, "--set", "evidence.tau=0.25")
     assert (ended.code, ended.err) == (0, "")
     lines = ended.out.splitlines()
     assert lines[0].startswith("Use: secl run --method ")
     assert lines[1].startswith("Why: ")
     assert "Learning (--method secl): adapt: " in " ".join(lines)
+    assert any(line.startswith("Stated (frozen)") for line in lines)
     assert len(lines) <= 25
-    full = shell("check", "--questions", mine, "--tau", 0.25, "--full").out
-    assert max(map(len, [*lines, *full.splitlines()])) <= 80
-    assert full.startswith("\n".join(lines[:2]))
-    assert full.index("adapt: ") < full.index("Mean confidence") < full.index("The letters ")
+    assert max(map(len, lines)) <= 80
     assert [path.name for path in sorted(mine.parent.rglob("*")) if path.is_file()] == [mine.name]
 
 
@@ -100,11 +97,11 @@ def test_a_run_is_checked_as_far_as_it_has_come_without_its_model(
     assert shell("run", "--questions", mine, "--method", "posterior", "--out", part).code == 2
     use(AssertionError("the model is not needed"))
     assert check(shell, out) == whole
-    other = check(shell, out, "--tau", 2)
-    assert (other["tau"], other["signal"] == whole["signal"]) == (2.0, False)
+    assert any(line.startswith("Learning") for line in whole["sentences"])
+    assert "Which method fits?" in shell("report", out, "--full").out
     without = check(shell, part)
     assert (without["questions"], without["rated"], without["verdict"]) == (30, 0, "cannot tell")
-    assert "no graded answer has normalised P(True)" in without["learning"]
+    assert "no graded answer has normalised P(True)" in without["sentences"][2]
     with Store(out, writable=True) as store:
         for record in store.records():
             add_label(store, record, True)
@@ -137,7 +134,6 @@ def test_a_check_refuses_what_it_cannot_use(refused: Any, use: Any, mine: Path, 
     use(AssertionError("all of these are found before the model is loaded"))
     refused(("check",), "either a stream")
     refused(("check", "--questions", mine, "--benchmarks", "capitals"), "not both")
-    refused(("check", "--questions", mine, "--tau", 0), "tau", "above 0")
     refused(("check", "--questions", tmp_path / "no.jsonl"), "no.jsonl", "does not exist")
     refused(("check", "--benchmarks", "nonsense"), "'nonsense'")
     refused(("check", "--questions", mine, "--out", tmp_path), tmp_path, "not empty")
@@ -145,25 +141,9 @@ def test_a_check_refuses_what_it_cannot_use(refused: Any, use: Any, mine: Path, 
     learned = scripted_run(tmp_path / "learned")
     refused(("check", learned), learned, "methods posterior and baselines")
     refused(("check", learned, "--questions", mine), learned, "as it is")
-    refused(("check", "--questions", mine, "--out", learned), f"secl check {learned}")
+    refused(("check", "--questions", mine, "--out", learned), learned, "not empty")
     empty = scripted_run(tmp_path / "empty", method="posterior", asked=0)
     refused(("check", empty), f"secl run --resume {empty}")
-
-
-def test_without_right_answers_the_posterior_is_recommended_and_a_run_of_it_is_not_asked_again(
-    shell: Shell, use: Any, tmp_path: Path, interrupt_at: Callable[[int], None]
-) -> None:
-    use(Knowing())
-    bare = ask_file(tmp_path / "bare.jsonl", [replace(question, reference=None) for question in toy_stream(60)])
-    out = tmp_path / "run"
-    ended = shell("check", "--questions", bare, "--out", out, "--full")
-    assert (ended.code, ended.err) == (0, "")
-    assert ended.out.startswith("Use: secl run --method posterior")
-    assert f"It was asked that way: secl report {out}\n" in ended.out
-    interrupt_at(31)
-    begun = tmp_path / "begun"
-    assert shell("run", "--questions", bare, "--method", "posterior", "--out", begun).code == 2
-    assert f"It was asked that way: secl run --resume {begun}\n" in shell("check", begun).out
 
 
 def scripted_run(

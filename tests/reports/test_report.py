@@ -6,6 +6,7 @@ import base64
 import hashlib
 import io
 import re
+import shlex
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from dataclasses import replace
@@ -108,7 +109,7 @@ def test_the_terminal_has_the_titles_and_tables_of_the_page(
     for section in sections_of(run):
         assert section.title in headings(page)
         assert not section.tables or section.title in shown
-    assert max(map(len, shown.splitlines())) <= 80
+    assert max(len(line) for line in shown.splitlines() if not line.startswith("  secl run ")) <= 80
     assert "30 of 50 questions answered" in text_of(page)
     made = "secl run --model scripted --benchmarks capitals --set evidence.tau=0.7 --out NEW"
     for words in ("ffffffffffff", "tau = 0.7", "machine abacus", "LoRA of rank 8 on q_proj, layers 3", made):
@@ -151,7 +152,8 @@ def test_the_page_needs_nothing_from_outside_and_shows_whatever_texts_hold_as_wr
     assert f"script-src 'sha256-{digest}'" in rule
     assert set(re.findall(r"https?://[^\"<\s]+", text)) == {"http://www.w3.org/1999/xhtml"}
     assert [text_of(each) for each in page.iter(f"{XHTML}h1")] == [CLEAN]
-    assert [text_of(each) for each in page.iter(f"{XHTML}code")] == [CLEAN]
+    (code,) = page.iter(f"{XHTML}code")
+    assert shlex.split(text_of(code))[3] == CLEAN
     assert "</main>; B. <script>alert('1')</script>" in text_of(page)  # the options of a wrong answer
     assert "no readable answer" in text_of(page)
 

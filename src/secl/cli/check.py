@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from secl.cli.app import AsJson, Full, Set, app, console, fail, print_json
-from secl.cli.run import name_skipped
-from secl.errors import ParameterError
+from secl.cli.app import AsJson, Set, app, console, print_json
+from secl.cli.run import name_skipped, proceed
+from secl.errors import ParameterError, RunError
 from secl.settings.base import Settings
-from secl.settings.groups import FLAT, EvidenceSettings, ModelSettings, Seed, StreamSettings
-from secl.settings.tree import OF_MODEL, OF_QUESTIONS, with_set
+from secl.settings.groups import FLAT, ModelSettings, Seed, StreamSettings
+from secl.settings.tree import OF_MODEL, OF_QUESTIONS, merged, with_set
 
 if TYPE_CHECKING:
-    from secl.evaluation.check import Check
-    from secl.runs.manifest import Manifest
+    from secl.runs.runner import Run
+    from secl.runs.store import Store
 
 
 class CheckSettings(Settings):
@@ -36,92 +34,56 @@ def check_command(
     *,
     flags: Annotated[CheckSettings | None, FLAT] = None,
     set_: Set = None,
-    tau: float | None = None,
     out: Path | None = None,
-    full: Full = False,
     as_json: AsJson = False,
 ) -> None:
-    """Recommend a method, and check whether learning can help: is normalised P(True) better than what is stated?
+    from secl.runs.runner import start_run
+    from secl.runs.settings import RunSettings
+    from secl.runs.store import Store
 
-    Both need right answers to be sure; without any, what can be seen in the model's own views is said.
-
-    Args:
-        run: A run of the method posterior or baselines, finished or not: it is read, and nothing is asked.
-        tau: Temperature of normalised P(True); the model's own by default.
-        out: Folder that keeps the answers as a run of the method posterior; they are kept nowhere by default.
-    """
-    from secl.evaluation.check import check
-    from secl.reports.check_report import check_json
-    from secl.runs.check_run import read
-
-    tau = EvidenceSettings(tau=tau).tau
     settings = with_set(flags, set_)
-    if run is not None and (settings or out is not None):
-        raise ParameterError(f"{run} is checked as it is; leave away --out and all that says what to ask, and how.")
-    lasting = run or out
-    with TemporaryDirectory(prefix="secl-check-") as parent:
-        folder = lasting or Path(parent) / "run"
-        if run is None:
-            _ask(settings, folder, keep=lasting is not None)
-        records, manifest = read(folder)
-    name_skipped(manifest.skipped)
-    begun = manifest.settings
-    result = check(records, tau or manifest.tau, begun.evidence.formula)
+    if run is None:
+        # What each method that can be recommended needs, and what learning would need.
+        new = RunSettings.of(merged(settings, {"method": "posterior", "extra_evidence": ("p_true",)}))
+
+        def finish(made: Run) -> None:
+            if out is not None:
+                made.finish()
+            _print(made.store, as_json=as_json)
+
+        proceed(lambda place: start_run(new, place), out, finish, quiet=True)
+        return
+    if settings or out is not None:
+        raise ParameterError(f"{run} is checked as it is; drop --out and every flag that chooses model or questions.")
+    with Store(run) as store:
+        name_skipped(_print(store, as_json=as_json))
+
+
+def _print(store: Store, *, as_json: bool) -> tuple[tuple[str, str], ...]:
+    """Print the check of an open run; return what the run has left out."""
+    from secl.evaluation.json_values import json_value
+    from secl.reports.check_section import check_sentences
+    from secl.reports.run_report import RunReport
+    from secl.reports.sections import Section, print_sections
+    from secl.reports.summary_table import main_table
+    from secl.runs.labelling import current_records
+
+    records = list(current_records(store))
+    if not records:
+        raise RunError(
+            f"{store.folder} has no questions answered yet; finish it with secl run --resume {store.folder}."
+        )
+    report = RunReport.of(store, records)
+    if report.check is None or store.is_server:
+        raise RunError(
+            f"{store.folder} has no posterior for every answer of the untouched model; secl check reads runs of the "
+            "methods posterior and baselines."
+        )
+    sentences = check_sentences(report.check)
     if as_json:
-        print_json({"model": begun.model.name, **check_json(result)})
-        return
-    _print(result, manifest, lasting, full=full)
-
-
-def _ask(settings: dict[str, object], folder: Path, *, keep: bool) -> None:
-    """Ask, with a progress bar on standard error."""
-    from secl.cli.progress import follow
-    from secl.runs.check_run import ask
-
-    reached: tuple[int, int] | None = None
-    try:
-        with follow("loading model and questions", None, transient=True) as shown:
-
-            def show(done: int, total: int, _record: object) -> None:
-                nonlocal reached
-                reached = done, total
-                shown(done, total, "asking")
-
-            ask(settings, folder, show)
-    except KeyboardInterrupt:
-        if reached is None:
-            fail("stopped before the first question.")
-        resume = f"all of them recorded; go on with: secl run --resume {shlex.quote(str(folder))}"
-        hint = resume if keep else "nothing is kept without --out."
-        fail(f"stopped after {reached[0]} of {reached[1]} questions, {hint}")
-
-
-def _print(result: Check, manifest: Manifest, folder: Path | None, *, full: bool) -> None:
-    """What to use and why, whether learning would help, and the confidences in numbers; in full all it rests on.
-
-    Where the answers lie in a folder that was asked in the recommended way, what to type next.
-    """
-    from secl.reports.check_report import learning_sentence, notes, scores_table, signal_table, use_and_why
-    from secl.reports.table import to_rich
-
-    screen, run = console(), shlex.quote(str(folder)) if folder else None
-    use, why = use_and_why(result)
-    screen.print(use, soft_wrap=True, highlight=False)
-    screen.print(why, highlight=False)
-    answers_best = manifest.settings.loop.answer == "best"
-    if run and manifest.settings.method == result.method and answers_best == bool(result.flags):
-        step = "report" if result.questions == manifest.total else "run --resume"
-        screen.print(f"It was asked that way: secl {step} {run}", soft_wrap=True, highlight=False)
-    screen.print(f"Learning (--method secl): {learning_sentence(result)}", highlight=False)
-    screen.print()
-    screen.print(to_rich(scores_table(result, full=full)))
-    screen.print()
-    if not full:
-        again = f"secl check {run} --full" if run else "the same with --full; --out FOLDER keeps the answers for it."
-        screen.print(f"All tables: {again}", style="dim", soft_wrap=True)
-        return
-    if result.signal:
-        screen.print(to_rich(signal_table(result)))
-        screen.print()
-    for line in notes(result):
-        screen.print(line)
+        model = report.manifest.settings.model.name
+        print_json({"model": model, **json_value(report.check), "sentences": sentences})
+    else:
+        table = main_table(report)
+        print_sections([Section("", sentences, [table] if table else [])], console())
+    return report.manifest.skipped

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 from secl.cli.app import Full, Set, app, console, echo, fail
-from secl.errors import ParameterError
+from secl.errors import ParameterError, StorageError
 from secl.settings.groups import FLAT
 from secl.settings.tree import OF_OUTPUT, SettingGroups, merged, with_set
 
@@ -58,12 +61,12 @@ def run(
     if resume is not None:
         if out is not None and out != resume:
             raise ParameterError("a resumed run stays in its folder; leave --out away.")
-        proceed(lambda: resume_run(resume, settings), resume, print_result(full=full))
+        proceed(lambda place: resume_run(place, settings), resume, print_result(full=full))
         return
     if out is None:
         raise ParameterError("a new run needs a folder; name it with --out.")
     new = RunSettings.of(settings)
-    proceed(lambda: start_run(new, out), out, print_result(full=full))
+    proceed(lambda place: start_run(new, place), out, print_result(full=full))
 
 
 @app.command
@@ -78,7 +81,11 @@ def demo(*, out: Path = Path("runs/demo")) -> None:
     from secl.runs.settings import RunSettings
 
     settings = RunSettings.of(DEMO)
-    proceed(lambda: resume_run(out) if (out / FILE).exists() else start_run(settings, out), out, print_result())
+
+    def begin(place: Path) -> Run:
+        return resume_run(place) if (place / FILE).exists() else start_run(settings, place)
+
+    proceed(begin, out, print_result())
     echo(DEMO_NEXT)
 
 
@@ -98,28 +105,39 @@ def name_skipped(skipped: Sequence[tuple[str, str]]) -> None:
         echo(f"skipped: {len(skipped) - 10} more, {len(skipped)} in all", error=True)
 
 
-def proceed(open_run: Callable[[], Run], folder: Path, finish: Finish) -> None:
-    """Open a run, ask what is left with a progress bar, and report with `finish`; Ctrl-C keeps what is done."""
-    screen = console()
-    try:
-        with screen.status("loading model and questions"):
-            run = open_run()
-    except KeyboardInterrupt:
-        fail("stopped before the first question.")
-    describe(run.model)
-    for note in run.notes:
-        echo(f"warning: {note}", error=True)
-    name_skipped(run.manifest.skipped)
-    with run.store:
+def proceed(open_run: Callable[[Path], Run], folder: Path | None, finish: Finish, *, quiet: bool = False) -> None:
+    """Open a run, ask what is left with a progress bar, and report with `finish`; Ctrl-C keeps what is done.
+
+    Args:
+        open_run: opens the run in a folder.
+        folder: of the run; None keeps nothing.
+        finish: what follows the last question.
+        quiet: print nothing about the model.
+    """
+    with TemporaryDirectory(prefix="secl-") if folder is None else nullcontext(folder) as place:
         try:
-            _watch(run)
-            run.keep()
-            finish(run)
+            with console(stderr=quiet).status("loading model and questions"):
+                run = open_run(Path(place))
         except KeyboardInterrupt:
-            fail(
-                f"stopped after {len(run.records)} of {len(run.questions)} questions, all of them recorded; "
-                f"go on with: secl run --resume {folder}"
-            )
+            fail("stopped before the first question.")
+        if not quiet:
+            describe(run.model)
+        for note in run.notes:
+            echo(f"warning: {note}", error=True)
+        name_skipped(run.manifest.skipped)
+        with run.store:
+            try:
+                _watch(run, transient=folder is None)
+                run.keep()
+                finish(run)
+            except KeyboardInterrupt:
+                again = f"all of them recorded; go on with: secl run --resume {shlex.quote(str(folder))}"
+                hint = "nothing is kept without --out." if folder is None else again
+                fail(f"stopped after {len(run.records)} of {len(run.questions)} questions, {hint}")
+            except StorageError:
+                if folder is not None:
+                    raise
+                fail("the folder of temporary files cannot be written; give --out a folder on a disk with space.")
 
 
 def describe(model: Model) -> None:
@@ -129,11 +147,11 @@ def describe(model: Model) -> None:
         echo(f"model {model.name}: {described}")
 
 
-def _watch(run: Run) -> None:
+def _watch(run: Run, *, transient: bool) -> None:
     from secl.cli.progress import follow
 
     asking = "asking" if run.given is None else "rating"
-    with follow(asking, len(run.questions), len(run.records)) as shown:
+    with follow(asking, len(run.questions), len(run.records), transient=transient) as shown:
 
         def show(done: int, total: int, record: Record | None) -> None:
             text = asking

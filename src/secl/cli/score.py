@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from secl.cli.app import AsJson, Flag, Set, app, console, echo, fail, print_json
-from secl.errors import ParameterError, StorageError
+from secl.cli.app import AsJson, Flag, Set, app, console, echo, print_json
+from secl.errors import ParameterError
 from secl.question import Grader
 from secl.settings.groups import FLAT, ModelSettings, Order
 from secl.settings.tree import merged, with_set
 
 if TYPE_CHECKING:
-    from secl.records import Record
-    from secl.runs.settings import RunSettings
+    from secl.runs.runner import Run
 
 
 @app.command
@@ -54,7 +51,7 @@ def score(
         seed: Seed of everything random.
         accept: Lowest confidence of an accepted answer.
     """
-    from secl.runs.export import to_row
+    from secl.cli.run import print_result, proceed
     from secl.runs.runner import start_run
     from secl.runs.settings import score_settings
 
@@ -64,42 +61,19 @@ def score(
     flags |= {"columns": tuple(columns or ()), "skip_bad": skip_bad, "per_domain": per_domain, "seed": seed}
     flags |= {"options": tuple(option or ()), "template": template, "accept": accept, "order": order, "grader": grader}
     settings = score_settings(file, merged(flags, with_set(None, set_)))
-    if out is not None:
-        from secl.cli.run import print_result, proceed
-
-        proceed(lambda: start_run(settings, out, mode="score"), out, print_result())
-        return
-    records, skipped = _rated(settings)
-    if as_json:
-        left_out = [{"where": where, "why": why} for where, why in skipped]
-        print_json({"answers": [to_row(record) for record in records], "skipped": left_out})
-    else:
-        _print(records)
+    finish = print_result() if out else _print_json if as_json else _print
+    proceed(lambda place: start_run(settings, place, mode="score"), out, finish, quiet=out is None)
 
 
-def _rated(settings: RunSettings) -> tuple[list[Record], Sequence[tuple[str, str]]]:
-    """The records of the answers in a file and what was left out, with a progress bar; nothing is kept."""
-    from secl.cli.progress import follow
-    from secl.cli.run import name_skipped
-    from secl.runs.runner import start_run
+def _print_json(run: Run) -> None:
+    from secl.evaluation.json_values import json_value
+    from secl.runs.export import to_row
 
-    try:
-        with TemporaryDirectory(prefix="secl-score-") as parent:
-            with console(stderr=True).status("loading the model"):
-                run = start_run(settings, Path(parent) / "run", mode="score")
-            for note in run.notes:
-                echo(f"warning: {note}", error=True)
-            name_skipped(run.manifest.skipped)
-            with run.store, follow("rating", len(run.questions), transient=True) as show:
-                run.proceed(lambda done, total, _: show(done, total, "rating"))
-            return run.records, run.manifest.skipped
-    except StorageError:
-        fail("the folder of temporary files cannot be written; give --out a folder on a disk with space.")
-    except KeyboardInterrupt:
-        fail("stopped, and none of the answers is kept; with --out they are, and the run can be resumed.")
+    left_out = [{"where": where, "why": why} for where, why in run.manifest.skipped]
+    print_json({"answers": [json_value(to_row(record)) for record in run.records], "skipped": left_out})
 
 
-def _print(records: list[Record]) -> None:
+def _print(run: Run) -> None:
     from secl.evaluation.trust import assess
     from secl.reports.acceptance_report import accepted_sentence
     from secl.reports.answers import answer_rows
@@ -108,7 +82,7 @@ def _print(records: list[Record]) -> None:
     from secl.reports.result import trust_line
     from secl.reports.table import to_rich
 
-    screen = console()
+    screen, records = console(), run.records
     rows = answer_rows(records)
     screen.print(
         to_rich(questions_table(rows, "question", "answer", "confidence", "stated", "P(True)", "PMI", "grade"))

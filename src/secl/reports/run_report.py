@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Self
 
 from secl.evaluation.acceptance import Answers
+from secl.evaluation.check import Check, check
 from secl.evaluation.estimators import foremost
 from secl.evaluation.summary import EstimatorSummary, Evaluation, Summary
 from secl.evaluation.trust import Verdict, assess
@@ -52,6 +53,12 @@ class RunReport:
     def trust(self) -> Verdict:
         """Whether the reported confidences may be acted on."""
         return assess(self.records)
+
+    @cached_property
+    def check(self) -> Check | None:
+        """Which method fits; None without a posterior for the untouched model's answers."""
+        fits = self.manifest.mode == "ask" and not self.learned and "posterior" in self.evaluation.series
+        return check(self.evaluation.series) if fits and len(self.evaluation.series["posterior"]) else None
 
     @property
     def summary(self) -> Summary:

@@ -11,6 +11,7 @@ from secl.grading import grade, grader_of
 from secl.records import Record
 from secl.reports.acceptance_report import RISKS, risk_table
 from secl.reports.answers import AnswerRow, neediest
+from secl.reports.check_section import check_sentences
 from secl.reports.figures.reliability import reliability_figure
 from secl.reports.figures.risk_coverage import risk_coverage_figure
 from secl.reports.figures.timeline import timeline_figure
@@ -100,6 +101,8 @@ def sections_of(run: RunReport) -> Iterator[Section]:
         notes = [COST_NOTE, disputed] if disputed else [COST_NOTE]
         yield Section("Summary", notes, [summary_table(run.summary)])
         yield from _reliability(run)
+    if run.check is not None:
+        yield Section("Which method fits?", check_sentences(run.check))
     if rows := ungraded(run.rows):
         yield Section("Without right answers: what the confidences say", share_notes(rows), [domains_table(rows)])
         needy = questions_table(neediest(rows, NEEDY), "question", "answer", "confidence", "why")

@@ -1,0 +1,90 @@
+"""What a report and `secl check` say of a run: which method fits, and whether learning would help."""
+
+from __future__ import annotations
+
+from secl.evaluation.check import MIN_GAIN, Check
+from secl.metrics.bootstrap import FEWEST_COMPARED, FEWEST_OF_A_KIND
+from secl.reports.formatting import counted, number, percent
+
+BY_EXPERIENCE = (
+    "it had a lower Brier score than the stated confidence on every set measured with a model in this process, and a "
+    "higher one on 32 questions behind a server; to test it here, label twenty answers"
+)
+
+
+def check_sentences(result: Check) -> list[str]:
+    """The recommended command, the reason, whether to learn, and what a reader must know beside these."""
+    best = " --answer best" if result.answer == "best" else ""
+    return [
+        f"Use: secl run --method {result.method}{best}",
+        f"Why: {_by_labels(result) if result.basis == 'labels' else BY_EXPERIENCE}.",
+        f"Learning (--method secl): {_learning(result)}",
+        *_notes(result),
+    ]
+
+
+def _by_labels(result: Check) -> str:
+    if not result.gain:
+        return "no other confidence has a lower Brier score than the stated one for sure"
+    brier, auroc = result.gain["brier"], result.gain["auroc"]
+    reason = (
+        f"its Brier score is {brier.b:.3f} against {brier.a:.3f} stated (a gain of {-brier.interval.high:.3f} to "
+        f"{-brier.interval.low:.3f}) and its AUROC {number(auroc.b, 3)} against {number(auroc.a, 3)}"
+    )
+    if result.answer == "best":
+        accuracy = result.best["accuracy"]
+        reason += f"; {percent(accuracy.b)} of its best answers are right, and {percent(accuracy.a)} of the own ones"
+    if not auroc.b > 0.5:
+        reason += "; it ranks these answers no better than chance, so the gain may be in the level alone"
+    return reason
+
+
+def _learning(result: Check) -> str:
+    """Whether to learn, the verdict and a colon first."""
+    if not result.labelled:
+        return f"cannot tell: none of the {result.questions} questions has a reference or a label."
+    if not result.rated:
+        return (
+            "cannot tell: no graded answer has normalised P(True); a run records it with --set "
+            "evidence.extra_evidence=p_true."
+        )
+    if not result.signal:
+        return (
+            f"cannot tell: {counted(result.rated, 'graded and rated answer')}, {result.right} right; a verdict needs "
+            f"{FEWEST_COMPARED}, {FEWEST_OF_A_KIND} right and {FEWEST_OF_A_KIND} wrong ones among them, and as a rule some "
+            "hundreds."
+        )
+    ece, brier = result.signal["ece"], result.signal["brier"]
+    text = (
+        f"{result.verdict}: normalised P(True) has a Brier score of {brier.b:.3f} against {brier.a:.3f} stated and an "
+        f"ECE of {ece.b:.3f} against {ece.a:.3f}"
+    )
+    gain = f"a gain in ECE of {-ece.interval.high:.3f} to {-ece.interval.low:.3f}"
+    if result.verdict == "adapt":
+        return f"{text}, {gain}."
+    if result.verdict == "cannot tell":
+        return f"{text}, {gain}, which {result.rated} questions cannot settle; more may."
+    excluded = "it is worse for sure" if brier.rises else f"a gain in ECE of {MIN_GAIN:g} or more is excluded"
+    return f"{text}: {excluded}."
+
+
+def _notes(result: Check) -> list[str]:
+    lines = []
+    if result.labelled and (unlabelled := result.questions - result.labelled):
+        lines.append(f"{unlabelled} of {result.questions} questions have no reference and do not count.")
+    if result.rated and (unrated := result.labelled - result.rated):
+        lines.append(f"{unrated} answers have no normalised P(True) (unreadable, or no distractor) and do not count.")
+    if not result.signal:
+        return lines
+    auroc = result.signal["auroc"]
+    if auroc.falls:
+        lines.append(
+            f"Warning: normalised P(True) ranks answers worse than the stated confidence (AUROC {auroc.b:.3f} against "
+            f"{auroc.a:.3f}), so learning may cost ranking."
+        )
+    if result.verdict == "adapt" and auroc.b <= 0.5:
+        lines.append(
+            f"Warning: normalised P(True) ranks these answers no better than chance (AUROC {auroc.b:.3f}), so learning "
+            "may teach the share of right answers alone."
+        )
+    return lines

@@ -11,6 +11,8 @@ from rich.console import Console
 
 from secl.evaluation.reason import Reason
 from secl.evaluation.trust import Verdict
+from secl.labels import label_of
+from secl.labels.state import relabelled
 from secl.reports.result import bands_table, look_first, next_step, trust_line
 from secl.reports.run_report import RunReport
 from secl.reports.sections import print_sections, sections_of
@@ -65,6 +67,15 @@ def test_the_table_has_accuracy_and_mean_confidence_of_what_matters(report_of: R
     assert [[cell.text for cell in row][:4] for row in table.sections[""]] == [
         ["Stated (frozen)", "60.0%", "60.0%", "0.150"]
     ]
+
+
+def test_labels_do_not_rank_the_answers_that_they_grade(report_of: Report) -> None:
+    """Each answer is rated by the labels of the others: where all confidences are equal, right ones fall below."""
+    records = answered([0.85] * 60, [None] * 60)
+    log = [label_of(record, record.position % 3 > 0, number=record.position + 1) for record in records]
+    rated = [record.with_label(record.position % 3 > 0) for record in relabelled(records, log)]
+    text = " ".join(shown(report_of(rated)))
+    assert "Not shown: a right answer was the surer one in 50% of pairs" in text
 
 
 def test_without_grades_the_confidences_speak_and_a_person_is_asked(report_of: Report) -> None:

@@ -61,16 +61,18 @@ def _counts(run: RunReport) -> str:
 
 def _right(run: RunReport) -> list[str]:
     """Right answers against what the confidences expected, and whether surer answers are right more often."""
-    graded = [(row.confidence, row.correct) for row in run.rows if row.correct is not None]
+    graded = [row for row in run.rows if row.correct is not None]
     if run.mostly_ungraded or not graded:
         return [headline(run)]
-    n, right = len(graded), sum(bool(grade) for _, grade in graded)
-    mean = fmean(confidence for confidence, _ in graded)
+    grades = [bool(row.correct) for row in graded]
+    n, right = len(graded), sum(grades)
+    mean = fmean(row.confidence for row in graded)
+    ranks = [row.record.label_free for row in graded]  # labels must not rank the answers that they grade
     which = counted(n, "answer") if n == len(run.rows) else f"{amount(n)} graded answers"
     return [
         f"Right: {amount(right)} of {which} ({100 * right / n:.0f}%). The confidences expected {n * mean:.0f} "
         f"({100 * mean:.0f}%): {_level(run, mean - right / n)}.",
-        f"Are surer answers right more often? {_ranking([c for c, _ in graded], [bool(g) for _, g in graded])}",
+        f"Are surer answers right more often? {_ranking(ranks, grades)}",
     ]
 
 

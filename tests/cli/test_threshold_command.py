@@ -82,8 +82,8 @@ def test_without_a_threshold_it_says_why_and_what_next(
 def test_what_makes_no_sense_is_refused(refused: Any, tmp_path: Path) -> None:
     run = run_folder(tmp_path / "run", answered([0.9] * 5, [True] * 5))
     refused(("threshold", run), "--risk")
-    refused(("threshold", run, "--risk", 0), "above 0 and below 1", "no number of labels")
-    refused(("threshold", run, "--risk", 1), "above 0 and below 1")
+    refused(("threshold", run, "--risk", 0), "from 1e-09 to 1, without 1", "no number of labels")
+    refused(("threshold", run, "--risk", 1), "from 1e-09 to 1, without 1")
     refused(("threshold", run, "--risk", "often"), "often")
     refused(("threshold", run, "--risk", 0.1, "--certainty", 1), "certainty")
     refused(("threshold", tmp_path / "nosuch", "--risk", 0.1), "nosuch", "not a run folder")

@@ -70,7 +70,7 @@ class Advice:
     """A threshold for a risk, or why there is none.
 
     Attributes:
-        risk: largest share of wrong ones among accepted answers, in (0, 1).
+        risk: largest share of wrong ones among accepted answers, in [1e-9, 1).
         certainty: with which a promise is to hold, in (0, 1).
         basis: what `threshold` rests on.
         answers, labels: how many there are.
@@ -144,7 +144,7 @@ def advise(answers: Answers, risk: float, certainty: float = 0.9) -> Advice:
     """The threshold of the largest coverage with a risk, or how far it is away.
 
     Raises:
-        ParameterError: there are no answers, or a risk or certainty is not inside (0, 1).
+        ParameterError: there are no answers, or a risk or certainty is out of range.
     """
     check_level(risk, certainty)
     if not len(answers.confidence):

@@ -34,6 +34,9 @@ MOST_NEEDED, MOST_SEARCHED = 10**6, 10**12
 RISK_STEP = 0.01
 """Steps in which risks are searched."""
 
+LEAST_RISK = 1e-9
+"""Smallest risk that can be asked for; even without an error it takes 2.3 thousand million labels."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RiskCoverage:
@@ -154,7 +157,7 @@ def guaranteed(curve: RiskCoverage, risk: float, certainty: float) -> Threshold 
     on which answers have one: the tests begin where as many labels are to be expected as a first test needs.
 
     Raises:
-        ParameterError: a risk or a certainty outside (0, 1).
+        ParameterError: a risk or a certainty out of range (`check_level`).
     """
     tested = _walk(curve, risk, certainty)
     if not tested.size:
@@ -243,11 +246,11 @@ def separating(accepted: float, rejected: float | None) -> float:
 
 
 def check_level(risk: float, certainty: float) -> None:
-    """Check that the risk and the certainty of a promise lie inside (0, 1).
+    """Check a risk and a certainty that are to be promised.
 
     Raises:
-        ParameterError: they do not.
+        ParameterError: the risk lies outside [1e-9, 1), or the certainty outside (0, 1).
     """
-    rule = "lie above 0 and below 1"
-    check_finite("risk", risk, 0.0 < risk < 1.0, f"{rule} (no number of labels shows that nothing is wrong)")
-    check_finite("certainty of a promise", certainty, 0.0 < certainty < 1.0, rule)
+    rule = f"lie from {LEAST_RISK:g} to 1, without 1 (no number of labels shows that nothing is wrong)"
+    check_finite("risk", risk, LEAST_RISK <= risk < 1.0, rule)
+    check_finite("certainty of a promise", certainty, 0.0 < certainty < 1.0, "lie above 0 and below 1")

@@ -17,6 +17,7 @@ Three ways to order the tests of thresholds are compared:
 from __future__ import annotations
 
 import argparse
+import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -244,21 +245,38 @@ def looked_often(streams: int) -> Iterator[str]:
         yield f"| every {step} labels | {row(outcomes, world.risk)} |"
 
 
+KINDS = (
+    "review",
+    "feedback, one chance",
+    "feedback, two chances",
+    "feedback of one client",
+    "thumbs",
+    "pruned records",
+)
+
+
+def given_as(kind: str, log: Sequence[Label], generator: np.random.Generator) -> list[Label]:
+    """Labels of random answers, as they are stored if people give them in this way; two of the ways promise nothing."""
+    if kind == "feedback, one chance":  # each answer with a chance of .3, whatever it is
+        kept = generator.random(len(log)) < 0.3
+        return [replace(log[k], source="feedback", chance=0.3) for k in np.flatnonzero(kept).tolist()]
+    if kind == "feedback, two chances":  # sure answers are seldom looked at
+        chances = [0.1 if label.confidence > 0.9 else 1.0 for label in log]
+        return [replace(label, source="feedback", chance=chance) for label, chance in zip(log, chances, strict=True)]
+    if kind == "feedback of one client":  # about all of its questions, which are easy, beside a review of all
+        easy = 3 * len(log) // 4
+        return [*(replace(label, source="feedback", correct=True) for label in log[:easy]), *log[easy:]]
+    return [replace(label, source="feedback", chance=None) for label in log] if kind == "thumbs" else [*log]
+
+
 def stored(streams: int) -> Iterator[str]:
-    """A line for each kind of labels, through `secl threshold`'s own code: a review, feedback, a server's state."""
-    world, base = WORLDS["worst at the top"], _record()
-    for kind in ("review", "feedback about all of one client", "feedback with chances", "thumbs", "pruned records"):
+    """A line for each world and kind of labels, through `secl threshold`'s own code: reviews, feedback, a state."""
+    base = _record()
+    for (name, world), kind in itertools.product(WORLDS.items(), KINDS):
         generator, outcomes = np.random.default_rng(7), []
         for _ in range(streams // 4):
             answers = drawn(world, 14, ANSWERS, generator)
-            log = labelled(answers, range(200))
-            if kind == "feedback with chances":  # sure answers are seldom looked at
-                log = [replace(each, source="feedback", chance=0.1 if each.confidence > 0.9 else 1.0) for each in log]
-            if kind == "feedback about all of one client":  # whose questions are easy, beside a review of all
-                easy = [replace(each, source="feedback", correct=True) for each in log[:150]]
-                log = [*easy, *log[150:]]
-            if kind == "thumbs":
-                log = [replace(each, source="feedback", chance=None) for each in log]
+            log = given_as(kind, labelled(answers, range(667 if kind == "feedback, one chance" else 200)), generator)
             records = [
                 replace(base, position=place, reply=replace(base.reply, bins=_bins(confidence)))
                 for place, confidence in enumerate(answers.confidence.tolist())
@@ -268,7 +286,7 @@ def stored(streams: int) -> Iterator[str]:
             promised = advice.basis == "labels" and advice.threshold is not None
             value = advice.threshold.value if promised and advice.threshold else 0.0
             outcomes.append(outcome(answers.confidence, value, answers.chance) if promised else Outcome())
-        yield f"| {kind} | {row(outcomes, world.risk)} |"
+        yield f"| {name} | {kind} | {row(outcomes, world.risk)} |"
 
 
 def _record() -> Record:
@@ -345,7 +363,7 @@ def main() -> None:
     print(*drifting(arguments.streams), sep="\n", flush=True)
     print(f"\n| threshold asked for | {cells} |\n{'|---' * 4}|")
     print(*looked_often(arguments.streams), sep="\n", flush=True)
-    print(f"\n| kind of labels | {cells} |\n{'|---' * 4}|")
+    print(f"\n| confidences | labels | {cells} |\n{'|---' * 5}|")
     print(*stored(arguments.streams), sep="\n", flush=True)
     for folder in arguments.runs:
         for source, (confidence, correct) in recorded(folder).items():

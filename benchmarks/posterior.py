@@ -166,7 +166,7 @@ def with_labels(records: Sequence[Record]) -> tuple[str, list[Posterior | None]]
 def matrix(state: PosteriorState, views: Views) -> Array:
     """The views of a question, (candidates, views); a view that it does not have is 0."""
     letters = state.sums_of(views).mean_letters(views) if views.orders else (0.0,) * len(views.candidates)
-    values = dict(zip(views.names, views.values, strict=True)) | {LETTERS: letters}
+    values = {**views.values, LETTERS: letters}
     return np.array([values.get(name, (0.0,) * len(letters)) for name in (LETTERS, "likelihood")]).T
 
 

@@ -1,4 +1,4 @@
-"""Replies, and letters drawn so that what belongs to the place, to the option and to nobody is known."""
+"""Replies, and letters with known preferences for places and for options, and known noise."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from secl.evidence import LetterOrder
-from secl.posterior.views import LETTERS, Views, centred
+from secl.posterior.views import Views, centred
 from secl.prompts.orders import other_order
 from secl.records import Reply
 
@@ -49,4 +49,4 @@ def lettered(
         for place, candidate in enumerate(order):
             log_p[candidate] += 0.0 if places is None else places[place]
         orders.append(LetterOrder(order=order, log_p=centred(texts, log_p.tolist())))
-    return Views(texts, 0, (LETTERS,), ((0.0,) * count,), tuple(orders))
+    return Views(texts, 0, orders=tuple(orders))

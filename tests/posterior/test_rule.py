@@ -9,13 +9,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from secl.errors import ParameterError
-from secl.evidence import CandidateEvidence, Evidence, Likelihood, Posterior
+from secl.evidence import CandidateEvidence, Evidence, LetterOrder, Likelihood, Posterior, PTrue
 from secl.posterior.rule import PosteriorRule, PosteriorState
-from secl.posterior.views import LETTERS, Views, centred
+from secl.posterior.views import Views, centred
+from secl.prompts.orders import other_order
+from secl.question import LETTERS as OPTION_LETTERS
 from secl.question import Question
-from secl.settings.groups import ViewName
+from secl.records import Reply
+from secl.settings.groups import PosteriorSettings
 from tests.posterior.synthetic import lettered, replied
 
 RULE = PosteriorRule()
@@ -28,10 +33,9 @@ def stream(count: int, seed: int = 0) -> list[Views]:
     for _ in range(count):
         letters, right = lettered(rng, 4), np.arange(4) == rng.integers(4)
         texts = letters.candidates
-        orders = tuple(replace(each, log_p=centred(texts, [*(each.log_p + 2 * right)])) for each in letters.orders)
+        orders = tuple(replace(order, log_p=centred(texts, [*(order.log_p + 2 * right)])) for order in letters.orders)
         likelihood = centred(texts, [*(rng.normal(size=4) + 1.5 * right)])
-        names: tuple[ViewName, ...] = (LETTERS, "likelihood")
-        questions.append(replace(letters, names=names, values=((0.0,) * 4, likelihood), orders=orders))
+        questions.append(replace(letters, values={"likelihood": likelihood}, orders=orders))
     return questions
 
 
@@ -56,7 +60,7 @@ def test_the_first_question_is_weighed_by_what_is_known_of_the_model(known: floa
     assert dict(posterior.weights) == pytest.approx({"letters": 0.8 * reliability, "likelihood": 0.5 - reliability / 3})
     assert (posterior.questions, posterior.candidates, posterior.own) == (0, views.candidates, 0)
     letters = np.mean([order.log_p for order in views.orders], axis=0)
-    scores = 0.8 * reliability * letters + (0.5 - reliability / 3) * np.array(views.values[1])
+    scores = 0.8 * reliability * letters + (0.5 - reliability / 3) * np.array(views.values["likelihood"])
     assert posterior.probabilities == pytest.approx(np.exp(scores) / np.exp(scores).sum())
 
 
@@ -85,7 +89,9 @@ def test_the_weights_after_a_stream_are_those_of_an_independent_computation() ->
     less = [order.log_p for order in questions[79].orders] - np.stack(
         [o.sum(axis=0) / 84 for o in (at_place[:, 0], at_place[:, 1, ::-1])]
     )
-    scores = 0.8 * reliability * less.mean(axis=0) + (0.5 - reliability / 3) * np.array(questions[79].values[1])
+    scores = 0.8 * reliability * less.mean(axis=0) + (0.5 - reliability / 3) * np.array(
+        questions[79].values["likelihood"]
+    )
     assert last.probabilities == pytest.approx(np.exp(scores) / np.exp(scores).sum(), abs=1e-12)
 
 
@@ -114,7 +120,7 @@ def test_open_questions_say_nothing_of_the_letters_of_options() -> None:
 
 def test_a_letter_of_two_equal_options_is_worth_as_much_as_one_of_their_sum() -> None:
     def posterior(options: tuple[str, ...], p: tuple[float, ...], likelihoods: tuple[float, ...]) -> Posterior:
-        question, reply = Question("Capital?", options), replied("B", [math.log(each) for each in p])
+        question, reply = Question("Capital?", options), replied("B", [math.log(letter) for letter in p])
         texts = tuple(Likelihood(given=value, alone=-9.0, tokens=1) for value in likelihoods)
         evidence = CandidateEvidence(candidates=options, letters=(), likelihoods=texts, source="options")
         _, found = RULE.step(RULE.start(), RULE.read(question, reply, reply, Evidence(candidates=evidence)))
@@ -129,8 +135,62 @@ def test_a_letter_of_two_equal_options_is_worth_as_much_as_one_of_their_sum() ->
 
 
 def test_none_of_these_is_a_candidate_and_no_answer() -> None:
-    views = Views(("seven", "eight", "None of these"), 0, ("likelihood",), ((-3.0, 1.0, 2.0),), none_last=True)
+    views = Views(("seven", "eight", "None of these"), 0, {"likelihood": (-3.0, 1.0, 2.0)}, none_last=True)
     _, posterior = RULE.step(RULE.start(), views)
     assert posterior is not None
     assert posterior.probabilities.index(max(posterior.probabilities)) == 2
     assert posterior.best == 1
+
+
+LOG_P = st.one_of(st.floats(-20, 0), st.sampled_from([0.0, -1e4, -math.inf]))
+P = st.one_of(st.floats(0, 1), st.sampled_from([0.0, 1.0, 5e-324]))
+ALL_VIEWS = PosteriorRule(PosteriorSettings(views=("letters", "likelihood", "p_true")))
+
+
+@st.composite
+def asked(draw: st.DrawFn) -> tuple[Question, Reply, Evidence]:
+    """A question with two to six options, some of them equal, and what the model says of them."""
+    options = tuple(draw(st.lists(st.sampled_from(["a", "b", "c", "d", "a ", "A"]), min_size=2, max_size=6)))
+    count = len(options)
+    many = st.tuples(*[LOG_P] * count)
+    reply = replied(OPTION_LETTERS[draw(st.integers(0, count - 1))], draw(many))
+    likelihood = st.one_of(
+        st.none(), st.builds(Likelihood, given=LOG_P, alone=LOG_P, tokens=st.integers(min_value=1, max_value=9))
+    )
+    candidates = CandidateEvidence(
+        candidates=options,
+        letters=(LetterOrder(order=other_order(count), log_p=draw(many)),),
+        likelihoods=draw(st.tuples(*[likelihood] * count)),
+        source="options",
+    )
+    p_true = PTrue(
+        candidates=options,
+        probabilities=draw(st.tuples(*[P] * count)),
+        false_probabilities=draw(st.tuples(*[P] * count)),
+        distractor_source="options",
+    )
+    return Question("Which?", options), reply, Evidence(candidates=candidates, p_true=p_true)
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.lists(asked(), min_size=1, max_size=8))
+def test_any_evidence_gives_probabilities_or_none(stream: list[tuple[Question, Reply, Evidence]]) -> None:
+    state = ALL_VIEWS.start()
+    for question, reply, evidence in stream:
+        views = ALL_VIEWS.read(question, reply, reply, evidence)
+        before = state
+        state, posterior = ALL_VIEWS.step(state, views)
+        assert state == before or len(set(question.options)) == len(question.options)
+        assert (posterior is None) == (views is None)
+        if len(set(question.options)) < 2:
+            assert posterior is None
+            continue
+        assert posterior is not None
+        p = posterior.probabilities
+        assert all(0 <= share <= 1 for share in p)
+        assert math.fsum(dict(zip(question.options, p, strict=True)).values()) == pytest.approx(1)
+        assert posterior.confidence == p[posterior.own or 0]
+        assert p[posterior.best] == max(p)
+        assert all(math.isfinite(weight) and weight >= 0 for _, weight in posterior.weights)
+        for one, text in enumerate(question.options):
+            assert p[one] == p[question.options.index(text)]

@@ -1,1 +1,1 @@
-"""The posterior: how probable each candidate answer is, from all that the frozen model shows, without labels."""
+"""The posterior: label-free probabilities of the candidate answers, from the evidence of the frozen model."""

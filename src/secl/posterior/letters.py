@@ -1,7 +1,7 @@
-"""Letters under two orders of the options: what a model prefers for its place, and what it prefers for itself.
+"""Letters under two orders of the options: preferences for places, told apart from preferences for options.
 
-All that is remembered of a stream are sums, added up in its order, and within a question rounded once (`math.fsum`; the
-built-in `sum` rounds otherwise from Python 3.12 on), so that replaying it gives the same digits everywhere.
+The memory of a stream are sums, added up in its order and rounded once within a question (`math.fsum`; the built-in
+`sum` rounds otherwise from Python 3.12 on), so that a replay gives the same digits everywhere.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from dataclasses import dataclass
 from secl.posterior.views import Views
 
 RELIABILITY = 0.5
-"""Correlation of the letters between two orders of a model that nobody has measured."""
+"""Correlation of the letters between two orders, for a model that was not measured."""
 
 PRIOR_QUESTIONS = 20.0
-"""Questions that the correlation known before the stream counts for."""
+"""Weight of the correlation known before the stream, in questions."""
 
 PRIOR_PLACES = 5.0
-"""Questions without any effect of places that place effects are drawn to 0 by."""
+"""Place effects are shrunk towards 0 as by so many questions without any."""
 
 ROUNDING = 1e-12
-"""Share of the letters' squares below which what is left of them is rounding."""
+"""Share of the letters' squares below which the rest without place effects is rounding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,31 +46,31 @@ class LetterSums:
 
     @classmethod
     def empty(cls, views: Views) -> LetterSums:
-        """Those of no question like this one."""
+        """Return the sums over no question like this one."""
         return cls(0, tuple((0.0,) * len(order.order) for order in views.orders), 0.0, 0.0)
 
     def add(self, views: Views) -> LetterSums:
-        """With a further question."""
+        """Return the sums with a further question."""
         letters = _by_first_place(views)
-        over_orders = [math.fsum(values) for values in zip(*letters, strict=True)]
+        over_orders = [math.fsum(candidate) for candidate in zip(*letters, strict=True)]
         return LetterSums(
             questions=self.questions + 1,
             places=tuple(
-                tuple(total + value for total, value in zip(*pair, strict=True))
-                for pair in zip(self.places, letters, strict=True)
+                tuple(total + letter for total, letter in zip(*order, strict=True))
+                for order in zip(self.places, letters, strict=True)
             ),
-            squares=self.squares + math.fsum(value * value for values in letters for value in values),
-            squared_sums=self.squared_sums + math.fsum(value * value for value in over_orders),
+            squares=self.squares + math.fsum(letter * letter for order in letters for letter in order),
+            squared_sums=self.squared_sums + math.fsum(total * total for total in over_orders),
         )
 
     def mean_letters(self, views: Views) -> tuple[float, ...]:
-        """The letters of a question less what their places get, averaged over the orders, in the candidates' order."""
+        """Return the letters of each candidate, averaged over the orders, less the shrunk effects of their places."""
         shrunk = self.questions + PRIOR_PLACES
         less = [
-            [value - total / shrunk for value, total in zip(*pair, strict=True)]
-            for pair in zip(_by_first_place(views), self.places, strict=True)
+            [letter - total / shrunk for letter, total in zip(*order, strict=True)]
+            for order in zip(_by_first_place(views), self.places, strict=True)
         ]
-        means = [math.fsum(values) / len(less) for values in zip(*less, strict=True)]
+        means = [math.fsum(candidate) / len(less) for candidate in zip(*less, strict=True)]
         by_candidate = dict(zip(views.orders[0].order, means, strict=True))
         return tuple(by_candidate[number] for number in range(len(means)))
 
@@ -78,9 +78,9 @@ class LetterSums:
     def agreement(self) -> tuple[float, float]:
         """Sum of the products of letters in two orders, and of their squares, place effects removed.
 
-        Whole place effects are removed: what is left of effects that are alike in two orders (a liking for the first
-        and the last letter, in an order and its reverse) would look like agreement. Both are 0 with one order, and
-        where nothing but places and rounding is in the letters.
+        Place effects are not shrunk here: the rest of effects that are alike in two orders (a liking for the first and
+        the last letter, in an order and its reverse) would look like agreement. Both sums are 0 with one order, and if
+        the letters hold place effects and rounding alone.
         """
         orders = len(self.places)
         if orders < 2 or self.questions < 2:
@@ -94,10 +94,10 @@ class LetterSums:
 
 
 def correlation(groups: Iterable[LetterSums], before: float, weight: float = PRIOR_QUESTIONS) -> float:
-    """How far letters follow the options: their correlation between two orders, place effects removed, -1 to 1.
+    """Return the correlation of letters between two orders, place effects removed, from -1 to 1.
 
-    1: the letters follow the options whatever the order; 0 or less: they follow something else. The correlation that
-    was expected `before` the stream counts for `weight` questions.
+    1: the letters follow the options whatever their order; 0 or less: they do not. The correlation expected `before`
+    the stream has the weight of `weight` questions.
     """
     both = own = 0.0
     questions = 0
@@ -107,12 +107,12 @@ def correlation(groups: Iterable[LetterSums], before: float, weight: float = PRI
             both, own, questions = both + products, own + squares, questions + group.questions
     if own <= 0:
         return before
-    prior = before * weight if weight else 0.0  # nan where nothing was expected
+    prior = before * weight if weight else 0.0  # `before` may be nan then
     return (questions * both / own + prior) / (questions + weight)
 
 
 def of_mean(correlation: float, orders: int) -> float:
-    """Reliability of a mean over orders from the correlation of two of them (Spearman-Brown); 0 below 0.
+    """Return the reliability of a mean over orders from the correlation of two (Spearman-Brown); 0 below 0.
 
     >>> round(of_mean(0.5, 2), 3), of_mean(-0.3, 2)
     (0.667, 0.0)

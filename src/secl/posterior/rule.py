@@ -2,9 +2,8 @@
 
     P(candidate) = softmax( sum over the views of weight * view )
 
-The weights are constants but for one number that the stream shows without any right answer: the reliability s of the
-letters, which is how far they follow the options and not the order in which these are shown (`views.VIEWS`).
-docs/log.md says how flat the result is around the constants.
+The weights are constants (`views.VIEWS`; docs/log.md shows how flat the result is around them) but for one number that
+the stream shows without labels: the reliability s of the letters, how far they follow the options and not their order.
 """
 
 from __future__ import annotations
@@ -28,26 +27,26 @@ Group = tuple[int, int, bool]
 
 @dataclass(frozen=True, slots=True)
 class PosteriorState:
-    """What is remembered of a stream: sums of its letters."""
+    """The memory of a stream: sums of its letters."""
 
     letters: Mapping[Group, LetterSums] = field(default_factory=dict)
 
     def sums_of(self, views: Views) -> LetterSums:
-        """Those over the questions like this one."""
+        """Return the sums over the questions like this one."""
         return self.letters.get(_group(views)) or LetterSums.empty(views)
 
     def add(self, views: Views) -> PosteriorState:
-        """With a further question; one with equal options is left out: these share their letters, not their places."""
+        """Return the state after a further question; with equal options, which share letters, it is unchanged."""
         if not views.orders or len(views.distinct) < len(views.candidates):
             return self
         return PosteriorState({**self.letters, _group(views): self.sums_of(views).add(views)})
 
     def correlation(self, before: float, weight: float = PRIOR_QUESTIONS, *, is_open: bool) -> float:
-        """How far letters follow the options, in open questions or in the others; see `letters.correlation`."""
+        """Return `letters.correlation` of the open questions or of the others."""
         return correlation([sums for _, sums in self._of_form(is_open)], before, weight)
 
     def questions(self, *, is_open: bool) -> int:
-        """How many of either form were added."""
+        """Return the number of open questions added, or of the others."""
         return sum(sums.questions for _, sums in self._of_form(is_open))
 
     def _of_form(self, is_open: bool) -> list[tuple[Group, LetterSums]]:
@@ -62,8 +61,8 @@ def _group(views: Views) -> Group:
 class PosteriorRule:
     """Combines views of the candidates to one probability each, without labels.
 
-    Pure, like a gate: the state is frozen, a step changes nothing, and stepping through recorded evidence gives the
-    recorded posteriors. A question is weighed by what the questions before it showed.
+    Pure, like a gate: stepping through recorded evidence gives the recorded posteriors. The weights of a question
+    depend on the questions before it.
 
     Attributes:
         letters: correlation of the model's letters between two orders of the options, -1 to 1, as it was known before
@@ -81,17 +80,17 @@ class PosteriorRule:
             raise ParameterError(f"the letters' correlation is {self.letters}; it must lie in [-1, 1].")
 
     def start(self) -> PosteriorState:
-        """The state before the first question."""
+        """Return the state before the first question."""
         return PosteriorState()
 
     def step(self, state: PosteriorState, views: Views | None) -> tuple[PosteriorState, Posterior | None]:
-        """The state after a question, and how probable each of its candidates is; None without views."""
+        """Return the state after a question, and the posterior of its candidates; None without views."""
         if views is None:
             return state, None
         return state.add(views), self._weigh(views, state)
 
     def read(self, question: Question, reply: Reply, frozen: Reply, evidence: Evidence) -> Views | None:
-        """The views of a question; see `read_views`."""
+        """Return the views of a question; see `read_views`."""
         return read_views(self.settings.views, question, reply, frozen, evidence)
 
     def _weigh(self, views: Views, state: PosteriorState) -> Posterior:
@@ -99,16 +98,12 @@ class PosteriorRule:
         between_orders = state.correlation(before, is_open=views.none_last)
         reliability = of_mean(between_orders, len(views.orders))
         known = reliability if views.orders else 0.0
-        weights = tuple((name, VIEWS[name].weight(known, views.none_last)) for name in views.names)
-        columns = [
-            state.sums_of(views).mean_letters(views) if name == LETTERS else values
-            for name, values in zip(views.names, views.values, strict=True)
-        ]
-        scores = [
-            math.fsum(weight * column[number] for (_, weight), column in zip(weights, columns, strict=True))
-            for number in views.distinct
-        ]
-        shares = softmax(scores)
+        letters = {LETTERS: state.sums_of(views).mean_letters(views)} if views.orders else {}
+        columns = {**letters, **views.values}
+        weights = tuple((name, VIEWS[name].weight(known, views.none_last)) for name in columns)
+        shares = softmax(
+            [math.fsum(weight * columns[name][number] for name, weight in weights) for number in views.distinct]
+        )
         return Posterior(
             candidates=views.candidates,
             probabilities=tuple(shares[row] for row in views.rows),

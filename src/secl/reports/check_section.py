@@ -51,8 +51,8 @@ def _learning(result: Check) -> str:
     if not result.signal:
         return (
             f"cannot tell: {counted(result.rated, 'graded and rated answer')}, {result.right} right; a verdict needs "
-            f"{FEWEST_COMPARED}, {FEWEST_OF_A_KIND} right and {FEWEST_OF_A_KIND} wrong ones among them, and as a rule some "
-            "hundreds."
+            f"{FEWEST_COMPARED}, {FEWEST_OF_A_KIND} right and {FEWEST_OF_A_KIND} wrong ones among them, and as a rule "
+            "some hundreds."
         )
     ece, brier = result.signal["ece"], result.signal["brier"]
     text = (

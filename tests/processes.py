@@ -124,8 +124,8 @@ def _main(
 
 def _plan_death(moment: str, survived: int, of: signal.Signals) -> None:
     from secl.backends.local.model import LocalModel
-    from secl.runs import database
-    from secl.runs.store import Store
+    from secl.runs import store
+    from secl.runs.folder import connect
 
     left = [survived]
 
@@ -142,17 +142,16 @@ def _plan_death(moment: str, survived: int, of: signal.Signals) -> None:
 
         return stepped
 
-    def connect(path: Path, writable: bool) -> sqlite3.Connection:
-        db = plain(path, writable)
-        db.set_trace_callback(lambda sql: pass_by() if sql.startswith("INSERT INTO decisions") else None)
+    def watched(path: Path, writable: bool) -> sqlite3.Connection:
+        db = connect(path, writable)
+        db.set_trace_callback(lambda sql: pass_by() if sql == "COMMIT" else None)
         return db
 
-    plain = database.connect
     if moment == "answered":
         LocalModel.answer = and_then(LocalModel.answer)  # type: ignore[method-assign]
     elif moment == "learned":
         LocalModel.learn = and_then(LocalModel.learn)  # type: ignore[method-assign]
     elif moment == "half written":
-        database.connect = connect
+        vars(store)["connect"] = watched
     else:
-        Store.add = and_then(Store.add)  # type: ignore[method-assign]
+        store.Store.add = and_then(store.Store.add)  # type: ignore[method-assign]

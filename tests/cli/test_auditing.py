@@ -119,7 +119,7 @@ def test_verify_says_that_all_agrees(shell: Shell, state: Path, loads: None) -> 
 
 def test_verify_ends_with_1_where_something_does_not_agree(shell: Shell, state: Path, loads: None) -> None:
     with sqlite3.connect(state / FILE) as db:
-        db.execute("UPDATE decisions SET statistic = 3.0 WHERE position = 30")
+        db.execute("UPDATE records SET body = json_set(body, '$.decision.statistic', 3.0) WHERE position = 30")
         db.execute("UPDATE versions SET weights = (SELECT weights FROM versions WHERE version = 2) WHERE version = 10")
     db.close()
     ended = shell("verify", state, "--last", 3)
@@ -132,7 +132,7 @@ def test_verify_ends_with_1_where_something_does_not_agree(shell: Shell, state: 
 
 def test_a_damaged_record_is_a_finding_and_no_crash(shell: Shell, state: Path, loads: None) -> None:
     with sqlite3.connect(state / FILE) as db:
-        db.execute("DELETE FROM decisions WHERE position = 30")
+        db.execute("UPDATE records SET body = json_remove(body, '$.decision') WHERE position = 30")
     db.close()
     ended = shell("verify", state)
     assert (ended.code, ended.err) == (1, "")

@@ -13,10 +13,9 @@ import pyarrow.parquet
 import pytest
 
 from secl.records import Record
-from secl.runs.database import Version
 from secl.runs.encoding import from_plain
 from secl.runs.export import to_table
-from secl.runs.store import Store
+from secl.runs.store import Store, Version
 from tests.cli.conftest import Shell
 
 FILES = ("adapter_config.json", "adapter_model.safetensors")

@@ -10,8 +10,7 @@ import pytest
 from secl.calibrator import Calibrator
 from secl.gates import EntropyShift
 from secl.records import Record
-from secl.runs.database import Version
-from secl.runs.store import Store
+from secl.runs.store import Store, Version
 from secl.settings.groups import LoopSettings
 from secl.testing import ScriptedModel, toy_stream
 

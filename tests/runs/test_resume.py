@@ -96,11 +96,10 @@ def case(request: pytest.FixtureRequest, model: Path, mine: Path, tmp_path_facto
 
 def rows(run: Path) -> dict[str, list[Any]]:
     """Everything a run recorded but the clock."""
-    clockless = "position, id, domain, confidence, frozen_confidence, signal, correct, version, outcome, body"
     db = sqlite3.connect(run / FILE)
     found = {
-        table: db.execute(f"SELECT {clockless if table == 'records' else '*'} FROM {table} ORDER BY 1").fetchall()
-        for table in ("records", "decisions", "updates", "versions")
+        table: db.execute(f"SELECT {columns} FROM {table} ORDER BY 1").fetchall()
+        for table, columns in (("records", "position, body"), ("versions", "*"), ("learner", "*"))
     }
     said = "number, position, correct, confidence, domain, reported, source, chance"
     found["labels"] = db.execute(f"SELECT {said} FROM labels ORDER BY 1").fetchall()

@@ -51,7 +51,7 @@ def multiply(state: ServerStore, count: int) -> None:
     (record,) = state.store.records("r.position = ?", last)
     numbers = "WITH RECURSIVE n (p) AS (SELECT ? UNION ALL SELECT p + 1 FROM n WHERE p + 1 < ?)"
     with state.db as db:
-        for table in ("records", "decisions", "served"):
+        for table in ("records", "served"):
             names = [row[1] for row in db.execute(f"PRAGMA table_info({table})")][1:]
             columns = ", ".join(names)
             values = columns.replace("id,", "'rec_' || p,") if table == "served" else columns

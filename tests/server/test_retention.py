@@ -141,8 +141,8 @@ def test_labels_of_pruned_records_still_move_confidences(make_service: MakeServi
 
 
 SPOILS = {
-    "first kept": "UPDATE records SET confidence = confidence + 1e-3 WHERE position = 20",
-    "behind": "DELETE FROM decisions WHERE position = 25",
+    "first kept": "UPDATE served SET reported = reported + 1e-3 WHERE position = 20",
+    "behind": "DELETE FROM served WHERE position = 25",
     "label": "UPDATE labels SET correct = 0 WHERE position = 25",
     "checkpoint": "DELETE FROM checkpoints WHERE position = 20",
     "more pruned": "DELETE FROM records WHERE position = 20",

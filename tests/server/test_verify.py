@@ -55,26 +55,25 @@ def cell(column: str, table: str, position: int) -> str:
     return f"UPDATE {table} SET {column} = {column} + {{}} WHERE position = {position}"
 
 
+def changed(body: str, position: int) -> str:
+    return f"UPDATE records SET body = {body} WHERE position = {position}"
+
+
 def inside(path: str, position: int) -> str:
     """A number inside the JSON of a record."""
-    changed = f"json_set(body, '$.{path}', json_extract(body, '$.{path}') + {{}})"
-    return f"UPDATE records SET body = {changed} WHERE position = {position}"
+    return changed(f"json_set(body, '$.{path}', json_extract(body, '$.{path}') + {{}})", position)
 
 
 CELLS = [
-    cell("confidence", "records", 12),
-    cell("frozen_confidence", "records", 12),
-    cell("signal", "records", 4),
-    cell("entropy", "decisions", 12),
-    cell("statistic", "decisions", 20),
     cell("reported", "served", 12),
+    cell("frozen", "served", 12),
     cell("confidence", "labels", 3),
     cell("reported", "labels", 3),
     *(
         inside(path, position)
         for path, position in (
             ("reply.bins[8]", 12), ("frozen.bins[8]", 12), ("reply.entropy", 12), ("labelled.confidence", 21),
-            ("labelled.low", 21), ("signal", 4),
+            ("labelled.low", 21), ("signal", 4), ("decision.statistic", 20),
         )
     ),
 ]  # fmt: skip
@@ -100,24 +99,27 @@ def test_a_cell_that_was_changed_by_a_thousandth_is_found(learned: Path, weighed
 
 
 SPOILS = {
-    "UPDATE decisions SET entropy = -1 WHERE position = 20": ("integrity", "the table decisions does not follow"),
-    "UPDATE decisions SET alarm = 1, in_burst = 1, remaining = 9 WHERE position = 30": ("gate", "stored is alarm"),
-    "DELETE FROM decisions WHERE position = 20": ("integrity", "jump from 19 to 21"),
-    "DELETE FROM decisions WHERE position = 39": ("integrity", "the table records does not"),
-    "UPDATE records SET body = json_set(body, '$.position', 99) WHERE position = 39": (
-        "integrity",
-        "jump from 38 to 99",
+    changed("json_set(body, '$.decision.alarm', json('true'), '$.decision.in_burst', json('true'))", 30): (
+        "gate",
+        "stored is alarm",
     ),
+    changed("json_set(body, '$.position', 99)", 39): ("integrity", "jump from 38 to 99"),
     "DELETE FROM served WHERE position = 20": ("integrity", "the table served does not follow"),
     "DELETE FROM records WHERE position = 20": ("integrity", "jump from 19 to 21"),
-    "DELETE FROM records WHERE position = 39": ("integrity", "the table decisions does not follow"),
-    "DELETE FROM updates WHERE version = 5": ("integrity", "no update of it is stored"),
-    "UPDATE updates SET version = 50 WHERE version = 5": ("integrity", "no newer version"),
+    "DELETE FROM records WHERE position = 39": ("integrity", "the table served does not follow"),
+    "UPDATE records SET body = json_set(body, '$.update', NULL) WHERE learned = 5": (
+        "integrity",
+        "no update of it is stored",
+    ),
+    "UPDATE records SET body = json_set(body, '$.update.version', 50) WHERE learned = 5": (
+        "integrity",
+        "no newer version",
+    ),
     "DELETE FROM versions WHERE version = 10": ("integrity", "the version that answered is not kept"),
-    "UPDATE records SET version = 3 WHERE position = 1": ("integrity", "made by no earlier question"),
-    "UPDATE records SET outcome = 'trained' WHERE position = 20": ("integrity", "the table records does not follow"),
-    "UPDATE records SET body = '{}' WHERE position = 20": ("integrity", "cannot be read"),
-    "UPDATE records SET body = json_set(body, '$.position', 2) WHERE position = 20": ("integrity", "jump"),
+    changed("json_set(body, '$.reply.version', 3)", 1): ("integrity", "made by no earlier question"),
+    changed("json_set(body, '$.outcome', 'trained')", 20): ("integrity", "no update of it is stored"),
+    changed("json_remove(body, '$.reply.text')", 20): ("integrity", "cannot be read"),
+    changed("json_set(body, '$.position', 2)", 20): ("integrity", "jump"),
     "UPDATE labels SET correct = 1 - correct": ("labels", "the labels until then give"),
     "DELETE FROM labels": ("labels", "the labels until then give"),
     "UPDATE labels SET position = 99": ("integrity", "no such record"),
@@ -139,7 +141,7 @@ def test_posteriors_and_labels_may_be_rounded_as_another_processor_does(
     for folder, statement, check in (
         (weighed, inside("posterior.probabilities[2]", 12), "posterior"),
         (learned, inside("labelled.low", 21), "labels"),
-        (learned, cell("statistic", "decisions", 20), "gate"),
+        (learned, inside("decision.statistic", 20), "gate"),
     ):
         with ServerStore(spoiled(folder, tmp_path / check, statement.format(by))) as state:
             found_now = examine(state)

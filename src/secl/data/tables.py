@@ -294,7 +294,9 @@ def _plain(value: object) -> object:
     Whole floats become integers, as pandas turns the integers of a column into floats where one is absent.
     """
     if isinstance(value, float):
-        return int(value) if value.is_integer() and abs(value) < 2**53 else None if math.isnan(value) else float(value)
+        if not math.isfinite(value):
+            return None if math.isnan(value) else str(value)
+        return int(value) if value.is_integer() and abs(value) < 2**53 else float(value)
     if isinstance(value, int) and value.bit_length() > MOST_BITS:
         raise DataError("holds a number of thousands of digits; write it as a text.")
     if value is None or isinstance(value, str | int):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
 from pydantic import TypeAdapter
+from pydantic_core import from_json
 
 from secl.records import Record
 
@@ -36,6 +39,31 @@ def from_plain(values: Mapping[str, object]) -> Record:
         QuestionError: the question is not usable.
     """
     return _adapter().validate_python(values)
+
+
+def to_body(record: Record) -> str:
+    """A record as the JSON that is stored; numbers that JSON does not have are texts there, such as "nan"."""
+    values = to_plain(record)
+    try:
+        return json.dumps(values, allow_nan=False)
+    except ValueError:
+        return json.dumps(_named(values))
+
+
+def from_body(body: str) -> Record:
+    """The record of `to_body`; errors as of `from_plain`."""
+    try:
+        return from_plain(from_json(body))  # three times as fast as Python's parser
+    except ValueError:  # half a character, which only Python's parser reads, or an error
+        return from_plain(json.loads(body))
+
+
+def _named(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: _named(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_named(item) for item in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 @cache

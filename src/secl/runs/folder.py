@@ -70,6 +70,29 @@ def lock_folder(folder: Path) -> IO[str]:
     return stream
 
 
+def connect(path: Path, writable: bool) -> sqlite3.Connection:
+    """Open a run's file.
+
+    Raises:
+        RunError: it is no database.
+        StorageError: the disk refuses.
+    """
+    # A server's threads take turns with it; see `secl.server.store`.
+    db = sqlite3.connect(path, timeout=30, isolation_level="DEFERRED", check_same_thread=False)
+    try:
+        if not writable:
+            db.execute("PRAGMA query_only = ON")
+        db.execute("PRAGMA synchronous = NORMAL")
+    except sqlite3.DatabaseError as problem:
+        db.close()
+        if isinstance(problem, sqlite3.OperationalError):  # the disk refuses, whatever the file holds
+            raise StorageError(
+                f"cannot open {path}: {problem}; free space or permissions, then try again."
+            ) from problem
+        raise RunError(f"{path} is damaged or no run: {problem}.") from problem
+    return db
+
+
 @contextmanager
 def storage_errors(folder: Path, then: str = "try again") -> Iterator[None]:
     """A disk that is full or refuses becomes one sentence that says how to go on; {folder} in it is the folder."""

@@ -23,14 +23,13 @@ from secl.model import Model
 from secl.posterior.rule import PosteriorRule
 from secl.question import GivenAnswer, Question
 from secl.records import Record
-from secl.runs.database import Version
 from secl.runs.export import write_folder
 from secl.runs.folder import RESUME, check_free, storage_errors
 from secl.runs.labelling import current_records
 from secl.runs.loading import Load, askable, calibration, load_model, named, read_stream
 from secl.runs.manifest import Manifest, Mode, environment
 from secl.runs.settings import RunSettings, check_scored, with_absolute_paths
-from secl.runs.store import KEEP_EVERY, Store
+from secl.runs.store import KEEP_EVERY, Store, Version
 from secl.settings.tree import merged
 
 SUMMARY, ADAPTER = "summary.json", "adapter"

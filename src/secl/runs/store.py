@@ -1,13 +1,13 @@
 """One SQLite file per run: what was asked, answered, decided and learned, one transaction per question.
 
     manifest   key -> JSON: settings, fingerprints, environment, configuration of the adapter
-    records    one row per question; decisions and updates are tables of their own, joined by position
+    records    one row per question: its record as JSON, and columns that SQLite reads from the JSON
     versions   the adapter after a burst, or every KEEP_EVERY updates: safetensors bytes with PEFT's names
     learner    a single row: the whole state of learning after the latest question
     labels     what people said of answers, a log (`secl.labels.Label`)
 
-A question's record, its decision, its update and the learner's state are written together or not at all, so a run
-that is killed at any moment goes on from its last finished question.
+A question's record and the learner's state are written together or not at all, so a run that is killed at any moment
+goes on from its last finished question.
 """
 
 from __future__ import annotations
@@ -16,23 +16,61 @@ import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
+from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from pydantic import TypeAdapter
+
 from secl.display import Shown
 from secl.errors import ParameterError, QuestionError, RunError, StorageError
-from secl.labels import Label, standing
+from secl.labels import MIN_CHANCE, Label, standing
 from secl.records import Record
-from secl.runs import database
-from secl.runs.database import Version
-from secl.runs.folder import FILE, RESUME, UNFINISHED, check_free, check_is_run, lock_folder, storage_errors
+from secl.runs.encoding import from_body, to_body
+from secl.runs.folder import FILE, RESUME, UNFINISHED, check_free, check_is_run, connect, lock_folder, storage_errors
 
-FORMAT = 7
+FORMAT = 8
 """Number of the format of a run's and of a server's file; another one is refused."""
 
 KEEP_EVERY = 50
 """Updates between two kept adapter versions inside one long burst."""
+
+SCHEMA = """
+CREATE TABLE manifest (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE records (
+    position INTEGER PRIMARY KEY, seconds REAL NOT NULL, body TEXT NOT NULL,
+    outcome TEXT NOT NULL AS (json_extract(body, '$.outcome')) STORED,
+    version INTEGER NOT NULL AS (json_extract(body, '$.reply.version')) STORED,
+    learned INTEGER AS (json_extract(body, '$.update.version')) STORED);
+CREATE TABLE versions (version INTEGER PRIMARY KEY, position INTEGER NOT NULL, drift REAL,
+    weights BLOB NOT NULL);
+CREATE TABLE learner (id INTEGER PRIMARY KEY CHECK (id = 0), version INTEGER NOT NULL, snapshot BLOB NOT NULL);
+CREATE TABLE labels (
+    number INTEGER PRIMARY KEY, position INTEGER NOT NULL REFERENCES records, correct INTEGER,
+    confidence REAL NOT NULL, domain TEXT NOT NULL, reported REAL NOT NULL, time REAL NOT NULL,
+    source TEXT NOT NULL, chance REAL);
+"""
+"""`version` answered, `learned` is the version that the question's update made. A label is a row with the fields of
+`secl.labels.Label`; entries are added and never changed."""
+
+_LABEL = tuple(field.name for field in fields(Label))
+_LABELS = TypeAdapter(Label)
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """An adapter version to keep.
+
+    Attributes:
+        number: of the version.
+        weights: in the safetensors format.
+        drift: norm of what it adds to the weights over that of the weights; None if unmeasured.
+    """
+
+    number: int
+    weights: bytes
+    drift: float | None = None
 
 
 class Store(Shown):
@@ -53,7 +91,7 @@ class Store(Shown):
         with ExitStack() as resources:
             if writable:
                 resources.enter_context(lock_folder(folder))
-            self.db = resources.enter_context(closing(database.connect(folder / FILE, writable)))
+            self.db = resources.enter_context(closing(connect(folder / FILE, writable)))
             self._check_format()
             self._resources = resources.pop_all()
 
@@ -72,7 +110,7 @@ class Store(Shown):
             unfinished.unlink(missing_ok=True)
             try:
                 with closing(sqlite3.connect(unfinished)) as db, db:
-                    db.executescript(f"PRAGMA journal_mode = WAL; {database.SCHEMA} {tables}")
+                    db.executescript(f"PRAGMA journal_mode = WAL; {SCHEMA} {tables}")
                     rows = [(key, json.dumps(value)) for key, value in {"format": FORMAT, **manifest}.items()]
                     db.executemany("INSERT INTO manifest VALUES (?, ?)", rows)
                 unfinished.rename(folder / FILE)
@@ -127,22 +165,40 @@ class Store(Shown):
             StorageError: the disk is full or refuses; nothing of the question is kept.
         """
         with storage_errors(self.folder, RESUME), self.db:
-            database.insert_record(self.db, record, seconds)
+            self.write_record(record, seconds)
             if snapshot is not None:
-                database.insert_snapshot(self.db, record.position, snapshot)
+                self.write_snapshot(record.update.version if record.update else record.reply.version, snapshot)
             if kept is not None:
-                database.insert_version(self.db, kept, record.position)
+                self.write_version(kept, record.position)
 
     def keep(self, version: Version) -> None:
         """Keep an adapter version as the one after the latest question."""
         with storage_errors(self.folder, RESUME), self.db:
-            database.insert_version(self.db, version, len(self) - 1)
+            self.write_version(version, len(self) - 1)
+
+    def write_record(self, record: Record, seconds: float) -> None:
+        """Write a record; like the other `write_` methods, inside a transaction of the caller."""
+        values = (record.position, seconds, to_body(record))
+        self.db.execute("INSERT INTO records (position, seconds, body) VALUES (?, ?, ?)", values)
+
+    def write_snapshot(self, version: int, snapshot: bytes) -> None:
+        """Write the learner's state at a version, in place of an earlier one."""
+        self.db.execute("INSERT OR REPLACE INTO learner VALUES (0, ?, ?)", (version, snapshot))
+
+    def write_version(self, version: Version, position: int) -> None:
+        """Keep an adapter version as the one after a position, unless it is kept already."""
+        values = (version.number, position, version.drift, version.weights)
+        self.db.execute("INSERT OR IGNORE INTO versions VALUES (?, ?, ?, ?)", values)
+
+    def write_label(self, label: Label) -> None:
+        """Write an entry of the log of labels; its number must be the next one."""
+        self.db.execute("INSERT INTO labels VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", astuple(label))
 
     def records(self, where: str = "1", *values: object) -> Iterator[Record]:
         """The records that a condition on their row `r` lets through, in order; all by default."""
-        for row in self.read(f"{database.RECORDS} WHERE {where} ORDER BY r.position", *values):
+        for (body,) in self.read(f"SELECT body FROM records r WHERE {where} ORDER BY r.position", *values):
             try:
-                yield database.read_record(row)
+                yield from_body(body)
             except (ValueError, KeyError, TypeError, AttributeError, QuestionError) as problem:
                 raise self.damaged(problem) from problem
 
@@ -198,13 +254,13 @@ class Store(Shown):
             StorageError: the disk is full or refuses.
         """
         with storage_errors(self.folder), self.db:
-            database.add_label(self.db, label)
+            self.write_label(label)
 
     def label_log(self, after: int = 0) -> tuple[Label, ...]:
         """All entries behind this number in order, also those that were corrected or taken back later."""
         try:
             rows = self.read("SELECT * FROM labels WHERE number > ? ORDER BY number", after)
-            return tuple(map(database.read_label, rows))
+            return tuple(map(_label, rows))
         except ValueError as problem:
             raise self.damaged(problem) from problem
 
@@ -242,3 +298,11 @@ class Store(Shown):
     def damaged(self, problem: Exception) -> RunError:
         """The error that says what is wrong with the file."""
         return RunError(f"{self.folder / FILE} is damaged or no run: {problem}.")
+
+
+def _label(row: tuple[Any, ...]) -> Label:
+    """A label from its row."""
+    values = dict(zip(_LABEL, row, strict=True))
+    if isinstance(values["chance"], float):  # one label of a tiny chance must not keep a state from being read
+        values["chance"] = max(MIN_CHANCE, values["chance"])
+    return _LABELS.validate_python(values)

@@ -54,13 +54,6 @@ def versions(state: ServerStore, count: int = -1) -> list[Values]:
 
 
 def version_now(state: ServerStore) -> int:
-    """The adapter version at which learning stands: of the latest update, or of a rollback after it.
-
-    A rollback drops the lessons that wait, so an update after it belongs to a later question than any before it.
-    """
-    rows = state.rows("SELECT version, position FROM updates ORDER BY version DESC LIMIT 1")
-    version, position = rows[0] if rows else (0, -1)
-    for back in state.events(1, "rollback"):
-        if back.position is None or back.position >= position:
-            return back.version
-    return int(version)
+    """The adapter version at which learning stands: of the latest update, or of a rollback after it."""
+    rows = state.rows("SELECT version FROM learner")
+    return int(rows[0][0]) if rows else 0

@@ -116,9 +116,11 @@ _POINT = (
 )  # fmt: skip
 _FLAGS = _POINT[-4:]
 _POINTS = """
-    SELECT s.id, s.position, s.time, s.domain, s.reported, r.frozen_confidence, d.entropy, r.version, s.outcome,
-           d.alarm, d.in_burst, s.correct, s.accepted
-    FROM served s JOIN records r USING (position) JOIN decisions d USING (position)
+    SELECT s.id, s.position, s.time, s.domain, s.reported, s.frozen,
+           nullif(json_extract(r.body, '$.reply.entropy'), 'nan'), r.version, s.outcome,
+           json_extract(r.body, '$.decision.alarm'), json_extract(r.body, '$.decision.in_burst'),
+           s.correct, s.accepted
+    FROM served s JOIN records r USING (position)
     WHERE {which} ORDER BY s.position"""
 
 

@@ -151,9 +151,8 @@ def _prune_records(state: ServerStore, policy: Retention) -> int:
     stream = resume(state, manifest.settings.build_gate(), manifest.posterior_rule, keep)
     with state.writing():
         state.write_checkpoint(stream.position, pack(stream))
-        for table in ("checkpoints", "decisions", "served", "records"):
+        for table in ("checkpoints", "served", "records"):
             state.db.execute(f"DELETE FROM {table} WHERE position < ?", (keep,))
-        state.db.execute(_PRUNE_UPDATES, (keep,))
     return keep - first
 
 
@@ -183,11 +182,6 @@ def _first_kept(state: ServerStore, policy: Retention) -> int:
     return min(keep, first + STEP, end - 1, end if waiting is None else waiting)
 
 
-_PRUNE_UPDATES = """
-    DELETE FROM updates WHERE position < ? AND version NOT IN (SELECT version FROM versions)
-    AND version < coalesce((SELECT max(version) FROM versions), 0)"""
-"""Those before the first kept record whose version is not kept; newer ones may still answer."""
-
 _UNNEEDED = """
     SELECT version FROM versions v WHERE NOT EXISTS (SELECT 1 FROM records r WHERE r.version = v.version)
     AND version NOT IN (SELECT version FROM versions ORDER BY version DESC LIMIT ?) AND version != ?
@@ -201,5 +195,4 @@ def _prune_version(state: ServerStore) -> int:
         if oldest is None:
             return 0
         state.db.execute("DELETE FROM versions WHERE version = ?", oldest)
-        state.db.execute(_PRUNE_UPDATES, (state.first,))
     return 1

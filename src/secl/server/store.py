@@ -13,7 +13,6 @@ later, together with the learner's new state.
 
 from __future__ import annotations
 
-import json
 import math
 import threading
 import time
@@ -26,11 +25,9 @@ from secl.errors import ParameterError, RunError
 from secl.labels import Label, LabelSource, label_of
 from secl.machine import synchronise
 from secl.records import Record
-from secl.runs import database
-from secl.runs.database import Version
-from secl.runs.encoding import to_plain
+from secl.runs.encoding import to_body
 from secl.runs.folder import FILE, check_free, storage_errors
-from secl.runs.store import Store
+from secl.runs.store import Store, Version
 from secl.server.entries import Event, EventKind, Served, Values, new_record_id
 from secl.server.folder import make_private
 from secl.server.redaction import Keep, redacted
@@ -173,10 +170,10 @@ class ServerStore:
         first, count, words = records[0].position, len(records), self.keep_text == "full"
         with self.writing():
             for record, identifier in zip(records, ids or [new_record_id() for _ in records], strict=True):
-                database.insert_record(self.db, redacted(record, self.keep_text), seconds / count)
+                self.store.write_record(redacted(record, self.keep_text), seconds / count)
                 insert_served(self.db, record, identifier, moment, count, words=words)
             if version is not None:
-                database.insert_version(self.db, version, first)
+                self.store.write_version(version, first)
             if checkpoint is not None:
                 self.write_checkpoint(first + count, checkpoint)
 
@@ -186,18 +183,11 @@ class ServerStore:
 
     def add_lesson(self, record: Record, *, snapshot: bytes | None = None) -> None:
         """Write what came of a lesson into its record, and the learner's state where the lesson changed it."""
-        body = to_plain(redacted(record, self.keep_text))
-        del body["decision"]
-        update = body.pop("update")
+        body = to_body(redacted(record, self.keep_text))
         with self.writing():
-            self.db.execute(
-                "UPDATE records SET signal = ?, outcome = ?, body = ? WHERE position = ?",
-                (record.signal, record.outcome, json.dumps(body), record.position),
-            )
-            if update is not None:
-                database.insert_update(self.db, record.position, update)
-            if snapshot is not None:
-                database.insert_snapshot(self.db, record.position, snapshot)
+            self.db.execute("UPDATE records SET body = ? WHERE position = ?", (body, record.position))
+            if snapshot is not None and record.update is not None:
+                self.store.write_snapshot(record.update.version, snapshot)
 
     def add_event(self, kind: EventKind, version: int, detail: str, *, snapshot: bytes | None = None) -> None:
         """Write an event, and the learner's state where the event changed it."""
@@ -208,7 +198,7 @@ class ServerStore:
                 (time.time(), kind, latest if latest >= 0 else None, version, detail),
             )
             if snapshot is not None:
-                database.insert_snapshot(self.db, max(0, latest), snapshot)
+                self.store.write_snapshot(version, snapshot)
 
     def add_feedback(
         self, position: int, correct: bool | None, chance: float | None = None, *, drawn: bool = False
@@ -228,7 +218,7 @@ class ServerStore:
             number = 1 + self.rows("SELECT coalesce(max(number), 0) FROM labels")[0][0]
             source: LabelSource = "review" if drawn else "feedback"
             label = label_of(record, correct, number=number, source=source, chance=1.0 if drawn else chance)
-            database.add_label(self.db, label)
+            self.store.write_label(label)
             return label
 
     def is_drawn(self, position: int) -> bool:

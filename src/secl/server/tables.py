@@ -14,11 +14,11 @@ from secl.server.entries import answer_text
 TABLES = """
 CREATE TABLE served (
     position INTEGER PRIMARY KEY REFERENCES records, id TEXT NOT NULL UNIQUE, time REAL NOT NULL,
-    batch INTEGER NOT NULL, domain TEXT NOT NULL, reported REAL, accepted INTEGER, outcome TEXT NOT NULL,
-    correct INTEGER);
+    batch INTEGER NOT NULL, domain TEXT NOT NULL, reported REAL, frozen REAL, accepted INTEGER,
+    outcome TEXT NOT NULL, correct INTEGER);
 CREATE INDEX lessons ON records (outcome);
 CREATE INDEX answered_by ON records (version);
-CREATE INDEX updated ON updates (position);
+CREATE INDEX learned_by ON records (learned) WHERE learned IS NOT NULL;
 CREATE INDEX kept_at ON versions (position);
 CREATE INDEX labels_of ON labels (position, number);
 CREATE TABLE events (
@@ -30,7 +30,7 @@ CREATE TABLE counts (outcome TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT R
 CREATE TRIGGER record_added AFTER INSERT ON records BEGIN
     INSERT INTO counts VALUES (NEW.outcome, 1) ON CONFLICT DO UPDATE SET value = value + 1;
 END;
-CREATE TRIGGER record_changed AFTER UPDATE OF outcome ON records WHEN OLD.outcome != NEW.outcome BEGIN
+CREATE TRIGGER record_changed AFTER UPDATE ON records WHEN OLD.outcome != NEW.outcome BEGIN
     UPDATE counts SET value = value - 1 WHERE outcome = OLD.outcome;
     INSERT INTO counts VALUES (NEW.outcome, 1) ON CONFLICT DO UPDATE SET value = value + 1;
     UPDATE served SET outcome = NEW.outcome WHERE position = NEW.position;
@@ -46,7 +46,8 @@ CREATE TRIGGER words_deleted AFTER DELETE ON served BEGIN
 """`served` has a row for each record: what lists, filters and charts read of it, and the label that stands.
 
 `time` is in seconds since 1970, `batch` the number of answers in the same pass, `id` the record's random id.
-`reported` is the confidence, `accepted` whether it reached the threshold, NULL without a threshold.
+`reported` is the confidence, `frozen` what the frozen model stated, `accepted` whether `reported` reached the
+threshold, NULL without a threshold.
 """
 
 INDEXED = 10_000
@@ -64,6 +65,7 @@ def insert_served(
         "id": identifier,
         "domain": record.question.domain,
         "reported": record.confidence,
+        "frozen": record.frozen.stated,
         "accepted": record.accepted,
         "outcome": record.outcome,
     }

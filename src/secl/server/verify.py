@@ -13,8 +13,8 @@ from secl.errors import ParameterError, RunError
 from secl.evidence import Posterior
 from secl.labels import Label, LabelState
 from secl.records import Decision, Record
-from secl.runs import database
 from secl.runs.manifest import Manifest
+from secl.runs.store import SCHEMA
 from secl.server import stream
 from secl.server.closeness import ARITHMETIC, furthest
 from secl.server.store import ServerStore
@@ -65,7 +65,7 @@ def examine(state: ServerStore) -> Examination:
     """
     found = Examination()
     with state.moment(), closing(sqlite3.connect("")) as again:
-        again.executescript(f"{database.SCHEMA} {TABLES}")
+        again.executescript(f"{SCHEMA} {TABLES}")
         try:
             _replay(state, again, found)
             found.findings += _unlike(state, again)
@@ -87,6 +87,7 @@ def _replay(state: ServerStore, again: sqlite3.Connection, found: Examination) -
     """
     manifest = Manifest.of(state.store)
     gate, rule, labels = manifest.settings.build_gate(), manifest.posterior_rule, LabelsAgain(state)
+    signal_of = manifest.settings.build_signal(manifest.tau)
     first = state.first
     now = stream.resume(state, gate, rule, first)
     if now.position != first:
@@ -102,49 +103,48 @@ def _replay(state: ServerStore, again: sqlite3.Connection, found: Examination) -
         detail = f"the evidence gives {_in_words(posterior)}, stored is {_in_words(record.posterior)}"
         found.compare("posterior", position, furthest(posterior, record.posterior), detail)
         found.compare("labels", position, *labels.difference(record))
-        database.insert_record(again, record, 0.0)
+        signal = signal_of(record.question, record.reply, record.evidence)  # None of texts that are not kept
+        if None not in (signal, record.signal) and furthest(signal, record.signal) > ARITHMETIC:
+            found.findings.append(Finding("integrity", position, "its signal does not follow from its evidence"))
         insert_served(again, record, str(position), 0.0, 1, words=False)
         found.count += 1
     for label in state.label_log():
-        database.add_label(again, label)
+        again.execute("UPDATE served SET correct = ? WHERE position = ?", (label.correct, label.position))
 
 
-COPIES = {
-    "records": "position, id, domain, confidence, frozen_confidence, signal, correct, version, outcome",
-    "decisions": "position, entropy",
-    "served": "position, domain, reported, accepted, outcome, correct",
-}
-"""Columns that follow from the records and the log of labels, by their tables."""
+COPIES = "position, domain, reported, frozen, accepted, outcome, correct"
+"""Columns of the table `served` that follow from the records and the log of labels."""
 
 
 def _unlike(state: ServerStore, again: sqlite3.Connection) -> Iterator[Finding]:
-    """The first row of each table that is another one than the records make it."""
-    for table, columns in COPIES.items():
-        query = f"SELECT {columns} FROM {table} ORDER BY position"
-        for stored, expected in zip_longest(state.rows(query), again.execute(query)):
-            if stored != expected:
-                position = min(row[0] for row in (stored, expected) if row is not None)
-                yield Finding("integrity", position, f"its row of the table {table} does not follow from the records")
-                break
+    """The first row of the table `served` that is another one than the records make it."""
+    query = f"SELECT {COPIES} FROM served ORDER BY position"
+    for stored, expected in zip_longest(state.rows(query), again.execute(query)):
+        if stored != expected:
+            position = min(row[0] for row in (stored, expected) if row is not None)
+            yield Finding("integrity", position, "its row of the table served does not follow from the records")
+            return
 
 
 CONTRADICTIONS = {
     "its outcome says that it was trained and no update of it is stored, or the other way round": """
-        SELECT position FROM records r LEFT JOIN updates u USING (position)
-        WHERE position >= ? AND (r.outcome = 'trained') != (u.version IS NOT NULL)""",
+        SELECT position FROM records WHERE position >= ? AND (outcome = 'trained') != (learned IS NOT NULL)""",
     "its update made no newer version than the one before": """
-        SELECT position FROM (SELECT position, version, lag(version) OVER (ORDER BY position) AS before FROM updates)
-        WHERE position >= ? AND version <= before""",
+        SELECT position FROM (
+            SELECT position, learned, lag(learned) OVER (ORDER BY position) AS before FROM records
+            WHERE learned IS NOT NULL)
+        WHERE position >= ? AND learned <= before""",
     "the version that answered is not kept": """
         SELECT position FROM records
         WHERE position >= ? AND version > 0 AND version NOT IN (SELECT version FROM versions)""",
     "the version that answered was made by no earlier question": """
-        SELECT position FROM records r WHERE position >= ? AND version > 0
-        AND NOT EXISTS (SELECT 1 FROM updates u WHERE u.version = r.version AND u.position < r.position)""",
+        SELECT position FROM records r WHERE position >= ?1 AND version > 0
+        AND NOT EXISTS (SELECT 1 FROM records u WHERE u.learned = r.version AND u.position < r.position)
+        AND (?1 = 0 OR version >= (SELECT min(learned) FROM records))""",
     "a label is about it, but there is no such record": """
         SELECT position FROM labels WHERE position >= ? AND position NOT IN (SELECT position FROM records)""",
 }
-"""Queries for records that others contradict, from the first kept one on."""
+"""Queries for records that others contradict, from the first kept one on; pruned records made the older versions."""
 
 
 class LabelsAgain:

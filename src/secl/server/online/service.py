@@ -23,7 +23,7 @@ from secl.errors import ClosingError, QuestionError, StorageError, UnavailableEr
 from secl.evaluation.json_values import defined
 from secl.question import GivenAnswer, Question
 from secl.records import Decision, Record
-from secl.runs.database import Version
+from secl.runs.store import Version
 from secl.server import stream
 from secl.server.explain import remark_on
 from secl.server.online.learner import Learner

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -131,6 +132,25 @@ def test_a_signal_while_the_model_loads_ends_the_server_in_order(
     before = signal.getsignal(signal.SIGTERM)
     assert shell("serve", tmp_path / "s", "--port", 0).code == 128 + signal.SIGTERM
     assert (cleared, signal.getsignal(signal.SIGTERM)) == ([True], before)
+
+
+def test_a_signal_in_the_middle_of_an_import_raises_nothing_there(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PyTorch's own code in C++ calls Python while it is imported, and aborts where that raises."""
+    (tmp_path / "interrupted.py").write_text("import os, time\nos.kill(os.getpid(), 15)\ntime.sleep(0.01)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr("secl.server.online.factory.open_service", lambda *_, **__: import_module("interrupted"))
+    ended: list[int] = []
+
+    def end(code: int) -> None:
+        ended.append(code)
+        raise InterruptedError
+
+    monkeypatch.setattr(os, "_exit", end)
+    with pytest.raises(InterruptedError):
+        shell("serve", tmp_path / "s", "--port", 0)
+    assert ended == [128 + signal.SIGTERM]
 
 
 class Deaf:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 from cyclopts import Group, Parameter
@@ -117,12 +118,17 @@ def ending_in_order() -> Iterator[list[int]]:
     """SIGTERM ends the process like an exception, so that no half converted model is left behind.
 
     Without this the first process of a container would not end at all. Python drops an exception that is raised inside
-    a `__del__`, so the signals are noted, too, in the list that this gives: who loads looks at it afterwards.
+    a `__del__`, so the signals are noted, too, in the list that this gives: who loads looks at it afterwards. An
+    exception in the middle of an import of PyTorch aborts the process with pages of C++, so an import just ends.
     """
     noted: list[int] = []
 
-    def end(number: int, _frame: object) -> NoReturn:
+    def end(number: int, frame: FrameType | None) -> NoReturn:
         noted.append(number)
+        while frame is not None:
+            if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
+                os._exit(128 + number)
+            frame = frame.f_back
         raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(128 + number)
 
     before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}

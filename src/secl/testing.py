@@ -12,6 +12,8 @@ import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from secl.display import Shown
 from secl.evidence import (
     CandidateEvidence,
@@ -33,7 +35,7 @@ from secl.writing import Piece, Token, Writing
 
 
 def toy_stream(count: int, domains: int = 2) -> list[Question]:
-    """`count` small questions with options, split evenly into `domains` consecutive domains."""
+    """Return `count` small questions with options, split evenly into `domains` consecutive domains."""
     return [
         Question(
             f"What is {i} plus {i + 1}?",
@@ -47,12 +49,12 @@ def toy_stream(count: int, domains: int = 2) -> list[Question]:
 
 
 def unit(text: str) -> float:
-    """A number in [0, 1) that depends on `text` alone."""
+    """Return a number in [0, 1) that depends on `text` alone."""
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:6], "big") / 2**48
 
 
 class ScriptedModel(Shown):
-    """Answers, scores answers and learns by rule.
+    """A model that answers, scores answers and learns by rule.
 
     Args:
         stated: confidence that the untouched model states, in [0.05, 0.95].
@@ -107,7 +109,7 @@ class ScriptedModel(Shown):
         return 0.0
 
     def write(self, question: Question, writing: Writing) -> Iterator[Piece]:
-        """A few words that depend on the question and, above temperature 0, on the seed; each is a token."""
+        """Yield a few words that depend on the question and, above temperature 0, on the seed; each is a token."""
         for choice in range(writing.n):
             self._pause()
             drawn = f"/{writing.seed + choice}" if writing.temperature else ""
@@ -159,8 +161,8 @@ class ScriptedModel(Shown):
         return ModelAnswer(reply=reply, frozen=replace(reply, bins=_bins(self.stated), version=0), plain_tokens=10.0)
 
     def rate_given(self, given: Sequence[GivenAnswer], evidence: Collection[EvidenceKind]) -> list[Rating]:
-        """A given answer is stated to be as sure as the model's own; what else is said of it depends on its text."""
-        return [self._rate(each, evidence) for each in given]
+        """Rate a given answer with the stated confidence of the model's own; evidence depends on the answer's text."""
+        return [self._rate(answer, evidence) for answer in given]
 
     def _rate(self, given: GivenAnswer, evidence: Collection[EvidenceKind]) -> Rating:
         self._pause()
@@ -189,25 +191,25 @@ class ScriptedModel(Shown):
         )
 
     def compare_candidates(self, question: Question, reply: Reply) -> CandidateEvidence | None:
-        """A view of the candidates that knows the right option a little, and another that knows nothing."""
+        """Return letters that prefer the right option a little, and likelihoods without any signal."""
         candidates = question.options or (("" if reply.answer is None else reply.answer), "a", "b", NONE_OF_THESE)
         right = LETTERS.index(question.reference) if question.options and isinstance(question.reference, str) else 0
         self.meter.spend("reordering", 5)
         self.meter.spend("likelihood" if question.options else "sampling", 5)
-        noise = [[unit(f"{view}/{question.id}/{i}") for i in range(len(candidates))] for view in ("o", "l")]
-        letters = tuple(value - 3 + 2 * (i == right) for i, value in enumerate(noise[0]))
+        letters, likelihoods = ([unit(f"{view}/{question.id}/{i}") for i in range(len(candidates))] for view in "ol")
+        log_p = tuple(noise - 3 + 2 * (i == right) for i, noise in enumerate(letters))
         return CandidateEvidence(
             candidates=candidates,
-            letters=(LetterOrder(order=tuple(range(len(candidates)))[::-1], log_p=letters),),
+            letters=(LetterOrder(order=tuple(range(len(candidates)))[::-1], log_p=log_p),),
             likelihoods=tuple(
-                Likelihood(given=value - 8, alone=-8.0, tokens=2) if question.options else None for value in noise[1]
+                Likelihood(given=noise - 8, alone=-8.0, tokens=2) if question.options else None for noise in likelihoods
             ),
             samples=() if question.options else tuple(self._drawn(question, candidates, i) for i in range(3)),
             source="options" if question.options else "sampled:2",
         )
 
     def _drawn(self, question: Question, candidates: Sequence[str], number: int) -> Sample:
-        """One of three further answers to an open question: mostly the same again."""
+        """Return one of three further answers to an open question, mostly the same again."""
         chance = unit(f"s{number}/{question.id}")
         candidate = None if chance > 0.9 else int(chance > 0.5) + int(chance > 0.8)
         return Sample(text=None if candidate is None else candidates[candidate], candidate=candidate, log_p=-chance)
@@ -223,21 +225,19 @@ class ScriptedModel(Shown):
         self.meter.spend("comparing", 40)
         answers = question.letters or (reply.answer, "one", "two")
         texts = question.options or answers
-        apart = tuple(tuple(float(i == j) for j in range(len(answers))) for i in range(len(answers)))
-        against = tuple(tuple(1.0 - same for same in row) for row in apart)
+        equal = np.eye(len(answers))
         rated = {0, answers.index(reply.answer)}
         agreement = tuple(
             tuple(float(sample == answer) for sample in samples[:COUNTED]) if i in rated else ()
             for i, answer in enumerate(answers)
         )
-        p_yes = tuple(0.2 + 0.6 * unit(f"y/{question.id}/{answer}") for answer in answers)
         return DincoEvidence(
             candidates=texts,
             answers=answers,
             beams=len(answers),
-            p_yes=p_yes,
-            entails=apart,
-            contradicts=against,
+            p_yes=tuple(0.2 + 0.6 * unit(f"y/{question.id}/{answer}") for answer in answers),
+            entails=tuple(map(tuple, equal.tolist())),
+            contradicts=tuple(map(tuple, (1.0 - equal).tolist())),
             agreement=agreement,
             nli_name="scripted",
         )
@@ -288,7 +288,7 @@ class ScriptedModel(Shown):
 
 
 def _bins(confidence: float) -> tuple[float, ...]:
-    """Ten probabilities whose expected bin centre is `confidence`, on the two bins around it."""
+    """Return ten probabilities whose expected bin centre is `confidence`, on the two bins around it."""
     position = min(max(confidence * 10 - 0.5, 0.0), 9.0)
     low = min(int(position), 8)
     share = position - low

@@ -22,10 +22,15 @@ def begun(folder: Path, **settings: Any) -> Run:
     return start_run(RunSettings.of(chosen), folder, lambda _settings: ScriptedModel())
 
 
-def test_a_review_moves_the_confidences_of_the_whole_run_and_no_answers_own(tmp_path: Path) -> None:
-    run = begun(tmp_path / "run")
+def finished(folder: Path, **settings: Any) -> Run:
+    run = begun(folder, **settings)
     run.proceed()
     run.store.close()
+    return run
+
+
+def test_a_review_moves_the_confidences_of_the_whole_run_and_no_answers_own(tmp_path: Path) -> None:
+    run = finished(tmp_path / "run")
     with Store(tmp_path / "run", writable=True) as store:
         waiting = queue(store)
         assert len(waiting) == 40
@@ -50,9 +55,7 @@ def test_a_review_moves_the_confidences_of_the_whole_run_and_no_answers_own(tmp_
 
 
 def reviewed(folder: Path, labels: int, **settings: Any) -> Path:
-    run = begun(folder, **settings)
-    run.proceed()
-    run.store.close()
+    finished(folder, **settings)
     with Store(folder, writable=True) as store:
         for position in queue(store)[:labels]:
             add_label(store, store.record(position), position % 3 == 0)
@@ -85,9 +88,7 @@ def test_a_run_takes_over_what_the_labels_of_another_taught_and_needs_its_folder
 
 def test_a_review_also_draws_answers_that_volunteers_have_rated(tmp_path: Path) -> None:
     """Users rate wrong answers: the rest alone are right too often."""
-    run = begun(tmp_path / "run")
-    run.proceed()
-    run.store.close()
+    finished(tmp_path / "run")
     with Store(tmp_path / "run", writable=True) as store:
         waiting = queue(store)
         thumb = label_of(store.record(waiting[0]), False, number=1, source="feedback", chance=None)
@@ -99,13 +100,8 @@ def test_a_review_also_draws_answers_that_volunteers_have_rated(tmp_path: Path) 
 
 def test_a_threshold_accepts_the_same_answers_whatever_labels_a_run_carries(tmp_path: Path) -> None:
     first = reviewed(tmp_path / "first", 20)
-    plain, calibrated = (
-        begun(tmp_path / "plain", accept=0.8),
-        begun(tmp_path / "moved", accept=0.8, calibration=str(first)),
-    )
-    for run in (plain, calibrated):
-        run.proceed()
-        run.store.close()
+    plain = finished(tmp_path / "plain", accept=0.8)
+    calibrated = finished(tmp_path / "moved", accept=0.8, calibration=str(first))
     assert [record.accepted for record in (*plain.records, *calibrated.records)] == [True] * 80
     assert all(record.confidence < 0.8 for record in calibrated.records)  # which would have accepted none
 

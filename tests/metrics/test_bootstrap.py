@@ -27,15 +27,9 @@ from secl.metrics.standard import MEASURES, OF_BINS, standard_measures
 Pair = tuple[np.ndarray, np.ndarray]
 
 
-def sample(count: int, seed: int = 0) -> Pair:
-    generator = np.random.default_rng(seed)
-    confidence = generator.random(count)
-    return confidence, generator.random(count) < confidence
-
-
-def two(count: int, seed: int = 0) -> tuple[Pair, Pair]:
+def two(count: int) -> tuple[Pair, Pair]:
     """An overconfident and a calibrated confidence of the same questions, answered a little differently."""
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(0)
     chance = generator.random(count)
     right = generator.random(count) < chance
     other = right ^ (generator.random(count) < 0.1)
@@ -62,19 +56,16 @@ def test_undefined_resamples_are_left_out_and_too_many_make_the_interval_undefin
 
 
 def test_intervals_resample_no_calibration_errors(monkeypatch: pytest.MonkeyPatch) -> None:
-    def sort_again(*_given: object) -> None:
-        raise AssertionError("a calibration error of a resample is computed")
-
     whole = resampled_measures(*two(60)[0], resamples=20)
-    monkeypatch.setattr(bootstrap, "_equal_mass_error", sort_again)
+    monkeypatch.setattr(bootstrap, "_equal_mass_error", lambda *_: pytest.fail("a calibration error is resampled"))
     spans = intervals(*two(60)[0], resamples=20)
     assert spans == {name: percentile_interval(whole[name]) for name in MEASURES if name not in OF_BINS}
 
 
 def test_many_answers_have_fewer_resamples() -> None:
-    few, many = sample(50), sample(MOST_DRAWN // FEWEST_RESAMPLES + 1)
-    assert {len(values) for values in resampled_measures(*few, resamples=300).values()} == {300}
-    assert {len(values) for values in resampled_measures(*many, resamples=300).values()} == {FEWEST_RESAMPLES}
+    for count, resamples in ((50, 300), (MOST_DRAWN // FEWEST_RESAMPLES + 1, FEWEST_RESAMPLES)):
+        drawn = resampled_measures(*two(count)[0], resamples=300)
+        assert {len(values) for values in drawn.values()} == {resamples}
 
 
 def test_a_difference_is_that_of_the_same_drawn_questions_on_both_sides() -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from fractions import Fraction
+from itertools import pairwise, permutations, product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,13 +18,12 @@ from sklearn.metrics import brier_score_loss, roc_auc_score
 from secl.errors import ParameterError
 from secl.metrics import calibration
 from secl.metrics.calibration import MOST_EXACT, ada_ece, brier, chance_of_count, ece, ece_floor, reliability
-from secl.metrics.discrimination import auroc, auroc_within
+from secl.metrics.discrimination import auroc, auroc_within, prr
 from secl.metrics.error_interval import ada_ece_interval, ece_interval
 
-Pairs = list[tuple[float, bool]]
+Pairs = Sequence[tuple[float, bool]]
 CONFIDENCE = st.one_of(st.floats(0.0, 1.0), st.integers(0, 20).map(lambda k: k / 20))
 PAIRS = st.lists(st.tuples(CONFIDENCE, st.booleans()), max_size=60)
-MEASURES = (ece, ada_ece, brier, auroc)
 
 
 def columns(pairs: Pairs) -> tuple[list[float], list[bool]]:
@@ -34,7 +36,7 @@ def sample(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return confidence, generator.random(count) < confidence**2
 
 
-def exact_ece(groups: list[Pairs], total: int) -> float:
+def exact_ece(groups: Sequence[Pairs], total: int) -> float:
     """ECE of given groups in rational arithmetic."""
     gaps = [abs(sum((Fraction(int(y)) - Fraction(c) for c, y in group), Fraction(0))) for group in groups]
     return float(sum(gaps, Fraction(0)) / total)
@@ -74,10 +76,9 @@ def test_reliability_bars_account_for_every_answer_and_for_the_ece(pairs: Pairs)
         assert total == pytest.approx(ece(*columns(pairs)), abs=1e-9)
 
 
-@pytest.mark.parametrize("metric", [*MEASURES, reliability])
-def test_measures_of_nothing_are_undefined_and_what_cannot_be_measured_is_refused(metric: object) -> None:
-    if metric is not reliability:
-        assert math.isnan(metric([], []))  # type: ignore[operator]
+@pytest.mark.parametrize("metric", [ece, ada_ece, brier, auroc, prr, reliability])
+def test_measures_of_nothing_are_undefined_and_what_cannot_be_measured_is_refused(metric: Callable[..., Any]) -> None:
+    assert metric is reliability or math.isnan(metric([], []))
     for confidence, correct, words in [
         ([0.5], [True, False], "same length"),
         ([[0.5]], [[True]], "same length"),
@@ -85,7 +86,7 @@ def test_measures_of_nothing_are_undefined_and_what_cannot_be_measured_is_refuse
         ([0.5], [0.5], "right .1. or wrong .0."),
     ]:
         with pytest.raises(ParameterError, match=words):
-            metric(confidence, correct)  # type: ignore[operator]
+            metric(confidence, correct)
 
 
 def test_auroc_within_is_the_share_of_pairs_won_inside_domains() -> None:
@@ -104,6 +105,22 @@ def test_auroc_within_is_the_share_of_pairs_won_inside_domains() -> None:
     assert math.isnan(auroc([0.3, 0.4], [True, True]))
     with pytest.raises(ParameterError, match="a domain per answer"):
         auroc_within([0.5], [True], [])
+
+
+def test_prr_is_the_gain_over_chance_relative_to_the_oracle_in_every_order_of_a_tie() -> None:
+    def mean_accuracy(grades: Sequence[bool]) -> float:
+        return float(np.mean(np.cumsum(grades) / np.arange(1, len(grades) + 1)))
+
+    for pairs in product(product((0.0, 0.5, 1.0), (True, False)), repeat=4):
+        correct = [y for _, y in pairs]
+        actual = prr(*columns(pairs))
+        if len(set(correct)) == 1:
+            assert math.isnan(actual)
+            continue
+        orders = [order for order in permutations(pairs) if all(a[0] >= b[0] for a, b in pairwise(order))]
+        ours = np.mean([mean_accuracy([y for _, y in order]) for order in orders])
+        oracle, chance = mean_accuracy(sorted(correct, reverse=True)), np.mean(correct)
+        assert actual == pytest.approx((ours - chance) / (oracle - chance))
 
 
 def test_a_calibrated_forecaster_stays_within_the_floor_nineteen_times_in_twenty() -> None:

@@ -18,19 +18,17 @@ from secl.errors import ParameterError
 from secl.metrics.recalibration import (
     CLIP,
     FEWEST_SCORED,
+    FITS,
     FOLDS,
     T_MAX,
     T_MIN,
     Kind,
-    Platt,
-    Temperature,
     cross_validated,
     fit_platt,
     fit_temperature,
     label_free,
 )
 
-FITS: dict[Kind, Callable[..., Temperature | Platt]] = {"temperature": fit_temperature, "platt": fit_platt}
 SHARE = st.one_of(st.floats(0.0, 1.0), st.sampled_from([0.0, 0.5, 1.0]), st.integers(0, 10).map(lambda k: k / 10))
 PAIRS = st.lists(st.tuples(SHARE, SHARE), min_size=1, max_size=30)
 STREAM = st.lists(st.tuples(SHARE, st.one_of(st.none(), SHARE)), min_size=1, max_size=30)

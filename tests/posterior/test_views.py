@@ -44,6 +44,15 @@ def read(names: tuple[ViewName, ...] = ALL, evidence: Evidence = EVIDENCE, **cha
     return read_views(names, question, reply, changes.get("frozen", reply), evidence)
 
 
+def open_evidence(*samples: Sample, named: tuple[str, ...], letters: tuple[LetterOrder, ...] = ()) -> Evidence:
+    texts = (*named, NONE_OF_THESE)
+    return Evidence(
+        candidates=CandidateEvidence(
+            candidates=texts, letters=letters, likelihoods=(None,) * len(texts), samples=samples, source="sampled:1"
+        )
+    )
+
+
 def test_views_by_hand() -> None:
     views = read()
     assert views is not None
@@ -81,20 +90,17 @@ def test_nothing_to_compare_gives_no_views() -> None:
 
 
 def test_an_open_question_has_its_own_answer_first_and_what_nobody_named_last() -> None:
-    drawn = [0, 0, 1, None, 0]
-    evidence = CandidateEvidence(
-        candidates=("Paris", "Rome", NONE_OF_THESE),
+    evidence = open_evidence(
+        *(Sample(text="x", candidate=candidate, log_p=None) for candidate in (0, 0, 1, None, 0)),
+        named=("Paris", "Rome"),
         letters=(
             LetterOrder(order=(0, 1, 2), log_p=(-1.0, -2.0, -3.0)),
             LetterOrder(order=(2, 0, 1), log_p=(-1.0, -1.0, -4.0)),
         ),
-        likelihoods=(None, None, None),
-        samples=tuple(Sample(text="x", candidate=candidate, log_p=None) for candidate in drawn),
-        source="sampled:1",
     )
     reply = replace(REPLY, text="Paris", answer="Paris", option_log_p=())
     question = Question("Capital of France?")
-    views = read(("letters", "samples"), Evidence(candidates=evidence), question=question, reply=reply)
+    views = read(("letters", "samples"), evidence, question=question, reply=reply)
     assert views is not None
     assert (views.own, views.none_last, [*views.values]) == (0, True, ["samples"])
     assert [order.order for order in views.orders] == [(0, 1, 2), (2, 0, 1)]
@@ -102,28 +108,16 @@ def test_an_open_question_has_its_own_answer_first_and_what_nobody_named_last() 
     # The answer itself was drawn once, Rome once, and something else once; half a time more for each.
     shares = [math.log(count + 0.5) for count in (4, 1, 1)]
     assert views.values["samples"] == pytest.approx([share - sum(shares) / 3 for share in shares])
-    unread = read(evidence=Evidence(candidates=evidence), question=question, reply=replace(reply, answer=None))
+    unread = read(evidence=evidence, question=question, reply=replace(reply, answer=None))
     assert unread is not None
     assert unread.own is None
-
-
-def open_evidence(*samples: Sample, candidates: tuple[str, ...] = ("Paris", "Rome", NONE_OF_THESE)) -> Evidence:
-    return Evidence(
-        candidates=CandidateEvidence(
-            candidates=candidates,
-            letters=(),
-            likelihoods=(None,) * len(candidates),
-            samples=samples,
-            source="sampled:1",
-        )
-    )
 
 
 def test_a_text_counts_by_the_root_of_its_words_and_what_is_left_by_the_rest() -> None:
     reply = replace(REPLY, text="Paris, I think", answer="Paris, I think", option_log_p=(), log_probability=-2.0)
     rome = Sample(text="Rome", candidate=1, log_p=-3.0)
     again = Sample(text="Roma", candidate=1, log_p=-0.5)  # a candidate stands for the first text that says it
-    evidence = open_evidence(rome, again, candidates=("Paris, I think", "Rome", NONE_OF_THESE))
+    evidence = open_evidence(rome, again, named=("Paris, I think", "Rome"))
     views = read(("text",), evidence, question=Question("Capital of France?"), reply=reply)
     assert views is not None
     texts = [-2.0 / math.sqrt(3), -3.0]
@@ -141,7 +135,7 @@ def test_every_way_to_a_number_adds_as_much_and_one_that_leads_nowhere_nothing()
     question, reply = Question("3 + 4?", form="number"), replace(REPLY, text="7", answer="7", option_log_p=())
 
     def values(*samples: Sample) -> tuple[float, ...]:
-        evidence = open_evidence(*samples, candidates=("7", "8", NONE_OF_THESE))
+        evidence = open_evidence(*samples, named=("7", "8"))
         views = read(("samples", "text"), evidence, question=question, reply=reply)
         assert views is not None
         assert [*views.values] == ["samples"]

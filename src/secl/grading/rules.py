@@ -65,9 +65,9 @@ def grader_of(question: Question) -> str:
     """
     if question.grader not in ("", "auto"):
         return question.grader
-    if question.form == "number" and not isinstance(question.reference, References):
-        return "number"
-    return "overlap" if isinstance(question.reference, References) and question.reference.incorrect else "auto"
+    if isinstance(question.reference, References):
+        return "overlap" if question.reference.incorrect else "auto"
+    return "number" if question.form == "number" else "auto"
 
 
 def check_grader(question: Question) -> None:
@@ -78,13 +78,13 @@ def check_grader(question: Question) -> None:
     """
     if question.reference is None or question.options:
         return
-    grader, references = grader_of(question), _correct(question)
+    grader = grader_of(question)
     if grader == "overlap" and not (isinstance(question.reference, References) and question.reference.incorrect):
         raise QuestionError(
             f"{question.mention} is graded by overlap but has no wrong answers to compare with; give some in "
             "'references' or take another grader."
         )
-    for reference in references:
+    for reference in _correct(question):
         if grader == "number" and parse_number(reference) is None:
             raise QuestionError(
                 f"{question.mention} asks for a number but its reference {reference!r} holds none; "

@@ -11,9 +11,8 @@ from secl.grading.mentions import FUNCTION_WORDS
 from secl.grading.texts import normalise_text, parse_number, shortened
 from secl.question import Question
 
+# A number with decimal places, and nothing else with a point.
 _DECIMALS = re.compile(r"^[^.]*\d\.(\d{1,700})(?:e([+-]?\d{1,3}))?\D*$", re.IGNORECASE)
-"""A number with decimal places, and nothing else with a point."""
-
 _CHOICE = re.compile(r"\bor\b", re.IGNORECASE)
 _ASKS = re.compile(r"\b(?:what|who|whom|whose|which|when|where|why|how)\b", re.IGNORECASE)
 
@@ -22,7 +21,7 @@ def same_answer(question: Question, one: str, other: str) -> bool:
     """Return whether two answers to an open question say the same, by the everyday rule of grading.
 
     The shorter one is looked for in the other, so a sentence and the name in it are the same answer. Numbers after
-    reasoning are compared as numbers; one with decimal places is the same as what is rounded to it.
+    reasoning are compared as numbers; with decimal places, as a number that rounds to another.
 
     >>> question = Question("10 / 3?", form="number")
     >>> same_answer(question, "3.33", "10/3"), same_answer(question, "3.3e-9", "0.00000000333")

@@ -171,8 +171,7 @@ def _first_line(text: str) -> str:
 
 
 def _numbers(text: str) -> list[Fraction]:
-    values = (number_value(match) for match in NUMBER.finditer(text))
-    return [value for value in values if value is not None]
+    return [number for match in NUMBER.finditer(text) if (number := number_value(match)) is not None]
 
 
 def only_number(text: str) -> Fraction | None:

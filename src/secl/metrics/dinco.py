@@ -14,12 +14,11 @@ Matrix = Sequence[Sequence[float]]
 
 
 def normalised_verbalised_confidence(p_yes: Sequence[float], entails: Matrix, contradicts: Matrix) -> float:
-    """NVC: P("Yes") of the first candidate over the mass of all candidates that contradict it, duplicates discounted.
+    """Return NVC: P("Yes") of the answer over the mass of all candidates that contradict it, duplicates discounted.
 
     The weight of a distractor is its contradiction of the answer (mean of both directions), divided by 1 + the sum of
-    P(entail) from every other distractor. The mass is at least 1, so that confidence is never inflated.
-
-    The answer comes first in `p_yes` (n) and in both (n, n) matrices; candidate i entails or contradicts candidate j.
+    P(entail) from every other distractor. The mass is at least 1. The answer comes first in `p_yes` (n) and in both
+    matrices (n, n), in which candidate i entails or contradicts candidate j.
 
     >>> normalised_verbalised_confidence([0.9, 0.6], [[1, 0], [0, 1]], [[0, 1], [1, 0]])
     0.6
@@ -34,9 +33,9 @@ def normalised_verbalised_confidence(p_yes: Sequence[float], entails: Matrix, co
 
 
 def consistency(agreement: Sequence[float]) -> float:
-    """SC: share of the samples that agree with the answer, which itself counts as one more sample.
+    """Return SC: share of the samples that agree with the answer, which itself counts as one more sample.
 
     >>> consistency([1.0, 0.95, 0.9, 0.2, 0.0])
     0.5
     """
-    return (1 + sum(value > MATCH for value in agreement)) / (len(agreement) + 1)
+    return (1 + sum(same > MATCH for same in agreement)) / (len(agreement) + 1)

@@ -52,7 +52,7 @@ def normalised_p_true(p_true: Sequence[float], tau: float, formula: Formula = "l
 
     Args:
         p_true: P("True") of each candidate, the answer first, then its distractors.
-        tau: temperature; towards 0 the best candidate gets 1, towards infinity all are equal.
+        tau: temperature, above 0; towards 0 the best candidate gets 1, towards infinity all are equal.
 
     Raises:
         ParameterError: fewer than two candidates, a value outside [0, 1], tau not above 0, or another formula.
@@ -122,4 +122,4 @@ def averaged(orders: Sequence[Sequence[float]]) -> list[float]:
     >>> [round(p, 3) for p in averaged([[-1.0, -2.0], [-3.0, -2.0]])]
     [0.5, 0.5]
     """
-    return softmax([sum(values) / len(orders) for values in zip(*orders, strict=True)])
+    return softmax([sum(letters) / len(orders) for letters in zip(*orders, strict=True)])

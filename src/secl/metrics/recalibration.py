@@ -119,9 +119,11 @@ def fit_platt(confidence: npt.ArrayLike, target: npt.ArrayLike) -> Platt:
 
 
 Map = Temperature | Platt
-Fit = Callable[[npt.ArrayLike, npt.ArrayLike], Map]
 
-FITS: Mapping[Kind, Fit] = {"temperature": fit_temperature, "platt": fit_platt}
+FITS: Mapping[Kind, Callable[[npt.ArrayLike, npt.ArrayLike], Map]] = {
+    "temperature": fit_temperature,
+    "platt": fit_platt,
+}
 """The fit of each kind of map."""
 
 
@@ -156,29 +158,27 @@ def cross_validated(confidence: npt.ArrayLike, correct: npt.ArrayLike, kind: Kin
     (5, 0.5)
     """
     confidences, grades = graded(confidence, correct)
-    fit = FITS[kind]
     if confidences.size < FOLDS:
         raise ParameterError(f"The questions are too few for {FOLDS} folds, {confidences.size}; grade more of them.")
     from sklearn.model_selection import KFold
 
     mapped, fitted = np.empty_like(confidences), []
     for others, fold in KFold(FOLDS, shuffle=True, random_state=0).split(confidences):
-        fitted.append(fit(confidences[others], grades[others]))
+        fitted.append(FITS[kind](confidences[others], grades[others]))
         mapped[fold] = fitted[-1](confidences[fold])
     return Recalibrated(mapped, tuple(fitted))
 
 
-FEWEST_SCORED = 10
-"""Fewest scored questions behind a map along a stream."""
+FEWEST_SCORED, MOST_REFITTED = 10, 1000
+"""Fewest scored questions behind a map along a stream, and most that each fit a map anew: long streams stay linear."""
 
 
 def label_free(confidence: npt.ArrayLike, signal: npt.ArrayLike | Sequence[float | None], kind: Kind) -> Vector:
-    """Map each of n confidences of a stream by a map fitted to the signals of the questions before it: no labels.
+    """Map each confidence of a stream by a map fitted to the signals of the questions before it, without labels.
 
-    Answer first, learn after: the signal of a question changes later confidences only. It is the control for learning
-    by weights, with the same signal and two numbers at most to learn. The first `FEWEST_SCORED` scored questions keep
-    their confidences. Then every new signal fits anew to all before it; beyond `MOST_REFITTED`, every 2% more do. The
-    signal is nan or None where a question was not scored.
+    This is the control for learning by weights: the same signal, and at most two numbers to learn. The signal is nan or
+    None where a question was not scored. The first `FEWEST_SCORED` scored questions keep their confidences. Then every
+    new signal fits a map anew; beyond `MOST_REFITTED`, every 2% more do.
 
     >>> label_free([0.9] * 12, [0.6] * 9 + [None, 0.6, 0.2], "platt").round(3).tolist()[9:]
     [0.9, 0.9, 0.6]
@@ -186,29 +186,14 @@ def label_free(confidence: npt.ArrayLike, signal: npt.ArrayLike | Sequence[float
     signals = np.asarray(signal, dtype=np.float64)
     unscored = np.isnan(signals)
     confidences, targets = with_targets(confidence, np.where(unscored, 0.0, signals))
-    fit = FITS[kind]
-    mapped = confidences.copy()
-    scored = np.flatnonzero(~unscored)
-    counts = _fits(scored.size)
-    ends = [*(scored[count - 1] + 1 for count in counts[1:]), confidences.size]  # the next map begins behind its signal
-    for count, end in zip(counts, ends, strict=False):
-        earlier = scored[:count]
-        later = slice(earlier[-1] + 1, end)
-        mapped[later] = fit(confidences[earlier], targets[earlier])(confidences[later])
+    mapped, scored, count = confidences.copy(), np.flatnonzero(~unscored), FEWEST_SCORED
+    while count <= scored.size:
+        following = count + (count // 50 if count >= MOST_REFITTED else 1)
+        end = scored[following - 1] + 1 if following <= scored.size else None  # the next map begins behind its signal
+        earlier, later = scored[:count], slice(scored[count - 1] + 1, end)
+        mapped[later] = FITS[kind](confidences[earlier], targets[earlier])(confidences[later])
+        count = following
     return mapped
-
-
-MOST_REFITTED = 1000
-"""Most scored questions that each fit a map anew."""
-
-
-def _fits(scored: int) -> list[int]:
-    """Return the numbers of scored questions at which a map is fitted, so few that a long stream takes linear work."""
-    counts, count = [], FEWEST_SCORED
-    while count <= scored:
-        counts.append(count)
-        count += count // 50 if count >= MOST_REFITTED else 1
-    return counts
 
 
 def _logits(probability: npt.ArrayLike) -> Vector:

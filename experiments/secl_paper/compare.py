@@ -134,7 +134,7 @@ def estimator_of(row: Row, run: FinishedRun) -> Estimator:
         learned,
         name=ISOLATED,
         title="SECL, each update alone",
-        estimate=lambda records: _after_own_update(learned.estimate(records), records),
+        mapped=_after_own_update,
     )
 
 

@@ -7,12 +7,13 @@ others.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import repeat
 
 import numpy as np
 
-from secl.evaluation.series import Estimate, Estimator, Series
+from secl.evaluation.series import Estimator, Rating, Series
 from secl.metrics.recalibration import FOLDS, Kind, Recalibrated, cross_validated, label_free
 from secl.records import Record
 from secl.signals import Signal
@@ -24,17 +25,15 @@ MAPS: dict[Kind, str] = {"temperature": "temperature", "platt": "Platt"}
 def with_labels(base: Estimator, kind: Kind) -> Estimator:
     """An estimator mapped by what five folds of right answers fit."""
 
-    def estimate(records: Sequence[Record]) -> Series:
-        series = base.estimate(records)
-        confidences, grades = series.graded()
-        if len(grades) < FOLDS:
-            return Series()
-        mapped = cross_validated(confidences, grades, kind)
+    def mapped(series: Series, _records: Sequence[Record]) -> Series:
         graded = series.where(series.has_grade)
-        return replace(graded, confidence=mapped.confidence, fitted=_describe_fit(mapped))
+        if len(graded) < FOLDS:
+            return Series()
+        fit = cross_validated(graded.confidence, graded.correct, kind)
+        return replace(graded, confidence=fit.confidence, fitted=_describe_fit(fit))
 
     title = f"{base.title} + {MAPS[kind]}*"
-    return replace(base, name=f"{base.name}_{kind}", title=title, estimate=estimate, needs_labels=True)
+    return replace(base, name=f"{base.name}_{kind}", title=title, mapped=mapped, needs_labels=True)
 
 
 def _describe_fit(mapped: Recalibrated) -> str:
@@ -47,21 +46,21 @@ def _describe_fit(mapped: Recalibrated) -> str:
 def label_free_map(signal: Signal, kind: Kind) -> Estimator:
     """The frozen confidence mapped by what earlier scored questions of the stream fit, without any right answer."""
 
-    def estimate(records: Sequence[Record]) -> Series:
+    def rate(records: Sequence[Record]) -> Iterator[Rating]:
         scores = [_score_of_frozen(signal, record) for record in records]
-        if all(math.isnan(score) for score in scores):
-            return Series()
-        mapped = label_free([record.frozen.stated for record in records], scores, kind)
-        return Series.of(
-            Estimate(r.position, confidence, r.frozen_correct, r.ledger.answering + r.ledger.scoring)
-            for r, confidence in zip(records, mapped.tolist(), strict=True)
-        )
+        undefined = all(math.isnan(score) for score in scores)
+        confidences = [] if undefined else label_free([r.frozen.stated for r in records], scores, kind).tolist()
+        answers = (record.frozen.answer for record in records)
+        return zip(answers, repeat(None) if undefined else confidences, strict=not undefined)
 
     def passes(record: Record) -> float:
         return 1.0 if record.evidence.p_true is None else 6.0
 
+    def tokens(record: Record) -> float:
+        return record.ledger.answering + record.ledger.scoring
+
     title = f"Label-free {MAPS[kind]}"
-    return Estimator(f"label_free_{kind}", title, estimate, passes, answers="frozen", needs=signal.needs)
+    return Estimator(f"label_free_{kind}", title, rate, passes, tokens, needs=signal.needs, frozen=True)
 
 
 def _score_of_frozen(signal: Signal, record: Record) -> float:
@@ -75,26 +74,22 @@ def _score_of_frozen(signal: Signal, record: Record) -> float:
 def constant(stated: Estimator) -> Estimator:
     """The mean of the confidences stated before, whatever the question: no label and no ranking; the first stays."""
 
-    def estimate(records: Sequence[Record]) -> Series:
-        series = stated.estimate(records)
+    def mapped(series: Series, _records: Sequence[Record]) -> Series:
         earlier = np.cumsum(series.confidence)[:-1] / np.arange(1, len(series))
         return replace(series, confidence=np.append(series.confidence[:1], np.clip(earlier, 0.0, 1.0)))
 
-    title = "Constant, mean stated"
-    return replace(stated, name="constant", title=title, estimate=estimate, ranks=False)
+    return replace(stated, name="constant", title="Constant, mean stated", mapped=mapped, ranks=False)
 
 
 def constant_with_labels(stated: Estimator) -> Estimator:
     """The share of right answers in the other folds, whatever the question."""
 
-    def estimate(records: Sequence[Record]) -> Series:
-        series = stated.estimate(records)
+    def mapped(series: Series, _records: Sequence[Record]) -> Series:
         graded = series.where(series.has_grade)
         if len(graded) < FOLDS:
             return Series()
         # Platt scaling of equal confidences is the constant map to the share of right answers.
-        mapped = cross_validated([0.5] * len(graded), graded.correct, "platt")
-        return replace(graded, confidence=mapped.confidence)
+        return replace(graded, confidence=cross_validated([0.5] * len(graded), graded.correct, "platt").confidence)
 
     title = "Constant, base rate*"
-    return replace(stated, name="constant_labelled", title=title, estimate=estimate, needs_labels=True, ranks=False)
+    return replace(stated, name="constant_labelled", title=title, mapped=mapped, needs_labels=True, ranks=False)

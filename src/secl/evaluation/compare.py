@@ -37,13 +37,19 @@ class Side:
     def by_question(self) -> dict[Key, Record]:
         return {(record.question.id, record.question.text): record for record in self.records}
 
-    def answer(self, record: Record) -> object:
-        """The answer that the confidence is about, equal for answers that count as the same; None if unreadable."""
-        answer = self.estimator.answer(record)
-        if answer is None:
-            return None
-        # The options of a question can stand in another order in the other run.
-        return record.question.option(answer) if record.question.options else answer_key(answer, record.question.form)
+    @cached_property
+    def answers(self) -> dict[Key, object]:
+        """The answers that the confidence is about, equal where they count as the same; None if unreadable."""
+        ratings = self.estimator.rate(self.records)
+        return {
+            # The options of a question can stand in another order in the other run.
+            (question.id, question.text): None
+            if answer is None
+            else question.option(answer)
+            if question.options
+            else answer_key(answer, question.form)
+            for question, (answer, _) in zip((each.question for each in self.records), ratings, strict=True)
+        }
 
     def graded(self) -> dict[Key, tuple[float, bool]]:
         """Confidence and grade of the questions that have both."""
@@ -115,7 +121,7 @@ def compare(a: Side, b: Side, *, resamples: int = 1000) -> Comparison:
         shared=len(shared),
         unfinished=len(a.records) < a.total or len(b.records) < b.total,
         graded=len(graded),
-        answers_differ=sum(a.answer(a.by_question[key]) != b.answer(b.by_question[key]) for key in shared),
+        answers_differ=sum(a.answers[key] != b.answers[key] for key in shared),
         measures=measured,
         floors=(ece_floor([graded_a[key][0] for key in graded]), ece_floor([graded_b[key][0] for key in graded])),
         domains={domain: measures(keys)["brier"] for domain, keys in domains.items()},

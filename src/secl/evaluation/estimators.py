@@ -7,13 +7,21 @@ adapted model's answer, and so are the estimators that need any. A new one is on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 
 from secl.evaluation.baselines import MAPS, constant, constant_with_labels, label_free_map, with_labels
-from secl.evaluation.posterior import candidate_estimators, letter_probability
-from secl.evaluation.series import AnswerOf, Cost, Estimator, Series
+from secl.evaluation.posterior import (
+    LIKELIHOOD,
+    letter_probability,
+    of_best,
+    of_own,
+    order_averaged,
+    paper_passes,
+    replayed,
+    tokens_of_posterior,
+)
+from secl.evaluation.series import Cost, Estimator, Rating
 from secl.evaluation.symptoms import Source, main_source
-from secl.grading import correctness, reported_correct
 from secl.methods import Method
 from secl.records import Record
 from secl.settings.groups import Formula
@@ -39,18 +47,49 @@ def make_estimators(tau: float = 1.0, formula: Formula = "log") -> dict[str, Est
         _of_frozen("stated_hard", "Stated, hard digit", lambda r: r.frozen.stated_hard),
         _of_frozen("answer_probability", "Answer probability", lambda r: answer_probability(r.frozen)),
         _of_frozen("token_entropy", "Token entropy, exp(-H)", lambda r: token_entropy(r.frozen)),
-        _of_evidence("p_true", "P(True)", RawPTrue(), 2, _tokens_of_one_p_true),
-        _of_evidence("norm_p_true", "Normalised P(True)", norm_p_true, 6, lambda record: record.ledger.scoring),
-        _of_evidence(
-            "self_consistency", "Self-consistency", SelfConsistency("mode"), 10, lambda r: r.ledger.sampling, "own"
-        ),
-        _of_evidence("dinco", "DINCO (beam answers)", DincoSignal("beam"), 10, _tokens_of_dinco, "own"),
-        _of_evidence("dinco_greedy", "DINCO (greedy answers)", DincoSignal("greedy"), 10, _tokens_of_dinco),
+        _of_signal("p_true", "P(True)", RawPTrue(), 2, _tokens_of_one_p_true),
+        _of_signal("norm_p_true", "Normalised P(True)", norm_p_true, 6, lambda r: r.ledger.scoring),
+        _of_signal("self_consistency", "Self-consistency", SelfConsistency("mode"), 10, lambda r: r.ledger.sampling),
+        _of_signal("dinco", "DINCO (beam answers)", DincoSignal("beam"), 10, _tokens_of_dinco),
+        _of_signal("dinco_greedy", "DINCO (greedy answers)", DincoSignal("greedy"), 10, _tokens_of_dinco),
         _of_frozen("letter_probability", "Letter probability", lambda r: letter_probability(r.question, r.frozen)),
-        *candidate_estimators(),
+        Estimator(
+            "order_averaged",
+            "Letters, mean over orders",
+            lambda records: ((r.reply.answer, order_averaged(r)) for r in records),
+            paper_passes,
+            lambda r: r.ledger.replies + r.ledger.reordering,
+            needs="candidates",
+        ),
+        Estimator(
+            "likelihood",
+            "Likelihood, normalised",
+            lambda records: of_own(records, replayed(LIKELIHOOD, records)),
+            paper_passes,
+            lambda r: r.ledger.replies + r.ledger.likelihood,
+            needs="candidates",
+        ),
+        Estimator(
+            "posterior_best", "Posterior, best answers", of_best, paper_passes, tokens_of_posterior, needs="candidates"
+        ),
+        Estimator(
+            "posterior",
+            "Posterior",
+            lambda records: of_own(records, [r.posterior for r in records]),
+            paper_passes,
+            tokens_of_posterior,
+            needs="candidates",
+        ),
         _with_labels_of_people("stated", "Stated + labels"),
         _with_labels_of_people("posterior", "Posterior + labels"),
-        Estimator("secl", "SECL", _reported, _passes_of_learning, learned=True),
+        Estimator(
+            "secl",
+            "SECL",
+            lambda records: ((r.reply.answer, r.reply.stated) for r in records),
+            _passes_of_learning,
+            _tokens_of_learning,
+            learned=True,
+        ),
     )
     by_name = {estimator.name: estimator for estimator in direct}
     recalibrated = [with_labels(by_name[name], kind) for name in ("stated", "norm_p_true", "secl") for kind in MAPS]
@@ -62,41 +101,43 @@ def make_estimators(tau: float = 1.0, formula: Formula = "log") -> dict[str, Est
 def _of_frozen(name: str, title: str, confidence: Callable[[Record], float | None]) -> Estimator:
     """The frozen model's reply alone."""
 
-    def estimate(records: Sequence[Record]) -> Series:
-        return Series.rated(records, confidence, lambda r: r.frozen_correct, lambda r: r.ledger.answering)
+    def rate(records: Sequence[Record]) -> Iterator[Rating]:
+        return ((record.frozen.answer, confidence(record)) for record in records)
 
-    return Estimator(name, title, estimate, lambda _record: 1.0, answers="frozen")
+    return Estimator(name, title, rate, lambda _: 1.0, lambda record: record.ledger.answering, frozen=True)
 
 
-def _of_evidence(
-    name: str, title: str, signal: Signal, passes: float, tokens: Cost, answers: AnswerOf = "reply"
-) -> Estimator:
+def _of_signal(name: str, title: str, signal: Signal, passes: float, tokens: Cost) -> Estimator:
     """What the frozen model was asked about the reply: the paper's passes, and tokens beyond those of the answer."""
 
-    def confidence(record: Record) -> float | None:
-        return signal(record.question, record.reply, record.evidence)
+    def rate(records: Sequence[Record]) -> Iterator[Rating]:
+        for record in records:
+            known = record.question, record.reply, record.evidence
+            yield signal.answer(*known), signal(*known)
 
-    def correct(record: Record) -> bool | None:
-        return correctness(record, signal.answer(record.question, record.reply, record.evidence))
-
-    def estimate(records: Sequence[Record]) -> Series:
-        return Series.rated(records, confidence, correct, lambda record: record.ledger.replies + tokens(record))
-
-    return Estimator(name, title, estimate, lambda _record: passes, answers=answers, needs=signal.needs, signal=signal)
+    return Estimator(
+        name, title, rate, lambda _: passes, lambda record: record.ledger.replies + tokens(record), needs=signal.needs
+    )
 
 
 def _with_labels_of_people(source: Source, title: str) -> Estimator:
     """The reported confidences after labels, where they were of this source before them."""
 
-    def estimate(records: Sequence[Record]) -> Series:
+    def rate(records: Sequence[Record]) -> Iterator[Rating]:
         moved = any(record.labelled is not None and record.labelled.labels for record in records)
-        if not moved or main_source(records) != source:
-            return Series()
-        return Series.rated(records, lambda r: r.confidence, reported_correct, lambda r: r.ledger.total)
+        defined = moved and main_source(records) == source
+        return ((record.answer, record.confidence if defined else None) for record in records)
 
-    name = f"{source}_with_labels"
     # Folds of labels have maps of their own, so these confidences rank nothing that the label-free ones do not.
-    return Estimator(name, title, estimate, _passes_of_learning, answers="reported", needs_labels=True, ranks=False)
+    return Estimator(
+        f"{source}_with_labels",
+        title,
+        rate,
+        _passes_of_learning,
+        lambda record: record.ledger.total,
+        needs_labels=True,
+        ranks=False,
+    )
 
 
 def _tokens_of_one_p_true(record: Record) -> float:
@@ -114,17 +155,13 @@ def _passes_of_learning(record: Record) -> float:
     return 15.0 if record.update is not None else 1.0
 
 
-def _reported(records: Sequence[Record]) -> Series:
-    """The reported confidence; evidence that was recorded outside bursts is there to compare with, not for learning."""
-
-    def tokens(record: Record) -> float:
-        ledger = record.ledger
-        if record.decision.in_burst:
-            return ledger.total
-        # P(True) without evidence was prefetched for a burst that did not come.
-        return ledger.replies + (ledger.scoring if record.evidence.p_true is None else 0.0)
-
-    return Series.rated(records, lambda record: record.reply.stated, lambda record: record.correct, tokens)
+def _tokens_of_learning(record: Record) -> float:
+    """Without evidence that was recorded outside bursts to compare with, which is not for learning."""
+    ledger = record.ledger
+    if record.decision.in_burst:
+        return ledger.total
+    # P(True) without evidence was prefetched for a burst that did not come.
+    return ledger.replies + (ledger.scoring if record.evidence.p_true is None else 0.0)
 
 
 def foremost(method: Method, names: Container[str]) -> str:

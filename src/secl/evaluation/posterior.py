@@ -1,45 +1,32 @@
-"""Estimators from evidence about all candidates: single views, and the posterior that combines them."""
+"""Confidences from evidence about all candidates: single views, and the posterior that combines them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 
-from secl.evaluation.series import AnswerOf, Cost, Estimate, Estimator, Series
+from secl.evaluation.series import Rating
 from secl.evidence import Posterior
-from secl.grading import correctness
 from secl.metrics.probability import averaged, softmax
 from secl.posterior.rule import PosteriorRule
 from secl.question import Question
 from secl.records import Record, Reply
 from secl.settings.groups import PosteriorSettings
 
-Posteriors = Callable[[Sequence[Record]], Sequence[Posterior | None]]
+LIKELIHOOD = PosteriorRule(PosteriorSettings(views=("likelihood",)))
+"""The posterior of the likelihoods of texts alone."""
 
 
-def candidate_estimators() -> tuple[Estimator, ...]:
-    """Letters and likelihoods alone, and the posterior of the best answers and of the model's own."""
-    likelihood_alone = PosteriorRule(PosteriorSettings(views=("likelihood",)))
-    recorded: Posteriors = lambda records: [record.posterior for record in records]  # noqa: E731
-    return (
-        Estimator(
-            "order_averaged",
-            "Letters, mean over orders",
-            lambda records: Series.rated(
-                records, order_averaged, lambda r: r.correct, lambda r: r.ledger.replies + r.ledger.reordering
-            ),
-            _paper_passes,
-            needs="candidates",
-        ),
-        _combined(
-            "likelihood",
-            "Likelihood, normalised",
-            lambda records: replayed(likelihood_alone, records),
-            lambda record: record.ledger.replies + record.ledger.likelihood,
-            best=False,
-        ),
-        _combined("posterior_best", "Posterior, best answers", recorded, _tokens_of_posterior, best=True),
-        _combined("posterior", "Posterior", recorded, _tokens_of_posterior, best=False),
-    )
+def of_own(records: Sequence[Record], posteriors: Sequence[Posterior | None]) -> Iterator[Rating]:
+    """The model's own answers, rated by these posteriors."""
+    for record, posterior in zip(records, posteriors, strict=True):
+        yield record.reply.answer, None if posterior is None else posterior.confidence
+
+
+def of_best(records: Sequence[Record]) -> Iterator[Rating]:
+    """The most probable candidates, rated by the recorded posteriors."""
+    for record in records:
+        posterior = record.posterior
+        yield record.best_answer, None if posterior is None else posterior.probabilities[posterior.best]
 
 
 def letter_probability(question: Question, reply: Reply) -> float | None:
@@ -64,26 +51,7 @@ def _of_option(question: Question, letter: str, shares: Sequence[float]) -> floa
     return sum(share for share, option in zip(shares, question.options, strict=True) if option == own)
 
 
-def _combined(name: str, title: str, posteriors: Posteriors, tokens: Cost, *, best: bool) -> Estimator:
-    """The posterior of the model's own answers, or with `best` of the most probable candidates."""
-
-    def estimate(records: Sequence[Record]) -> Series:
-        pairs = zip(records, posteriors(records), strict=True)
-        return Series.of(each for record, posterior in pairs if (each := rate(record, posterior)) is not None)
-
-    def rate(record: Record, posterior: Posterior | None) -> Estimate | None:
-        if posterior is None or (posterior.own is None and not best):
-            return None
-        own = posterior.best == posterior.own or not best
-        confidence = posterior.confidence if own else posterior.probabilities[posterior.best]
-        correct = record.correct if own else correctness(record, record.best_answer)
-        return None if confidence is None else Estimate(record.position, confidence, correct, tokens(record))
-
-    answers: AnswerOf = "best" if best else "reply"
-    return Estimator(name, title, estimate, _paper_passes, answers, needs="candidates")
-
-
-def _tokens_of_posterior(record: Record) -> float:
+def tokens_of_posterior(record: Record) -> float:
     """Tokens of the answer and of what the recorded posterior weighs; self-consistency has its own samples."""
     evidence, ledger = record.evidence, record.ledger
     drawn = 0 if evidence.candidates is None else len(evidence.candidates.samples)
@@ -92,6 +60,15 @@ def _tokens_of_posterior(record: Record) -> float:
     scored = record.posterior is not None and any(view == "p_true" for view, _ in record.posterior.weights)
     weighed = ledger.replies + ledger.reordering + ledger.likelihood + sampling
     return weighed + (ledger.scoring if scored else 0.0)
+
+
+def paper_passes(record: Record) -> float:
+    """As the paper counts: a pass for the answer, each further order or answer, two for a candidate's likelihood."""
+    candidates = record.evidence.candidates
+    if candidates is None:
+        return 1.0
+    likelihoods = sum(each is not None for each in candidates.likelihoods)
+    return 1.0 + len(candidates.letters) + len(candidates.samples) + 2 * likelihoods
 
 
 def replayed(rule: PosteriorRule, records: Sequence[Record]) -> list[Posterior | None]:
@@ -103,12 +80,3 @@ def replayed(rule: PosteriorRule, records: Sequence[Record]) -> list[Posterior |
         state, posterior = rule.step(state, views)
         posteriors.append(posterior)
     return posteriors
-
-
-def _paper_passes(record: Record) -> float:
-    """As the paper counts: a pass for the answer, each further order or answer, two for a candidate's likelihood."""
-    candidates = record.evidence.candidates
-    if candidates is None:
-        return 1.0
-    likelihoods = sum(each is not None for each in candidates.likelihoods)
-    return 1.0 + len(candidates.letters) + len(candidates.samples) + 2 * likelihoods

@@ -1,53 +1,35 @@
-"""What an estimator is: a confidence computed from records, the series it gives along a stream, and its cost."""
+"""What an estimator is: an answer and a confidence for each record, the series that they give, and their cost."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, NamedTuple, Self
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
 from secl.evidence import EvidenceKind
+from secl.grading import correctness
 from secl.metrics.graded import Vector
 from secl.records import Record
-from secl.signals import Signal
 
-AnswerOf = Literal["reply", "frozen", "own", "best", "reported"]
-"""Which answer a confidence is about: the reply's, the frozen model's, one that the estimator chooses itself, the
-posterior's most probable candidate, or what was answered in the end."""
+Rating = tuple[str | None, float | None]
+"""An answer (None if it could not be read), and the probability that it is correct (None where it is undefined)."""
 
 Cost = Callable[[Record], float]
 """Forward passes, or tokens, spent on one question."""
-
-
-class Estimate(NamedTuple):
-    """One confidence.
-
-    Attributes:
-        position: place of the question in the stream, from 0.
-        confidence: probability that the answer is right, in [0, 1].
-        correct: whether the answer that it is about is right; None without a reference.
-        tokens: tokens that went through the network for it.
-    """
-
-    position: int
-    confidence: float
-    correct: bool | None
-    tokens: float
-
 
 Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Series:
-    """One confidence along a stream: a column for each field of `Estimate`, in order, with a row for each question.
+    """One confidence along a stream: columns with a row for each question that has it, in order.
 
     Attributes:
-        positions: of the questions that have it.
+        positions: of the questions.
         confidence: in [0, 1].
         correct: 1 for right, 0 for wrong, nan without a reference.
         tokens: that went through the network for it.
@@ -59,32 +41,6 @@ class Series:
     correct: Vector = field(default_factory=lambda: np.empty(0))
     tokens: Vector = field(default_factory=lambda: np.empty(0))
     fitted: str | None = None
-
-    @classmethod
-    def of(cls, estimates: Iterable[Estimate]) -> Self:
-        """The series of these estimates, one after the other."""
-        rows = np.fromiter(
-            ((position, p, math.nan if right is None else right, tokens) for position, p, right, tokens in estimates),
-            dtype=[("position", np.intp), ("confidence", float), ("correct", float), ("tokens", float)],
-        )
-        position, confidence, correct, tokens = (rows[name].copy() for name in rows.dtype.names or ())
-        return cls(position, confidence, correct, tokens)
-
-    @classmethod
-    def rated(
-        cls,
-        records: Iterable[Record],
-        confidence: Callable[[Record], float | None],
-        correct: Callable[[Record], bool | None],
-        tokens: Cost,
-    ) -> Self:
-        """The series of a function of each record, without the records for which it is None."""
-        rated = ((record, confidence(record)) for record in records)
-        return cls.of(
-            Estimate(record.position, value, correct(record), tokens(record))
-            for record, value in rated
-            if value is not None
-        )
 
     def __len__(self) -> int:
         return len(self.positions)
@@ -116,33 +72,40 @@ class Estimator:
     Attributes:
         name: short and unique, for files and flags.
         title: name for people; ends in a star if it is cross-validated.
-        estimate: maps all records of a run to the series.
+        rate: the answer and the confidence of each record of a run.
         paper_passes: cost of one question in forward passes, as the paper counts.
-        answers: the answer that the confidence is about.
+        tokens: that went through the network for one question.
         needs: evidence without which there is no confidence; None for the reply alone.
+        frozen: true if it rates the frozen model's answer.
         learned: true if it rates what the adapted model reports, which a run without learning does not have.
         needs_labels: true if it is fitted to right answers, as no method of ours is.
         ranks: false where the order of answers means nothing: for a constant, and for maps that differ between folds.
-        signal: chooses the answer where `answers` is "own".
+        mapped: what becomes of the series of these ratings.
     """
 
     name: str
     title: str
-    estimate: Callable[[Sequence[Record]], Series]
+    rate: Callable[[Sequence[Record]], Iterable[Rating]]
     paper_passes: Cost
-    answers: AnswerOf = "reply"
+    tokens: Cost
     needs: EvidenceKind | None = None
+    frozen: bool = False
     learned: bool = False
     needs_labels: bool = False
     ranks: bool = True
-    signal: Signal | None = None
+    mapped: Callable[[Series, Sequence[Record]], Series] = lambda series, _records: series
 
-    def answer(self, record: Record) -> str | None:
-        """The answer that the confidence is about; None if it could not be read."""
-        if self.answers == "own" and self.signal is not None:
-            return self.signal.answer(record.question, record.reply, record.evidence)
-        if self.answers == "best":
-            return record.best_answer
-        if self.answers == "reported":
-            return record.answer
-        return record.frozen.answer if self.answers == "frozen" else record.reply.answer
+    def estimate(self, records: Sequence[Record]) -> Series:
+        """The series of all records of a run."""
+        rated = [
+            (record.position, confidence, self._grade(record, answer), self.tokens(record))
+            for record, (answer, confidence) in zip(records, self.rate(records), strict=True)
+            if confidence is not None
+        ]
+        positions, confidences, grades, tokens = zip(*rated, strict=True) if rated else ((), (), (), ())
+        column = np.array(confidences, dtype=float), np.array(grades, dtype=float), np.array(tokens, dtype=float)
+        return self.mapped(Series(np.array(positions, dtype=np.intp), *column), records)
+
+    def _grade(self, record: Record, answer: str | None) -> float:
+        grade = record.frozen_correct if self.frozen else correctness(record, answer)
+        return math.nan if grade is None else grade

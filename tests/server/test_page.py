@@ -12,7 +12,7 @@ from secl.server.explain import explain
 from secl.server.http.api_keys import Keys
 from secl.server.http.pages import view as view_module
 from secl.server.http.pages.rendering import ASSETS, overview
-from secl.server.http.pages.view import view
+from secl.server.http.pages.view import State, view
 from secl.server.store import ServerStore
 from secl.testing import ScriptedModel, toy_stream
 from tests.server.conftest import MakeService
@@ -28,18 +28,20 @@ def test_the_page_is_whole_without_a_script(make_service: MakeService) -> None:
     page = Page(text)
     words = " ".join(page.text.split())
     assert "1970-01-01 00:00:00" in words
-    assert f"Version {state['newest']}" in words
-    assert f"ECE {state['feedback']['ece']:.3f}" in words
-    assert f"Trained {state['lessons']['trained']}" in words
+    assert state.learning is not None
+    assert f"Version {state.learning.version}" in words
+    assert f"ECE {state.labels.ece:.3f}" in words
+    assert f"Trained {state.learning.lessons['trained']}" in words
     pictures = [attributes for tag, attributes in page.tags if tag == "svg" and attributes.get("role") == "img"]
     assert len(pictures) == 1
     identifiers = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
     assert len(identifiers) == len(set(identifiers))
     for picture in pictures:
         assert set(str(picture["aria-labelledby"]).split()) <= set(identifiers)
-    live = [attributes for _, attributes in page.tags if "data-live" in attributes]
-    assert len(live) >= 7
-    assert all("id" in attributes for attributes in live)
+    assert [attributes["id"] for _, attributes in page.tags if "data-refresh" in attributes] == ["state"]
+    assert "button" not in {
+        tag for tag, _ in page.tags[[attributes.get("id") for _, attributes in page.tags].index("state") :]
+    }
 
 
 def test_the_page_allows_nothing_from_outside_and_nothing_inline(make_service: MakeService) -> None:
@@ -86,7 +88,7 @@ def test_an_empty_server_has_pages_that_say_so(make_service: MakeService) -> Non
     client = client_of(make_service())
     shown = words(client.get("/").text)
     assert "The first answers will be drawn here." in shown
-    assert "Nobody has said yet whether an answer was right." in shown
+    assert "No answer has a label yet." in shown
     assert "nan" not in shown
     assert "None" not in shown
     for path in ("/records", "/review"):
@@ -123,7 +125,7 @@ def test_the_page_of_a_record_says_why_in_the_words_of_secl_show(make_service: M
     with ServerStore(service.state.folder) as reader:
         explanation = explain(reader, 25)
     record = explanation.served.record
-    assert len(explanation.why) >= 4
+    assert len(explanation.why) >= 3
     for sentence in explanation.why:
         assert " ".join(sentence.split()) in text
     assert record.posterior is not None
@@ -186,20 +188,21 @@ def test_a_view_is_what_the_records_say_and_is_json_without_nan(
     service.state.add_feedback(4, False)
     monkeypatch.setattr(view_module, "POINTS", 25)
     state = view(service)
-    assert json.loads(json.dumps(state, allow_nan=False)) == state
-    assert (state["model"], state["answers"], state["problems"]) == ("scripted", 40, [])
-    assert [point["position"] for point in state["timeline"]] == list(range(15, 40))
-    for point in state["timeline"]:
-        record = answers[point["position"]].record
-        assert point["confidence"] == record.reply.stated
-        assert point["frozen_confidence"] == record.frozen.stated
-        assert (point["entropy"], point["version"]) == (record.reply.entropy, record.reply.version)
-        assert (point["alarm"], point["in_burst"]) == (record.decision.alarm, record.decision.in_burst)
-    assert state["lessons"] == service.state.counts()
-    assert state["feedback"]["n"] == 2
-    assert state["newest"] == service.learner.model.version == sum(s.record.outcome == "waiting" for s in answers)
+    assert State.model_validate_json(json.dumps(state.model_dump(), allow_nan=False)) == state
+    assert (state.model, state.answers, state.problems) == ("scripted", 40, [])
+    assert [point.position for point in state.timeline] == list(range(15, 40))
+    for point in state.timeline:
+        record = answers[point.position].record
+        assert (point.confidence, point.frozen_confidence) == (record.reply.stated, record.frozen.stated)
+        assert (point.entropy, point.version) == (record.reply.entropy, record.reply.version)
+        assert (point.alarm, point.in_burst) == (record.decision.alarm, record.decision.in_burst)
+    learning = state.learning
+    assert learning is not None
+    assert learning.lessons == service.state.counts()
+    assert state.labels.count == 2
+    assert learning.version == service.learner.model.version == sum(s.record.outcome == "waiting" for s in answers)
     last = answers[-1].record.decision
-    assert (state["in_burst"], state["remaining"], state["statistic"]) == (
+    assert (learning.in_burst, learning.remaining, learning.statistic) == (
         last.in_burst,
         last.remaining,
         last.statistic,
@@ -208,10 +211,12 @@ def test_a_view_is_what_the_records_say_and_is_json_without_nan(
 
 
 def test_a_server_that_does_not_learn_shows_nothing_of_learning(make_service: MakeService) -> None:
-    headings = {"Version", "Versions", "Drift of weights", "Gate statistic", "Learning", "Trained", "alarm", "burst"}
+    headings = {"Version", "Drift of weights", "Gate statistic", "Learning", "Trained", "alarm", "burst"}
     learning = Page(overview(view(served(make_service())))).texts
     assert headings <= learning
     page = Page(overview(view(served(make_service("fixed", method="posterior")))))
     assert not headings & page.texts
-    assert {"Answers", "Confidence, mean", "Labels", "50% right", "Events", "API key"} <= page.texts
-    assert {"key-box", "done", "events", "ask"} <= {attributes.get("id") for _, attributes in page.tags}
+    assert {"Answers", "Confidence, mean", "Labels", "Threshold", "none set (--accept)", "API key"} <= page.texts
+    assert {"key-box", "done", "ask"} <= {attributes.get("id") for _, attributes in page.tags}
+    accepting = Page(overview(view(served(make_service("accepting", method="posterior", accept=0.4))))).texts
+    assert "0.40" in accepting

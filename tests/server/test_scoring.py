@@ -95,7 +95,7 @@ def test_a_burst_goes_on_around_rated_answers_and_none_of_them_is_learned(make_s
     past = history(state)
     assert (past["answers"], past["lessons"]["given"]) == (24, 12)
     assert any("12 given" in str(part) for part in history_page(past))
-    assert len(view(service)["timeline"]) == 12
+    assert len(view(service).timeline) == 12
 
 
 def test_the_trail_of_rated_answers_verifies_and_explains_itself(make_service: MakeService) -> None:

@@ -71,8 +71,11 @@ def explain(state: ServerStore, position: int) -> Explanation:
     number = _number(record, record.given or "candidates" in settings.plan.weighed(record.decision.in_burst))
     known = settings.gate_name in GATES  # the file of a gate of one's own may be elsewhere by now
     threshold: float | None = getattr(settings.build_gate(), "threshold", None) if known else None
-    lesson = _lesson(record, settings.loop.bin_gate, state.paused(served.time))
-    why = [*number, f"gate: {_gate(record, threshold)}", f"lesson: {lesson}", PEOPLE[served.label]]
+    learning = []
+    if settings.named_method.learns:
+        lesson = _lesson(record, settings.loop.bin_gate, state.paused(served.time))
+        learning = [f"gate: {_gate(record, threshold)}", f"lesson: {lesson}"]
+    why = [*number, *learning, PEOPLE[served.label]]
     return Explanation(
         served=served,
         keep_text=state.keep_text,

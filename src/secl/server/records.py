@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from secl.display import excerpt
 from secl.errors import ParameterError
 from secl.labels import random_rank
-from secl.server.entries import Text, Values, answer_text
+from secl.server.entries import Text, answer_text
 from secl.server.store import OWN, ServerStore
 
 BEGINNING = 200
@@ -110,11 +110,35 @@ def _match(state: ServerStore, wanted: Search) -> str:
     return " ".join(f'"{word}"' for word in words)
 
 
-_POINT = (
-    "record_id", "position", "time", "domain", "confidence", "frozen_confidence", "entropy", "version", "outcome",
-    "alarm", "in_burst", "label", "accepted",
-)  # fmt: skip
-_FLAGS = _POINT[-4:]
+class Point(BaseModel):
+    """A record as lists and charts show it.
+
+    time: in seconds since 1970. frozen_confidence: stated by the frozen model. label: whether people judged the answer
+    right, null while unlabelled. accepted: by the threshold, null without one.
+    """
+
+    record_id: str
+    position: int
+    time: float
+    domain: str
+    confidence: float | None
+    frozen_confidence: float | None
+    entropy: float | None
+    version: int
+    outcome: str
+    alarm: bool
+    in_burst: bool
+    label: bool | None
+    accepted: bool | None
+
+
+class Listed(Point):
+    """A record with the beginnings of its texts as they are kept."""
+
+    question: str
+    answer: str
+
+
 _POINTS = """
     SELECT s.id, s.position, s.time, s.domain, s.reported, s.frozen,
            nullif(json_extract(r.body, '$.reply.entropy'), 'nan'), r.version, s.outcome,
@@ -124,30 +148,29 @@ _POINTS = """
     WHERE {which} ORDER BY s.position"""
 
 
-def _point(row: Sequence[object]) -> Values:
-    """A record as lists and charts show it, without its texts; None stands for what there is not."""
-    point = dict(zip(_POINT, row, strict=True))
-    return point | {name: None if point[name] is None else bool(point[name]) for name in _FLAGS}
+def _point(row: Sequence[object]) -> Point:
+    return Point.model_validate(dict(zip(Point.model_fields, row, strict=True)))
 
 
-def listed(state: ServerStore, positions: Sequence[int]) -> list[Values]:
-    """The records at these positions, in their order, with the beginnings of their texts as they are kept."""
+def listed(state: ServerStore, positions: Sequence[int]) -> list[Listed]:
+    """The records at these positions, in their order."""
     marks = ", ".join("?" * len(positions))
     with state.moment():
-        rows = state.rows(_POINTS.format(which=f"s.position IN ({marks})"), *positions)
-        points = {row[1]: _point(row) for row in rows}
+        points = {
+            row[1]: _point(row) for row in state.rows(_POINTS.format(which=f"s.position IN ({marks})"), *positions)
+        }
         records = {each.position: each for each in state.store.records(f"r.position IN ({marks})", *positions)}
     return [
-        points[position]
-        | {
-            "question": excerpt(records[position].question.text, BEGINNING),
-            "answer": excerpt(answer_text(records[position]), BEGINNING),
-        }
+        Listed(
+            **dict(points[position]),
+            question=excerpt(records[position].question.text, BEGINNING),
+            answer=excerpt(answer_text(records[position]), BEGINNING),
+        )
         for position in positions
     ]
 
 
-def latest_points(state: ServerStore, count: int) -> list[Values]:
+def latest_points(state: ServerStore, count: int) -> list[Point]:
     """Of the latest answers those that the model gave itself, the oldest first."""
     latest = f"s.position IN (SELECT position FROM served ORDER BY position DESC LIMIT ?) AND s.{OWN}"
     return [_point(row) for row in state.rows(_POINTS.format(which=latest), count)]

@@ -5,16 +5,24 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Request
+from pydantic import BaseModel
 
 from secl.errors import ParameterError, RequestError, RunError
 from secl.server.explain import explain
 from secl.server.http.errors import ERROR_RESPONSES, RETRY_SOON, AsciiJson
 from secl.server.http.middleware import require
-from secl.server.http.pages.view import view
+from secl.server.http.pages.view import State, view
 from secl.server.http.requests import Feedback, PauseRequest, RollbackRequest
 from secl.server.online.service import Service
-from secl.server.records import Search, label_count, listed, search
+from secl.server.records import Listed, Search, label_count, listed, search
 from secl.server.store import at_one_moment
+
+
+class RecordList(BaseModel):
+    """A page of records, the newest first; before: leads to the next page, null where nothing older fits."""
+
+    records: list[Listed]
+    before: int | None
 
 
 def state_router(service: Service) -> APIRouter:
@@ -29,13 +37,13 @@ def _records(service: Service) -> APIRouter:
     """/v1/records, one of them, and /v1/feedback."""
     router, state = APIRouter(tags=["records"], responses=ERROR_RESPONSES), service.state
 
-    @router.get("/v1/records", dependencies=[Depends(require("read"))])
+    @router.get("/v1/records", response_model=RecordList, dependencies=[Depends(require("read"))])
     def records(wanted: Annotated[Search, Query()]) -> AsciiJson:
         """Records that fit, the newest first. `before` leads to the next page; null where nothing older fits."""
         with at_one_moment(state.folder) as reader:
             page = search(reader, wanted)
-            rows = listed(reader, page.positions)
-        return AsciiJson({"records": rows, "before": page.before})
+            page_of = RecordList(records=listed(reader, page.positions), before=page.before)
+        return AsciiJson(page_of.model_dump())
 
     @router.get("/v1/records/{record_id}")
     def record(record_id: str, request: Request) -> AsciiJson:
@@ -75,10 +83,10 @@ def _control(service: Service) -> APIRouter:
     router, learner = APIRouter(tags=["control"], responses=ERROR_RESPONSES), service.learner
     only_admin = [Depends(require("admin"))]
 
-    @router.get("/v1/state", dependencies=[Depends(require("read"))])
+    @router.get("/v1/state", response_model=State, dependencies=[Depends(require("read"))])
     def now() -> AsciiJson:
         """What the page shows."""
-        return AsciiJson(view(service))
+        return AsciiJson(view(service).model_dump())
 
     @router.post("/v1/rollback", dependencies=only_admin)
     def rollback(body: RollbackRequest) -> AsciiJson:

@@ -14,6 +14,7 @@ import numpy as np
 from secl.reports.figures.timeline import running_mean
 from secl.reports.formatting import counted
 from secl.server.entries import Values
+from secl.server.records import Point
 
 WIDTH = 1000.0
 
@@ -26,25 +27,31 @@ def y(value: float) -> float:
     return 100.0 * (1.0 - value)
 
 
-def timeline(points: Sequence[Values], before: str) -> Values:
-    """Stated confidence of the latest answers, at least one, and where they were learned from.
+def timeline(points: Sequence[Point], before: str) -> Values | None:
+    """Confidence of the latest answers, and where they were learned from; None without a confidence.
 
     Returns:
         confidences: dots, one for each answer. confidence_mean, frozen_mean: lines. bursts: left end and width of each;
         alarms: where each is. positions: labels from left to right. description: the chart in words.
     """
+    known = [
+        (point, point.confidence, point.frozen_confidence)
+        for point in points
+        if point.confidence is not None and point.frozen_confidence is not None
+    ]
+    if not known:
+        return None
+    points, confidences, frozen = zip(*known, strict=True)
     step = WIDTH / len(points)
-    confidences = [point["confidence"] for point in points]
-    frozen = [point["frozen_confidence"] for point in points]
     bursts = []
-    for inside, run in groupby(enumerate(points), key=lambda item: item[1]["in_burst"]):
+    for inside, run in groupby(enumerate(points), key=lambda item: item[1].in_burst):
         indices = [index for index, _ in run]
         if inside:
             bursts.append((round(indices[0] * step, 2), round(len(indices) * step, 2)))
-    alarms = [round((index + 0.5) * step, 2) for index, point in enumerate(points) if point["alarm"]]
-    in_bursts = counted(sum(point["in_burst"] for point in points), "answer")
+    alarms = [round((index + 0.5) * step, 2) for index, point in enumerate(points) if point.alarm]
+    in_bursts = counted(sum(point.in_burst for point in points), "answer")
     learned = f"; {counted(len(alarms), 'alarm')}, {in_bursts} in bursts" if bursts else ""
-    first, last = points[0]["position"], points[-1]["position"]
+    first, last = points[0].position, points[-1].position
     return {
         "confidences": dots(confidences),
         "confidence_mean": line(running_mean(confidences, WINDOW).tolist()),

@@ -10,8 +10,9 @@ from time import time
 import jinja2
 
 from secl.reports.formatting import html_templates
-from secl.server.entries import Values, moment
+from secl.server.entries import moment
 from secl.server.http.pages.charts import timeline
+from secl.server.http.pages.view import State
 
 ASSETS = Path(__file__).parent / "assets"
 
@@ -24,18 +25,21 @@ EVENTS = {
 }
 
 
-def overview(state: Values, *, now: float | None = None) -> str:
-    """The overview of a state as of `secl.server.http.pages.view.view`; `now` is in seconds since 1970."""
-    points = state["timeline"]
-    before = "frozen model" if state["learning"]["on"] else "stated"
+def overview(state: State, *, now: float | None = None) -> str:
+    """The overview; `now` is in seconds since 1970."""
+    points = state.timeline
+    before = "frozen model" if state.learning else "stated"
     return fill(
         "index.html",
         "Overview",
         state=state,
         before=before,
         now=time() if now is None else now,
-        mean={name: _mean([point[name] for point in points]) for name in ("confidence", "frozen_confidence")},
-        timeline=timeline(points, before) if points else None,
+        mean={
+            name: _mean([value for point in points if (value := getattr(point, name)) is not None])
+            for name in ("confidence", "frozen_confidence", "accepted")
+        },
+        timeline=timeline(points, before),
     )
 
 

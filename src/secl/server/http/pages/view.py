@@ -1,19 +1,22 @@
-"""What a server is doing now, as plain values: for the page, and for `/v1/state`."""
+"""What a server is doing now: for the page, and for `/v1/state`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 
 import numpy as np
+from pydantic import BaseModel
 
 from secl.evaluation.json_values import defined
+from secl.evaluation.reason import Reason
+from secl.evaluation.trust import Level
 from secl.metrics.calibration import brier, ece
-from secl.server.entries import Values
+from secl.server.entries import Event
 from secl.server.history import versions
 from secl.server.http.health import problems
 from secl.server.online.service import Service
-from secl.server.records import labelled_answers, latest_points
+from secl.server.records import Point, labelled_answers, latest_points
+from secl.server.redaction import Keep
 from secl.server.settings import MAX_DRIFT, public_name
 from secl.server.store import ServerStore, at_one_moment
 
@@ -30,81 +33,147 @@ EVENTS = 20
 """Events that are listed, the latest ones."""
 
 
-def view(service: Service) -> Values:
-    """What a service, running or not, is doing now. What it reads depends on no number of records.
+class VersionRow(BaseModel):
+    """A version; position and time are of its first answer. current: it gives the next answer."""
 
-    Returns:
-        version: of the latest answer. newest: of the next one. in_burst, remaining, statistic: the gate's decision on
-        the latest answer. problems: what does not work, one sentence each. failed_requests, unreadable: unexpected
-        exceptions, and answers that could not be read, since the start. drift: of the weights, with the bound beyond
-        which learning pauses. lessons: how many records have each outcome. timeline: the latest answers, the oldest
-        first. feedback: what people's words say. versions: the newest kept ones, the newest first and the untouched
-        model last. events: the latest ones, the oldest first. The other names say what they are.
+    version: int
+    position: int | None
+    time: float | None
+    kept: bool
+    current: bool
+
+
+class Learning(BaseModel):
+    """State of learning.
+
+    version: of the next answer. paused: why learning is paused. waiting: questions whose lesson is to come. in_burst,
+    remaining, statistic: the gate's decision on the latest answer. drift: norm of the learned weights over that of the
+    model's, with the bound at which learning pauses. lessons: number of records by outcome. versions: the newest kept
+    ones, the newest first and the untouched model last.
     """
-    learner, decision = service.learner, service.decision
-    verdict, newest = service.monitor.verdict, service.learner.model.version
+
+    version: int
+    paused: str | None
+    waiting: int
+    in_burst: bool
+    remaining: int
+    statistic: float | None
+    drift: float | None
+    drift_bound: float
+    lessons: dict[str, int]
+    versions: list[VersionRow]
+
+
+class Labels(BaseModel):
+    """Measures of the reported confidences on the latest labelled answers; drawn: those with a known chance."""
+
+    count: int
+    drawn: int
+    accuracy: float | None
+    brier: float | None
+    ece: float | None
+
+
+class Trust(BaseModel):
+    """Whether the confidences of the latest answers may be acted on; graded: labelled answers among them."""
+
+    level: Level
+    questions: int
+    graded: int
+    reasons: list[Reason]
+
+
+class State(BaseModel):
+    """What a server is doing now.
+
+    version: of the latest answer. waiting: questions in the queue. failed_requests, unreadable: unexpected exceptions,
+    and answers that could not be read, since the start. problems: what does not work, a sentence each. accept: the
+    threshold. timeline: the latest answers, the oldest first. events: the latest ones, the oldest first. learning: null
+    on a server that does not learn.
+    """
+
+    model: str
+    answers: int
+    version: int
+    waiting: int
+    failed_requests: int
+    unreadable: int
+    problems: list[str]
+    keep_text: Keep
+    accept: float | None
+    verdict: Trust
+    labels: Labels
+    timeline: list[Point]
+    events: list[Event]
+    learning: Learning | None
+
+
+def view(service: Service) -> State:
+    """What a service, running or not, is doing now. What it reads depends on no number of records."""
+    verdict = service.monitor.verdict
     with at_one_moment(service.state.folder) as reader:
         labelled = labelled_answers(reader, LABELLED)
-        stored: Values = {
-            "lessons": reader.counts(),
-            "timeline": latest_points(reader, POINTS),
-            "versions": _versions(reader, newest),
-            "events": [event.to_json() for event in reader.events(EVENTS)],
-        }
+        timeline, events = latest_points(reader, POINTS), reader.events(EVENTS)
+        learning = _learning(service, reader) if service.learner.calibrator.learns else None
     drawn = sum(chance is not None for *_, chance in labelled)
-    return stored | {
-        "model": public_name(service.model.name),
-        "answers": service.position,
-        "version": service.model.version,
-        "newest": newest,
-        "in_burst": decision is not None and decision.in_burst,
-        "remaining": decision.remaining if decision is not None else 0,
-        "statistic": defined(decision.statistic) if decision is not None else None,
-        "learning": {
-            "on": learner.calibrator.learns,
-            "paused": learner.paused,
-            "waiting": learner.waiting,
-        },
-        "problems": problems(service, details=True),
-        "verdict": {
-            "level": verdict.level,
-            "questions": verdict.questions,
-            "graded": verdict.graded,
-            "reasons": [asdict(reason) for reason in verdict.reasons],
-        },
-        "failed_requests": service.failures,
-        "drift": defined(learner.relative_norm),
-        "drift_bound": MAX_DRIFT,
-        "unreadable": service.unreadable,
-        "waiting": service.waiting,
-        "keep_text": service.state.keep_text,
-        "feedback": feedback([(confidence, right) for confidence, right, *_ in labelled], drawn),
-    }
+    return State(
+        model=public_name(service.model.name),
+        answers=service.position,
+        version=service.model.version,
+        waiting=service.waiting,
+        failed_requests=service.failures,
+        unreadable=service.unreadable,
+        problems=problems(service, details=True),
+        keep_text=service.state.keep_text,
+        accept=service.calibrator.loop.accept,
+        verdict=Trust(
+            level=verdict.level, questions=verdict.questions, graded=verdict.graded, reasons=list(verdict.reasons)
+        ),
+        labels=measured([(confidence, right) for confidence, right, *_ in labelled], drawn),
+        timeline=timeline,
+        events=events,
+        learning=learning,
+    )
 
 
-def feedback(labelled: Sequence[tuple[float, bool]], drawn: int = 0) -> Values:
+def measured(labelled: Sequence[tuple[float, bool]], drawn: int = 0) -> Labels:
     """What labels, of which `drawn` were drawn with a known chance, say about the reported confidences.
 
-    >>> measures = feedback([(0.75, True), (0.75, False)])
-    >>> measures["n"], measures["ece"], measures["accuracy"]
-    (2, 0.25, 0.5)
+    >>> measured([(0.75, True), (0.75, False)]).ece
+    0.25
     """
     confidence, correct = [reported for reported, _ in labelled], [right for _, right in labelled]
-    return {
-        "n": len(labelled),
-        "drawn": drawn,
-        "ece": defined(ece(confidence, correct)),
-        "brier": defined(brier(confidence, correct)),
-        "accuracy": float(np.mean(correct)) if labelled else None,
-    }
+    return Labels(
+        count=len(labelled),
+        drawn=drawn,
+        accuracy=float(np.mean(correct)) if labelled else None,
+        brier=defined(brier(confidence, correct)),
+        ece=defined(ece(confidence, correct)),
+    )
 
 
-def _versions(state: ServerStore, newest: int) -> list[Values]:
-    """The newest kept versions with their first answer, that of the next answer, and the untouched model."""
-    first = {each["version"]: each for each in versions(state, VERSIONS)}
-    listed: list[Values] = []
-    for number in [*sorted({*first, newest} - {0}, reverse=True), 0]:
-        place = {name: first[number][name] if number in first else None for name in ("position", "time")}
-        usable = {"kept": number == 0 or number in first, "current": number == newest}
-        listed.append({"version": number, **place, **usable})
-    return listed
+def _learning(service: Service, reader: ServerStore) -> Learning:
+    learner, decision = service.learner, service.decision
+    newest, first = learner.model.version, {each["version"]: each for each in versions(reader, VERSIONS)}
+    rows = [
+        VersionRow(
+            version=number,
+            position=first[number]["position"] if number in first else None,
+            time=first[number]["time"] if number in first else None,
+            kept=number == 0 or number in first,
+            current=number == newest,
+        )
+        for number in [*sorted({*first, newest} - {0}, reverse=True), 0]
+    ]
+    return Learning(
+        version=newest,
+        paused=learner.paused,
+        waiting=learner.waiting,
+        in_burst=decision is not None and decision.in_burst,
+        remaining=decision.remaining if decision is not None else 0,
+        statistic=defined(decision.statistic) if decision is not None else None,
+        drift=defined(learner.relative_norm),
+        drift_bound=MAX_DRIFT,
+        lessons=reader.counts(),
+        versions=rows,
+    )

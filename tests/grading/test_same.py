@@ -14,99 +14,74 @@ from secl.grading.same import group, is_echo, same_answer
 from secl.prompts.parsing import is_brief
 from secl.question import FORMS, Question
 
-PAIRS: dict[str, tuple[str, str]] = {
-    "What is the capital of France?": (
-        "Paris = The capital of France is Paris. | Paris = paris | Paris. = **Paris** | It is Paris = The answer is "
-        "Paris.",
-        "Paris = Lyon | Paris = I don't know. | The capital of France is Paris. = The capital of France is "
-        "Marseille. | Paris = Not Paris, but Lyon.",
-    ),
-    "Who wrote Hamlet?": (
-        "Shakespeare = William Shakespeare | William Shakespeare = Hamlet was written by William Shakespeare. | W. "
-        "Shakespeare = Shakespeare | Shakespeare = The playwright Shakespeare, around 1600",
-        "Shakespeare = Christopher Marlowe | William Shakespeare = William Wordsworth | Shakespeare = Nobody knows",
-    ),
-    "When did the Second World War end?": (
-        "1945 = In 1945. | 1945 = It ended in 1945 | September 1945 = 1945 | 2 September 1945 = September 2, 1945",
-        "1945 = 1944 | 1945 = 1918 | in May 1945 = in September 1945",
-    ),
-    "How many legs has a spider?": (
-        "8 = eight | Eight legs = 8 legs | eight = A spider has eight legs. | 8 = Spiders have 8.",
-        "8 = 6 | eight = six legs | 8 = 18",
-    ),
-    "What is the largest planet of the solar system?": (
-        "Jupiter = The largest planet is Jupiter | the planet Jupiter = Jupiter | Jupiter = Jupiter, a gas giant",
-        "Jupiter = Saturn | Jupiter = Saturn, then Uranus | Jupiter = The Sun",
-    ),
-    "Who discovered penicillin?": (
-        "Alexander Fleming = Fleming | Sir Alexander Fleming = Alexander Fleming | Fleming = It was discovered by "
-        "Alexander Fleming in 1928.",
-        "Alexander Fleming = Alexander Graham Bell | Fleming = Louis Pasteur | Alexander Fleming = Ian Fleming",
-    ),
-    "What is the chemical symbol of gold?": (
-        "Au = The symbol is Au. | Au = AU | Au (from Latin aurum) = Au",
-        "Au = Ag | Au = Go | Au = G",
-    ),
-    "In which country is Mount Kilimanjaro?": (
-        "Tanzania = In Tanzania | Tanzania = It is in Tanzania, in East Africa. | the United Republic of Tanzania = "
-        "Tanzania",
-        "Tanzania = Kenya | Tanzania = It is on the border of Kenya. | Tanzania = Africa",
-    ),
-    "What is the capital of the United States?": (
-        "Washington = Washington, D.C. | Washington D.C. = Washington, D.C.",
-        "Washington = New York | Washington, D.C. = Washington State",
-    ),
-    "Which element has the atomic number 6?": (
-        "Carbon = carbon (C) | Carbon = The element is carbon.",
-        "Carbon = Nitrogen | Carbon = Carbon dioxide",
-    ),
-    "How long is a marathon?": (
-        "42.195 km = 42.195 kilometres | 42.195 km = 42 kilometres and 195 metres | about 42 km = 42 km | 42 km = "
-        "26.2 miles",
-        "42 km = 24 km | 42 km = 42 miles",
-    ),
-    "What is the capital of Italy?": (
-        "Rome = Roma",
-        "Rome = Milan | Rome = Romania",
-    ),
-    "Which country borders Iraq in the east?": (
-        "Iran = The Islamic Republic of Iran",
-        "Iran = Iraq",
-    ),
-    "Is the Earth flat?": (
-        "No = No, it is round. | No = The Earth is not flat.",
-        "No = Yes | It is flat. = It is not flat.",
-    ),
-    "What do bees make?": (
-        "Honey = They make honey. | honey and wax = wax and honey",
-        "Honey = Milk",
-    ),
-    "Who were the first people on the Moon?": (
-        "Armstrong and Aldrin = Aldrin and Armstrong | Neil Armstrong and Buzz Aldrin = Armstrong and Aldrin",
-        "Neil Armstrong = Yuri Gagarin",
-    ),
-    "What happens if you swallow chewing gum?": (
-        "It passes through your body. = It passes through the body. | Nothing happens. = Nothing much happens.",
-        "It stays in your stomach for seven years. = Nothing happens.",
-    ),
-    "At what temperature does water boil at sea level?": (
-        "100 °C = 100 degrees Celsius | 100 degrees = At 100 °C | 212 °F = 100 °C",
-        "100 °C = 90 °C | 100 °C = 100 °F",
-    ),
-    "What is the boy's name in The Jungle Book?": (
-        "Mowgli = His name is Mowgli.",
-        "Mowgli = Baloo | Mowgli = The boy's name is Baloo the bear",
-    ),
-    "What is the square root of 144?": (
-        "12 = 12.0 | 12 = twelve | 12 = The square root of 144 is 12.",
-        "12 = 14 | 12 = 144 | 12 = -12",
-    ),
-    "Who painted the Mona Lisa?": (
-        "Leonardo da Vinci = Da Vinci",
-        "",
-    ),
-}
-"""For each question pairs that say the same, and pairs that do not."""
+PAIRS = """
+What is the capital of France?
+= Paris = The capital of France is Paris. | Paris = paris | Paris. = **Paris** | It is Paris = The answer is Paris.
+! Paris = Lyon | Paris = I don't know. | The capital of France is Paris. = The capital of France is Marseille.
+! Paris = Not Paris, but Lyon.
+Who wrote Hamlet?
+= Shakespeare = William Shakespeare | William Shakespeare = Hamlet was written by William Shakespeare.
+= W. Shakespeare = Shakespeare | Shakespeare = The playwright Shakespeare, around 1600
+! Shakespeare = Christopher Marlowe | William Shakespeare = William Wordsworth | Shakespeare = Nobody knows
+When did the Second World War end?
+= 1945 = In 1945. | 1945 = It ended in 1945 | September 1945 = 1945 | 2 September 1945 = September 2, 1945
+! 1945 = 1944 | 1945 = 1918 | in May 1945 = in September 1945
+How many legs has a spider?
+= 8 = eight | Eight legs = 8 legs | eight = A spider has eight legs. | 8 = Spiders have 8.
+! 8 = 6 | eight = six legs | 8 = 18
+What is the largest planet of the solar system?
+= Jupiter = The largest planet is Jupiter | the planet Jupiter = Jupiter | Jupiter = Jupiter, a gas giant
+! Jupiter = Saturn | Jupiter = Saturn, then Uranus | Jupiter = The Sun
+Who discovered penicillin?
+= Alexander Fleming = Fleming | Sir Alexander Fleming = Alexander Fleming
+= Fleming = It was discovered by Alexander Fleming in 1928.
+! Alexander Fleming = Alexander Graham Bell | Fleming = Louis Pasteur | Alexander Fleming = Ian Fleming
+What is the chemical symbol of gold?
+= Au = The symbol is Au. | Au = AU | Au (from Latin aurum) = Au
+! Au = Ag | Au = Go | Au = G
+In which country is Mount Kilimanjaro?
+= Tanzania = In Tanzania | Tanzania = It is in Tanzania, in East Africa. | the United Republic of Tanzania = Tanzania
+! Tanzania = Kenya | Tanzania = It is on the border of Kenya. | Tanzania = Africa
+What is the capital of the United States?
+= Washington = Washington, D.C. | Washington D.C. = Washington, D.C.
+! Washington = New York | Washington, D.C. = Washington State
+Which element has the atomic number 6?
+= Carbon = carbon (C) | Carbon = The element is carbon.
+! Carbon = Nitrogen | Carbon = Carbon dioxide
+How long is a marathon?
+= 42.195 km = 42.195 kilometres | 42.195 km = 42 kilometres and 195 metres | about 42 km = 42 km | 42 km = 26.2 miles
+! 42 km = 24 km | 42 km = 42 miles
+What is the capital of Italy?
+= Rome = Roma
+! Rome = Milan | Rome = Romania
+Which country borders Iraq in the east?
+= Iran = The Islamic Republic of Iran
+! Iran = Iraq
+Is the Earth flat?
+= No = No, it is round. | No = The Earth is not flat.
+! No = Yes | It is flat. = It is not flat.
+What do bees make?
+= Honey = They make honey. | honey and wax = wax and honey
+! Honey = Milk
+Who were the first people on the Moon?
+= Armstrong and Aldrin = Aldrin and Armstrong | Neil Armstrong and Buzz Aldrin = Armstrong and Aldrin
+! Neil Armstrong = Yuri Gagarin
+What happens if you swallow chewing gum?
+= It passes through your body. = It passes through the body. | Nothing happens. = Nothing much happens.
+! It stays in your stomach for seven years. = Nothing happens.
+At what temperature does water boil at sea level?
+= 100 °C = 100 degrees Celsius | 100 degrees = At 100 °C | 212 °F = 100 °C
+! 100 °C = 90 °C | 100 °C = 100 °F
+What is the boy's name in The Jungle Book?
+= Mowgli = His name is Mowgli.
+! Mowgli = Baloo | Mowgli = The boy's name is Baloo the bear
+What is the square root of 144?
+= 12 = 12.0 | 12 = twelve | 12 = The square root of 144 is 12.
+! 12 = 14 | 12 = 144 | 12 = -12
+Who painted the Mona Lisa?
+= Leonardo da Vinci = Da Vinci
+"""
+# Below each question pairs that say the same (=) and pairs that do not (!).
 
 KNOWN_MISTAKES = {
     ("It is Paris", "The answer is Paris."),
@@ -124,10 +99,12 @@ KNOWN_MISTAKES = {
 
 def test_the_rule_judges_ninety_one_of_a_hundred_pairs_as_people_do_in_either_order() -> None:
     judged: list[tuple[Question, str, str, bool]] = []
-    for text, (alike, different) in PAIRS.items():
-        for pairs, is_same in ((alike, True), (different, False)):
-            for one, other in (pair.split(" = ") for pair in pairs.split(" | ") if pair):
-                judged.append((Question(text), one, other, is_same))
+    for line in PAIRS.strip().splitlines():
+        if line[0] not in "=!":
+            question = Question(line)
+            continue
+        for one, other in (pair.split(" = ") for pair in line[2:].split(" | ")):
+            judged.append((question, one, other, line[0] == "="))
     assert (len(judged), sum(same for *_, same in judged)) == (100, 54)
     for turn in (1, -1):
         mistakes = {

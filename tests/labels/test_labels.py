@@ -109,6 +109,14 @@ def test_older_labels_weigh_less_and_unlikely_ones_more_but_no_more_than_they_ar
     assert unequal[1] / unequal[0] == pytest.approx(4.0)
     assert unequal.sum() == pytest.approx((1 + 4) ** 2 / (1 + 16))
     assert label_weights([], 0.9).size == 0
+    # The chance of a review is equal for all and unknown; 1 stands for it. It is not weighed against feedback.
+    review = [label(number, True) for number in range(4)]
+    feedback = [label(number, False, chance=0.05, source="feedback") for number in range(4, 8)]
+    assert label_weights([*review, *feedback], 1.0) == pytest.approx([1.0] * 8)
+    chosen = [replace(entry, chance=1.0) for entry in feedback[:2]]
+    weights = label_weights([*review, *chosen, *feedback[2:]], 1.0)
+    assert weights[:4] == pytest.approx([1.0] * 4)
+    assert weights[6] == pytest.approx(20 * weights[4])
 
 
 def test_what_people_volunteer_moves_the_level_little_and_the_order_of_domains_as_much_as_any_label() -> None:
@@ -212,14 +220,3 @@ def test_a_fold_of_labels_is_rated_by_the_others_and_equal_confidences_stay_near
     assert {record.label_free for record in rated} == {0.85}
     reported = np.mean([record.confidence for record in rated])
     assert reported == pytest.approx(2 / 3, abs=0.04)
-
-
-def test_labels_of_a_review_are_not_weighed_against_feedback_with_chances() -> None:
-    """The chance of a review is equal for all and unknown; 1 stands for it."""
-    review = [label(number, True) for number in range(4)]
-    feedback = [replace(label(number, False, chance=0.05), source="feedback") for number in range(4, 8)]
-    assert label_weights([*review, *feedback], 1.0) == pytest.approx([1.0] * 8)
-    chosen = [replace(entry, chance=1.0) for entry in feedback[:2]]
-    weights = label_weights([*review, *chosen, *feedback[2:]], 1.0)
-    assert weights[:4] == pytest.approx([1.0] * 4)
-    assert weights[6] == pytest.approx(20 * weights[4])

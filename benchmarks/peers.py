@@ -80,7 +80,7 @@ def of_library(folder: str, questions: Sequence[Question]) -> Iterator[Score]:
         ("self_consistency", {"self-consistency, 10 samples": _consistency}),
         ("posterior", {"posterior": _posterior}),
     ):
-        calibrator = secl.Calibrator.load(folder, method=method, device="cpu")
+        calibrator = secl.load(folder, method=method, device="cpu").calibrator
         list(calibrator.run(questions[:1]))
         calibrator = secl.Calibrator(calibrator.model, method=method)
         start = time.perf_counter()

@@ -292,7 +292,7 @@ def stored(streams: int) -> Iterator[str]:
 def _record() -> Record:
     from secl.calibrator import Calibrator
 
-    record = Calibrator(ScriptedModel(), method="stated").answer("One question?")
+    record = Calibrator(ScriptedModel(), method="stated").answer(secl.Question("One question?"))
     return replace(record, correct=None, frozen_correct=None)
 
 

@@ -28,15 +28,15 @@ COST_WRONG, COST_REVIEW = 2.0, 1.0
 
 def main(model: str = "smollm2", file: str = str(Path(__file__).with_suffix(".csv")), folder: str = "morning") -> None:
     rows = secl.read_rows(Path(file)).rows
-    calibrator = secl.Calibrator.load(model, method="posterior")
+    chat = secl.load(model)
     # The right answers stay out of it: they play the person who rates 20 answers, and the judge at the end.
-    records = list(calibrator.run([replace(row.question, reference=None) for row in rows]))
+    records = list(chat.ask_all([replace(row.question, reference=None) for row in rows]))
     by_position = {record.position: row.question for record, row in zip(records, rows, strict=True)}
 
     log = []
     for position in random_order(range(len(records)), seed=42)[:LABELS]:
         record = records[position]
-        log.append(calibrator.label(record, grade(by_position[record.position], record.answer)))
+        log.append(chat.label(record, grade(by_position[record.position], record.answer)))
     rated = list(relabelled(records, log))
     before, after = (sum(each.confidence for each in group) / len(group) for group in (records, rated))
     print(f"{len(records)} answers, mean confidence {before:.2f}; after {LABELS} labels {after:.2f}")
@@ -60,11 +60,10 @@ def write(path: Path, records: Sequence[secl.Record], accept: float) -> None:
         names = [name for name, _ in records[0].question.row]
         writer.writerow([*names, "answer", "confidence", "low", "high", "accepted"])
         for record in sorted(records, key=lambda each: -each.confidence):
-            band = record.labelled
-            numbers = [record.confidence, *((band.low, band.high) if band else ())]
+            numbers = [record.confidence, record.low, record.high]
             cells = [value for _, value in record.question.row]
             accepted = "yes" if record.confidence >= accept else "no"
-            writer.writerow([*cells, record.answer, *(f"{number:.3f}" for number in numbers), accepted])
+            writer.writerow([*cells, record.text, *(f"{number:.3f}" for number in numbers), accepted])
 
 
 if __name__ == "__main__":

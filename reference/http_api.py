@@ -41,7 +41,9 @@ def description() -> Schema:
     """The OpenAPI description of a server, of which no model is loaded and no thread is started."""
     model, settings = ScriptedModel(), serving_settings()
     with TemporaryDirectory() as folder, begun(Path(folder) / "state", settings, "full", model) as state:
-        return create_app(Service(Calibrator(model), Calibrator(ScriptedModel()), state)).openapi()
+        return create_app(
+            Service(Calibrator(model, method="secl"), Calibrator(ScriptedModel(), method="secl"), state)
+        ).openapi()
 
 
 def _route(method: str, path: str, route: Schema) -> str:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 GROUPS = {
-    "Asking": ("Calibrator", "Question", "References", "Turn"),
+    "Asking": ("load", "CalibratedModel", "Question", "References", "Turn"),
     "Questions": ("read_questions", "read_rows", "load_stream"),
     "Records": ("Record", "GivenAnswer", "summarise", "assess", "to_frame"),
     "Runs": ("RunSettings", "start_run", "resume_run", "Store"),
     "Settings of components": ("LoopSettings", "AdapterSettings", "EntropyShift", "PageHinkley"),
     "Models": ("LocalModel", "Model", "ScriptedModel"),
+    "The loop": ("Calibrator",),
     "Errors": ("SeclError", "QuestionError"),
 }
 """Every public name, once, in the order in which a reader needs them."""
 
 INTRODUCTION = """# Python
 
-What most programs need is in `secl` itself: `import secl`, then `secl.Calibrator`. It loads no PyTorch until a name
+What most programs need is in `secl` itself: `import secl`, then `secl.load`. It loads no PyTorch until a name
 needs it. [The tutorial](../tutorial.md) has the first lines; [records](records.md) has the fields of a record
 as a table.
 """

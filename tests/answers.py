@@ -27,7 +27,7 @@ def answered(
             domain="toy" if domains is None else domains[position],
             id=f"q{position}",
         )
-        calibrator = Calibrator(ScriptedModel(stated=stated), gate=Never(), learns=False)
+        calibrator = Calibrator(ScriptedModel(stated=stated), method="secl", gate=Never(), learns=False)
         record = replace(calibrator.answer(question), position=position)
         replies = [replace(reply, text="A", answer="A") for reply in (record.reply, record.frozen)]
         records.append(replace(record, reply=replies[0], frozen=replies[1], correct=right, frozen_correct=right))

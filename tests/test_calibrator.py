@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import secl
 from secl.calibrator import WINDOW, Calibrator
 from secl.errors import ParameterError
 from secl.evidence import EvidenceKind, PTrue
@@ -70,7 +71,7 @@ def make(model: ScriptedModel, **settings: Any) -> Calibrator:
     """A loop around a model; settings of the learning rule go where they belong."""
     settings = {"gate": SMALL, "bin_gate": None, **settings}
     rule = {name: settings.pop(name) for name in LoopSettings.model_fields if name in settings}
-    return Calibrator(model, loop=LoopSettings(**rule), **settings)
+    return Calibrator(model, method="secl", loop=LoopSettings(**rule), **settings)
 
 
 def test_every_question_is_answered_before_it_is_judged_and_judged_before_it_is_learned_from() -> None:
@@ -216,7 +217,7 @@ def test_after_a_resume_the_later_records_are_those_of_an_uninterrupted_loop(acc
 def test_what_is_not_given_is_the_default_of_the_product() -> None:
     model = ScriptedModel()
     model.tau = 1.7
-    calibrator = Calibrator(model)
+    calibrator = Calibrator(model, method="secl")
     assert (calibrator.gate, calibrator.signal) == (EntropyShift(), NormalisedPTrue(1.7))
 
 
@@ -248,7 +249,7 @@ def test_a_method_that_a_calibrator_cannot_follow_is_refused(name: str, said: st
     with pytest.raises(ParameterError, match=said):
         Calibrator(ScriptedModel(), method=name)
     with pytest.raises(ParameterError, match=said):
-        Calibrator.load("no such model", method=name)  # said before a model is looked for
+        secl.load("no such model", method=name)  # said before a model is looked for
 
 
 def test_evidence_is_gathered_in_order_and_each_kind_is_paid_for_separately() -> None:
@@ -282,7 +283,7 @@ def test_a_calibrator_that_does_not_learn_watches_its_gate_and_gathers_what_it_i
 @pytest.mark.parametrize("evidence", ["samples", ("sample",)])
 def test_evidence_of_an_unknown_kind_is_refused(evidence: Any) -> None:
     with pytest.raises(ParameterError, match=r"evidence is .*; it must be one of p_true, samples, dinco, candidates"):
-        Calibrator(ScriptedModel(), evidence=evidence)
+        Calibrator(ScriptedModel(), method="secl", evidence=evidence)
 
 
 def test_a_long_stream_is_never_copied() -> None:

@@ -41,7 +41,7 @@ QUESTION = secl.Question("Which <b>?", options=("x", "y & z"), reference="B")
 
 
 def test_objects_say_in_a_line_what_they_are(tmp_path: Path) -> None:
-    calibrator = secl.Calibrator(secl.ScriptedModel(), gate="always")
+    calibrator = secl.Calibrator(secl.ScriptedModel(), method="secl", gate="always")
     record = calibrator.ask(QUESTION)
     with secl.Store.create(tmp_path / "run", {"total": 1}) as store:
         store.add(record, 0.5)
@@ -51,14 +51,14 @@ def test_objects_say_in_a_line_what_they_are(tmp_path: Path) -> None:
         "Calibrator(model='scripted', gate='Always', signal='NormalisedPTrue', position=1, version="
     )
     assert lines[1].startswith("ScriptedModel(name='scripted', version=")
-    assert lines[2].startswith("Record(position=0, question='Which <b>?', answer='")
+    assert lines[2].startswith("Record(text=")
     assert lines[3].startswith("Summary(questions=1, unlabelled=0, ")
     assert lines[4] == f"Store(folder={tmp_path / 'run'})"
     assert max(map(len, lines)) < 300
 
 
 def test_a_notebook_shows_tables_in_which_texts_are_texts() -> None:
-    records = list(secl.Calibrator(secl.ScriptedModel()).run([QUESTION]))
+    records = list(secl.Calibrator(secl.ScriptedModel(), method="secl").run([QUESTION]))
     for shown in (records[0], secl.summarise(records)):
         table: str = shown._repr_html_()
         assert table.startswith("<table>")
@@ -68,7 +68,7 @@ def test_a_notebook_shows_tables_in_which_texts_are_texts() -> None:
 
 def test_records_make_a_data_frame() -> None:
     pandas = pytest.importorskip("pandas")
-    records = list(secl.Calibrator(secl.ScriptedModel()).run(toy_stream(8)))
+    records = list(secl.Calibrator(secl.ScriptedModel(), method="secl").run(toy_stream(8)))
     frame = secl.to_frame(records)
     assert isinstance(frame, pandas.DataFrame)
     names = ["id", "domain", "question", "options", "reference", "answer", "confidence", "low", "high", "correct"]
@@ -85,15 +85,15 @@ def test_a_data_frame_without_a_library_says_what_to_install(monkeypatch: pytest
 
 @pytest.mark.parametrize("question", [None, 5, b"Who?", ["Who?"], {"question": "Who?"}])
 def test_what_is_no_question_is_refused_in_a_sentence(question: object) -> None:
-    calibrator = secl.Calibrator(secl.ScriptedModel())
+    model = secl.load(secl.ScriptedModel())
     with pytest.raises(QuestionError, match=r"is no question; give a text or a secl\.Question"):
-        calibrator.ask(question)  # type: ignore[arg-type]
-    assert calibrator.state.position == 0
+        model.ask(question)  # type: ignore[arg-type]
+    assert model.calibrator.state.position == 0
 
 
 def test_a_conversation_is_told_where_its_parts_go() -> None:
-    with pytest.raises(QuestionError, match="give the last message as a text"):
-        secl.Calibrator(secl.ScriptedModel()).ask([{"role": "user", "content": "Who?"}])  # type: ignore[arg-type]
+    with pytest.raises(QuestionError, match="give the last message as a text, and the earlier ones as history"):
+        secl.load(secl.ScriptedModel()).ask([{"role": "user", "content": "Who?"}])  # type: ignore[arg-type]
 
 
 def test_options_are_texts_in_a_tuple_or_a_list() -> None:
@@ -103,16 +103,10 @@ def test_options_are_texts_in_a_tuple_or_a_list() -> None:
 
 
 def test_gates_and_signals_go_by_name() -> None:
-    calibrator = secl.Calibrator(secl.ScriptedModel(), gate="page-hinkley", signal="p_true")
+    calibrator = secl.Calibrator(secl.ScriptedModel(), method="secl", gate="page-hinkley", signal="p_true")
     assert calibrator.gate == secl.PageHinkley()
     assert calibrator.signal == RawPTrue()
     with pytest.raises(SeclError, match="there is no gate 'allways'; take always, never"):
-        secl.Calibrator(secl.ScriptedModel(), gate="allways")
+        secl.Calibrator(secl.ScriptedModel(), method="secl", gate="allways")
     with pytest.raises(SeclError, match="there is no signal 'ptrue'; the signals are norm_p_true"):
-        secl.Calibrator(secl.ScriptedModel(), signal="ptrue")  # type: ignore[arg-type]
-
-
-def test_the_help_of_load_names_the_settings() -> None:
-    text = secl.Calibrator.load.__doc__ or ""
-    for name in ("dtype", "device", "adapter", "seed", "gate", "learns", "loop", "learning_rate"):
-        assert name in text
+        secl.Calibrator(secl.ScriptedModel(), method="secl", signal="ptrue")  # type: ignore[arg-type]

@@ -19,7 +19,7 @@ from secl.methods import METHODS
 from secl.model import ModelAnswer
 from secl.posterior.rule import PosteriorRule
 from secl.posterior.views import own_candidate
-from secl.question import Question
+from secl.question import GivenAnswer, Question
 from secl.records import Record, Reply, Update
 from secl.runs.runner import build_calibrator
 from secl.runs.settings import RunSettings
@@ -90,7 +90,7 @@ def lessons(calibrator: Calibrator, *, later: bool) -> list[Record]:
     """The records of the stream; `later` teaches when all of it is answered."""
     if not later:
         return list(calibrator.run(STREAM))
-    return [calibrator.learn(record) for record in calibrator.answer_all(STREAM)]
+    return [calibrator.learn(record) for record in calibrator.answer_window(STREAM)]
 
 
 @pytest.mark.parametrize("later", [False, True], ids=["at once", "later"])
@@ -119,7 +119,12 @@ def test_all_evidence_of_a_lesson_is_about_the_answer_that_was_given(weights: An
     model, rule = Restless(weights), PosteriorRule(PosteriorSettings(views=("letters", "p_true")))
     kinds: tuple[EvidenceKind, ...] = ("candidates", "samples", "dinco")
     calibrator = Calibrator(
-        model, gate=Always(), posterior=rule, evidence=kinds, loop=LoopSettings(bin_gate=None, evidence_on="always")
+        model,
+        method="secl",
+        gate=Always(),
+        posterior=rule,
+        evidence=kinds,
+        loop=LoopSettings(bin_gate=None, evidence_on="always"),
     )
     records = lessons(calibrator, later=later)
     check(records, calibrator)
@@ -131,10 +136,10 @@ def test_all_evidence_of_a_lesson_is_about_the_answer_that_was_given(weights: An
 def test_given_answers_are_rated_as_they_are(name: str) -> None:
     rule = PosteriorRule(PosteriorSettings(views=("letters", "p_true")))
     calibrator = Calibrator(Restless("adapted"), method=name, posterior=rule)
-    given = [(question, question.letters[-1] if question.options else "Marlowe") for question in STREAM]
-    records = list(calibrator.score_many(given))
+    given = [GivenAnswer(question, question.letters[-1] if question.options else "Marlowe") for question in STREAM]
+    records = list(calibrator.rate_stream(given))
     check(records, calibrator)
-    assert [record.answer for record in records] == [answer for _, answer in given]
+    assert [record.answer for record in records] == [each.answer for each in given]
     for record in records:
         assert record.posterior is not None
         assert "p_true" in dict(record.posterior.weights), "no view that was asked for is dropped"

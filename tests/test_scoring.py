@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import pytest
 
+import secl
 from secl.calibrator import WINDOW, Calibrator
-from secl.data.question_files import QuestionRow, read_rows
+from secl.entry import CalibratedModel
 from secl.errors import QuestionError
 from secl.evaluation.estimators import ESTIMATORS
 from secl.evaluation.posterior import letter_probability, order_averaged
@@ -38,18 +38,23 @@ class CountingModel(ScriptedModel):
 
 def test_the_models_own_answer_given_to_it_is_rated_as_it_rates_it_unasked() -> None:
     questions = toy_stream(50)
-    asked = [Calibrator(ScriptedModel(), learns=False, gate=Always(), evidence=COMPARING).ask(q) for q in questions]
-    rated = list(Calibrator(ScriptedModel()).score_many([(r.question, r.reply.text) for r in asked]))
+    asked = [
+        Calibrator(ScriptedModel(), method="secl", learns=False, gate=Always(), evidence=COMPARING).ask(q)
+        for q in questions
+    ]
+    rated = list(secl.load(ScriptedModel()).score_all([(r.question, r.reply.text) for r in asked]))
     assert [r.reply for r in rated] == [r.frozen for r in asked]
     assert [r.evidence.candidates for r in rated] == [r.evidence.candidates for r in asked]
     assert [r.correct for r in rated] == [r.correct for r in asked]
-    along = list(Calibrator(ScriptedModel(), learns=False, gate=Always(), evidence=COMPARING).run(questions))
+    along = list(
+        Calibrator(ScriptedModel(), method="secl", learns=False, gate=Always(), evidence=COMPARING).run(questions)
+    )
     assert [r.posterior for r in rated] == [r.posterior for r in along]
     assert [r.confidence for r in rated] == [r.confidence for r in along]
 
 
 def test_the_letter_probability_of_a_given_answer_is_that_of_its_own_letter() -> None:
-    records = list(Calibrator(ScriptedModel()).score_many(STREAM))
+    records = list(secl.load(ScriptedModel()).score_all(STREAM))
     rated = ESTIMATORS["letter_probability"].estimate(records).confidence.tolist()
     for record, confidence in zip(records, rated, strict=True):
         p = [math.exp(each) for each in record.reply.option_log_p]
@@ -58,7 +63,7 @@ def test_the_letter_probability_of_a_given_answer_is_that_of_its_own_letter() ->
 
 
 def test_the_letters_of_equal_options_add_up() -> None:
-    record = Calibrator(ScriptedModel()).score(Question("Is it so?", ("yes", "no", "yes"), reference="A"), "yes")
+    record = secl.load(ScriptedModel()).score(Question("Is it so?", ("yes", "no", "yes"), reference="A"), "yes")
     compared = record.evidence.candidates
     assert compared is not None
     first, further = record.frozen.option_log_p, compared.letters[0].log_p
@@ -68,7 +73,7 @@ def test_the_letters_of_equal_options_add_up() -> None:
 
 
 def test_a_record_says_that_its_answer_was_given_and_costs_what_rating_it_took() -> None:
-    record = Calibrator(ScriptedModel()).score("Capital of Peru?", " Lima ", rivals=["Cusco", "Quito"])
+    record = secl.load(ScriptedModel()).score("Capital of Peru?", " Lima ", rivals=["Cusco", "Quito"])
     assert (record.given, record.outcome, record.update, record.signal) == (True, "given", None, None)
     assert (record.reply.answer, record.correct, record.reply == record.frozen) == (" Lima ", None, True)
     assert (record.decision.alarm, record.decision.in_burst) == (False, False)
@@ -78,14 +83,14 @@ def test_a_record_says_that_its_answer_was_given_and_costs_what_rating_it_took()
 
 
 def test_rating_teaches_neither_model_nor_gate_but_counts_in_the_stream() -> None:
-    plain, mixed = Calibrator(ScriptedModel()), Calibrator(ScriptedModel())
+    plain, mixed = Calibrator(ScriptedModel(), method="secl"), Calibrator(ScriptedModel(), method="secl")
     questions = toy_stream(40)
     for i, question in enumerate(questions):
         plain.ask(question)
         mixed.ask(question)
         before = (mixed.model.snapshot(), mixed.state.gate, mixed.state.entropy, mixed.state.decision)
         position = mixed.state.position
-        assert mixed.score(question, LETTERS[i % 4]).position == position
+        assert mixed.rate_window([GivenAnswer(question, LETTERS[i % 4])])[0].position == position
         assert (mixed.model.snapshot(), mixed.state.gate, mixed.state.entropy, mixed.state.decision) == before
         assert mixed.state.position == position + 1
     assert plain.model.snapshot() == mixed.model.snapshot()
@@ -93,7 +98,7 @@ def test_rating_teaches_neither_model_nor_gate_but_counts_in_the_stream() -> Non
 
 
 def test_the_posterior_of_a_stream_is_the_rule_stepped_through_its_views() -> None:
-    records = list(Calibrator(ScriptedModel()).score_many(STREAM))
+    records = list(secl.load(ScriptedModel()).score_all(STREAM))
     rule = PosteriorRule()
     state = rule.start()
     for record in records:
@@ -108,27 +113,22 @@ def test_the_posterior_of_a_stream_is_the_rule_stepped_through_its_views() -> No
 
 @pytest.mark.parametrize("stopped", [0, 1, WINDOW - 1, WINDOW, WINDOW + 3, 59, 60])
 def test_scoring_resumed_anywhere_gives_the_same_records_from_the_same_windows(stopped: int) -> None:
-    whole = list(Calibrator(ScriptedModel()).score_many(STREAM))
+    whole = list(Calibrator(ScriptedModel(), method="secl").rate_stream(STREAM))
     model = CountingModel()
-    rest = list(Calibrator(model).score_many(STREAM, whole[:stopped]))
+    rest = list(Calibrator(model, method="secl").rate_stream(STREAM, whole[:stopped]))
     assert rest == whole[stopped:]
     begun = [WINDOW, WINDOW, WINDOW, 60 - 3 * WINDOW]
     assert model.windows == begun[stopped // WINDOW :]
 
 
-def test_a_sequence_is_rated_in_windows_and_anything_else_one_by_one() -> None:
-    model = CountingModel()
-    assert len(list(Calibrator(model).score_many(iter(STREAM[:5])))) == 5
-    assert model.windows == [1] * 5
-    assert list(Calibrator(ScriptedModel()).score_many(iter(STREAM))) == list(
-        Calibrator(ScriptedModel()).score_many(STREAM)
-    )
-
-
 def test_p_true_of_the_rivals_is_asked_where_the_calibrator_gathers_p_true() -> None:
     question = toy_stream(1)[0]
-    (own,) = [Calibrator(ScriptedModel(), learns=False, evidence=COMPARING).score(question, "B").evidence.p_true]
-    (both,) = [Calibrator(ScriptedModel()).score(question, "B").evidence.p_true]
+    (own,) = [
+        CalibratedModel(Calibrator(ScriptedModel(), method="secl", learns=False, evidence=COMPARING))
+        .score(question, "B")
+        .evidence.p_true
+    ]
+    (both,) = [secl.load(ScriptedModel(), method="secl").score(question, "B").evidence.p_true]
     assert own is not None
     assert both is not None
     assert own.candidates == (question.option("B"),)
@@ -139,24 +139,15 @@ def test_p_true_of_the_rivals_is_asked_where_the_calibrator_gathers_p_true() -> 
 def test_a_bad_answer_is_found_before_any_is_rated() -> None:
     model = CountingModel()
     with pytest.raises(QuestionError, match="'toy-0039' is none of its options"):
-        list(Calibrator(model).score_many([(q, "A" if i < 39 else "ninety") for i, q in enumerate(toy_stream(40))]))
+        list(secl.load(model).score_all([(q, "A" if i < 39 else "ninety") for i, q in enumerate(toy_stream(40))]))
     assert model.windows == []
 
 
-def test_rows_of_a_file_are_rated_and_their_own_truth_wins_over_the_reference() -> None:
-    question = Question("Who wrote Hamlet?", reference="Shakespeare", id="h")
-    row = QuestionRow(question, "line 1", "the Bard")
-    rows = [row, replace(row, correct=True), replace(row, rivals=("Marlowe",), correct=False)]
-    records: list[Record] = list(Calibrator(ScriptedModel()).score_many(rows))
+def test_rows_are_rated_and_their_own_truth_wins_over_the_reference() -> None:
+    row = {"question": "Who wrote Hamlet?", "reference": "Shakespeare", "answer": "the Bard"}
+    rows = [row, row | {"correct": True}, row | {"rivals": ["Marlowe"], "correct": False}]
+    records: list[Record] = list(secl.load(ScriptedModel()).score_all(rows))
     assert [record.correct for record in records] == [False, True, False]
     assert [record.frozen_correct for record in records] == [False, True, False]
-    with pytest.raises(QuestionError, match="'h' has no answer"):
-        list(Calibrator(ScriptedModel()).score_many([replace(row, answer=None)]))
-
-
-def test_a_table_is_rated_as_its_rows_are() -> None:
-    rows = [{"question": "Capital of Peru?", "answer": "Lima", "rivals": ["Cusco", "Quito"], "year": 1535}]
-    table = read_rows(rows)
-    (record,) = Calibrator(ScriptedModel()).score_many(table)
-    assert [record] == list(Calibrator(ScriptedModel()).score_many(table.rows))
-    assert dict(record.question.row)["year"] == 1535
+    with pytest.raises(QuestionError, match="has no answer"):
+        list(secl.load(ScriptedModel()).score_all([row | {"answer": None}]))

@@ -1,14 +1,13 @@
-"""secl: stated confidence that means what it says, learned without labels while the model works.
+"""secl gives every answer of a chat model the probability that it is correct, without labels.
 
-What most programs need is here, and the rest in the modules (docs/extending.md). Names that need a network
-(`LocalModel`) load PyTorch when they are first used.
+`load` is the front door. What most programs need is here, the rest in the modules (docs/extending.md). Names that need
+a network load PyTorch when they are first used.
 
 >>> import secl
->>> model = secl.ScriptedModel()        # a stand-in for secl.LocalModel.load("smollm2")
->>> calibrator = secl.Calibrator(model)
->>> record = calibrator.ask(secl.Question("What is 1 plus 1?", options=("3", "2"), reference="B"))
->>> 0.05 <= record.reply.stated <= 0.95
-True
+>>> model = secl.load(secl.ScriptedModel())        # a stand-in for secl.load("smollm2")
+>>> answer = model.ask("What is 1 plus 1?", options=["3", "2"])
+>>> answer.text in ("3", "2"), 0 <= answer.confidence <= 1
+(True, True)
 """
 
 from __future__ import annotations
@@ -22,6 +21,8 @@ if TYPE_CHECKING:
     from secl.data.question_files import read_questions as read_questions
     from secl.data.question_files import read_rows as read_rows
     from secl.data.streams import load_stream as load_stream
+    from secl.entry import CalibratedModel as CalibratedModel
+    from secl.entry import load as load
     from secl.errors import QuestionError as QuestionError
     from secl.errors import SeclError as SeclError
     from secl.evaluation.summary import summarise as summarise
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "AdapterSettings": "secl.settings.groups",
+    "CalibratedModel": "secl.entry",
     "Calibrator": "secl.calibrator",
     "EntropyShift": "secl.gates",
     "GivenAnswer": "secl.question",
@@ -62,6 +64,7 @@ _HOMES = {
     "Store": "secl.runs.store",
     "Turn": "secl.question",
     "assess": "secl.evaluation.trust",
+    "load": "secl.entry",
     "load_stream": "secl.data.streams",
     "read_questions": "secl.data.question_files",
     "read_rows": "secl.data.question_files",

@@ -38,4 +38,6 @@ def _shown(value: object, longest: int = EXCERPT, quoted: Callable[[str], str] =
     """Three digits of a number, the beginning of a text."""
     if isinstance(value, float):
         return f"{value:.3f}"
+    if isinstance(value, tuple):
+        return f"({', '.join(_shown(part, 30, quoted) for part in value)})"
     return quoted(excerpt(value, longest)) if isinstance(value, str) else str(value)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from string import ascii_uppercase
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from secl.display import excerpt
 from secl.errors import QuestionError
@@ -47,6 +48,31 @@ class Turn:
 
     role: Role
     text: str
+
+    @classmethod
+    def of(cls, turn: object) -> Turn:
+        """Return a turn from a `Turn`, a pair (role, text), or a mapping with "role" and "content".
+
+        Raises:
+            QuestionError: it is none of these, or the role is not system, user or assistant.
+
+        >>> Turn.of({"role": "user", "content": "Hello"}) == Turn.of(("user", "Hello")) == Turn("user", "Hello")
+        True
+        """
+        if isinstance(turn, cls):
+            return turn
+        role: Any = None
+        text: object = None
+        if isinstance(turn, Mapping):
+            role, text = turn.get("role"), turn.get("content")
+        elif isinstance(turn, list | tuple) and len(turn) == 2:
+            role, text = turn
+        if role not in get_args(Role) or not isinstance(text, str):
+            raise QuestionError(
+                f"history holds {excerpt(repr(turn), 60)}; give each turn as (role, text), with the role system, user "
+                "or assistant."
+            )
+        return cls(role, text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +125,43 @@ class Question:
     row: tuple[tuple[str, Cell], ...] = ()
     grader: str = ""
     history: tuple[Turn, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        question: object,
+        *,
+        options: Sequence[str] = (),
+        context: str = "",
+        system: str = "",
+        history: Sequence[object] = (),
+    ) -> Question:
+        """Return a question from a text and what belongs to it; a `Question` is returned as it is.
+
+        Raises:
+            QuestionError: it is no text, a `Question` comes with further parts, or the parts do not fit together.
+
+        >>> Question.of("Capital of France?", options=["Rome", "Paris"]).options
+        ('Rome', 'Paris')
+        """
+        if isinstance(question, cls):
+            if options or context or system or history:
+                raise QuestionError(
+                    f"{question.mention} is complete; put options, context, system and history into it."
+                )
+            return question
+        if isinstance(question, str):
+            if isinstance(history, str):
+                raise QuestionError("history is a text; give a list of turns, each (role, text).")
+            turns = tuple(Turn.of(turn) for turn in history)
+            return cls(question, options=options, context=context, system=system, history=turns)  # type: ignore[arg-type]
+        conversation = isinstance(question, list | tuple) and any(isinstance(part, dict) for part in question)
+        remedy = (
+            "give the last message as a text, and the earlier ones as history"
+            if conversation
+            else "give a text or a secl.Question"
+        )
+        raise QuestionError(f"{str(question)[:60]!r} ({type(question).__name__}) is no question; {remedy}.")
 
     def __post_init__(self) -> None:
         name = self.mention

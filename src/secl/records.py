@@ -11,12 +11,13 @@ from __future__ import annotations
 import functools
 import math
 import operator
+import re
 from dataclasses import astuple, dataclass, fields, replace
 from typing import Literal, get_args
 
 from secl.display import Shown
 from secl.evidence import Evidence, Labelled, Posterior
-from secl.question import Question
+from secl.question import GivenAnswer, Question
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,6 +176,9 @@ class Update:
     losses: tuple[float, ...]
 
 
+SHOWN_CANDIDATES = 3
+"""Candidates that `repr` and a notebook show of a record."""
+
 LearningOutcome = Literal["idle", "agreed", "no_signal", "trained", "waiting", "dropped", "failed", "given"]
 """What learning did with a question.
 
@@ -185,7 +189,7 @@ LearningOutcome = Literal["idle", "agreed", "no_signal", "trained", "waiting", "
     waiting    a lesson may follow (between `Calibrator.answer` and `Calibrator.learn`, or in a server's backlog)
     dropped    a server's backlog was full, or learning was paused or rolled back
     failed     the update was taken back
-    given      the answer came from elsewhere and was rated (`secl.calibrator.scoring`)
+    given      the answer came from elsewhere and was rated (`Calibrator.rate_window`)
 """
 
 
@@ -247,9 +251,68 @@ class Record(Shown):
         )
 
     @property
+    def text(self) -> str | None:
+        """The returned answer as text, with options the text of one; None where no answer could be read."""
+        return None if self.answer is None else self.question.text_of(self.answer)
+
+    @property
+    def letter(self) -> str | None:
+        """The letter of the returned option; None for an open question, and where no answer could be read."""
+        return self.answer if self.question.options else None
+
+    @property
+    def confidence(self) -> float:
+        """Probability in [0, 1] that `text` is correct, after labels if there are any; nan if it is unknown."""
+        return self.label_free if self.labelled is None else self.labelled.confidence
+
+    @property
+    def low(self) -> float:
+        """Lower end of the 90 % credible interval of `confidence`; nan if it was not computed."""
+        return math.nan if self.labelled is None else self.labelled.low
+
+    @property
+    def high(self) -> float:
+        """Upper end of the 90 % credible interval of `confidence`; nan if it was not computed."""
+        return math.nan if self.labelled is None else self.labelled.high
+
+    @property
+    def candidates(self) -> tuple[tuple[str, float], ...]:
+        """Possible answers with their probabilities before labels, the most probable first; empty without a posterior.
+
+        What is missing to 1 belongs to answers that are not among them; equal options share one entry.
+        """
+        posterior = self.posterior
+        if posterior is None:
+            return ()
+        count = len(posterior.candidates) - posterior.none_last
+        pairs = dict(zip(posterior.candidates[:count], posterior.probabilities, strict=False))
+        return tuple(sorted(pairs.items(), key=lambda pair: -pair[1]))
+
+    @property
+    def accepted(self) -> bool | None:
+        """Whether the confidence before labels reaches `accept`; None without a threshold, False without an answer.
+
+        Labels do not move what a threshold is compared with, so a threshold means the same whatever labels exist.
+        """
+        return None if self.accept is None else self.answer is not None and self.label_free >= self.accept
+
+    @property
     def given(self) -> bool:
         """Whether the answer was given to the model, which rated it, and not written by it."""
         return self.outcome == "given"
+
+    def as_given(self) -> GivenAnswer:
+        """Return the given answer that this record is about, with the rivals that came with it."""
+        question, reply = self.question, self.reply
+        if question.options:
+            return GivenAnswer(question, question.named(reply.text), correct=self.correct)
+        compared, p_true = self.evidence.candidates, self.evidence.p_true
+        rivals: tuple[str, ...] = ()
+        if compared is not None and compared.source.startswith("given"):
+            rivals = compared.candidates[1 : 1 + int(re.findall(r"\d+", compared.source)[0])]
+        elif p_true is not None and p_true.distractor_source.startswith("given"):
+            rivals = p_true.candidates[1:]
+        return GivenAnswer(question, reply.text, rivals, self.correct)
 
     @property
     def best_answer(self) -> str | None:
@@ -265,19 +328,6 @@ class Record(Shown):
         return self.best_answer if self.answers_best else self.reply.answer
 
     @property
-    def confidence(self) -> float:
-        """Probability that `answer` is right, as it is reported: `label_free` and what labels make of it."""
-        return self.label_free if self.labelled is None else self.labelled.confidence
-
-    @property
-    def accepted(self) -> bool | None:
-        """Whether the confidence before labels reaches `accept`; None without a threshold, False without an answer.
-
-        Labels do not move what a threshold is compared with, so a threshold means the same whatever labels exist.
-        """
-        return None if self.accept is None else self.answer is not None and self.label_free >= self.accept
-
-    @property
     def label_free(self) -> float:
         """Probability that `answer` is right, without labels: by the posterior where there is one, else as stated."""
         if self.posterior is None:
@@ -287,9 +337,10 @@ class Record(Shown):
         return self.reply.stated if self.posterior.confidence is None else self.posterior.confidence
 
     def _facts(self) -> dict[str, object]:
-        """What it shows of itself (`secl.display.Shown`)."""
-        question, answer = self.question, self.answer
-        named = None if answer is None else question.named(answer)
-        facts = {"position": self.position, "question": question.text, "answer": named, "confidence": self.confidence}
-        judged = self.correct if self.label is None and answer == self.reply.answer else self.label
-        return facts | ({} if judged is None else {"correct": judged}) | {"outcome": self.outcome}
+        """What `repr` and a notebook show (`secl.display.Shown`)."""
+        shown: dict[str, object] = {"text": self.text, "letter": self.letter, "confidence": self.confidence}
+        shown |= {"low": self.low, "high": self.high, "candidates": self.candidates[:SHOWN_CANDIDATES]}
+        judged = self.correct if self.label is None and self.answer == self.reply.answer else self.label
+        shown |= {"accepted": self.accepted, "correct": judged}
+        known = {name: value for name, value in shown.items() if value not in (None, ()) and value == value}  # no nan
+        return {**known, "question": self.question.text}

@@ -162,10 +162,14 @@ def test_a_lesson_is_about_the_answer_that_was_given_before_whatever_would_be_an
 def test_evidence_of_lessons_behind_the_answers_is_about_these_answers(make: Make) -> None:
     model = make(learning_rate=0.1)
     calibrator = Calibrator(
-        model, gate="always", evidence=["candidates", "samples"], loop=LoopSettings(bin_gate=None, delta=1.0, alpha=1.0)
+        model,
+        method="secl",
+        gate="always",
+        evidence=["candidates", "samples"],
+        loop=LoopSettings(bin_gate=None, delta=1.0, alpha=1.0),
     )
     questions = [replace(CHOICE, text=f"Which is a {kind}?", id=kind) for kind in ("metal", "gas", "salt", "stone")]
-    answered = calibrator.answer_all([*questions, OPEN])
+    answered = calibrator.answer_window([*questions, OPEN])
     records = [calibrator.learn(record) for record in answered]
     assert {record.outcome for record in records} == {"trained"}
     for record in records:

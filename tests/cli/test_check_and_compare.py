@@ -158,10 +158,16 @@ def scripted_run(
     """A run folder of a scripted model that learns in bursts if the method is SECL, as far as it has come."""
     stream = questions or toy_stream(60)
     if method == "secl":
-        loop = Calibrator(ScriptedModel(stated=0.9), gate=EntropyShift(burst=20), loop=LoopSettings(bin_gate=None))
+        loop = Calibrator(
+            ScriptedModel(stated=0.9), method="secl", gate=EntropyShift(burst=20), loop=LoopSettings(bin_gate=None)
+        )
     else:
         loop = Calibrator(
-            ScriptedModel(stated=0.9), gate=Never(), loop=LoopSettings(evidence_on="always"), evidence=("p_true",)
+            ScriptedModel(stated=0.9),
+            method="secl",
+            gate=Never(),
+            loop=LoopSettings(evidence_on="always"),
+            evidence=("p_true",),
         )
     recipe = RunSettings.of(dict(benchmarks=("capitals",), method=method, **settings)).to_json()
     values = {"tau": 1.0, **(manifest or {})}

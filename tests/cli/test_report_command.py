@@ -35,7 +35,9 @@ def made(tmp_path: Path) -> Callable[..., Path]:
     """Make a run folder without a network: some of its questions, answered by rule."""
 
     def run(name: str, answered: int = 16) -> Path:
-        loop = Calibrator(ScriptedModel(stated=0.1), gate=EntropyShift(burst=4), loop=LoopSettings(bin_gate=None))
+        loop = Calibrator(
+            ScriptedModel(stated=0.1), method="secl", gate=EntropyShift(burst=4), loop=LoopSettings(bin_gate=None)
+        )
         records = list(loop.run(toy_stream(16)[:answered]))
         manifest = {"settings": SCRIPTED.to_json(), "tau": 1.0, "model": "ab" * 32, "stream": "cd" * 32}
         return run_folder(tmp_path / name, records, total=16, **manifest)

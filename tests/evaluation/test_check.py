@@ -180,6 +180,7 @@ class Blind(Texts):
 def asked(model: ScriptedModel, count: int = 80) -> list[Record]:
     loop = Calibrator(
         model,
+        method="secl",
         gate=Never(),
         loop=LoopSettings(evidence_on="always"),
         evidence=("p_true", "candidates"),

@@ -71,7 +71,7 @@ CASES: dict[str, dict[str, Any]] = {
 
 
 def calibrator(case: str) -> Calibrator:
-    return Calibrator(Judging(), **{"evidence": CANDIDATES, **CASES[case]})
+    return Calibrator(Judging(), **{"method": "secl", "evidence": CANDIDATES, **CASES[case]})
 
 
 def stored(records: Sequence[Record]) -> list[Record]:

@@ -158,7 +158,7 @@ def test_the_band_holds_the_true_rate_about_as_often_as_it_says() -> None:
 
 
 def test_labels_are_about_reported_answers_and_what_to_label_is_drawn_by_the_seed() -> None:
-    record = Calibrator(ScriptedModel()).ask(toy_stream(1)[0])
+    record = Calibrator(ScriptedModel(), method="secl").ask(toy_stream(1)[0])
     given = label_of(record, False, number=3)
     assert (given.confidence, given.reported) == (record.label_free, record.confidence)
     assert given.domain == record.question.domain

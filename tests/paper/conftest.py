@@ -18,6 +18,7 @@ def make_run(gate: Gate, *, stated: float = 0.85, **rule: Any) -> FinishedRun:
     """A scripted run over 40 questions of two domains, with all evidence."""
     calibrator = Calibrator(
         ScriptedModel(stated=stated),
+        method="secl",
         gate=gate,
         loop=LoopSettings(evidence_on="always", bin_gate=None, **rule),
         evidence=("p_true", "samples", "dinco", "candidates"),

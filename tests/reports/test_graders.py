@@ -12,7 +12,7 @@ from secl.testing import ScriptedModel
 
 
 def answered(question: Question, answer: str) -> Record:
-    record = Calibrator(ScriptedModel()).ask(question)
+    record = Calibrator(ScriptedModel(), method="secl").ask(question)
     reply = replace(record.reply, text=answer, answer=answer)
     return replace(record, reply=reply, frozen=reply)
 

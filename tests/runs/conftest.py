@@ -18,7 +18,9 @@ from secl.testing import ScriptedModel, toy_stream
 @pytest.fixture(scope="session")
 def records() -> list[Record]:
     """Twelve records, the first four of them of a burst that learned."""
-    calibrator = Calibrator(ScriptedModel(), gate=EntropyShift(burst=4), loop=LoopSettings(bin_gate=None))
+    calibrator = Calibrator(
+        ScriptedModel(), method="secl", gate=EntropyShift(burst=4), loop=LoopSettings(bin_gate=None)
+    )
     return list(calibrator.run(toy_stream(12)))
 
 

@@ -31,7 +31,7 @@ def opened(store: Store, gate: Any, questions: list[Question]) -> Run:
     """A run of scripted questions, of which the first ones are in the store already."""
     model = ScriptedModel(entropy=lambda question: 1.0 + int(question.id[-4:]) ** 2)
     records = list(store.records())
-    calibrator = Calibrator(model, gate=gate, loop=LoopSettings(bin_gate=None))
+    calibrator = Calibrator(model, method="secl", gate=gate, loop=LoopSettings(bin_gate=None))
     snapshot = store.snapshot()
     if snapshot is not None:
         model.restore(snapshot)
@@ -53,7 +53,9 @@ def test_bursts_that_touch_keep_the_version_on_their_border(tmp_path: Path) -> N
     versions = kept(tmp_path, Touching(), (10,))
     assert [(number, position) for number, position, _ in versions] == [(3, 2), (6, 5), (9, 8)]
     model = ScriptedModel()
-    records = list(Calibrator(model, gate=Touching(), loop=LoopSettings(bin_gate=None)).run(toy_stream(3)))
+    records = list(
+        Calibrator(model, method="secl", gate=Touching(), loop=LoopSettings(bin_gate=None)).run(toy_stream(3))
+    )
     assert records[-1].update is not None
     assert len({weights for *_, weights in versions}) == 3
     assert versions[0][2] == model.weights()

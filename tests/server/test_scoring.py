@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
+import secl
 from secl.backends.open_answers import compare
-from secl.calibrator import Calibrator
 from secl.cli.server_pages import explanation_page, history_page
 from secl.evidence import EvidenceKind, Sample
 from secl.grading import LONGEST_TEXT, everyday
@@ -41,7 +41,7 @@ def refused(client: httpx.Client, body: dict[str, Any], status: int = 400) -> di
 def test_an_answer_from_elsewhere_gets_its_confidence_and_where_it_comes_from(client: httpx.Client) -> None:
     reply = client.post("/v1/score", json={**CHOICE, "answer": "paris", "detail": "full"}).json()
     detail = reply["detail"]
-    expected = Calibrator(ScriptedModel()).score(Question("Capital of France?", options=("Rome", "Paris", "Bern")), "B")
+    expected = secl.load(ScriptedModel()).score("Capital of France?", "B", options=["Rome", "Paris", "Bern"])
     assert (reply["letter"], reply["text"]) == ("B", "Paris")
     assert reply["confidence"] == pytest.approx(expected.confidence)
     assert detail["stated"] == pytest.approx(expected.reply.stated)

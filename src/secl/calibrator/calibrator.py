@@ -1,7 +1,7 @@
 """The loop: answer a question, let the gate decide, gather evidence, learn, and keep a record.
 
-record = calibrator.answer(question)     # reply, gate decision
-record = calibrator.learn(record)        # evidence, signal, update
+record = calibrator.answer(question)     # reply -> gate -> evidence -> posterior -> record
+record = calibrator.learn(record)        # evidence -> signal -> update -> record
 record = calibrator.ask(question)        # both, in this order
 """
 
@@ -9,52 +9,54 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 from secl.calibrator.lesson import EvidencePlan, gather, teach
-from secl.calibrator.lookahead import WINDOW, Lookahead, predict_bursts
-from secl.calibrator.scoring import Scoring, as_question
+from secl.calibrator.lookahead import WINDOW, Lookahead, StreamState, predict_bursts
 from secl.display import Shown
 from secl.errors import RunError
-from secl.evidence import Evidence, EvidenceKind
+from secl.evidence import Evidence, EvidenceKind, Posterior
 from secl.gates import Gate, gate_class
 from secl.grading import grade
-from secl.labels import Label
-from secl.machine import uncollected
+from secl.labels import Label, LabelState
 from secl.methods import Method, method_to_follow
-from secl.model import Model
+from secl.model import Model, Rating
 from secl.posterior.rule import PosteriorRule
-from secl.question import Question
-from secl.records import LearningOutcome, Record
-from secl.settings.groups import AdapterSettings, AnswerWeights, Device, Dtype, LoopSettings, Quantize, SignalName
+from secl.question import GivenAnswer, Question
+from secl.records import Decision, LearningOutcome, Record, Reply
+from secl.settings.groups import LoopSettings, SignalName
 from secl.signals import NormalisedPTrue, Signal, make_signal
 
+UNDECIDED = Decision(alarm=False, in_burst=False, remaining=0, statistic=None)
+"""Of a given answer. No gate reads its entropy, which belongs to another model's words."""
 
-class Calibrator(Shown, Scoring):
-    """Asks questions of a model and makes its stated confidence mean what it says, without labels.
+
+class Calibrator(Shown):
+    """One stream of questions to one model: its gate, the posterior's weights and its labels follow the questions.
+
+    `secl.load` wraps one for people; runs and servers use it directly. One thread uses a calibrator at a time.
 
     Args:
         model: anything that satisfies `secl.model.Model`.
-        method: "secl", which learns in bursts, "posterior", which asks about every candidate and learns nothing,
-            another of `secl.methods.METHODS`, or a `Method` itself: it chooses the gate, the evidence, and whether to
-            learn, where the arguments below do not.
+        method: a name from `secl.methods.METHODS`, or a `Method`. "posterior" compares all candidates and never changes
+            a weight; "secl" learns in bursts.
         gate: decides when to learn, or its name ("always"); the method's unless given.
         signal: the training signal, or its name ("self_consistency"); normalised P(True) at the model's own tau unless
             given.
-        posterior: combines evidence about all candidates, where that kind is gathered; the default rule unless given.
+        posterior: combines evidence about all candidates; the default rule unless given.
         evidence: kinds of evidence to gather beyond those that the method, the signal and the posterior's views need.
         learns: False leaves the weights alone; the method's choice unless given.
-        loop: the learning rule.
+        loop: the learning rule, which answer is returned, and the threshold.
         calibration: labels of an earlier run of the same model and method, which move the confidences here.
 
     Attributes:
+        accept: lowest confidence of an accepted answer, in [0, 1]; None for no threshold. May be set between questions.
         state: where the stream stands; may be set back to an earlier value, to take answers back.
 
     Raises:
         ParameterError: an unknown method or kind of evidence, or a method that also says how the model is asked.
 
     >>> from secl.testing import ScriptedModel, toy_stream
-    >>> calibrator = Calibrator(ScriptedModel(), loop=LoopSettings(bin_gate=None))
+    >>> calibrator = Calibrator(ScriptedModel(), method="secl", loop=LoopSettings(bin_gate=None))
     >>> records = list(calibrator.run(toy_stream(60)))
     >>> records[0].reply.stated == records[0].frozen.stated, records[-1].reply.version > 0
     (True, True)
@@ -64,7 +66,7 @@ class Calibrator(Shown, Scoring):
         self,
         model: Model,
         *,
-        method: str | Method = "secl",
+        method: str | Method = "posterior",
         gate: Gate | str | None = None,
         signal: Signal | SignalName | None = None,
         posterior: PosteriorRule | None = None,
@@ -83,91 +85,41 @@ class Calibrator(Shown, Scoring):
         self.posterior = posterior or PosteriorRule(letters=model.letters)
         self.learns = chosen.learns if learns is None else learns
         self.loop = loop or LoopSettings()
+        self.accept = self.loop.accept
         wanted = (*evidence, self.signal.needs) if self.learns else evidence
         self.plan = EvidencePlan.of(chosen, self.loop, self.posterior.settings.views, wanted)
         self.calibration = calibration
         self.state = self.start()
         self._latest: Record | None = None
 
-    @classmethod
-    def load(
-        cls,
-        name: str = "smollm2",
-        *,
-        method: str = "secl",
-        dtype: Dtype = "auto",
-        device: Device = "auto",
-        device_map: str | None = None,
-        quantize: Quantize | None = None,
-        adapter: AdapterSettings | None = None,
-        answer_weights: AnswerWeights = "frozen",
-        seed: int = 42,
-        **arguments: Any,
-    ) -> Calibrator:
-        """Load a model, and calibrate it.
-
-        With the default method the first 50 questions are a burst: asking them trains the adapter. `learns=False`
-        leaves the weights alone, so that what the model says never depends on what was asked before.
-
-        Args:
-            name: preset, hub id, folder or GGUF file.
-            method: as for the class.
-            dtype: precision of the network's body: auto, bf16, fp16 or fp32.
-            device: auto, cpu, cuda, one of several GPUs such as cuda:1, or mps.
-            device_map: "auto" spreads the model over this machine's devices; or a JSON file of modules and devices.
-            quantize: "8bit" or "4bit" quantises the linear layers of the network's body (bitsandbytes).
-            adapter: size and training of the adapter: rank, lora_alpha, layers, modules, learning_rate, epochs, beta.
-            answer_weights: whose weights write the answers: "frozen", so that learning moves confidences and never an
-                answer, or "adapted", as in the paper.
-            seed: of the adapter's initial weights, and of sampled answers.
-            arguments: others of the class: gate, signal, posterior, evidence, learns and loop.
-
-        Raises:
-            ModelError: the model cannot be used.
-            ParameterError: as for the class.
-        """
-        method_to_follow(method)  # before a large model is loaded for nothing
-        with uncollected():
-            from secl.backends.local.model import LocalModel  # torch takes seconds to import
-
-            model = LocalModel.load(
-                name,
-                dtype=dtype,
-                device=device,
-                device_map=device_map,
-                quantize=quantize,
-                adapter=adapter,
-                answer_weights=answer_weights,
-                seed=seed,
-            )
-        return cls(model, method=method, **arguments)
-
     def _facts(self) -> dict[str, object]:
         learning = {"version": self.model.version} if self.learns else {"learns": False}
         facts = {"model": self.model.name, "gate": type(self.gate).__name__, "signal": type(self.signal).__name__}
         return {**facts, "position": self.state.position, **learning}
 
+    def start(self) -> StreamState:
+        """Return the state before the first question of a stream."""
+        labels = LabelState.start(self.calibration)
+        return StreamState(gate=self.gate.start(), posterior=self.posterior.start(), labels=labels)
+
     def run(self, questions: Iterable[Question], done: Sequence[Record] = ()) -> Iterator[Record]:
         """Ask one question after the other; each record is ready before the next question is asked.
 
         A sequence of questions is prefetched in windows (`secl.calibrator.lookahead`), which is faster and, but for
-        rounding, changes nothing; any other iterable is consumed question by question, so it may wait for a person.
+        rounding, changes nothing. Any other iterable is consumed question by question, so it may wait for a person.
 
         Args:
             questions: the whole stream.
             done: records of its first questions, from a run that is resumed. Gate and posterior are replayed over them;
-                model and labels are as the caller has restored them.
+                the caller has restored the model and the labels.
+
+        Raises:
+            RunError: the gate decides otherwise about a record than it did.
         """
         if done:
             self.state = replace(self.start(), labels=self.state.labels)
         for record in done:
-            state, decision = self.state.step(self.gate, record.reply.entropy)
-            if (decision.alarm, decision.in_burst) != (record.decision.alarm, record.decision.in_burst):
-                raise RunError(
-                    f"the gate decides otherwise about the question at position {record.position} than it did when it "
-                    "was answered; bring the gate's file back as it was, or start a new run."
-                )
-            self.state, _ = self._weigh(state, record.question, record.reply, record.frozen, record.evidence)
+            self._replay(record)
         if not isinstance(questions, Sequence):
             for question in questions:
                 yield self.ask(question)
@@ -180,16 +132,26 @@ class Calibrator(Shown, Scoring):
             lookahead.advance(record)
             yield record
 
-    def ask(self, question: Question | str) -> Record:
-        """Answer first, learn after: the stated confidence never depends on this question's own update."""
+    def _replay(self, record: Record) -> None:
+        """Move the state over a record of an earlier process."""
+        state, decision = self.state.step(self.gate, record.reply.entropy)
+        if (decision.alarm, decision.in_burst) != (record.decision.alarm, record.decision.in_burst):
+            raise RunError(
+                f"the gate decides otherwise about the question at position {record.position} than it did when it "
+                "was answered; bring the gate's file back as it was, or start a new run."
+            )
+        self.state, _ = self._weigh(state, record.question, record.reply, record.frozen, record.evidence)
+
+    def ask(self, question: Question) -> Record:
+        """Answer first, learn after: a confidence never depends on its own question's lesson."""
         return self.learn(self.answer(question))
 
-    def answer(self, question: Question | str, written: str | None = None) -> Record:
-        """Answer a question and let the gate decide; nothing is learned.
+    def answer(self, question: Question, written: str | None = None) -> Record:
+        """Answer a question and let the gate decide; no lesson is held.
 
         Args:
             question: to answer.
-            written: what the model has written already in answer to it (`secl.model.Model.write`).
+            written: a text that the model wrote in answer to the question (`secl.model.Model.write`).
 
         Returns:
             a record with the evidence that its posterior needs and no other, whose outcome is "waiting" where `learn`
@@ -198,12 +160,11 @@ class Calibrator(Shown, Scoring):
         Raises:
             QuestionError: the model cannot answer the question.
         """
-        question = as_question(question)
         (in_burst,) = predict_bursts(self.gate, self.state.gate, self.state.entropy, 1)
         self.model.meter.take()
         answer = self.model.answer(question, evidence=self.plan.wanted(in_burst), written=written)
         state, decision = self.state.step(self.gate, answer.reply.entropy)
-        # The posterior is part of the answer: its confidence is what is reported, and learning may come much later.
+        # The posterior is part of the answer: its confidence is reported now, and a lesson may come much later.
         wanted, evidence = self.plan.weighed(decision.in_burst), Evidence()
         if "candidates" in wanted:
             evidence = replace(evidence, candidates=self.model.compare_candidates(question, answer.reply))
@@ -219,7 +180,7 @@ class Calibrator(Shown, Scoring):
             evidence=evidence,
             posterior=posterior,
             answers_best=self.loop.answer == "best" and not question.free,  # a text is what was written
-            accept=self.loop.accept,
+            accept=self.accept,
             signal=None,
             outcome="waiting" if decision.in_burst and self.learns else "idle",
             update=None,
@@ -228,12 +189,11 @@ class Calibrator(Shown, Scoring):
             ledger=self.model.meter.take(),
             plain_tokens=answer.plain_tokens,
         )
-        labelled = state.labels.rate(question.domain, record.label_free)
-        self._latest = replace(record, labelled=labelled)
+        self._latest = replace(record, labelled=state.labels.rate(question.domain, record.label_free))
         self.state = state
         return self._latest
 
-    def answer_all(self, questions: Sequence[Question], written: Sequence[str | None] = ()) -> list[Record]:
+    def answer_window(self, questions: Sequence[Question], written: Sequence[str | None] = ()) -> list[Record]:
         """Answer questions that share passes under one version; `learn` may follow for each. As for `answer`."""
         texts = written or [None] * len(questions)
         evidence = [self.plan.weighed(False)] * len(questions)
@@ -270,3 +230,65 @@ class Calibrator(Shown, Scoring):
         return replace(
             record, evidence=evidence, signal=signal, outcome=outcome, update=update, ledger=record.ledger + cost
         )
+
+    # A rated answer from elsewhere takes a position of the stream, and its views teach the posterior, because they
+    # are about the candidates and not about who answered. The frozen model rates, whatever version answers meanwhile.
+
+    def rate_stream(self, given: Sequence[GivenAnswer], done: Sequence[Record] = ()) -> Iterator[Record]:
+        """Rate answers in windows; `done` are records of the first of them, from a run that is resumed."""
+        if done:
+            self.state = replace(self.start(), labels=self.state.labels)
+            for record in done:
+                self._weigh_given(record)
+        # The window that was interrupted is rated again as a whole: a pass of another shape may round differently.
+        for first in range(len(done) - len(done) % WINDOW, len(given), WINDOW):
+            window = given[first : first + WINDOW]
+            ratings = self.model.rate_given(window, self.plan.rated)
+            for answer, rating in list(zip(window, ratings, strict=True))[max(0, len(done) - first) :]:
+                yield self._rated(answer, rating)  # one by one: labels may come in between
+
+    def rate_window(self, given: Sequence[GivenAnswer]) -> list[Record]:
+        """Rate answers that share passes."""
+        ratings = self.model.rate_given(given, self.plan.rated)
+        return [self._rated(answer, rating) for answer, rating in zip(given, ratings, strict=True)]
+
+    def _rated(self, given: GivenAnswer, rating: Rating) -> Record:
+        question, reply = given.question, rating.reply
+        correct = grade(question, reply.answer) if given.correct is None else given.correct
+        record = self._weigh_given(
+            Record(
+                position=self.state.position,
+                question=question,
+                reply=reply,
+                frozen=reply,
+                decision=UNDECIDED,
+                evidence=rating.evidence,
+                accept=self.accept,
+                signal=None,
+                outcome="given",
+                update=None,
+                correct=correct,
+                frozen_correct=correct,
+                ledger=rating.ledger,
+                plain_tokens=rating.plain_tokens,
+            )
+        )
+        return replace(record, labelled=self.state.labels.rate(question.domain, record.label_free))
+
+    def _weigh_given(self, record: Record) -> Record:
+        """Return the record with its posterior; the state moves on by it."""
+        state, posterior = self._weigh(self.state, record.question, record.reply, record.frozen, record.evidence)
+        self.state = replace(state, position=state.position + 1)
+        return replace(record, posterior=posterior)
+
+    def _weigh(
+        self, state: StreamState, question: Question, reply: Reply, frozen: Reply, evidence: Evidence
+    ) -> tuple[StreamState, Posterior | None]:
+        """Return the state with what a question teaches the posterior, and the posterior of its candidates."""
+        views = self.posterior.read(question, reply, frozen, evidence)
+        after, posterior = self.posterior.step(state.posterior, views)
+        return replace(state, posterior=after), posterior
+
+    def take_labels(self, labels: Iterable[Label]) -> None:
+        """Take the next entries of a log of labels into account."""
+        self.state = replace(self.state, labels=self.state.labels.add(labels))

@@ -16,7 +16,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -95,12 +95,42 @@ class Advice:
     needed: int | None = None
     nearest: float | None = None
 
+    @property
+    def value(self) -> float | None:
+        """Lowest confidence to accept; None where no threshold will do."""
+        return None if self.threshold is None else self.threshold.value
+
+
+class Judgement(NamedTuple):
+    """What a threshold needs of a record.
+
+    Attributes:
+        position: of the record.
+        confidence: before labels, in [0, 1]; 0 for an answer that could not be read.
+        reference: whether the answer is correct by the question's reference; None without one.
+    """
+
+    position: int
+    confidence: float
+    reference: bool | None
+
+
+def judgement_of(record: Record) -> Judgement:
+    """Return what a threshold needs of a record. A label in the record does not count as its reference."""
+    reference = reported_correct(record) if record.label is None else grade(record.question, record.answer)
+    return Judgement(record.position, 0.0 if record.answer is None else record.label_free, reference)
+
 
 def answers_of(records: Iterable[Record], log: Sequence[Label] = ()) -> Answers:
-    """Return the answers of records with their labels.
+    """Return the answers of records with their labels; as `answers_from`."""
+    return answers_from(map(judgement_of, records), log)
+
+
+def answers_from(judgements: Iterable[Judgement], log: Sequence[Label] = ()) -> Answers:
+    """Return answers with their labels.
 
     Args:
-        records: with or without references; they are gone through once.
+        judgements: of records with or without references; they are gone through once.
         log: labels in order, also those that were corrected or taken back.
     """
     standing_labels = standing(log)
@@ -120,9 +150,8 @@ def answers_of(records: Iterable[Record], log: Sequence[Label] = ()) -> Answers:
         confidence.append(free)
         known.append(of_source)
 
-    for record in records:
-        free = 0.0 if record.answer is None else record.label_free
-        take(free, labels.pop(record.position, None), _by_reference(record))
+    for judgement in judgements:
+        take(judgement.confidence, labels.pop(judgement.position, None), judgement.reference)
     for label in labels.values():  # their records were pruned; what a guarantee needs is in the label
         take(label.confidence, label, None)
     counts = Counter(source for of_source in known for source in of_source)
@@ -133,11 +162,6 @@ def answers_of(records: Iterable[Record], log: Sequence[Label] = ()) -> Answers:
     correct = np.array([float(of_source.get(used, math.nan)) for of_source in known])
     left_out = sum(bool(of_source) and used not in of_source for of_source in known)
     return Answers(np.array(confidence), correct, basis, left_out)
-
-
-def _by_reference(record: Record) -> bool | None:
-    """Whether an answer is right, whatever people said of it; None without a reference."""
-    return reported_correct(record) if record.label is None else grade(record.question, record.answer)
 
 
 def advise(answers: Answers, risk: float, certainty: float = 0.9) -> Advice:

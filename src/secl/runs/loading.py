@@ -31,7 +31,7 @@ from secl.signals import NormalisedPTrue
 
 if TYPE_CHECKING:
     from secl.backends.endpoint.model import EndpointModel
-    from secl.backends.local.loading.loader import ModelCache
+    from secl.backends.local.loading.loader import Loaded, ModelCache
     from secl.backends.local.model import LocalModel
 
 Load = Callable[[RunSettings], Model]
@@ -136,8 +136,13 @@ def load_questions(settings: RunSettings) -> list[Question]:
     return read_stream(settings).questions
 
 
-def load_model(settings: RunSettings, shared: SharedAnswers | None = None) -> Model:
-    """The model that settings name, here or behind an endpoint; `shared` as for `load_local`.
+def load_model(settings: RunSettings, shared: SharedAnswers | None = None, *, key: str | None = None) -> Model:
+    """Load the model that settings name, here or behind an endpoint.
+
+    Args:
+        settings: of a run.
+        shared: as for `load_local`.
+        key: of an endpoint; the environment's unless given.
 
     Raises:
         ModelError, ParameterError: it cannot be loaded or used.
@@ -147,7 +152,7 @@ def load_model(settings: RunSettings, shared: SharedAnswers | None = None) -> Mo
             "vLLM servers answer behind secl serve, or by secl.backends.endpoint.vllm.answer_by_vllm in Python; leave "
             "--engine and --endpoint out, or take --engine openai, which asks one server and learns nothing."
         )
-    return load_endpoint(settings) if settings.model.engine == "openai" else load_local(settings, shared)
+    return load_endpoint(settings, key) if settings.model.engine == "openai" else load_local(settings, shared)
 
 
 def named(settings: RunSettings) -> RunSettings:
@@ -166,37 +171,39 @@ def named(settings: RunSettings) -> RunSettings:
     return settings.model_copy(update={"model": model})
 
 
-def load_endpoint(settings: RunSettings) -> EndpointModel:
-    """The model behind a server with OpenAI's API; its key comes from the environment."""
+def load_endpoint(settings: RunSettings, key: str | None = None) -> EndpointModel:
+    """Connect to the model of a server with OpenAI's API; its key comes from the environment unless given."""
     from secl.backends.endpoint.client import KEY
     from secl.backends.endpoint.model import EndpointModel
 
     return EndpointModel(
         settings.model.endpoint or "",
         settings.model.name,
-        key=os.environ.get(KEY),
+        key=key or os.environ.get(KEY),
         prompts=settings.prompts,
         seed=settings.seed,
     )
 
 
-def load_local(settings: RunSettings, shared: SharedAnswers | None = None) -> LocalModel:
-    """The model that settings name, in this process, with its adapter.
+def load_local(
+    settings: RunSettings, shared: SharedAnswers | None = None, *, loaded: Loaded | None = None
+) -> LocalModel:
+    """Load the model that settings name into this process, with its adapter.
 
     Args:
         settings: of a run.
         shared: what models of the same weights need to ask the frozen one only once.
+        loaded: a model that is in memory, which is taken instead of the named one.
     """
     with uncollected():
         from secl.backends.local.model import LocalModel  # torch takes seconds to import
 
-        return LocalModel.load(
-            settings.model.name,
-            dtype=settings.model.dtype,
-            device=settings.model.device,
-            device_map=settings.model.device_map,
-            quantize=settings.model.quantize,
-            cache=_model_cache(),
+        model = settings.model
+        loaded = loaded or _model_cache().load(
+            model.name, dtype=model.dtype, device=model.device, device_map=model.device_map, quantize=model.quantize
+        )
+        return LocalModel(
+            loaded,
             adapter=settings.adapter,
             p_true=settings.evidence.p_true,
             prompts=settings.prompts,

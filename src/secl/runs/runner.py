@@ -70,7 +70,7 @@ class Run:
         if self.given is None:
             upcoming = self.calibrator.run(self.questions, self.records)
         else:
-            upcoming = self.calibrator.score_many(self.given, self.records)
+            upcoming = self.calibrator.rate_stream(self.given, self.records)
         for _ in range(len(self.records), len(self.questions)):
             if self._at_end_of_burst():
                 self._keep_version()  # now, because the next question may learn: it can open another burst

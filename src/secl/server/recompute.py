@@ -17,7 +17,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Literal
 
-from secl.calibrator import given_by
 from secl.errors import ModelError, RunError
 from secl.model import Model
 from secl.records import Record
@@ -130,7 +129,7 @@ def computed(state: ServerStore, model: Model, record: Record, *, stored: bool =
     """
     calibrator = build_calibrator(Manifest.of(state.store).settings, model)
     if record.given:
-        (rating,) = model.rate_given([given_by(record)], calibrator.plan.rated)
+        (rating,) = model.rate_given([record.as_given()], calibrator.plan.rated)
         answer, candidates = rating.answer, rating.evidence.candidates
     else:
         shared = calibrator.plan.weighed(False)

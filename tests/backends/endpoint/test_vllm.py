@@ -81,7 +81,11 @@ def alike(one: Reply, other: Reply, entropy: float = 0.4) -> None:
 
 
 def run(model: LocalModel, questions: list[Question], **settings: Any) -> list[Record]:
-    return list(Calibrator(model, **{"gate": Always(), "loop": LoopSettings(bin_gate=None), **settings}).run(questions))
+    return list(
+        Calibrator(model, **{"method": "secl", "gate": Always(), "loop": LoopSettings(bin_gate=None), **settings}).run(
+            questions
+        )
+    )
 
 
 def test_log_probabilities_come_back_by_prompt_and_token(token: TokenServer, fake: FakeVllm) -> None:

@@ -32,7 +32,7 @@ STREAM = [*quiz("capitals", 3, 1), Question("Who wrote Hamlet?", reference="Shak
 
 def taught(model: LocalModel) -> list[Record]:
     """Records of a short stream, each of which is learned from."""
-    return list(Calibrator(model, gate=Always(), loop=LoopSettings(bin_gate=None)).run(STREAM))
+    return list(Calibrator(model, method="secl", gate=Always(), loop=LoopSettings(bin_gate=None)).run(STREAM))
 
 
 def tiny_local(loaded: Loaded, **settings: Any) -> LocalModel:

@@ -143,7 +143,7 @@ def records(*, spread: bool) -> tuple[list[Record], float]:
             parameter.add_(0.05)
     local.adapter.count_update()
     loop = LoopSettings(bin_gate=None)
-    calibrator = Calibrator(local, gate=Always(), loop=loop, evidence=["candidates", "samples", "dinco"])
+    calibrator = Calibrator(local, method="secl", gate=Always(), loop=loop, evidence=["candidates", "samples", "dinco"])
     found = list(calibrator.run(STREAM))
     snapshot = local.snapshot()
     local.restore(snapshot)

@@ -76,8 +76,8 @@ def test_a_stream_looked_at_ahead_gives_the_records_of_one_question_at_a_time(
         "loop": LoopSettings(bin_gate=None),
         "evidence": ("candidates",) if gate == "late" else (),
     }
-    windows = list(Calibrator(make_model(family, learning_rate=2e-3), **settings).run(questions))
-    single = list(Calibrator(make_model(family, learning_rate=2e-3), **settings).run(iter(questions)))
+    windows = list(Calibrator(make_model(family, learning_rate=2e-3), method="secl", **settings).run(questions))
+    single = list(Calibrator(make_model(family, learning_rate=2e-3), method="secl", **settings).run(iter(questions)))
     agree(windows, single)
     assert {record.outcome for record in windows} >= {"trained"}
     if gate == "bursts":
@@ -90,7 +90,7 @@ def kept(
     """The records of a stream, and what would be kept of the model if it ended after so many of them."""
     records: list[Record] = []
     snapshots: dict[int, bytes] = {}
-    for record in Calibrator(model, **settings).run(questions):
+    for record in Calibrator(model, method="secl", **settings).run(questions):
         records.append(record)
         if len(records) in cuts:
             snapshots[len(records)] = model.snapshot()
@@ -128,5 +128,5 @@ def test_a_resumed_stream_has_the_same_records_and_costs_wherever_it_was_cut(
     for cut, snapshot in snapshots.items():
         model = make_model(learning_rate=0.01)
         model.restore(snapshot)
-        resumed = Calibrator(model, **settings)
+        resumed = Calibrator(model, method="secl", **settings)
         assert whole[:cut] + list(resumed.run(stream, whole[:cut])) == whole, cut

@@ -66,7 +66,9 @@ def test_bursts_by_hand_are_those_of_the_library(make_model: MakeModel) -> None:
     questions = quiz("capitals", 12, 5)
     gate = gates.PageHinkley(threshold=0.001, epsilon=0.0, warmup=2, burst=3, restart="all")
     hand = ByHand(tiny_model("llama"), tiny_tokenizer(), (2, 3), FAMILIES["llama"])
-    records = list(Calibrator(make_model("llama"), gate=gate, signal=NormalisedPTrue(0.7)).run(questions))
+    records = list(
+        Calibrator(make_model("llama"), method="secl", gate=gate, signal=NormalisedPTrue(0.7)).run(questions)
+    )
     detector = PageHinkley(threshold=0.001, epsilon=0.0, warmup=2, burst=3)
     agree(list(secl(hand, as_rows(questions), gate="page-hinkley", detector=detector)), records, 1e-5)
     assert 0 < sum(record.decision.in_burst for record in records) < len(records)
@@ -76,7 +78,9 @@ def test_bursts_by_hand_are_those_of_the_library(make_model: MakeModel) -> None:
 def test_the_library_gives_the_records_of_the_method_by_hand(family: str, make_model: MakeModel) -> None:
     questions = [*quiz("capitals", 12, 5), *quiz("misconceptions", 8, 5)]
     hand = ByHand(tiny_model(family), tiny_tokenizer(), (2, 3), FAMILIES[family])
-    records = list(Calibrator(make_model(family), gate=Always(), signal=NormalisedPTrue(0.7)).run(questions))
+    records = list(
+        Calibrator(make_model(family), method="secl", gate=Always(), signal=NormalisedPTrue(0.7)).run(questions)
+    )
     agree(list(secl(hand, as_rows(questions))), records, 1e-5)
     assert sum(record.outcome == "trained" for record in records) >= 5
 
@@ -145,7 +149,7 @@ def test_smollm2_gives_the_records_of_the_method_by_hand_on_its_first_questions(
     hand = ByHand(by_hand.model, by_hand.tokenizer, range(26, 30), FAMILIES["llama"])
     rows = list(secl(hand, as_rows(questions)))
     model = LocalModel.load(smollm2, dtype="fp32")
-    records = list(Calibrator(model, gate=Always(), signal=NormalisedPTrue(0.7)).run(questions))
+    records = list(Calibrator(model, method="secl", gate=Always(), signal=NormalisedPTrue(0.7)).run(questions))
     agree(rows, records, 1e-5)
     assert sum(record.update is not None for record in records) >= 2
 

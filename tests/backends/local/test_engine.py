@@ -25,7 +25,11 @@ pytestmark = pytest.mark.heavy
 
 
 def run(model: Any, questions: list[Question], **settings: Any) -> list[Record]:
-    return list(Calibrator(model, **{"gate": Always(), "loop": LoopSettings(bin_gate=None), **settings}).run(questions))
+    return list(
+        Calibrator(model, **{"method": "secl", "gate": Always(), "loop": LoopSettings(bin_gate=None), **settings}).run(
+            questions
+        )
+    )
 
 
 def test_more_options_than_letters_are_refused_by_name(make_model: MakeModel) -> None:

@@ -154,7 +154,9 @@ def test_the_ledger_adds_up_to_the_tokens_that_went_through_the_layers(
         adapt(item, version)
 
     monkeypatch.setattr(model.answering, "adapt", note)
-    records = list(Calibrator(model, gate=gate, loop=LoopSettings(bin_gate=None), evidence=EVERYTHING).run(stream))
+    records = list(
+        Calibrator(model, method="secl", gate=gate, loop=LoopSettings(bin_gate=None), evidence=EVERYTHING).run(stream)
+    )
     assert {record.outcome for record in records} > {"trained", "idle"}
     forward = 0.0
     for record in records:
@@ -172,10 +174,10 @@ def test_models_from_one_shelf_share_their_weights_and_nothing_else(tmp_path: Pa
     folder = tiny_folder(tmp_path / "model")
     cache = ModelCache()
     taught = LocalModel.load(str(folder), cache=cache, adapter=AdapterSettings(layers="last:2", learning_rate=0.05))
-    alone = [record.reply for record in Calibrator(taught, gate=Never()).run([CHOICE, OPEN])]
-    list(Calibrator(taught, gate=Always(), loop=LoopSettings(bin_gate=None)).run([CHOICE, OPEN] * 2))
+    alone = [record.reply for record in Calibrator(taught, method="secl", gate=Never()).run([CHOICE, OPEN])]
+    list(Calibrator(taught, method="secl", gate=Always(), loop=LoopSettings(bin_gate=None)).run([CHOICE, OPEN] * 2))
     other = LocalModel.load(str(folder), cache=cache, adapter=AdapterSettings(layers="first:1"))
-    assert [record.reply for record in Calibrator(other, gate=Never()).run([CHOICE, OPEN])] == alone
+    assert [record.reply for record in Calibrator(other, method="secl", gate=Never()).run([CHOICE, OPEN])] == alone
     ours, theirs = (model.backend.model.get_input_embeddings().weight for model in (taught, other))
     assert ours.data_ptr() == theirs.data_ptr()
 

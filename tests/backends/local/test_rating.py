@@ -43,10 +43,10 @@ def test_a_models_own_answers_are_rated_as_when_it_answers(
     seed = 1 if family == "llama" else 0  # a random model whose answers are texts of the tokens that it wrote
     model = make_model(family, changes={"seed": seed})
     always = LoopSettings(evidence_on="always")
-    asking = Calibrator(model, gate=Never(), evidence=EVERYTHING, learns=False, loop=always)
+    asking = Calibrator(model, method="secl", gate=Never(), evidence=EVERYTHING, learns=False, loop=always)
     asked = [asking.ask(question) for question in questions]
-    rating = Calibrator(model, gate=Never(), evidence=EVERYTHING, learns=False)
-    rated = list(rating.score_many([(record.question, record.reply.text) for record in asked]))
+    rating = Calibrator(model, method="secl", gate=Never(), evidence=EVERYTHING, learns=False)
+    rated = list(rating.rate_stream([GivenAnswer(record.question, record.reply.text) for record in asked]))
     for own, given in zip(asked, rated, strict=True):
         assert (given.reply.text, given.reply.answer) == (own.reply.text, own.reply.answer)
         assert given.reply.stated == pytest.approx(own.reply.stated, abs=1e-5)

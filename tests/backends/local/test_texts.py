@@ -241,11 +241,13 @@ def test_frozen_weights_write_the_same_answers_whatever_was_learned(
 
 
 def test_a_brief_free_answer_is_compared_with_others_and_a_long_one_is_not(make_model: MakeModel) -> None:
-    asking = Calibrator(make_model(), evidence=("candidates",), learns=False, loop=LoopSettings(evidence_on="always"))
-    brief, long = asking.answer_all([ASKED, ASKED], ["Rome, arr.", "Rome, arr.\nIt lies on the Tiber."])
+    asking = Calibrator(
+        make_model(), method="secl", evidence=("candidates",), learns=False, loop=LoopSettings(evidence_on="always")
+    )
+    brief, long = asking.answer_window([ASKED, ASKED], ["Rome, arr.", "Rome, arr.\nIt lies on the Tiber."])
     assert brief.posterior is not None
     assert brief.posterior.candidates[0] == "Rome, arr."
-    again = asking.answer_all([replace(ASKED, id=str(i)) for i in range(12)], ["Rome, arr."] * 12)
+    again = asking.answer_window([replace(ASKED, id=str(i)) for i in range(12)], ["Rome, arr."] * 12)
     assert any(each.posterior and len(each.posterior.candidates) > 2 for each in again), "random texts are seldom brief"
     assert long.posterior is None
     assert long.confidence == long.reply.stated

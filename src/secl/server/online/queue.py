@@ -75,7 +75,7 @@ def answer_together(calibrator: Calibrator, batch: Sequence[Request]) -> list[Re
     answers = [request.asked for request in batch if isinstance(request.asked, GivenAnswer)]
     questions = [request.asked for request in batch if isinstance(request.asked, Question)]
     written = [request.written for request in batch]
-    return calibrator.score_all(answers) if answers else calibrator.answer_all(questions, written)
+    return calibrator.rate_window(answers) if answers else calibrator.answer_window(questions, written)
 
 
 class RequestQueue:

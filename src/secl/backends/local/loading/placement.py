@@ -13,7 +13,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -118,10 +118,18 @@ def _device_name(device: torch.device) -> str:
 
 
 def twin(model: PreTrainedModel) -> PreTrainedModel:
-    """Modules of their own over the same weights, wherever those lie."""
-    shared = [*model.parameters(), *model.buffers()]
+    """Copy the modules and share the storage of weights and buffers, wherever it lies.
+
+    Hooks, modes and flags such as `requires_grad` are the copy's own.
+    """
+    shared: dict[int, Any] = {id(buffer): buffer for buffer in model.buffers()}
+    for weight in model.parameters():
+        # Quantised weights carry more than their values, and never gradients.
+        plain = type(weight) is nn.Parameter
+        shared[id(weight)] = nn.Parameter(weight.detach(), requires_grad=False) if plain else weight
     for module in model.modules():
-        shared.append(getattr(getattr(module, "_hf_hook", None), "weights_map", None))
+        parts = [getattr(getattr(module, "_hf_hook", None), "weights_map", None)]
         # What bitsandbytes keeps beside its weights: scales, and views of the weights.
-        shared += [getattr(module, name, None) for name in ("state", "quant_state")]
-    return copy.deepcopy(model, {id(part): part for part in shared})
+        parts += [getattr(module, name, None) for name in ("state", "quant_state")]
+        shared |= {id(part): part for part in parts if part is not None}
+    return copy.deepcopy(model, shared)

@@ -1,0 +1,338 @@
+"""The front door: `secl.load` gives a model whose answers come with the probability that they are correct."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from secl.calibrator import Calibrator
+from secl.data.question_files import read_rows
+from secl.display import Shown
+from secl.errors import ParameterError, QuestionError
+from secl.evaluation.acceptance import Advice, Judgement, advise, answers_from, judgement_of
+from secl.labels import Label, label_of
+from secl.methods import method_to_follow
+from secl.question import GivenAnswer, Question
+from secl.records import Record
+from secl.runs.loading import calibration as calibration_of
+from secl.runs.loading import load_local, load_model
+from secl.runs.runner import build_calibrator
+from secl.runs.settings import RunSettings
+from secl.settings.groups import Device, Dtype, Quantize
+
+if TYPE_CHECKING:
+    from secl.model import Model
+
+COMPLETE = ("answer", "learn", "fingerprint")
+"""Attributes by which an object is taken for a `secl.model.Model`."""
+
+
+class CalibratedModel(Shown):
+    """A chat model whose answers come with the probability that they are correct; `secl.load` makes one.
+
+    Args:
+        calibrator: the loop around the model.
+
+    Attributes:
+        calibrator: the loop, with its state.
+
+    >>> import secl
+    >>> model = secl.load(secl.ScriptedModel())
+    >>> answer = model.ask("What is the capital of Peru?", options=["Quito", "La Paz", "Lima", "Santiago"])
+    >>> answer.text == answer.candidates[0][0], answer.low <= answer.confidence <= answer.high
+    (True, True)
+    """
+
+    def __init__(self, calibrator: Calibrator) -> None:
+        self.calibrator = calibrator
+        self._judgements: list[Judgement] = []
+        self._labels: list[Label] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Release the model. A transformers model that was passed to `secl.load` was never changed."""
+        self.calibrator.model.close()
+
+    def _facts(self) -> dict[str, object]:
+        model = self.calibrator.model
+        learning = {"version": model.version} if self.calibrator.learns else {}
+        return {"name": model.name, "learns": self.calibrator.learns, **learning, "asked": len(self._judgements)}
+
+    @property
+    def accept(self) -> float | None:
+        """Lowest confidence of an accepted answer, in [0, 1]; None for no threshold. May be set between questions."""
+        return self.calibrator.accept
+
+    @accept.setter
+    def accept(self, threshold: float | None) -> None:
+        if threshold is not None and not 0 <= threshold <= 1:
+            raise ParameterError(f"accept is {threshold}; it must be a confidence from 0 to 1, or None.")
+        self.calibrator.accept = threshold
+
+    def ask(
+        self,
+        question: Question | str,
+        *,
+        options: Sequence[str] = (),
+        context: str = "",
+        system: str = "",
+        history: Sequence[object] = (),
+    ) -> Record:
+        """Ask one question and return the answer with its confidence. A lesson, if the method learns, comes afterwards.
+
+        Args:
+            question: a text, or a `Question`, which holds the other arguments itself.
+            options: answers to choose from, 2 to 26 of them; none for an open question.
+            context: a passage to answer from.
+            system: the system text; the model's own unless given.
+            history: earlier turns, each a `Turn`, a pair (role, text), or {"role": ..., "content": ...}.
+
+        Raises:
+            QuestionError: the parts do not make a question, or the model cannot read it.
+        """
+        asked = Question.of(question, options=options, context=context, system=system, history=history)
+        return self._noted(self.calibrator.ask(asked))
+
+    def ask_all(
+        self,
+        rows: Any,
+        *,
+        options: Sequence[str] = (),
+        template: str | None = None,
+        columns: Mapping[str, str] | None = None,
+        progress: bool = False,
+    ) -> Iterator[Record]:
+        """Ask many questions and yield each answer as soon as it is there; up to 16 questions share passes.
+
+        Args:
+            rows: texts, `Question`s, mappings such as {"question": ..., "options": [...]}, a DataFrame, or the path of
+                a file (`secl.read_rows`). An iterator is asked one row at a time, so it may wait.
+            options: the same options for every row: classification.
+            template: makes the question from columns: "Which team should handle this? {subject}: {body}".
+            columns: names of columns by their meaning: {"question": "prompt"}.
+            progress: whether to show a progress bar.
+
+        Raises:
+            DataError: a row holds no question; the message names the row.
+            QuestionError: the model cannot read a question.
+        """
+
+        def questions(some: Any) -> list[Question]:
+            return [row.question for row in read_rows(some, columns=columns, options=options, template=template).rows]
+
+        asked: Iterable[Question] = (
+            (question for row in rows for question in questions([row]))
+            if isinstance(rows, Iterator)
+            else questions(rows)
+        )
+        yield from _shown("asking", map(self._noted, self.calibrator.run(asked)), asked, progress)
+
+    def score(
+        self,
+        question: Question | str,
+        answer: str,
+        *,
+        options: Sequence[str] = (),
+        rivals: Sequence[str] = (),
+        context: str = "",
+        system: str = "",
+        history: Sequence[object] = (),
+    ) -> Record:
+        """Return the confidence of an answer, whoever gave it. The model's own answer is not asked for.
+
+        Args:
+            question, options, context, system, history: as for `ask`.
+            answer: as given; with options a letter, the text of an option, or both.
+            rivals: answers to an open question to compare it with, beside those that the model draws.
+
+        Returns:
+            a record of outcome "given"; `reply` has the confidence that the model states for this answer.
+
+        Raises:
+            QuestionError: the answer is empty, too long, or none of the options.
+        """
+        asked = Question.of(question, options=options, context=context, system=system, history=history)
+        (record,) = self.calibrator.rate_window([GivenAnswer(asked, answer, tuple(rivals))])
+        return self._noted(record)
+
+    def score_all(self, rows: Any, *, progress: bool = False) -> Iterator[Record]:
+        """Return the confidences of many answers; up to 16 of them share passes.
+
+        Args:
+            rows: pairs (question, answer), `GivenAnswer`s, mappings such as {"question": ..., "answer": ...}, a
+                DataFrame, or the path of a file (`secl.read_rows`).
+            progress: whether to show a progress bar.
+
+        Raises:
+            DataError, QuestionError: a row has no answer, or none that can be rated; found before any is rated.
+
+        >>> import secl
+        >>> rows = [("Capital of Peru?", "Lima"), ("And of Chile?", "Rio")]
+        >>> [record.text for record in secl.load(secl.ScriptedModel()).score_all(rows)]
+        ['Lima', 'Rio']
+        """
+        given = _given(rows)
+        yield from _shown("rating", map(self._noted, self.calibrator.rate_stream(given)), given, progress)
+
+    def label(self, answer: Record, correct: bool | None, *, chance: float | None = 1.0) -> Label:
+        """Say whether an answer is correct; the confidences of later answers follow.
+
+        Args:
+            answer: as it was returned. It keeps its confidence; later answers get others.
+            correct: whether `answer.text` is correct; None takes earlier labels of this answer back.
+            chance: probability that this answer was labelled, in [1e-4, 1]; equal for all that are drawn at random.
+                None if unknown; volunteers label wrong answers more often.
+
+        Raises:
+            ParameterError: a chance outside [1e-4, 1].
+
+        >>> import secl
+        >>> model = secl.load(secl.ScriptedModel())
+        >>> answer = model.ask("Capital of Peru?")
+        >>> label = model.label(answer, False)
+        >>> model.ask("Capital of Peru?").confidence < answer.confidence
+        True
+        """
+        label = label_of(answer, correct, number=self.calibrator.state.labels.until + 1, chance=chance)
+        self.calibrator.take_labels([label])
+        self._labels.append(label)
+        return label
+
+    def threshold(self, risk: float, certainty: float = 0.9) -> Advice:
+        """Return the threshold of the largest coverage at which at most `risk` of the accepted answers are wrong.
+
+        It is about the answers that this object returned. Labels of answers drawn at random make it a guarantee that
+        holds with this certainty; without labels it is an estimate. Set `accept` to its `value` to act on it.
+
+        Args:
+            risk: largest share of wrong answers among the accepted ones, in (0, 1).
+            certainty: probability that the guarantee holds, in (0, 1).
+
+        Raises:
+            ParameterError: no answer was asked for yet, or a risk or certainty lies outside (0, 1).
+        """
+        return advise(answers_from(self._judgements, self._labels), risk, certainty)
+
+    def _noted(self, record: Record) -> Record:
+        """Keep the few numbers that `threshold` needs of a record, and return the record."""
+        self._judgements.append(judgement_of(record))
+        return record
+
+
+def _shown(what: str, records: Iterator[Record], rows: Iterable[object], progress: bool) -> Iterable[Record]:
+    """Return the records, with a progress bar around them if one is wanted."""
+    if not progress:
+        return records
+    from rich.progress import track
+
+    return track(records, what, total=len(rows) if isinstance(rows, Sequence) else None)
+
+
+def _given(rows: Any) -> list[GivenAnswer]:
+    """Return the answers to rate, of whatever holds them together with their questions."""
+    if isinstance(rows, list | tuple) and all(isinstance(row, GivenAnswer | tuple) for row in rows):
+        return [row if isinstance(row, GivenAnswer) else GivenAnswer(Question.of(row[0]), *row[1:]) for row in rows]
+    answers = []
+    for row in read_rows(rows).rows:
+        if row.answer is None:
+            raise QuestionError(f"{row.question.mention} has no answer to rate; give one in a column 'answer'.")
+        answers.append(GivenAnswer(row.question, row.answer, row.rivals, row.correct))
+    return answers
+
+
+def load(
+    source: Any = "smollm2",
+    /,
+    tokenizer: Any = None,
+    *,
+    method: str = "posterior",
+    accept: float | None = None,
+    calibration: str | Path | None = None,
+    model: str = "",
+    api_key: str | None = None,
+    dtype: Dtype = "auto",
+    device: Device = "auto",
+    device_map: str | None = None,
+    quantize: Quantize | None = None,
+    seed: int = 42,
+    settings: Mapping[str, object] | None = None,
+) -> CalibratedModel:
+    """Load a chat model that gives every answer the probability that it is correct.
+
+    Args:
+        source: a preset such as "smollm2", a hub id, a folder, or a GGUF file; the URL of a server with OpenAI's API,
+            such as "http://localhost:8000/v1"; a loaded transformers model, which stays as it is; or any
+            `secl.model.Model`.
+        tokenizer: of a loaded transformers model.
+        method: "posterior", which compares all candidates and never changes a weight; "secl", the paper's method,
+            which trains an adapter in bursts; others are listed by `secl methods`.
+        accept: lowest confidence of an accepted answer, in [0, 1]; None for no threshold.
+        calibration: folder of a labelled run of the same model and method; its labels move the confidences here.
+        model: of a server the model's name; not needed if the server has one model.
+        api_key: of a server; the environment variable OPENAI_API_KEY unless given.
+        dtype: precision of the network's body: auto, bf16, fp16 or fp32.
+        device: auto, cpu, cuda, one of several GPUs such as cuda:1, or mps.
+        device_map: "auto" spreads the model over this machine's devices; or a JSON file of modules and devices.
+        quantize: "8bit" or "4bit" quantises the linear layers of the network's body (bitsandbytes).
+        seed: of sampled answers and of the adapter's initial weights.
+        settings: any other setting by its name, as in {"loop.alpha": 0.3, "gate.name": "always"} (docs/runs.md).
+
+    Raises:
+        ModelError: the model cannot be used.
+        ParameterError: an unknown method or setting, or arguments that do not fit together.
+
+    >>> import secl
+    >>> model = secl.load(secl.ScriptedModel(), method="secl", settings={"gate.name": "always"})
+    >>> model.ask("What is 1 plus 1?", options=["3", "2"]).decision.in_burst
+    True
+    """
+    method_to_follow(method)  # before a large model is loaded for nothing
+    values: dict[str, object] = {"method": method, "loop.accept": accept, "seed": seed}
+    values |= {"model.calibration": None if calibration is None else str(calibration)}
+    if isinstance(source, str | Path):
+        loading = {"dtype": dtype, "device": device, "device_map": device_map, "quantize": quantize}
+        values |= {f"model.{name}": value for name, value in loading.items()}
+        values |= _named(str(source), model)
+    values |= {"loop.answer": "best" if method == "posterior" else None}
+    values |= settings or {}
+    groups: dict[str, Any] = {"stream": {"benchmarks": ["capitals"]}}
+    for name, value in values.items():
+        group, _, key = name.rpartition(".")
+        if value is not None:
+            (groups.setdefault(group, {}) if group else groups)[key] = value
+    recipe = RunSettings.of(groups)
+    backend = _backend(source, tokenizer, recipe, api_key)
+    return CalibratedModel(build_calibrator(recipe, backend, calibration_of(recipe, backend)))
+
+
+def _named(source: str, model: str) -> dict[str, object]:
+    """Return the settings that a name stands for: of a model here, or of a server."""
+    if source.startswith(("http://", "https://")):
+        return {"model.engine": "openai", "model.endpoint": source, "model.name": model}
+    if model:
+        raise ParameterError(f"model={model!r} names the model of a server, and {source!r} is no URL; leave model out.")
+    return {"model.name": source}
+
+
+def _backend(source: Any, tokenizer: Any, recipe: RunSettings, api_key: str | None) -> Model:
+    """Return the model that answers.
+
+    Raises:
+        ModelError, ParameterError: it cannot be loaded, or is of no known kind.
+    """
+    if tokenizer is not None and isinstance(source, str | Path):
+        raise ParameterError(f"a tokenizer comes with a loaded model, and {str(source)!r} is a name; leave it out.")
+    if isinstance(source, str | Path):
+        return load_model(recipe, key=api_key)
+    if all(hasattr(source, name) for name in COMPLETE):
+        model: Model = source
+        return model
+    from secl.backends.local.loading.adopted import adopt  # torch takes seconds to import
+
+    return load_local(recipe, loaded=adopt(source, tokenizer))

@@ -119,11 +119,7 @@ def _unspaced(text: str) -> bool:
 
 
 def _items(reference: str) -> list[str]:
-    """Return the members of a reference that lists several things, each of three words at most; else nothing.
-
-    >>> _items("red, yellow and blue"), _items("Washington, D.C."), _items("Johann Wolfgang von Goethe")
-    (['red', 'yellow', 'blue'], [], [])
-    """
+    """Return the members of a reference that lists several things, each of three words at most; else nothing."""
     members = [item.strip() for item in re.split(r"[,;]\s*(?:and\s+)?|\s(?:and|&)\s", reference) if item.strip()]
     joined = re.search(r"\s(?:and|&)\s|;", reference) is not None
     if len(members) < (2 if joined else 3) or any(len(member.split()) > 3 for member in members):
@@ -146,11 +142,7 @@ def _denies(words: Sequence[Word]) -> bool:
 
 
 def _date_words(text: str) -> list[str]:
-    """Return the words and numbers of a text, a month as "#" and its number.
-
-    >>> _date_words("On the 4th of July, 1776"), _date_words("1776-07-04")
-    (['on', 'the', '4', 'th', 'of', '#7', '1776'], ['1776', '#7', '4'])
-    """
+    """Return the words and numbers of a text, a month as "#" and its number: "4th of July" is 4, th, of, #7."""
     spelled = _ISO_DATE.sub(lambda date: f"{date[1]} {_MONTH_NAMES[int(date[2]) - 1]} {date[3]}", text.lower())
     words = re.findall(r"[^\W\d_]+|\d+", spelled)
     return [str(int(word)) if word.isdecimal() else _MONTHS.get(word, word) for word in words]
@@ -164,10 +156,7 @@ def _is_date(words: Sequence[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """A number in a text: its value, its digits behind the point, the name of its unit ("" without), and its place.
-
-    The place is in the text that `in_figures` gives, and excludes the unit.
-    """
+    """A number in a text `in_figures`: its value, decimals, unit ("" without), and its place without the unit."""
 
     value: Fraction
     decimals: int

@@ -149,12 +149,7 @@ def denied(words: Sequence[Word], start: int, end: int) -> bool:
 
 
 def _offered(words: Sequence[Word], start: int, end: int) -> bool:
-    """Return whether the words from `start` to `end` are one of several to choose from: "Paris or Lyon", or a list.
-
-    >>> words = read_words("Mercury, Venus, and Mars")
-    >>> _offered(words, 0, 1), _offered(read_words("Paris, France"), 0, 1), _offered(read_words("Paris or Lyon"), 0, 1)
-    (True, False, True)
-    """
+    """Return whether the words from `start` to `end` are one of several to choose from: "Paris or Lyon", or a list."""
     if end < len(words) and not words[end - 1].after and words[end].text == "or":
         return True
     if start > 1 and words[start - 1].text == "or" and not words[start - 2].after:
@@ -222,14 +217,9 @@ def _same(wanted: Word, word: Word, *, last: bool) -> bool:
 def _other_name(
     words: Sequence[Word], start: int, end: int, in_question: Sequence[str], *, person: bool, first: str | None
 ) -> bool:
-    """Return whether the mention is a part of another name; a person may have further last names.
+    """Return whether the mention is a part of another name; a `person` may have further last names.
 
-    Args:
-        words: of the answer.
-        start, end: place of the mention.
-        in_question: words of the question, which belong to no name.
-        person: whether a person is asked for.
-        first: first name of the person whose last name is mentioned; None where all is.
+    `first` is the first name of the person if only the last name is mentioned.
     """
     before = words[start - 1] if start and not words[start - 1].after else None
     if before is not None and before.capital and before.text in _OTHER_PLACE and words[start].capital:

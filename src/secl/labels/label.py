@@ -26,11 +26,8 @@ class Label:
         number: of the entry in its log, from 1.
         position: of the record.
         correct: whether its answer is right; None takes the earlier labels of the record back.
-        confidence: of the answer without any label, in [0, 1].
-        domain: of the question.
-        reported: the confidence that was reported with the answer, in [0, 1].
+        confidence, reported: of the answer without any label, and as it was reported.
         time: in seconds since 1970.
-        source: review or feedback.
         chance: probability that this answer was asked about, in [1e-4, 1]; equal for all that are drawn at random.
             None if unknown; volunteers report wrong answers more often.
 

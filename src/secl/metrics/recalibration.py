@@ -72,8 +72,8 @@ class Platt:
 def fit_temperature(confidence: npt.ArrayLike, target: npt.ArrayLike) -> Temperature:
     """Return the temperature with the least cross-entropy to the targets (grades or probabilities), in [T_MIN, T_MAX].
 
-    The optimum lies on a bound where sharper is always better (T_MIN: all answers right and stated above 0.5) or
-    flatter is (T_MAX: all of them wrong). All confidences 0.5: no temperature matters, it is 1.
+    The optimum lies on a bound if sharper is always better (T_MIN: all answers right and stated above 0.5) or flatter
+    is (T_MAX: all of them wrong). If all confidences are 0.5, the temperature is 1.
 
     >>> round(fit_temperature([0.9, 0.9, 0.9, 0.9], [1, 1, 1, 0]).t, 3)
     2.0

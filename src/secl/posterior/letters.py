@@ -29,8 +29,7 @@ ROUNDING = 1e-12
 class LetterSums:
     """Sums over questions with as many candidates, shown in as many orders.
 
-    Candidates are numbered by their place in the first order, so that each has one place in every order. A letter is
-    its centred ln P (`Views.orders`).
+    Candidates are numbered by their place in the first order. A letter is its centred ln P (`Views.orders`).
 
     Attributes:
         questions: how many there were.

@@ -106,7 +106,8 @@ def test_records_are_graded_again_without_a_model() -> None:
     from secl import Calibrator
 
     choice = Question("Which?", options=("x", "y"), reference="A")
-    records = list(Calibrator(ScriptedModel(), method="secl").run([Question("Who?", reference="nobody at all"), choice]))
+    asked = [Question("Who?", reference="nobody at all"), choice]
+    records = list(Calibrator(ScriptedModel(), method="secl").run(asked))
     answer = records[0].reply.answer
     assert answer is not None
     again = regrade(records, "regex")

@@ -195,7 +195,7 @@ def test_the_rule_reads_so_many_characters_of_question_reference_and_answers_and
 
 def test_white_space_is_no_part_of_a_text() -> None:
     question = Question("Who wrote it?", reference="Ann Lee")
-    assert grade(question, "It was " + "\n" * 9000 + "Ann" + " " * 9000 + "\tLee.")
+    assert grade(question, "It was " + "\n" * 9000 + "Ann" + " " * 9000 + "\tLee." + "\n" * 9000 + "So it was.")
     assert same_answer(question, "Ann" + " " * 9000 + "Lee", "by Ann" + " \n" * 9000 + "Lee")
 
 

@@ -89,7 +89,7 @@ def test_nothing_to_compare_gives_no_views() -> None:
     assert read(evidence=Evidence(candidates=bare), reply=replace(REPLY, option_log_p=())) is None
 
 
-def test_an_open_question_has_its_own_answer_first_and_what_nobody_named_last() -> None:
+def test_an_open_question_has_its_own_answer_first_and_all_other_answers_last() -> None:
     evidence = open_evidence(
         *(Sample(text="x", candidate=candidate, log_p=None) for candidate in (0, 0, 1, None, 0)),
         named=("Paris", "Rome"),

@@ -3,7 +3,7 @@
 The first row that fits the reference decides:
 
     the texts are equal (`same_text`)
-    yes or no       the answer begins with the same word, or is a statement that says so
+    yes or no       the answer begins with the same word, or is a statement that is or is not denied
     an amount       the answer states it and no other
     a date          the answer has its day, month and year, as far as it goes, in any order
     several items   all of them are mentioned, in any order

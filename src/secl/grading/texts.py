@@ -1,4 +1,4 @@
-"""Short answers as texts and as numbers: what does not change their meaning is removed before they are compared."""
+"""Short answers as texts and as numbers, normalised before they are compared."""
 
 from __future__ import annotations
 
@@ -13,6 +13,22 @@ from secl.question import Form
 LONGEST_TEXT = 4000
 """Characters of a text that the everyday rule reads."""
 
+DASHES = re.compile("[\u2010-\u2015\u2212\ufe63\uff0d]")
+"""Characters that stand for a hyphen or a minus."""
+
+NUMBER = re.compile(
+    r"""(?P<minus>(?<![\w.])-)?                  # a minus that is not a hyphen or a range
+        (?:(?:US)?[$€£¥]\s?)?                    # a currency
+        (?<!\w)                                  # no letter before it: the 2 of H2O is no number
+        (?:(?P<whole>\d+)[ ]+(?=\d+/\d))?         # the 1 of "1 1/2"
+        (?P<digits>\d{1,3}(?:,\d{3})+(?!\d)|\d+|(?=\.\d))
+        (?P<decimals>\.\d+)?
+        (?P<exponent>[eE][+-]?\d{1,3}(?!\w))?
+        (?:/(?P<below>\d+))?""",
+    re.VERBOSE,
+)
+_LATEX_FRACTION = re.compile(r"\\[dt]?frac\{(\d+)\}\{(\d+)\}")
+_ANSWER_MARK = re.compile(r"answer(?:\s+is\b|\s*:)\s*:?", re.IGNORECASE)
 _COMBINING_MARKS = re.compile("[\u0300-\u036f]")
 
 
@@ -62,11 +78,11 @@ def contains(part: str, text: str) -> bool:
 
 
 def normalise_text(text: str) -> str:
-    """Return a short text without what does not change its meaning: case, accents, punctuation, articles, extra spaces.
+    """Return a short text without case, accents, punctuation, articles and extra spaces.
 
-    Kept are a minus before a digit, the marks inside a number (3.5, 1/2, 10:30) and symbols that carry meaning
-    ("C++", "C#"); thousands commas are removed, and hyphens become spaces. The last word stays even if it looks
-    like an article ("vitamin A"), and a text of nothing but punctuation stays. Normalising twice changes nothing.
+    A minus before a digit, the marks inside a number (3.5, 1/2, 10:30) and symbols with meaning ("C++", "C#") stay;
+    thousands commas go, and hyphens become spaces. The last word stays even if it looks like an article ("vitamin A"),
+    and a text of punctuation alone stays. Normalising twice changes nothing.
 
     >>> normalise_text("  The Café-Bar, U.S.A.! "), normalise_text("Vitamin A"), normalise_text("-1,200.50")
     ('cafe bar usa', 'vitamin a', '-1200.50')
@@ -102,24 +118,6 @@ def _replacement(text: str, position: int) -> str:
     return "" if character in ".'\u2019" else " "
 
 
-DASHES = re.compile("[\u2010-\u2015\u2212\ufe63\uff0d]")
-"""Characters that stand for a hyphen or a minus."""
-
-NUMBER = re.compile(
-    r"""(?P<minus>(?<![\w.])-)?                  # a minus that is not a hyphen or a range
-        (?:(?:US)?[$€£¥]\s?)?                    # a currency
-        (?<!\w)                                  # no letter before it: the 2 of H2O is no number
-        (?:(?P<whole>\d+)[ ]+(?=\d+/\d))?         # the 1 of "1 1/2"
-        (?P<digits>\d{1,3}(?:,\d{3})+(?!\d)|\d+|(?=\.\d))
-        (?P<decimals>\.\d+)?
-        (?P<exponent>[eE][+-]?\d{1,3}(?!\w))?
-        (?:/(?P<below>\d+))?""",
-    re.VERBOSE,
-)
-_LATEX_FRACTION = re.compile(r"\\[dt]?frac\{(\d+)\}\{(\d+)\}")
-ANSWER_MARK = re.compile(r"answer(?:\s+is\b|\s*:)\s*:?", re.IGNORECASE)
-
-
 @lru_cache(maxsize=32)  # each answer to a question is compared with several others
 def parse_number(text: str) -> Fraction | None:
     """Return the number that a text ends in, exactly; None without a number.
@@ -138,7 +136,7 @@ def parse_number(text: str) -> Fraction | None:
     behind_hashes = text.rpartition("####")
     if behind_hashes[1] and (numbers := _numbers(_first_line(behind_hashes[2]))):
         return numbers[0]
-    marks = list(ANSWER_MARK.finditer(text))
+    marks = list(_ANSWER_MARK.finditer(text))
     if marks and (numbers := _numbers(_first_line(text[marks[-1].end() :]).rpartition("=")[2])):
         return numbers[0]
     numbers = _numbers(text)

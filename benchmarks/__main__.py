@@ -20,8 +20,8 @@ import torch
 import transformers
 
 from benchmarks import by_hand, evidence, growth, lockstep, overhead, serving, streams
-from benchmarks.mistakes import in_a_sentence
 from benchmarks.setting import Say, Setting
+from benchmarks.study import in_a_sentence
 from benchmarks.timing import machine
 from benchmarks.writing import MEASURED, around_tables, keep, write_page
 from secl.backends.local.loading.loader import choose_dtype

@@ -1,35 +1,29 @@
 """When a domain's own shift pays, and how biased measures on labelled answers are: simulated, and on recorded runs.
 
-    python -m benchmarks.label_maps [RUN ...] [--draws 30]
+    python -m benchmarks.label_maps [--draws 30]
 
 Domains: excess Brier score over the true chances (times 10,000), of confidences as they are, with one map for all, and
 with shifts for domains of 1, 3 or 10 labels at least. Where the domains do not differ (spread 0) shifts can only cost.
 
 Bias: what is measured on the labelled answers, less what is true of fresh answers under the map of all labels; by a map
 for each label, for folds of 5, and by the map of all. AUROC: less that of the label-free confidences.
-
-Recorded runs: Brier score of the answers without a label, where the domain is the benchmark or, of MMLU, the subject.
 """
 
 from __future__ import annotations
 
 import argparse
-import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 
-import secl
-from benchmarks.labels import Rated, rated_answers, review_label
-from benchmarks.mistakes import in_a_sentence
+from benchmarks.labels import Rated, review_label
+from benchmarks.study import heading, row
 from benchmarks.thresholds import sigmoid
 from secl.labels import Label, LabelState
 from secl.metrics.calibration import brier, ece
 from secl.metrics.discrimination import auroc
-from secl.records import Record
 
 FEWEST = (1, 3, 10)
 
@@ -74,8 +68,7 @@ def domain_rows(draws: int) -> Iterator[str]:
                 values = [np.array([answer.confidence for answer in fresh])]
                 values += [rated_by(state, own_shift, fresh) for state, own_shift in maps(labels)]
                 lost.append([float(((value - truth) ** 2).mean()) for value in values])
-            cells = " | ".join(f"{value:.0f}" for value in 1e4 * np.mean(lost, axis=0))
-            yield f"| {domains} | {each} | {spread} | {cells} |"
+            yield row(domains, each, spread, *(f"{value:.0f}" for value in 1e4 * np.mean(lost, axis=0)))
 
 
 def bias_rows(draws: int) -> Iterator[str]:
@@ -87,8 +80,7 @@ def bias_rows(draws: int) -> Iterator[str]:
                 if folds == 150:
                     continue
                 biases = [_bias(count, spread, folds, generator) for _ in range(draws)]
-                cells = " | ".join(f"{value:+.3f}" for value in np.mean(biases, axis=0))
-                yield f"| {count} | {spread} | {way} | {cells} |"
+                yield row(count, spread, way, *(f"{value:+.3f}" for value in np.mean(biases, axis=0)))
 
 
 def _bias(count: int, spread: float, folds: int, generator: np.random.Generator) -> tuple[float, float, float, float]:
@@ -111,49 +103,17 @@ def _bias(count: int, spread: float, folds: int, generator: np.random.Generator)
     )
 
 
-def recorded_rows(records: Sequence[Record], draws: int) -> Iterator[str]:
-    """A line for each kind of domain and number of labels: Brier scores as they are, with one map, with shifts."""
-    for name in ("benchmark", "subject"):
-        kept = records if name == "benchmark" else [each for each in records if each.question.domain == "mmlu"]
-        answers = [
-            replace(rated, domain=rated.domain if name == "benchmark" else record.question.id.rsplit("-", 1)[0])
-            for record in kept
-            for rated in rated_answers([record], lambda record: record.label_free)
-        ]
-        for count in (20, 50, 100, 200):
-            scores = []
-            for seed in range(draws if len(answers) > count else 0):
-                order = random.Random(seed).sample(range(len(answers)), len(answers))
-                rest = [answers[place] for place in order[count:]]
-                labels = [review_label(place, answers[place]) for place in order[:count]]
-                values = [np.array([answer.confidence for answer in rest])]
-                values += [rated_by(state, own, rest) for state, own in maps(labels)]
-                scores.append([brier(value, [answer.correct for answer in rest]) for value in values])
-            if scores:
-                cells = " | ".join(f"{value:.4f}" for value in np.mean(scores, axis=0))
-                yield f"| {name}, {len({answer.domain for answer in answers})} | {count} | {cells} |"
-
-
 def main() -> None:
     """All tables, in Markdown."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("runs", type=Path, nargs="*")
     parser.add_argument("--draws", type=int, default=30)
-    arguments = parser.parse_args()
-    stored = []
-    for folder in arguments.runs:
-        with secl.Store(folder) as store:
-            stored.append((folder.name, list(store.records())))
-    ways = f"as they are | one map | {' | '.join(f'shifts from {fewest}' for fewest in FEWEST)} |"
-    print(f"| domains | labels each | spread | {ways}\n{'|---' * 8}|")
-    print(*domain_rows(arguments.draws), sep="\n", flush=True)
-    print(f"\n| labels | spread | labelled answers rated by | Brier | mean | ECE | AUROC |\n{'|---' * 7}|")
-    print(*bias_rows(arguments.draws), sep="\n", flush=True)
-    for name, records in stored:
-        print(f"\n{name}\n\n| domains | labels | {ways}\n{'|---' * 7}|")
-        print(*recorded_rows(records, arguments.draws), sep="\n", flush=True)
+    draws = parser.parse_args().draws
+    ways = ("as they are", "one map", *(f"shifts from {fewest}" for fewest in FEWEST))
+    print(heading("domains", "labels each", "spread", *ways))
+    print(*domain_rows(draws), "", sep="\n", flush=True)
+    print(heading("labels", "spread", "labelled answers rated by", "Brier", "mean", "ECE", "AUROC"))
+    print(*bias_rows(draws), sep="\n", flush=True)
 
 
 if __name__ == "__main__":
-    with in_a_sentence():
-        main()
+    main()

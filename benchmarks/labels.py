@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 import secl
-from benchmarks.mistakes import in_a_sentence
+from benchmarks.study import heading, in_a_sentence, row
 from secl.evaluation.posterior import replayed
 from secl.grading import reported_correct
 from secl.labels import Label, LabelState
@@ -136,16 +136,15 @@ def rows(answers: Sequence[Rated]) -> Iterator[str]:
             values = np.array([measured(answers, draw(answers, count, random.Random(seed))) for seed in seeds])
             mean, spread = values.mean(0), values.std(0)
             cells = [f"{m:.3f} ± {s:.3f}" if count else f"{m:.3f}" for m, s in zip(mean, spread, strict=True)]
-            yield f"| {how if count else '-'} | {count} | " + " | ".join(cells) + " |"
+            yield row(how if count else "-", count, *cells)
 
 
 def print_table(title: str, answers: Sequence[Rated]) -> None:
     """A table of Markdown."""
     right = sum(each.correct for each in answers) / len(answers)
     print(f"\n### {title}: {len(answers)} answers, {right:.3f} right\n")
-    print("| labels | number | ECE | Brier | level error | of domains |\n|---|---|---|---|---|---|")
-    for row in rows(answers):
-        print(row)
+    print(heading("labels", "number", "ECE", "Brier", "level error", "of domains"))
+    print(*rows(answers), sep="\n")
 
 
 def rated_answers(records: Sequence[Record], confidence: Callable[[Record], float | None]) -> list[Rated]:

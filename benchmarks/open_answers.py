@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import secl
-from benchmarks.mistakes import in_a_sentence
+from benchmarks.study import heading, in_a_sentence, row
 from secl.evaluation.measures import measure
 from secl.evaluation.posterior import replayed
 from secl.evidence import CandidateEvidence, Posterior
@@ -139,14 +139,14 @@ def report(name: str, cases: Sequence[Case]) -> None:
     base_rate = sum(right) / len(right)
     print(f"\n## {name}: {len(cases)} answers, {base_rate:.1%} right; a constant has a Brier score of", end=" ")
     print(f"{base_rate * (1 - base_rate):.3f}\n")
-    print("| confidence | AUROC | within | PRR | Brier | ECE (floor) |\n|---|---|---|---|---|---|")
+    print(heading("confidence", "AUROC", "within", "PRR", "Brier", "ECE (floor)"))
     ours = [case.confidence for case in cases]
     for title, score in scores().items():
         values = [score(case) for case in cases]
         if any(value is None for value in values):
             continue
-        row = [float(value) for value in values if value is not None]
-        print(f"| {title} | {cells(title, row, ours, right, domains)} |")
+        known = [float(value) for value in values if value is not None]
+        print(row(title, *cells(title, known, ours, right, domains)))
     best = [correctness(case.record, case.record.best_answer) for case in cases]
     changed = [case for case in cases if case.record.best_answer != case.record.reply.answer]
     print(f"\nBest answers: {sum(map(bool, best)) / len(best):.1%} right ({len(changed)} differ). ", end="")
@@ -155,7 +155,7 @@ def report(name: str, cases: Sequence[Case]) -> None:
 
 def cells(
     title: str, values: Sequence[float], ours: Sequence[float], right: Sequence[bool], domains: Sequence[str]
-) -> str:
+) -> tuple[str, ...]:
     """The measures of a score, with intervals of their difference to the posterior's in brackets."""
     if title in SCALELESS:
         low, high = min(values), max(values)
@@ -173,7 +173,7 @@ def cells(
         else (f"{known.brier:.3f}{beside('brier')}", f"{known.ece:.3f} ({known.ece_floor_95:.3f})")
     )
     ranked = (f"{known.auroc:.3f}{beside('auroc')}", f"{known.auroc_within:.3f}", f"{known.prr:.2f}")
-    return " | ".join((*ranked, *level))
+    return *ranked, *level
 
 
 def passes(cases: Sequence[Case]) -> float:

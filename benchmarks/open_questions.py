@@ -14,7 +14,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.mistakes import in_a_sentence
+from benchmarks.study import in_a_sentence
 from secl.data.benchmarks import load
 from secl.question import Question
 

@@ -17,13 +17,12 @@ import torch
 from torch import Tensor
 
 from benchmarks.by_hand import by_library
+from benchmarks.plain import Plain
 from benchmarks.setting import Say, Setting
 from benchmarks.timing import Work, alternate, medians
-from secl.backends.local.loading.loader import Loaded
 from secl.backends.local.model import LocalModel
-from secl.backends.token_ids import render
 from secl.prompts.parsing import is_complete, trim_answer
-from secl.prompts.templates import MAX_ANSWER_TOKENS, answer_prompt, confidence_prompt
+from secl.prompts.templates import MAX_ANSWER_TOKENS
 from secl.question import Form, Question
 
 BATCH = 16
@@ -62,7 +61,7 @@ def compare(setting: Setting, questions: Sequence[Question]) -> dict[str, Any]:
     adapted = {ADAPTED: setting.library(), FROZEN_ANSWERS: setting.library(answer_weights="frozen")}
     for model in adapted.values():
         by_library(model, setting.choices(2), "trained")
-    plain, ends = Plain(base), untouched.backend.rules.end_ids
+    plain, ends = Writer(base.model, base.tokenizer), untouched.backend.rules.end_ids
     # A number may come after some lines of reasoning; other answers end with their line.
     stops = ends | plain.breaks() if form in ("short", "sentence") else ends
     works: dict[str, Work] = {
@@ -105,45 +104,19 @@ def read(model: LocalModel, questions: Sequence[Question]) -> list[str]:
     return said
 
 
-class Plain:
-    """Batched generation as transformers has it."""
+class Writer(Plain):
+    """Greedy answers, a batch at a time."""
 
-    def __init__(self, loaded: Loaded) -> None:
-        self.model = loaded.model
-        self.tokenizer = loaded.tokenizer
-
-    def encode(self, text: str) -> list[int]:
-        return self.tokenizer(text, add_special_tokens=False)["input_ids"]
-
-    def decode(self, rows: Tensor) -> list[str]:
-        return [self.tokenizer.decode(row, skip_special_tokens=True) for row in rows.tolist()]
-
-    def breaks(self) -> set[int]:
-        """Tokens that hold a line break, with which a short answer ends."""
-        texts = [self.tokenizer.decode([i]) for i in range(len(self.tokenizer))]
-        return {i for i, text in enumerate(texts) if "\n" in text}
-
-    def length_of_reply(self, question: Question) -> int:
-        """Tokens of an answer with its confidence line."""
-        prompts = answer_prompt(question), confidence_prompt(question, "A")
-        before, after = (render(self.tokenizer, prompt) for prompt in prompts)
-        return len(self.encode(after + "0")) - len(self.encode(before))
-
-    @torch.no_grad()
     def write(
         self, questions: Sequence[Question], limit: int, ends: set[int], form: Form = "choice", *, exactly: bool = False
     ) -> list[str]:
         """Greedy continuations of at most (or exactly) `limit` tokens, ended by any of `ends` or a final number."""
         texts: list[str] = []
         for place in range(0, len(questions), BATCH):
-            prompts = [
-                self.encode(render(self.tokenizer, answer_prompt(question)))
-                for question in questions[place : place + BATCH]
-            ]
+            prompts = self.prompts(questions[place : place + BATCH])
             longest = max(map(len, prompts))
-            written = self.model.generate(
-                input_ids=torch.tensor([[0] * (longest - len(prompt)) + prompt for prompt in prompts]),
-                attention_mask=torch.tensor([[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in prompts]),
+            written = self.generate(
+                prompts,
                 do_sample=False,
                 max_new_tokens=limit,
                 min_new_tokens=limit if exactly else None,

@@ -2,7 +2,7 @@
 
     python peer_polygraph.py FOLDER QUESTIONS.json MAX_TOKENS
 
-QUESTIONS.json is a list of {"prompt": ...}. One JSON object is printed for each estimator.
+QUESTIONS.json is a list of prompts. One JSON object is printed for each estimator.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ESTIMATORS = {
 def main() -> None:
     logging.disable(logging.WARNING)
     folder, file, tokens = sys.argv[1:]
-    prompts = [row["prompt"] for row in json.loads(Path(file).read_text(encoding="utf-8"))]
+    prompts = json.loads(Path(file).read_text(encoding="utf-8"))
     # It reads attentions, which only this attention returns.
     network = AutoModelForCausalLM.from_pretrained(folder, dtype="auto", attn_implementation="eager").eval()
     tokenizer = AutoTokenizer.from_pretrained(folder, padding_side="left")

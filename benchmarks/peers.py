@@ -19,17 +19,18 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import torch
 from scipy.stats import rankdata
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import secl
-from benchmarks.mistakes import in_a_sentence
+from benchmarks.plain import Plain
+from benchmarks.study import heading, in_a_sentence, row
 from secl.backends.local.loading.conversion import convert_gguf
 from secl.backends.local.loading.loader import choose_dtype, locate
 from secl.data.question_files import read_questions
@@ -70,16 +71,25 @@ class Score:
         confidences = rankdata([c for c, _ in known]) / max(1, len(known))  # not all are probabilities
         cells = [f"{len(known)}", f"{sum(self.right) / len(self.right):.1%}", f"{self.seconds:.2f}"]
         cells += [f"{measure(confidences, right):.3f}" for measure in (auroc, prr)]
-        return f"| {' | '.join([self.name, *cells])} |"
+        return row(self.name, *cells)
+
+
+SCORES: dict[str, dict[str, Callable[[Record], float | None]]] = {
+    "stated": {
+        "stated": lambda record: record.reply.stated,
+        "exp(ln P)": lambda record: math.exp(record.reply.log_probability),
+    },
+    "self_consistency": {
+        "self-consistency, 10 samples": lambda r: SelfConsistency()(r.question, r.reply, r.evidence),
+    },
+    "posterior": {"posterior": lambda record: record.posterior.confidence if record.posterior else None},
+}
+"""Our scores by the method that gives them."""
 
 
 def of_library(folder: str, questions: Sequence[Question]) -> Iterator[Score]:
     """Scores of this library: of plain answers, of ten samples, and the posterior, in windows as a run asks them."""
-    for method, scores in (
-        ("stated", {"stated": _stated, "exp(ln P)": _probability}),
-        ("self_consistency", {"self-consistency, 10 samples": _consistency}),
-        ("posterior", {"posterior": _posterior}),
-    ):
+    for method, scores in SCORES.items():
         calibrator = secl.load(folder, method=method, device="cpu").calibrator
         list(calibrator.run(questions[:1]))
         calibrator = secl.Calibrator(calibrator.model, method=method)
@@ -91,46 +101,28 @@ def of_library(folder: str, questions: Sequence[Question]) -> Iterator[Score]:
             yield Score(f"secl: {name}", seconds, [score(record) for record in records], right)
 
 
-def _stated(record: Record) -> float | None:
-    return record.reply.stated
-
-
-def _probability(record: Record) -> float | None:
-    return math.exp(record.reply.log_probability)
-
-
-def _consistency(record: Record) -> float | None:
-    return SelfConsistency()(record.question, record.reply, record.evidence)
-
-
-def _posterior(record: Record) -> float | None:
-    return None if record.posterior is None else record.posterior.confidence
-
-
 def by_hand(folder: str, questions: Sequence[Question]) -> Iterator[Score]:
     """What plain transformers gives: an answer and its probability, and with ten samples the share that says the same.
 
     One question at a time, with our prompts.
     """
-    tokenizer = AutoTokenizer.from_pretrained(folder)
     network = AutoModelForCausalLM.from_pretrained(folder, dtype="auto").eval()
+    plain = Plain(network, AutoTokenizer.from_pretrained(folder))
     torch.manual_seed(0)
 
     def write(question: Question, samples: int) -> tuple[list[str], float]:
         """Replies to a question, and the log-probability of the first."""
-        prompt = answer_prompt(question)
-        turns = [{"role": "user", "content": prompt.turns[0]}]
-        text = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True) + prompt.prefill
-        inputs = tokenizer(text, add_special_tokens=False, return_tensors="pt")
+        (prompt,) = prompts = plain.prompts([question])
         drawn = {"do_sample": True, "top_k": 0, "num_return_sequences": samples} if samples else {"do_sample": False}
-        outputs = network.generate(
-            **inputs, **drawn, max_new_tokens=MAX_ANSWER_TOKENS["short"], stop_strings=["\n"], tokenizer=tokenizer,
-            pad_token_id=tokenizer.eos_token_id, return_dict_in_generate=True, output_logits=True,
+        outputs = plain.generate(
+            prompts, **drawn, max_new_tokens=MAX_ANSWER_TOKENS["short"], stop_strings=["\n"],
+            tokenizer=plain.tokenizer, pad_token_id=plain.tokenizer.eos_token_id,
+            return_dict_in_generate=True, output_logits=True,
         )  # fmt: skip
-        texts = tokenizer.batch_decode(outputs.sequences[:, inputs["input_ids"].shape[1] :], skip_special_tokens=True)
+        written = outputs.sequences[:, len(prompt) :]
         first = torch.stack([logits[0] for logits in outputs.logits]).float().log_softmax(-1)
-        tokens = outputs.sequences[0, inputs["input_ids"].shape[1] :]
-        return [text.split("\n")[0] for text in texts], first.gather(1, tokens[:, None]).sum().item()
+        texts = [text.split("\n")[0] for text in plain.decode(written)]
+        return texts, first.gather(1, written[0][:, None]).sum().item()
 
     write(questions[0], 0)
     start = time.perf_counter()
@@ -154,25 +146,20 @@ def of_polygraph(environment: Path, folder: str, questions: Sequence[Question]) 
     Raises:
         SystemExit: it failed, and has said why.
     """
-    rows = [{"prompt": answer_prompt(question).turns[0]} for question in questions]
     with tempfile.TemporaryDirectory() as temporary:
         file = Path(temporary) / "questions.json"
-        file.write_text(json.dumps(rows), encoding="utf-8")
+        file.write_text(json.dumps([answer_prompt(each).turns[0] for each in questions]), encoding="utf-8")
         command = [str(environment / "bin" / "python"), str(PEER), folder, str(file), str(MAX_ANSWER_TOKENS["short"])]
         offline = {**os.environ, "HF_HUB_OFFLINE": "1"}
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=offline) as process:
             for line in process.stdout or ():
                 if line.startswith("{"):
-                    yield _score(json.loads(line), questions)
+                    found = json.loads(line)
+                    _, right = _graded(found["texts"], questions)
+                    confidences = [-uncertainty for uncertainty in found["uncertainties"]]
+                    yield Score(f"lm-polygraph: {found['name']}", found["seconds"], confidences, right)
     if process.returncode:
         raise SystemExit(f"lm-polygraph failed: {' '.join(command)}")
-
-
-def _score(row: dict[str, Any], questions: Sequence[Question]) -> Score:
-    """What lm-polygraph printed of one estimator."""
-    _, right = _graded(row["texts"], questions)
-    confidences = [-uncertainty for uncertainty in row["uncertainties"]]
-    return Score(f"lm-polygraph: {row['name']}", row["seconds"], confidences, right)
 
 
 def _graded(texts: Sequence[str], questions: Sequence[Question]) -> tuple[list[str | None], list[bool]]:
@@ -194,16 +181,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     source = locate(chosen.model)
     if isinstance(source, Path) and source.suffix == ".gguf":
         source = convert_gguf(source, choose_dtype("auto", torch.device("cpu")))
-    print("| score | answers | right | seconds a question | AUROC | PRR |\n|---|---|---|---|---|---|")
+    print(heading("score", "answers", "right", "seconds a question", "AUROC", "PRR"))
     folder = str(source)
-    sides = (
-        of_library(folder, questions),
-        by_hand(folder, questions),
-        of_polygraph(chosen.environment, folder, questions),
-    )
-    for side in sides:
-        for score in side:
-            print(score.row(), flush=True)
+    sides = of_library(folder, questions), by_hand(folder, questions)
+    for score in chain(*sides, of_polygraph(chosen.environment, folder, questions)):
+        print(score.row(), flush=True)
     print(
         f"\n{len(questions)} questions, {torch.get_num_threads()} threads, load {os.getloadavg()[0]:.1f}",
         file=sys.stderr,

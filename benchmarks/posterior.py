@@ -15,16 +15,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 import secl
-from benchmarks.mistakes import in_a_sentence
+from benchmarks.study import heading, in_a_sentence, row
 from secl.evaluation.measures import measure
 from secl.evaluation.posterior import replayed
-from secl.evidence import LetterOrder, Posterior
+from secl.evidence import Posterior
 from secl.grading import correctness
 from secl.metrics.bootstrap import symmetric_interval
 from secl.posterior.rule import PosteriorRule, PosteriorState
@@ -32,7 +31,7 @@ from secl.posterior.views import LETTERS, VIEWS, Views, Weight
 from secl.records import Record
 
 Array = npt.NDArray[np.float64]
-DRAWS, FOLDS, RESAMPLES = 10, 5, 2000
+FOLDS, RESAMPLES = 5, 2000
 
 CONSTANTS: dict[str, dict[str, Weight]] = {
     "the rule": {},
@@ -64,17 +63,16 @@ def report(name: str, records: Sequence[Record]) -> None:
     domains = dict.fromkeys(each.question.domain.split("/")[0] for each in choices)
     streams = {"in order": choices, "shuffled": shuffled(choices, 1)}
     streams |= {domain: [r for r in choices if r.question.domain.split("/")[0] == domain] for domain in domains}
-    print("| stream | weights | own: ECE (floor) / Brier / AUROC | best: right / says / ECE (floor) / Brier | -ln P |")
-    print("|---|---|---|---|---|")
+    own, best = "own: ECE (floor) / Brier / AUROC", "best: right / says / ECE (floor) / Brier"
+    print(heading("stream", "weights", own, best, "-ln P"))
     for title, stream in streams.items():
         base = Worth.of(stream, replayed(rule, stream))
         for named, weights in CONSTANTS.items():
             if title in ("in order", "shuffled") or named == "the rule":
                 with weighing(weights):
-                    print(f"| {title} | {named} | {Worth.of(stream, replayed(rule, stream)).line(base)} |")
+                    print(row(title, named, *Worth.of(stream, replayed(rule, stream)).cells(base)))
         known, posteriors = with_labels(stream)
-        print(f"| {title} | labels, {FOLDS} folds: {known} | {Worth.of(stream, posteriors).line(base)} |")
-    print_stability(choices)
+        print(row(title, f"labels, {FOLDS} folds: {known}", *Worth.of(stream, posteriors).cells(base)))
 
 
 @contextmanager
@@ -110,18 +108,17 @@ class Worth:
         pairs = [np.array(each, dtype=np.float64).T for each in (own, best)]
         return cls((pairs[0][0], pairs[0][1]), (pairs[1][0], pairs[1][1]), np.array(surprise))
 
-    def line(self, base: Worth) -> str:
+    def cells(self, base: Worth) -> tuple[str, ...]:
         """The cells of a row; differences to `base` with 95 % intervals of a paired bootstrap."""
         own, best = (measure(*pair, resamples=0) for pair in (self.own, self.best))
         brier = difference((self.own[0] - self.own[1]) ** 2, (base.own[0] - base.own[1]) ** 2)
         of_best = difference((self.best[0] - self.best[1]) ** 2, (base.best[0] - base.best[1]) ** 2)
-        cells = (
+        return (
             f"{own.ece:.3f} ({own.ece_floor_95:.3f}) / {own.brier:.4f}{brier} / {own.auroc:.3f}",
             f"{best.accuracy:.3f} / {best.mean_confidence:.3f} / {best.ece:.3f} ({best.ece_floor_95:.3f}) / "
             f"{best.brier:.4f}{of_best}",
             f"{self.surprise.mean():.4f}{difference(self.surprise, base.surprise)}",
         )
-        return " | ".join(cells)
 
 
 def difference(values: Array, base: Array) -> str:
@@ -176,64 +173,10 @@ def chances(scores: Array) -> Array:
     return np.asarray(exp / exp.sum())
 
 
-def print_stability(records: Sequence[Record]) -> None:
-    """Short streams, streams that are all right or all wrong, and other numbers of options."""
-    right, wrong = ([r for r in records if bool(r.correct) is kind] for kind in (True, False))
-    pools = {"30 questions": (records, 30), "100 questions": (records, 100), "all right": (right, 100)}
-    pools["all wrong"] = (wrong, 100)
-    pools |= {f"{count} options": ([fewer(r, count) for r in records], 100) for count in (2, 3)}
-    print(f"\n| means of {DRAWS} streams | own: Brier | says | right | best: Brier | says | right | -ln P(right) |")
-    print("|---|---|---|---|---|---|---|---|")
-    for name, (pool, size) in pools.items():
-        rows = []
-        for seed in range(DRAWS):
-            stream = shuffled(pool, seed)[:size]
-            worth = Worth.of(stream, replayed(PosteriorRule(), stream))
-            own, best = (measure(*pair, resamples=0) for pair in (worth.own, worth.best))
-            rows.append([own.brier, own.mean_confidence, own.accuracy, best.brier, best.mean_confidence, best.accuracy])
-            rows[-1].append(float(worth.surprise.mean()))
-        print(f"| {name} | " + " | ".join(f"{value:.3f}" for value in np.mean(rows, axis=0)) + " |")
-
-
 def shuffled(records: Sequence[Record], seed: int) -> list[Record]:
     """The records in another order, numbered anew."""
     mixed = random.Random(seed).sample(list(records), len(records))
     return [replace(record, position=position) for position, record in enumerate(mixed)]
-
-
-def fewer(record: Record, count: int) -> Record:
-    """A question with the right option, the model's own and others, `count` in all, as its evidence would be."""
-    candidates, question = record.evidence.candidates, record.question
-    if candidates is None or len(question.options) <= count or record.reply.answer is None:
-        return record
-    own, right = (question.letters.index(str(each)) for each in (record.reply.answer, question.reference))
-    needed = {own, right}
-    rest = [i for i in range(len(question.options)) if i not in needed]
-    kept = sorted([*needed, *rest[: max(0, count - len(needed))]])
-    places = tuple(range(len(kept)))
-    letters = tuple(
-        LetterOrder(
-            order=tuple(sorted(places, key=lambda place: each.order.index(kept[place]))),
-            log_p=tuple(each.log_p[number] for number in kept),
-        )
-        for each in candidates.letters
-    )
-    options = tuple(question.options[number] for number in kept)
-    asked = replace(question, options=options, reference=question.letters[kept.index(right)])
-    changes: dict[str, Any] = {
-        "answer": question.letters[kept.index(own)],
-        "option_log_p": tuple(record.reply.option_log_p[number] for number in kept),
-    }
-    reply = replace(record.reply, **changes)
-    evidence = replace(
-        candidates,
-        candidates=options,
-        letters=letters,
-        likelihoods=tuple(candidates.likelihoods[number] for number in kept),
-    )
-    return replace(
-        record, question=asked, reply=reply, frozen=reply, evidence=replace(record.evidence, candidates=evidence)
-    )
 
 
 if __name__ == "__main__":

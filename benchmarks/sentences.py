@@ -20,7 +20,7 @@ import numpy.typing as npt
 from scipy.stats import beta
 
 import secl
-from benchmarks.mistakes import in_a_sentence
+from benchmarks.study import heading, in_a_sentence, row
 from secl.evaluation.check import decide
 from secl.evaluation.symptoms import seen, seen_in_one
 from secl.evaluation.trust import from_grades
@@ -112,12 +112,11 @@ def orders(folder: Path) -> str:
 
 def table(title: str, lines: Sequence[str], cases: Mapping[str, Say], streams: int, sizes: Sequence[int]) -> None:
     """In how many of a hundred streams each sentence is said; a case takes the size of a stream and its number."""
-    print(f"\n{title}, % of the streams\n\n| world | n | {' | '.join(lines)} |\n|{'---|' * (len(lines) + 2)}")
+    print(f"\n{title}, % of the streams\n\n{heading('world', 'n', *lines)}")
     for name, say in cases.items():
         for size in sizes:
             counts = Counter(sentence for stream in range(streams) for sentence in say(size, stream))
-            shares = " | ".join(f"{100 * counts[line] / streams:.0f}" for line in lines)
-            print(f"| {name} | {size} | {shares} |", flush=True)
+            print(row(name, size, *(f"{100 * counts[line] / streams:.0f}" for line in lines)), flush=True)
 
 
 PAIRS: dict[str, tuple[float, float]] = {"equally good": (0.6, 0.6), "B better": (1.0, 0.5), "B worse": (0.5, 1.0)}

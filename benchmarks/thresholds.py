@@ -1,17 +1,12 @@
-"""Whether the guarantee of `secl threshold` holds, in simulated worlds chosen to break it, and on recorded runs.
+"""Whether the guarantee of `secl threshold` holds, in simulated worlds chosen to break it.
 
-    python -m benchmarks.thresholds [RUN ...] [--streams 400]
+    python -m benchmarks.thresholds [--streams 400]
 
 A stream has 1,000 answers. Some of them are drawn at random and labelled; the guarantee is 90 % certainty that at most
 `risk` of the accepted answers are wrong. "false": share of streams whose guarantee is false, that is, whose threshold
 accepts a share of wrong answers above `risk` among answers like these, which the simulation knows exactly. At most 10 %
 may be. "given": share of streams with a threshold. "coverage": share of answers that it accepts, 0 without one.
-
-Three ways to order the tests of thresholds are compared:
-
-* own labels: by confidences that the testing labels have moved, with shifts of domains (until November 2026);
-* split: half of the labels move the confidences, the other half tests them;
-* label-free: by the confidences before labels, ties kept as ties (now).
+Thresholds are tested in the order of the confidences before labels. `docs/log.md` has other orders, and recorded runs.
 """
 
 from __future__ import annotations
@@ -21,20 +16,15 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-import secl
 from benchmarks.labels import Rated, review_label
-from benchmarks.mistakes import in_a_sentence
+from benchmarks.study import heading, row
 from secl.evaluation.acceptance import advise, answers_of
-from secl.evaluation.posterior import replayed
-from secl.grading import reported_correct
-from secl.labels import Label, LabelState
+from secl.labels import Label
 from secl.metrics.risk_control import guaranteed, risk_coverage
-from secl.posterior.rule import PosteriorRule
 from secl.records import Record
 from secl.testing import ScriptedModel
 
@@ -121,13 +111,6 @@ def labelled(answers: Answers, places: Sequence[int]) -> list[Label]:
     return [review_label(place, Rated(*each)) for place, each in zip(places, rated, strict=True)]
 
 
-def moved(answers: Answers, log: Sequence[Label]) -> Vector:
-    """The confidences after some labels."""
-    state = LabelState.start().add(log)
-    pairs = zip(answers.domain.tolist(), answers.confidence.tolist(), strict=True)
-    return np.array([state.confidence(f"domain {domain}", confidence) for domain, confidence in pairs])
-
-
 @dataclass(frozen=True)
 class Outcome:
     """What a threshold does to answers like those it was tested on; nan without one."""
@@ -153,65 +136,25 @@ def tested(
 
 
 def by_label_free(world: World, domains: int, labels: int, generator: np.random.Generator) -> Outcome:
-    """Now: the order of the confidences before labels; fresh answers are those of a second run."""
+    """The order of the confidences before labels; fresh answers are those of a second run."""
     answers, again = drawn(world, domains, ANSWERS, generator), drawn(world, domains, FRESH, generator)
     return tested(answers, answers.confidence, range(labels), world.risk, (again.confidence, again.chance))
 
 
-def by_own_labels(world: World, domains: int, labels: int, generator: np.random.Generator) -> Outcome:
-    """Before: the order of the confidences that the testing labels have moved, in the same stream."""
-    answers = drawn(world, domains, ANSWERS, generator)
-    order = moved(answers, labelled(answers, range(labels)))
-    return tested(answers, order, range(labels), world.risk, (order[labels:], answers.chance[labels:]))
-
-
-def by_split(world: World, domains: int, labels: int, generator: np.random.Generator) -> Outcome:
-    """Half of the labels move the confidences, and the other half tests them."""
-    answers = drawn(world, domains, ANSWERS, generator)
-    order = moved(answers, labelled(answers, range(labels // 2)))
-    places = range(labels // 2, labels)
-    return tested(answers, order, places, world.risk, (order[labels:], answers.chance[labels:]))
-
-
-def second_run(world: World, domains: int, labels: int, generator: np.random.Generator) -> Outcome:
-    """Before: a threshold on the scale that labels have moved, compared with label-free confidences of a new run."""
-    answers, again = drawn(world, domains, ANSWERS, generator), drawn(world, domains, FRESH, generator)
-    order = moved(answers, labelled(answers, range(labels)))
-    return tested(answers, order, range(labels), world.risk, (again.confidence, again.chance))
-
-
-Way = Callable[[World, int, int, np.random.Generator], Outcome]
-WAYS: dict[str, Way] = {"own labels": by_own_labels, "split": by_split, "label-free": by_label_free}
-
-
-def row(outcomes: Sequence[Outcome], risk: float) -> str:
+def measures(outcomes: Sequence[Outcome], risk: float) -> tuple[str, str, str]:
     """Shares of false and of given guarantees, and the coverage, as cells."""
     given = [each for each in outcomes if not math.isnan(each.risk)]
     false = sum(each.risk > risk for each in given) / len(outcomes)
     coverage = sum(each.coverage for each in given) / len(outcomes)
-    return f"{false:.1%} | {len(given) / len(outcomes):.0%} | {coverage:.0%}"
+    return f"{false:.1%}", f"{len(given) / len(outcomes):.0%}", f"{coverage:.0%}"
 
 
 def simulated(streams: int) -> Iterator[str]:
-    """A line for each world, number of domains and of labels; the ways with a fit have a quarter of the streams."""
-    for name, world in WORLDS.items():
-        for domains in DOMAINS:
-            for labels in LABELS:
-                cells = []
-                for way, outcome_of in WAYS.items():
-                    generator = np.random.default_rng(7)
-                    count = streams if way == "label-free" else max(20, streams // 4)
-                    cells.append(row([outcome_of(world, domains, labels, generator) for _ in range(count)], world.risk))
-                yield f"| {name} | {world.risk} | {domains} | {labels} | {' | '.join(cells)} |"
-
-
-def carried(streams: int) -> Iterator[str]:
-    """A line for each world: the threshold of a reviewed run in a second run, before and now (200 labels)."""
-    for name, world in WORLDS.items():
+    """A line for each world, number of domains and of labels."""
+    for (name, world), domains, labels in itertools.product(WORLDS.items(), DOMAINS, LABELS):
         generator = np.random.default_rng(7)
-        before = [second_run(world, 1, 200, generator) for _ in range(max(20, streams // 4))]
-        now = [by_label_free(world, 1, 200, generator) for _ in range(streams)]
-        yield f"| {name} | {world.risk} | {row(before, world.risk)} | {row(now, world.risk)} |"
+        outcomes = [by_label_free(world, domains, labels, generator) for _ in range(streams)]
+        yield row(name, world.risk, domains, labels, *measures(outcomes, world.risk))
 
 
 def drifting(streams: int) -> Iterator[str]:
@@ -229,7 +172,7 @@ def drifting(streams: int) -> Iterator[str]:
             again = drawn(world, 1, FRESH, generator)
             fresh = (again.confidence, again.chance)
             outcomes.append(tested(answers, answers.confidence, range(200), world.risk, fresh))
-        yield f"| {name} | {row(outcomes, world.risk)} |"
+        yield row(name, *measures(outcomes, world.risk))
 
 
 def looked_often(streams: int) -> Iterator[str]:
@@ -242,7 +185,7 @@ def looked_often(streams: int) -> Iterator[str]:
             fresh = (answers.confidence, answers.chance)
             looks = (tested(answers, answers.confidence, range(n), world.risk, fresh) for n in range(step, 201, step))
             outcomes.append(next((each for each in looks if not math.isnan(each.risk)), Outcome()))
-        yield f"| every {step} labels | {row(outcomes, world.risk)} |"
+        yield row(f"every {step} labels", *measures(outcomes, world.risk))
 
 
 KINDS = (
@@ -286,7 +229,7 @@ def stored(streams: int) -> Iterator[str]:
             promised = advice.basis == "labels" and advice.threshold is not None
             value = advice.threshold.value if promised and advice.threshold else 0.0
             outcomes.append(outcome(answers.confidence, value, answers.chance) if promised else Outcome())
-        yield f"| {name} | {kind} | {row(outcomes, world.risk)} |"
+        yield row(name, kind, *measures(outcomes, world.risk))
 
 
 def _record() -> Record:
@@ -303,75 +246,21 @@ def _bins(confidence: float) -> tuple[float, ...]:
     return tuple(1 - (place - low) if k == low else place - low if k == low + 1 else 0.0 for k in range(10))
 
 
-def halved(confidence: Vector, correct: Vector, risks: Sequence[float], streams: int) -> Iterator[str]:
-    """A line for each risk: labels for a random half of recorded answers, tested on the other half."""
-    for risk in risks:
-        generator, outcomes = np.random.default_rng(7), []
-        for _ in range(streams):
-            order = generator.permutation(len(confidence))
-            rest = order[len(order) // 2 :]
-            seen = correct.copy()
-            seen[rest] = math.nan
-            threshold = guaranteed(risk_coverage(confidence, seen), risk, CERTAINTY)
-            found = Outcome() if threshold is None else outcome(confidence[rest], threshold.value, correct[rest])
-            outcomes.append(found)
-        mean = (
-            np.nanmean([each.risk for each in outcomes]) if any(not math.isnan(e.risk) for e in outcomes) else math.nan
-        )
-        yield f"| {risk} | {row(outcomes, risk)} | {mean:.3f} |"
-
-
-def recorded(folder: Path) -> dict[str, tuple[Vector, Vector]]:
-    """Confidences of a run and whether its answers are right: as reported, and by the posterior for two answers."""
-    with secl.Store(folder) as store:
-        records = list(store.records())
-    sources = {"reported": _graded(records)}
-    compared = [record for record in records if record.evidence.candidates is not None]
-    if compared:
-        posteriors = replayed(PosteriorRule(), compared)
-        weighed = [
-            replace(record, posterior=posterior, labelled=None)
-            for record, posterior in zip(compared, posteriors, strict=True)
-            if posterior is not None and posterior.confidence is not None
-        ]
-        sources["posterior, own answers"] = _graded(weighed)
-        sources["posterior, best answers"] = _graded([replace(record, answers_best=True) for record in weighed])
-    return sources
-
-
-def _graded(records: Sequence[Record]) -> tuple[Vector, Vector]:
-    pairs = [(r.label_free, right) for r in records if (right := reported_correct(r)) is not None]
-    return np.array([c for c, _ in pairs]), np.array([float(right) for _, right in pairs])
-
-
 def main() -> None:
     """All tables, in Markdown."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("runs", type=Path, nargs="*")
     parser.add_argument("--streams", type=int, default=400)
-    arguments = parser.parse_args()
-    for folder in arguments.runs:  # a folder that is none is found before anything is simulated
-        secl.Store(folder).close()
-    cells = "false | given | coverage"
-    print(
-        f"| confidences | risk | domains | labels | {' | '.join(f'{way}: {cells}' for way in WAYS)} |\n{'|---' * 13}|"
-    )
-    print(*simulated(arguments.streams), sep="\n", flush=True)
-    print(f"\n| in a second run | risk | before: {cells} | now: {cells} |\n{'|---' * 8}|")
-    print(*carried(arguments.streams), sep="\n", flush=True)
-    print(f"\n| afterwards questions are | {cells} |\n{'|---' * 4}|")
-    print(*drifting(arguments.streams), sep="\n", flush=True)
-    print(f"\n| threshold asked for | {cells} |\n{'|---' * 4}|")
-    print(*looked_often(arguments.streams), sep="\n", flush=True)
-    print(f"\n| confidences | labels | {cells} |\n{'|---' * 5}|")
-    print(*stored(arguments.streams), sep="\n", flush=True)
-    for folder in arguments.runs:
-        for source, (confidence, correct) in recorded(folder).items():
-            right = f"{len(correct)} answers, {correct.mean():.3f} right" if len(correct) else "no graded answer"
-            print(f"\n{folder.name}, {source}: {right}\n\n| risk | {cells} | mean risk |\n{'|---' * 5}|")
-            print(*halved(confidence, correct, (0.1, 0.2, 0.3, 0.5), arguments.streams), sep="\n", flush=True)
+    streams = parser.parse_args().streams
+    cells = ("false", "given", "coverage")
+    for lines, *first in (
+        (simulated, "confidences", "risk", "domains", "labels"),
+        (drifting, "afterwards questions are"),
+        (looked_often, "threshold asked for"),
+        (stored, "confidences", "labels"),
+    ):
+        print(heading(*first, *cells))
+        print(*lines(streams), "", sep="\n", flush=True)
 
 
 if __name__ == "__main__":
-    with in_a_sentence():
-        main()
+    main()

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 
-@pytest.mark.parametrize("name", ["label_maps", "labels", "open_answers", "posterior", "sentences", "thresholds"])
+@pytest.mark.parametrize("name", ["labels", "open_answers", "posterior", "sentences"])
 def test_a_folder_without_a_run_is_named(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

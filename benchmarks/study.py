@@ -1,4 +1,4 @@
-"""Mistakes of whoever calls a benchmark."""
+"""What the studies share: bad input in one sentence, and tables in Markdown."""
 
 from __future__ import annotations
 
@@ -21,3 +21,18 @@ def in_a_sentence() -> Iterator[None]:
     except SeclError as problem:
         print(f"error: {problem}", file=sys.stderr)
         raise SystemExit(2) from problem
+
+
+def heading(*cells: object) -> str:
+    """The first two lines of a table.
+
+    >>> print(heading("risk", "coverage"))
+    | risk | coverage |
+    |---|---|
+    """
+    return f"{row(*cells)}\n{'|---' * len(cells)}|"
+
+
+def row(*cells: object) -> str:
+    """A line of a table."""
+    return f"| {' | '.join(map(str, cells))} |"

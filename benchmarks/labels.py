@@ -130,7 +130,7 @@ def rows(answers: Sequence[Rated]) -> Iterator[str]:
     """A line for each way to choose labels and each number of labels."""
     for how, draw in DRAWN.items():
         for count in COUNTS:
-            if count == 0 and how != "at random":
+            if (count == 0 and how != "at random") or count >= len(answers):
                 continue
             seeds = range(DRAWS if count else 1)
             values = np.array([measured(answers, draw(answers, count, random.Random(seed))) for seed in seeds])

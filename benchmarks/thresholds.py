@@ -25,6 +25,7 @@ from benchmarks.study import heading, row
 from secl.evaluation.acceptance import advise, answers_of
 from secl.labels import Label
 from secl.metrics.risk_control import guaranteed, risk_coverage
+from secl.question import Question
 from secl.records import Record
 from secl.testing import ScriptedModel
 
@@ -235,7 +236,7 @@ def stored(streams: int) -> Iterator[str]:
 def _record() -> Record:
     from secl.calibrator import Calibrator
 
-    record = Calibrator(ScriptedModel(), method="stated").answer(secl.Question("One question?"))
+    record = Calibrator(ScriptedModel(), method="stated").answer(Question("One question?"))
     return replace(record, correct=None, frozen_correct=None)
 
 

@@ -74,7 +74,7 @@ def test_records_make_a_data_frame() -> None:
     names = ["id", "domain", "question", "options", "reference", "answer", "confidence", "low", "high", "correct"]
     assert [*frame] == names
     assert list(frame["answer"]) == [record.question.text_of(record.answer or "") for record in records]
-    assert list(secl.to_frame(records, full=True)["letter"]) == [record.answer for record in records]
+    assert list(secl.to_frame(records, full=True)["reply.answer"]) == [record.reply.answer for record in records]
 
 
 def test_a_data_frame_without_a_library_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

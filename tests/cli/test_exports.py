@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow.parquet
 import pytest
 
+from secl.data.cells import harmless
 from secl.records import Record
 from secl.runs.encoding import from_plain
 from secl.runs.export import to_table
@@ -41,7 +42,7 @@ def test_jsonl_holds_complete_records_and_their_confidences(
 
 def in_csv(value: object) -> str:
     if isinstance(value, list):
-        return " | ".join(map(str, value))
+        return str(harmless(" | ".join(map(str, value))))
     return "" if value is None else str(value)
 
 

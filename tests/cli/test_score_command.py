@@ -54,7 +54,7 @@ def test_answers_are_printed_with_what_the_model_thinks_of_them(shell: Shell, pa
 @pytest.mark.usefixtures("scripted")
 def test_json_has_every_number_and_a_run_has_the_same_ones(shell: Shell, pairs: Path, tmp_path: Path) -> None:
     rows = json.loads(shell("score", pairs, "--json").out)["answers"]
-    assert [row["letter"] or row["answer"] for row in rows] == ["B", "C", "Lima", "[red]Elvis[/red]"]
+    assert [row["answer"] for row in rows] == ["B", "C", "Lima", "[red]Elvis[/red]"]
     assert [row["correct"] for row in rows] == [None, False, True, False]
     ended = shell("score", pairs, "--out", tmp_path / "run")
     assert ended.code == 0
@@ -62,12 +62,12 @@ def test_json_has_every_number_and_a_run_has_the_same_ones(shell: Shell, pairs: 
         records = list(store.records())
     for row, record in zip(rows, records, strict=True):
         assert row["confidence"] == record.confidence
-        assert row["stated_confidence"] == record.reply.stated
+        assert row["reply"]["stated"] == record.reply.stated
         compared, p_true = record.evidence.candidates, record.evidence.p_true
         assert compared is not None
         assert p_true is not None
-        assert row["p_true"] == p_true.probabilities[0]
-        own = record.question.letters.index(row["letter"]) if record.question.options else 0
+        assert row["evidence"]["p_true"]["probabilities"][0] == p_true.probabilities[0]
+        own = record.question.letters.index(row["answer"]) if record.question.options else 0
         likelihood = compared.likelihoods[own]
         assert (likelihood is None) is (not record.question.options)  # an open answer is compared with further ones
         assert row["pmi"] == (None if likelihood is None else likelihood.given - likelihood.alone)

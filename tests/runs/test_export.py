@@ -111,11 +111,7 @@ def test_an_export_gives_the_own_table_back_with_the_results_behind_it(store: St
     assert json.loads(rows[3]["references"]) == {"correct": ["a b"], "incorrect": ["c"]}
     columns, full = export.to_table(store.records(), full=True)
     first, record = dict(zip(columns, full[0], strict=True)), store.record(0)
-    assert (first["raw_text"], first["letter"], first["stated_confidence"]) == (
-        record.reply.text,
-        record.answer,
-        record.reply.stated,
-    )
+    assert (first["reply.text"], first["reply.stated"]) == (record.reply.text, record.reply.stated)
     frame = export.to_frame(store.records())
     assert [*frame][-5:] == ["answer", "confidence", "low", "high", "correct"]
     assert frame["year"][3] == 1868
@@ -170,7 +166,7 @@ def test_half_a_character_is_written_as_its_escape(half: Store, format: str, tmp
     assert path is not None
     (row,) = open_table(path).rows
     assert isinstance(row.values, dict)
-    assert (row.values["raw_text"], row.values["answer"]) == ("so \\ud83d", "so \\ud83d")
+    assert (row.values["reply.text"], row.values["answer"]) == ("so \\ud83d", "so \\ud83d")
 
 
 @pytest.mark.parametrize("out", ["", "/"])

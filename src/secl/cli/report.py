@@ -77,7 +77,7 @@ def export(
 
     Args:
         format: csv, xlsx or parquet for the table; jsonl, the default, for complete records.
-        full: Add every number of a record to the table.
+        full: Add every field of a record to the table, as in reply.entropy.
         version: Write this version of the learned weights instead, as a folder for PEFT.
         out: File (- for standard output) or folder; RUN/records.FORMAT or RUN/adapter-N by default.
     """

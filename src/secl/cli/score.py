@@ -67,10 +67,10 @@ def score(
 
 def _print_json(run: Run) -> None:
     from secl.evaluation.json_values import json_value
-    from secl.runs.export import to_row
+    from secl.runs.encoding import to_export
 
     left_out = [{"where": where, "why": why} for where, why in run.manifest.skipped]
-    print_json({"answers": [json_value(to_row(record)) for record in run.records], "skipped": left_out})
+    print_json({"answers": [json_value(to_export(record)) for record in run.records], "skipped": left_out})
 
 
 def _print(run: Run) -> None:

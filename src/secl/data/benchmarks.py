@@ -1,7 +1,7 @@
 """The benchmarks, one entry each, and `load`.
 
-To add an official benchmark, write a reader of its files (`secl.data.official_files`) and a builder of questions
-(`secl.data.rows`), and add an entry to `_TABLE`. `tests/data/test_benchmark_contract.py` walks all entries.
+To add an official benchmark, write a reader of its files and a builder of questions
+(`secl.data.official`), and add an entry to `_TABLE`. `tests/data/test_benchmark_contract.py` walks all entries.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from secl.data import official_files, rows
+from secl.data import official
 from secl.data.hub import hub_rows
+from secl.data.official import LocatedRow, Row, round_robin
 from secl.data.quiz import quiz
-from secl.data.rows import LocatedRow, Row
 from secl.errors import DataError, ParameterError, QuestionError
 from secl.question import Form, Question
 
@@ -27,7 +27,7 @@ Build = Callable[[Row, int, int], Question]
 """Makes a question of a row, its index and the seed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Benchmark:
     """A published benchmark, or a domain of the built-in quiz (`secl.data.quiz`).
 
@@ -55,94 +55,74 @@ class Benchmark:
     sampled: bool = False
 
 
-_TABLE: tuple[Benchmark, ...] = (
-    Benchmark(
-        name="gsm8k",
-        description="grade-school math word problems, answered by a number",
-        form="number",
-        split="train",
-        licence="MIT",
-        hub=("openai/gsm8k", "main"),
-        read=(official_files.read_gsm8k, rows.gsm8k_question),
-    ),
-    Benchmark(
-        name="mmlu",
-        description="multiple choice over 57 subjects, taken round-robin",
-        form="choice",
-        split="test",
-        licence="MIT",
-        hub=("cais/mmlu", "all"),
-        read=(official_files.read_mmlu, rows.mmlu_question),
-    ),
-    Benchmark(
+_GSM8K = Benchmark(
+    name="gsm8k",
+    description="grade-school math word problems, answered by a number",
+    form="number",
+    split="train",
+    licence="MIT",
+    hub=("openai/gsm8k", "main"),
+    read=(official.read_gsm8k, official.gsm8k_question),
+)
+_MMLU = Benchmark(
+    name="mmlu",
+    description="multiple choice over 57 subjects, taken round-robin",
+    form="choice",
+    split="test",
+    licence="MIT",
+    hub=("cais/mmlu", "all"),
+    read=(official.read_mmlu, official.mmlu_question),
+)
+_ARC = Benchmark(
+    name="arc",
+    description="ARC-Challenge: grade-school science, multiple choice",
+    form="choice",
+    split="test",
+    licence="CC BY-SA 4.0",
+    hub=("allenai/ai2_arc", "ARC-Challenge"),
+    read=(official.read_arc, official.arc_question),
+)
+_TRUTHFULQA = Benchmark(
+    name="truthfulqa",
+    description="TruthfulQA MC1: questions that invite popular errors, options shuffled by the seed",
+    form="choice",
+    split="validation",
+    licence="Apache-2.0",
+    hub=("truthfulqa/truthful_qa", "multiple_choice"),
+    read=(official.read_truthfulqa, official.truthfulqa_question),
+)
+_TABLE = (
+    _GSM8K,
+    _MMLU,
+    replace(
+        _MMLU,
         name="mmlu_sampled",
         description="MMLU with the questions of each subject in an order drawn by the seed",
-        form="choice",
-        split="test",
-        licence="MIT",
-        hub=("cais/mmlu", "all"),
-        read=(official_files.read_mmlu, rows.mmlu_question),
         sampled=True,
     ),
-    Benchmark(
-        name="arc",
-        description="ARC-Challenge: grade-school science, multiple choice",
-        form="choice",
-        split="test",
-        licence="CC BY-SA 4.0",
-        hub=("allenai/ai2_arc", "ARC-Challenge"),
-        read=(official_files.read_arc, rows.arc_question),
-    ),
-    Benchmark(
-        name="truthfulqa",
-        description="TruthfulQA MC1: questions that invite popular errors, options shuffled by the seed",
-        form="choice",
-        split="validation",
-        licence="Apache-2.0",
-        hub=("truthfulqa/truthful_qa", "multiple_choice"),
-        read=(official_files.read_truthfulqa, rows.truthfulqa_question),
-    ),
-    Benchmark(
+    _ARC,
+    _TRUTHFULQA,
+    replace(
+        _TRUTHFULQA,
         name="truthfulqa_in_order",
         description="TruthfulQA MC1 with its options as in the file, where the first one is always right",
-        form="choice",
-        split="validation",
-        licence="Apache-2.0",
-        hub=("truthfulqa/truthful_qa", "multiple_choice"),
-        read=(official_files.read_truthfulqa, partial(rows.truthfulqa_question, shuffled=False)),
+        read=(official.read_truthfulqa, partial(official.truthfulqa_question, shuffled=False)),
     ),
-    Benchmark(
+    replace(
+        _TRUTHFULQA,
         name="truthfulqa_gen",
         description="TruthfulQA generation: answered in one sentence, graded by ROUGE-1",
         form="sentence",
-        split="validation",
-        licence="Apache-2.0",
         hub=("truthfulqa/truthful_qa", "generation"),
-        read=(official_files.read_truthfulqa_gen, rows.truthfulqa_gen_question),
+        read=(official.read_truthfulqa_gen, official.truthfulqa_gen_question),
     ),
-    Benchmark(
-        name="arithmetic",
-        description="built-in quiz: word problems of one to three steps",
-        form="number",
-    ),
-    Benchmark(
-        name="capitals",
-        description="built-in quiz: the capital of a country among cities of its continent",
-        form="choice",
-    ),
-    Benchmark(
-        name="science",
-        description="built-in quiz: chemical elements, SI units, prefixes and conversions",
-        form="choice",
-    ),
-    Benchmark(
-        name="misconceptions",
-        description="built-in quiz: popular beliefs against the facts",
-        form="choice",
-    ),
+    Benchmark("arithmetic", "built-in quiz: word problems of one to three steps", "number"),
+    Benchmark("capitals", "built-in quiz: the capital of a country among cities of its continent", "choice"),
+    Benchmark("science", "built-in quiz: chemical elements, SI units, prefixes and conversions", "choice"),
+    Benchmark("misconceptions", "built-in quiz: popular beliefs against the facts", "choice"),
 )
 
-BENCHMARKS: dict[str, Benchmark] = {benchmark.name: benchmark for benchmark in _TABLE}
+BENCHMARKS = {benchmark.name: benchmark for benchmark in _TABLE}
 """Every benchmark by its name."""
 
 
@@ -175,36 +155,26 @@ def load(name: str, n: int | None = None, *, data: Path | None = None, seed: int
 
 
 def _official(
-    benchmark: Benchmark,
-    read_files: Callable[[Path], Iterator[LocatedRow]],
-    build: Build,
-    data: Path | None,
-    seed: int,
+    benchmark: Benchmark, read: Callable[[Path], Iterator[LocatedRow]], build: Build, data: Path | None, seed: int
 ) -> list[Question]:
     """All questions of a published benchmark, one of each subject in turn."""
     folder = data or os.environ.get(DATA_VARIABLE)
-    if not folder:
-        located = hub_rows(benchmark.name, *benchmark.hub, benchmark.split)
-    elif not Path(folder).is_dir():
+    if folder and not Path(folder).is_dir():
         raise DataError(f"the data folder {folder} does not exist; check --data or SECL_DATA.")
-    else:
-        located = read_files(Path(folder))
-    groups = rows.by_subject(located)
+    rows = read(Path(folder)) if folder else hub_rows(benchmark.name, *benchmark.hub, benchmark.split)
+    groups = official.by_subject(rows)
     if benchmark.sampled:
         generator = random.Random(f"sampled-{benchmark.name.removesuffix('_sampled')}-{seed}")
         groups = [generator.sample(group, len(group)) for group in groups]
-    return [_question(benchmark, build, located_row, index, seed) for index, located_row in rows.round_robin(groups)]
-
-
-def _question(benchmark: Benchmark, build: Build, located_row: LocatedRow, index: int, seed: int) -> Question:
-    location, row = located_row
-    try:
-        return build(row, index, seed)
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError, QuestionError) as error:
-        reason = f"it lacks {error}" if isinstance(error, KeyError) else str(error).rstrip(".")
-        raise DataError(
-            f"{location} is no usable {benchmark.name} question ({reason}); restore the official data."
-        ) from error
+    questions = []
+    for index, (location, row) in round_robin(groups):
+        try:
+            questions.append(build(row, index, seed))
+        except (KeyError, IndexError, TypeError, ValueError, AttributeError, QuestionError) as error:
+            reason = f"it lacks {error}" if isinstance(error, KeyError) else str(error).rstrip(".")
+            message = f"{location} is no usable {benchmark.name} question ({reason}); restore the official data."
+            raise DataError(message) from error
+    return questions
 
 
 def find_benchmark(name: str) -> Benchmark:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from secl.data.rows import LocatedRow
+from secl.data.official import LocatedRow
 from secl.errors import DataError, needs
 
 

@@ -5,6 +5,7 @@ What is wrong with a row is said without its place, as in "has no 'question'"; t
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import get_args
@@ -29,20 +30,17 @@ def check_options(options: Sequence[str]) -> None:
     Raises:
         ParameterError: a text alone, one entry, an empty or repeated one, or more than there are letters.
     """
-    reason = None
     if isinstance(options, str):
-        reason = f"the options are the text {options[:40]!r}; give a list of texts."
-    elif len(options) == 1:
-        reason = f"there is one option, {options[0]!r}; give at least two, or none for open questions."
-    elif len(options) > len(LETTERS):
-        reason = f"there are {len(options)} options but only {len(LETTERS)} letters; merge some."
-    elif not all(isinstance(option, str) and option.strip() for option in options):
-        reason = "an option is empty or no text; remove it or fill it in."
-    elif len({*options}) < len(options):
-        repeated = next(option for option in options if list(options).count(option) > 1)
-        reason = f"the option {repeated!r} is given twice; give each once."
-    if reason is not None:
-        raise ParameterError(reason)
+        raise ParameterError(f"the options are the text {options[:40]!r}; give a list of texts.")
+    if len(options) == 1:
+        raise ParameterError(f"there is one option, {options[0]!r}; give at least two, or none for open questions.")
+    if len(options) > len(LETTERS):
+        raise ParameterError(f"there are {len(options)} options but only {len(LETTERS)} letters; merge some.")
+    if not all(isinstance(option, str) and option.strip() for option in options):
+        raise ParameterError("an option is empty or no text; remove it or fill it in.")
+    for option, count in Counter(options).items():
+        if count > 1:
+            raise ParameterError(f"the option {option!r} is given twice; give each once.")
 
 
 def with_options(question: Question, options: Sequence[str]) -> Question:

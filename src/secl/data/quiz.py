@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any
 
-from secl.data.rows import round_robin
+from secl.data.official import round_robin
 from secl.question import LETTERS, Form, Question
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import TypeAdapter
 from pydantic_core import from_json
 
+from secl.posterior.views import pmi_of
 from secl.records import Record
 
 _COMPUTED = ("stated", "stated_hard")
@@ -28,7 +29,7 @@ def to_export(record: Record) -> dict[str, object]:
     values |= {name: getattr(record, name) for name in _REPORTED}
     for key, reply in (("reply", record.reply), ("frozen", record.frozen)):
         values[key] |= {name: getattr(reply, name) for name in _COMPUTED}
-    return values
+    return values | {"pmi": pmi_of(record.question, record.reply, record.evidence)}
 
 
 def from_plain(values: Mapping[str, object]) -> Record:

@@ -8,7 +8,7 @@ import io
 import json
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -19,7 +19,6 @@ from secl.data.columns import plain
 from secl.errors import ParameterError, RunError, StorageError, needs
 from secl.evaluation.json_values import defined, json_value
 from secl.grading import reported_correct
-from secl.posterior.views import pmi_of
 from secl.question import Question, References
 from secl.records import Record
 from secl.runs.encoding import to_export
@@ -65,26 +64,23 @@ def to_table(records: Iterable[Record], *, full: bool = False) -> tuple[list[str
     A column of results that is empty everywhere is left out; a column of the questions that is called like one of them
     gets `PREFIX`. Questions without a row have their id, domain, text, options and reference.
     """
-    pairs = [
-        (dict(record.question.row) or _described(record.question), _results(record) | (details(record) if full else {}))
-        for record in records
-    ]
-    results = {name: None for _, result in pairs for name, value in result.items() if value is not None}
-    results = {name: None for name in (pairs[0][1] if pairs else ()) if name in results}
-    columns, taken = dict[str, str](), {*map(plain, results)}
+    pairs = []
+    for record in records:
+        results = _results(record)
+        if full:
+            results = results | _numbers({**json_value(to_export(record)), "question": {}}) | results
+        pairs.append((dict(record.question.row) or _described(record.question), results))
+    filled = {name for _, results in pairs for name, value in results.items() if value is not None}
+    names = [name for name in dict.fromkeys(name for _, results in pairs for name in results) if name in filled]
+    columns, taken = dict[str, str](), {*map(plain, names)}
     for name in dict.fromkeys(name for own, _ in pairs for name in own):
         column = name
         while plain(column) in taken:
             column = PREFIX + column
         taken.add(plain(column))
         columns[name] = column
-    rows = [[*map(own.get, columns), *(_encodable(result[name]) for name in results)] for own, result in pairs]
-    return [*columns.values(), *results], rows
-
-
-def to_row(record: Record) -> dict[str, object]:
-    """The question, the results and every number of a record, flat."""
-    return _described(record.question) | _results(record) | details(record)
+    rows = [[*map(own.get, columns), *(_encodable(results.get(name)) for name in names)] for own, results in pairs]
+    return [*columns.values(), *names], rows
 
 
 def _described(question: Question) -> dict[str, object]:
@@ -116,7 +112,7 @@ def _results(record: Record) -> dict[str, object]:
     labelled, answer = record.labelled, record.answer
     return {
         "answer": None if answer is None else record.question.text_of(answer),
-        "confidence": _number(record.confidence),
+        "confidence": defined(record.confidence),
         "low": labelled.low if labelled else None,
         "high": labelled.high if labelled else None,
         "accepted": record.accepted,
@@ -125,51 +121,16 @@ def _results(record: Record) -> dict[str, object]:
     }
 
 
-def details(record: Record) -> dict[str, object]:
-    """All other numbers of a record by name, flat, for tables."""
-    p_true, posterior = record.evidence.p_true, record.posterior
-    compared = posterior or p_true
-    values = {
-        "position": record.position,
-        "letter": record.answer if record.question.options else None,
-        "label_free": record.label_free,
-        "raw_text": record.reply.text,
-        "own_answer": record.reply.answer,
-        "own_correct": record.correct,
-        "stated_confidence": record.reply.stated,
-        "stated_hard": record.reply.stated_hard,
-        "digit_mass": record.reply.digit_mass,
-        "entropy": record.reply.entropy,
-        "log_probability": record.reply.log_probability,
-        "version": record.reply.version,
-        "frozen_answer": record.frozen.answer,
-        "frozen_correct": record.frozen_correct,
-        "frozen_confidence": record.frozen.stated,
-        "p_true": p_true.probabilities[0] if p_true else None,
-        "pmi": pmi_of(record.question, record.reply, record.evidence),
-        "signal": record.signal,
-        "posterior": posterior.confidence if posterior else None,
-        "best_answer": record.best_answer if posterior else None,
-        "posterior_best": posterior.probabilities[posterior.best] if posterior else None,
-        "candidates": list(compared.candidates) if compared else None,
-        "probabilities": list(posterior.probabilities) if posterior else None,
-        "distractor_source": p_true.distractor_source if p_true else None,
-        "alarm": record.decision.alarm,
-        "in_burst": record.decision.in_burst,
-        "statistic": record.decision.statistic,
-        "outcome": record.outcome,
-        "target": record.update.target if record.update else None,
-        "after": record.update.after if record.update else None,
-        "new_version": record.update.version if record.update else None,
-        "tokens": record.ledger.total,
-        "plain_tokens": record.plain_tokens,
-    }
-    return {name: _number(value) for name, value in values.items()}
-
-
-def _number(value: object) -> object:
-    """None for a number that is not known."""
-    return defined(value) if isinstance(value, float) else value
+def _numbers(values: Mapping[str, object], prefix: str = "") -> dict[str, object]:
+    """The fields of a complete record as columns: "reply.entropy" is the entropy of its reply."""
+    columns: dict[str, object] = {}
+    for name, value in values.items():
+        if isinstance(value, dict):
+            columns |= _numbers(value, f"{prefix}{name}.")
+        else:
+            simple = not (isinstance(value, list) and any(isinstance(item, dict | list) for item in value))
+            columns[prefix + name] = value if simple else json.dumps(value)
+    return columns
 
 
 def _encodable(value: object) -> object:
@@ -267,7 +228,7 @@ def _workbook(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> bytes
                 f"a text of {len(value):,} characters does not fit into a cell of a workbook, which holds "
                 f"{LONGEST_CELL:,}; export as csv or parquet."
             )
-        return _ILLEGAL.sub("\ufffd", value) if isinstance(value, str) else _number(value)
+        return _ILLEGAL.sub("\ufffd", value) if isinstance(value, str) else value
 
     frame = pandas.DataFrame([[*map(cell, row)] for row in rows], columns=[*map(cell, columns)], dtype=object)
     stream = io.BytesIO()

@@ -119,21 +119,17 @@ def test_records_are_graded_again_without_a_model() -> None:
 @pytest.mark.parametrize(
     ("text", "number"),
     [
-        ("#### 42", 42),
         ("48/2 = <<48/2=24>>24 clips.\n48+24 = 72 clips.\n#### 72", 72),
         ("#### -1,234,567", -1234567),
         ("#### $1,000.50", Fraction(2001, 2)),
         ("$-5", -5),
-        ("7 apples", 7),
         ("He has 3 cats and 7 dogs", 7),
         ("\u22123", -3),
         ("5 - 3", 3),
-        ("1/2", Fraction(1, 2)),
         ("1 1/2 cups", Fraction(3, 2)),
         ("1/0", None),
         (r"\frac{3}{4}", Fraction(3, 4)),
         (r"so \boxed{18}.", 18),
-        ("50%", 50),
         (".5", Fraction(1, 2)),
         ("Answer: 18 dollars in 2 days", 18),
         ("answer: 3 + 4 = 7 eggs", 7),
@@ -141,7 +137,6 @@ def test_records_are_graded_again_without_a_model() -> None:
         ("Answer: unclear, maybe\n9", 9),
         ("Answer: 5\n#### 6", 6),
         ("H2O", None),
-        ("no idea", None),
     ],
 )
 def test_a_number_is_read_the_gsm8k_way(text: str, number: int | Fraction | None) -> None:
@@ -156,7 +151,6 @@ def test_a_number_is_read_the_gsm8k_way(text: str, number: int | Fraction | None
         ("U.S.A.", "USA", True),
         ("well-known", "well known", True),
         ("Straße", "STRASSE", True),
-        ("3.5", "35", False),
         ("$1,000", "1000.00", True),
         ("50%", "50", True),
         ("7 apples", "7", False),

@@ -17,9 +17,9 @@ from secl.runs.store import Store
 from secl.testing import ScriptedModel
 
 
-def begun(folder: Path, **settings: Any) -> Run:
+def begun(folder: Path, model: ScriptedModel | None = None, **settings: Any) -> Run:
     chosen = {"benchmarks": ["capitals:20", "science:20"], "method": "stated", **settings}
-    return start_run(RunSettings.of(chosen), folder, lambda _settings: ScriptedModel())
+    return start_run(RunSettings.of(chosen), folder, lambda _settings: model or ScriptedModel())
 
 
 def finished(folder: Path, **settings: Any) -> Run:
@@ -115,7 +115,7 @@ def test_a_threshold_accepts_the_same_answers_whatever_labels_a_run_carries(tmp_
     ],
 )
 def test_labels_that_do_not_apply_are_refused_before_anything_is_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: dict[str, str], why: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any], why: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     reviewed(tmp_path / "first", 3)
@@ -125,6 +125,5 @@ def test_labels_that_do_not_apply_are_refused_before_anything_is_written(
     assert not (tmp_path / "second").exists()
     other = ScriptedModel()
     other.fingerprint = "another"
-    chosen = RunSettings.of({"benchmarks": ["capitals:2"], "method": "stated", "calibration": "first"})
     with pytest.raises(RunError, match="made with another model"):
-        start_run(chosen, tmp_path / "second", lambda _settings: other)
+        begun(tmp_path / "second", other, calibration="first")

@@ -53,8 +53,7 @@ def test_the_curve_of_six_answers_is_as_counted_by_hand() -> None:
 def test_the_walk_ends_at_the_first_threshold_that_fails() -> None:
     # 100 right ones, then 100 wrong ones, then 2,000 right ones: below the wrong ones all is well again, but too late.
     correct = np.concatenate([np.ones(100), np.zeros(100), np.ones(2000)])
-    found = guaranteed(risk_coverage(np.linspace(0.99, 0.01, 2200), correct), 0.1, 0.9)
-    assert found is not None
+    assert (found := guaranteed(risk_coverage(np.linspace(0.99, 0.01, 2200), correct), 0.1, 0.9))
     assert 100 <= found.labels < 120
 
 
@@ -65,15 +64,13 @@ def test_labels_needed_are_enough_if_the_next_ones_are_like_those() -> None:
     assert guaranteed(curve, 0.1, 0.9) is None
     assert labels_needed(curve, 0.1, 0.9) == 66
     confidence, correct = np.tile([0.9, 0.6, 0.3], 22), np.tile([1, 0, 0], 22)
-    found = guaranteed(risk_coverage(confidence, correct), 0.1, 0.9)
-    assert found is not None
+    assert (found := guaranteed(risk_coverage(confidence, correct), 0.1, 0.9))
     assert found.labels == 22
 
 
 def test_the_estimate_is_the_mean_of_what_the_confidences_leave() -> None:
     curve = risk_coverage([0.95, 0.85, 0.6], [NAN] * 3)
-    found = estimated(curve, 0.1)
-    assert found is not None
+    assert (found := estimated(curve, 0.1))
     assert (found.coverage, found.expected) == pytest.approx((2 / 3, 0.1))
     assert estimated(curve, 0.01) is None
 

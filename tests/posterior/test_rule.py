@@ -40,12 +40,13 @@ def stream(count: int, seed: int = 0) -> list[Views]:
 
 
 def steps(
-    rule: PosteriorRule, questions: Sequence[Views | None], state: PosteriorState | None = None
-) -> tuple[list[PosteriorState], list[Posterior | None]]:
+    rule: PosteriorRule, questions: Sequence[Views], state: PosteriorState | None = None
+) -> tuple[list[PosteriorState], list[Posterior]]:
     """All states, the first one included, and the posteriors between them."""
     states, posteriors = [state or rule.start()], []
     for views in questions:
         after, posterior = rule.step(states[-1], views)
+        assert posterior is not None
         states.append(after)
         posteriors.append(posterior)
     return states, posteriors
@@ -55,7 +56,6 @@ def steps(
 def test_the_first_question_is_weighed_by_what_is_known_of_the_model(known: float | None, reliability: float) -> None:
     (views,) = stream(1)
     _, (posterior,) = steps(PosteriorRule(letters=known), [views])
-    assert posterior is not None
     assert posterior.reliability == pytest.approx(reliability)
     assert dict(posterior.weights) == pytest.approx({"letters": 0.8 * reliability, "likelihood": 0.5 - reliability / 3})
     assert (posterior.questions, posterior.candidates, posterior.own) == (0, views.candidates, 0)
@@ -63,7 +63,6 @@ def test_the_first_question_is_weighed_by_what_is_known_of_the_model(known: floa
     scores = 0.8 * reliability * letters + (0.5 - reliability / 3) * np.array(views.values["likelihood"])
     assert posterior.probabilities == pytest.approx(np.exp(scores) / np.exp(scores).sum())
     _, (own,) = steps(PosteriorRule(letters=known), [replace(views, none_last=True)])
-    assert own is not None
     assert dict(own.weights)["letters"] == pytest.approx(0.3 * reliability)  # among the model's own answers
 
 
@@ -76,7 +75,6 @@ def test_the_weights_after_a_stream_are_those_of_an_independent_computation() ->
     one, other = residual[:, 0], residual[:, 1, ::-1]
     r = (79 * 2 * (one * other).sum() / ((one**2).sum() + (other**2).sum()) + 20 * 0.5) / 99
     reliability = 2 * r / (1 + r)
-    assert last is not None
     assert last.reliability == pytest.approx(reliability, abs=1e-12)
     assert last.questions == 79
     less = [order.log_p for order in questions[79].orders] - np.stack(
@@ -129,8 +127,7 @@ def test_a_letter_of_two_equal_options_is_worth_as_much_as_one_of_their_sum() ->
 
 def test_none_of_these_is_a_candidate_and_no_answer() -> None:
     views = Views(("seven", "eight", "None of these"), 0, {"likelihood": (-3.0, 1.0, 2.0)}, none_last=True)
-    _, posterior = RULE.step(RULE.start(), views)
-    assert posterior is not None
+    _, (posterior,) = steps(RULE, [views])
     assert posterior.probabilities.index(max(posterior.probabilities)) == 2
     assert posterior.best == 1
 

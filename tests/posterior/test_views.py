@@ -39,9 +39,15 @@ P_TRUE = PTrue(
 EVIDENCE = Evidence(candidates=CANDIDATES, p_true=P_TRUE)
 
 
-def read(names: tuple[ViewName, ...] = ALL, evidence: Evidence = EVIDENCE, **changes: Any) -> Views | None:
+def maybe(names: tuple[ViewName, ...] = ALL, evidence: Evidence = EVIDENCE, **changes: Any) -> Views | None:
     question, reply = changes.get("question", QUESTION), changes.get("reply", REPLY)
     return read_views(names, question, reply, changes.get("frozen", reply), evidence)
+
+
+def read(names: tuple[ViewName, ...] = ALL, evidence: Evidence = EVIDENCE, **changes: Any) -> Views:
+    views = maybe(names, evidence, **changes)
+    assert views is not None
+    return views
 
 
 def open_evidence(*samples: Sample, named: tuple[str, ...], letters: tuple[LetterOrder, ...] = ()) -> Evidence:
@@ -55,7 +61,6 @@ def open_evidence(*samples: Sample, named: tuple[str, ...], letters: tuple[Lette
 
 def test_views_by_hand() -> None:
     views = read()
-    assert views is not None
     assert (views.candidates, views.own, [*views.values]) == (("Rome", "Paris", "Bern"), 1, ["likelihood", "p_true"])
     # (-8 + 3) / 2, (-3 + 3.5) / 1, (-9 + 4.5) / 3 and their mean of -7 / 6
     assert views.values["likelihood"] == pytest.approx((-2.5 + 7 / 6, 0.5 + 7 / 6, -1.5 + 7 / 6))
@@ -63,7 +68,6 @@ def test_views_by_hand() -> None:
     assert views.values["p_true"] == pytest.approx([log_odds - sum(odds) / 3 for log_odds in odds])
     first, second = views.orders
     frozen = read(frozen=replace(REPLY, text="C", answer="C", option_log_p=(-9.0, -9.0, -3.0)))
-    assert frozen is not None
     assert (frozen.own, frozen.orders[0].log_p) == (1, (-2.0, -2.0, 4.0))  # letters of the frozen reply alone
     assert (first.order, first.log_p) == ((0, 1, 2), (-1.0, 1.0, 0.0))
     assert (second.order, second.log_p) == ((2, 0, 1), (0.0, 2.0, -2.0))
@@ -75,18 +79,17 @@ def test_without_its_evidence_a_view_is_left_out() -> None:
         (read(evidence=Evidence(candidates=CANDIDATES)), 2),
         (read(("p_true", "likelihood"), replace(EVIDENCE, p_true=old)), 0),
     ):
-        assert views is not None
         assert ([*views.values], len(views.orders)) == (["likelihood"], orders)
-    assert read(("p_true",), replace(EVIDENCE, p_true=old)) is None
-    assert read((), EVIDENCE) is None
+    assert maybe(("p_true",), replace(EVIDENCE, p_true=old)) is None
+    assert maybe((), EVIDENCE) is None
 
 
 def test_nothing_to_compare_gives_no_views() -> None:
-    assert read(evidence=Evidence(p_true=P_TRUE)) is None
+    assert maybe(evidence=Evidence(p_true=P_TRUE)) is None
     repeated = replace(CANDIDATES, candidates=("Paris",) * 3)
-    assert read(evidence=Evidence(candidates=repeated)) is None
+    assert maybe(evidence=Evidence(candidates=repeated)) is None
     bare = CandidateEvidence(candidates=("a", "b"), letters=(), likelihoods=(None, None), source="none")
-    assert read(evidence=Evidence(candidates=bare), reply=replace(REPLY, option_log_p=())) is None
+    assert maybe(evidence=Evidence(candidates=bare), reply=replace(REPLY, option_log_p=())) is None
 
 
 def test_an_open_question_has_its_own_answer_first_and_all_other_answers_last() -> None:
@@ -101,7 +104,6 @@ def test_an_open_question_has_its_own_answer_first_and_all_other_answers_last() 
     reply = replace(REPLY, text="Paris", answer="Paris", option_log_p=())
     question = Question("Capital of France?")
     views = read(("letters", "samples"), evidence, question=question, reply=reply)
-    assert views is not None
     assert (views.own, views.none_last, [*views.values]) == (0, True, ["samples"])
     assert [order.order for order in views.orders] == [(0, 1, 2), (2, 0, 1)]
     assert views.orders[1].log_p == (1.0, 1.0, -2.0)
@@ -109,7 +111,6 @@ def test_an_open_question_has_its_own_answer_first_and_all_other_answers_last() 
     shares = [math.log(count + 0.5) for count in (4, 1, 1)]
     assert views.values["samples"] == pytest.approx([share - sum(shares) / 3 for share in shares])
     unread = read(evidence=evidence, question=question, reply=replace(reply, answer=None))
-    assert unread is not None
     assert unread.own is None
 
 
@@ -119,12 +120,11 @@ def test_a_text_counts_by_the_root_of_its_words_and_what_is_left_by_the_rest() -
     again = Sample(text="Roma", candidate=1, log_p=-0.5)  # a candidate stands for the first text that says it
     evidence = open_evidence(rome, again, named=("Paris, I think", "Rome"))
     views = read(("text",), evidence, question=Question("Capital of France?"), reply=reply)
-    assert views is not None
     texts = [-2.0 / math.sqrt(3), -3.0]
     expected = [*texts, math.log(1 - sum(map(math.exp, texts)))]
     assert views.values["text"] == pytest.approx([score - sum(expected) / 3 for score in expected])
     unknown = replace(reply, log_probability=math.nan)
-    assert read(("text",), evidence, question=Question("Capital of France?"), reply=unknown) is None
+    assert maybe(("text",), evidence, question=Question("Capital of France?"), reply=unknown) is None
 
 
 def test_every_way_to_a_number_adds_as_much_and_one_that_leads_nowhere_nothing() -> None:
@@ -137,7 +137,6 @@ def test_every_way_to_a_number_adds_as_much_and_one_that_leads_nowhere_nothing()
     def values(*samples: Sample) -> tuple[float, ...]:
         evidence = open_evidence(*samples, named=("7", "8"))
         views = read(("samples", "text"), evidence, question=question, reply=reply)
-        assert views is not None
         assert [*views.values] == ["samples"]
         return views.values["samples"]
 
@@ -153,7 +152,6 @@ def test_every_way_to_a_number_adds_as_much_and_one_that_leads_nowhere_nothing()
 def test_equal_texts_share_what_is_said_of_them() -> None:
     evidence = Evidence(candidates=replace(CANDIDATES, candidates=("Rome", "Paris", "Rome")))
     views = read(("letters", "likelihood"), evidence, question=replace(QUESTION, options=("Rome", "Paris", "Rome")))
-    assert views is not None
     assert views.values["likelihood"] == (-1.25, 1.25, -1.25)
     assert (views.distinct, views.rows) == ((0, 1), (0, 1, 0))
     assert all(order.log_p[0] == order.log_p[2] for order in views.orders)

@@ -1,23 +1,19 @@
-"""Confidences on open answers by this library, by hand and by lm-polygraph: what a second buys.
+"""Confidences on open answers by this library and by hand: what a second buys.
 
     python -m benchmarks.open_questions capitals QUESTIONS.jsonl
-    python -m benchmarks.peers ENVIRONMENT QUESTIONS.jsonl [--model smollm2] [--count 60]
+    python -m benchmarks.peers QUESTIONS.jsonl [--model smollm2] [--count 60]
 
-ENVIRONMENT is the folder of a virtual environment with `torch` and `lm-polygraph`. All sides load the same folder of
-weights and answer the same questions, one process at a time; lm-polygraph with its own prompts, `generate` of plain
-transformers with ours. Each side's answers are graded by the same rule. Prints Markdown: seconds a question, AUROC and
-PRR of each score over that side's own answers.
+Both sides load the same folder of weights and answer the same questions; "by hand" is `generate` of plain transformers
+with our prompts. Each side's answers are graded by the same rule. Prints Markdown: seconds a question, AUROC and PRR of
+each score over that side's own answers.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import os
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -38,12 +34,10 @@ from secl.grading import grade
 from secl.grading.same import same_answer
 from secl.metrics.discrimination import auroc, prr
 from secl.prompts.parsing import read_answer
-from secl.prompts.templates import MAX_ANSWER_TOKENS, answer_prompt
+from secl.prompts.templates import MAX_ANSWER_TOKENS
 from secl.question import Question
 from secl.records import Record
 from secl.signals import SelfConsistency
-
-PEER = Path(__file__).with_name("peer_polygraph.py")
 
 
 @dataclass(frozen=True)
@@ -140,28 +134,6 @@ def by_hand(folder: str, questions: Sequence[Question]) -> Iterator[Score]:
     yield Score("by hand: ten samples", (end - start) / len(questions), agreement, right)
 
 
-def of_polygraph(environment: Path, folder: str, questions: Sequence[Question]) -> Iterator[Score]:
-    """Scores of lm-polygraph by its usual call, one question and one estimator at a time.
-
-    Raises:
-        SystemExit: it failed, and has said why.
-    """
-    with tempfile.TemporaryDirectory() as temporary:
-        file = Path(temporary) / "questions.json"
-        file.write_text(json.dumps([answer_prompt(each).turns[0] for each in questions]), encoding="utf-8")
-        command = [str(environment / "bin" / "python"), str(PEER), folder, str(file), str(MAX_ANSWER_TOKENS["short"])]
-        offline = {**os.environ, "HF_HUB_OFFLINE": "1"}
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=offline) as process:
-            for line in process.stdout or ():
-                if line.startswith("{"):
-                    found = json.loads(line)
-                    _, right = _graded(found["texts"], questions)
-                    confidences = [-uncertainty for uncertainty in found["uncertainties"]]
-                    yield Score(f"lm-polygraph: {found['name']}", found["seconds"], confidences, right)
-    if process.returncode:
-        raise SystemExit(f"lm-polygraph failed: {' '.join(command)}")
-
-
 def _graded(texts: Sequence[str], questions: Sequence[Question]) -> tuple[list[str | None], list[bool]]:
     """The answers in replies, and whether each is right."""
     answers = [read_answer(text, question.form) for text, question in zip(texts, questions, strict=True)]
@@ -170,21 +142,17 @@ def _graded(texts: Sequence[str], questions: Sequence[Question]) -> tuple[list[s
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.peers", description=__doc__)
-    parser.add_argument("environment", type=Path, help="folder of a virtual environment with lm-polygraph")
     parser.add_argument("questions", type=Path, help="open questions with references")
     parser.add_argument("--model", default="smollm2")
     parser.add_argument("--count", type=int, default=60, help="of the first questions")
     chosen = parser.parse_args(arguments)
-    if not (chosen.environment / "bin" / "python").is_file():
-        parser.error(f"{chosen.environment} is no virtual environment; make one, and install torch and lm-polygraph.")
     questions = read_questions(chosen.questions)[: chosen.count]
     source = locate(chosen.model)
     if isinstance(source, Path) and source.suffix == ".gguf":
         source = convert_gguf(source, choose_dtype("auto", torch.device("cpu")))
     print(heading("score", "answers", "right", "seconds a question", "AUROC", "PRR"))
     folder = str(source)
-    sides = of_library(folder, questions), by_hand(folder, questions)
-    for score in chain(*sides, of_polygraph(chosen.environment, folder, questions)):
+    for score in chain(of_library(folder, questions), by_hand(folder, questions)):
         print(score.row(), flush=True)
     print(
         f"\n{len(questions)} questions, {torch.get_num_threads()} threads, load {os.getloadavg()[0]:.1f}",

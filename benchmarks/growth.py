@@ -21,8 +21,9 @@ from benchmarks.timing import resident, seconds
 from secl.question import Question
 from secl.reports.folder import write_report
 from secl.reports.run_report import RunReport
+from secl.runs.loading import build_calibrator
 from secl.runs.manifest import Manifest
-from secl.runs.runner import Run, build_calibrator
+from secl.runs.runner import Run
 from secl.runs.settings import RunSettings
 from secl.runs.store import Store
 from secl.testing import ScriptedModel, toy_stream, unit
@@ -48,7 +49,7 @@ def measure(setting: Setting, say: Say) -> dict[str, Any]:
 def grow(count: int, folder: Path) -> dict[str, float]:
     """Run, resume and report a stream of `count` questions in `folder`; seconds and bytes."""
     questions = toy_stream(count, DOMAINS)
-    recipe = RunSettings.of({"model": "scripted", "benchmarks": ("capitals",)})
+    recipe = RunSettings.of({"model.name": "scripted", "stream.benchmarks": ("capitals",), "method": "secl"})
     model: Any = ScriptedModel(entropy=_entropy)
     manifest = {"settings": recipe.to_json(), "tau": model.tau, "model": model.fingerprint, "total": count}
     store = Store.create(folder, manifest)

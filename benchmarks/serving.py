@@ -57,7 +57,8 @@ def serve(
     """One server, which some clients ask all questions."""
     command = [str(Path(sys.executable).with_name("secl")), "serve", str(folder)]
     recipe = folder.with_suffix(".toml")
-    recipe.write_text(f'gate = "{"always" if learns else "never"}"\nbin_gate = "off"\n', encoding="utf-8")
+    gate = "always" if learns else "never"
+    recipe.write_text(f'method = "secl"\ngate.name = "{gate}"\nloop.bin_gate = "off"\n', encoding="utf-8")
     command += [str(recipe), "--port", "0", "--model", setting.model, "--dtype", setting.dtype]
     command += ["--device", setting.device]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:

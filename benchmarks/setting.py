@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -63,10 +63,11 @@ class Setting:
             return tuple(f"{name}:{each}" for name in OFFICIAL)
         return tuple(f"{name}:{min(each, len(quiz(name)))}" for name in BUILT_IN)
 
-    def recipe(self, count: int, **settings: Any) -> RunSettings:
+    def recipe(self, count: int, settings: Mapping[str, object]) -> RunSettings:
         """The recipe of a run over the three domains, on the device where the method by hand is."""
-        place = {"model": self.model, "dtype": self.dtype, "device": self.device, "data": self.data}
-        return RunSettings.of({**place, "benchmarks": self.domains(count), **settings})
+        model = {"model.name": self.model, "model.dtype": self.dtype, "model.device": self.device}
+        stream = {"stream.data": self.data, "stream.benchmarks": self.domains(count)}
+        return RunSettings.of({**model, **stream, **settings})
 
     def choices(self, count: int) -> list[Question]:
         """Multiple-choice questions of all three domains in turn."""

@@ -25,8 +25,8 @@ from secl.gates import Gate
 from secl.metrics.probability import bin_index, directional_target
 from secl.question import Question
 from secl.records import Record
-from secl.runs.loading import load_model, load_questions
-from secl.runs.runner import build_calibrator, start_run
+from secl.runs.loading import build_calibrator, load_model, load_questions
+from secl.runs.runner import start_run
 from secl.runs.settings import RunSettings
 
 GATES = {"stream_default": None, "stream_always": "always"}
@@ -66,7 +66,7 @@ def measure(setting: Setting, say: Say) -> dict[str, Any]:
     """Both streams at full length in the setting's precision."""
     found: dict[str, Any] = {"ratios": {}, "seconds": {}, "fwd_equivalents": {}, "agreement": {}}
     for name, gate in GATES.items():
-        race = run(setting, setting.recipe(setting.stream_questions, gate=gate), say)
+        race = run(setting, setting.recipe(setting.stream_questions, {"method": "secl", "gate.name": gate}), say)
         took, count = race.seconds, len(race.library)
         found["ratios"] |= {
             f"{name}_vs_by_hand": took["by_hand"] / took["library"],
@@ -85,7 +85,10 @@ def measure_in_float32(setting: Setting, say: Say) -> dict[str, Any]:
     """Whether library and hand say the same where nothing is rounded to bf16."""
     exact = replace(setting, dtype="fp32")
     count = max(3, setting.stream_questions // AGREEMENT_SHARE)
-    races = {name: run(exact, exact.recipe(count, gate=gate), say) for name, gate in GATES.items()}
+    races = {
+        name: run(exact, exact.recipe(count, {"method": "secl", "gate.name": gate}), say)
+        for name, gate in GATES.items()
+    }
     return {"agreement": {f"{name}, {race.dtype}": agreement(race) for name, race in races.items()}}
 
 

@@ -204,7 +204,7 @@ def bins(confidence: float) -> tuple[float, ...]:
 
 def run(folder: Path, seconds: float) -> None:
     """Start a run, or go on with one that was killed."""
-    settings = secl.RunSettings.of({"benchmarks": BENCHMARKS, "gate": "always"})
+    settings = secl.RunSettings.of({"stream.benchmarks": BENCHMARKS, "method": "secl", "gate.name": "always"})
     load = lambda _settings: LetterModel(seconds)  # noqa: E731
     opened = secl.resume_run(folder, load=load) if folder.exists() else secl.start_run(settings, folder, load=load)
     with opened.store:
@@ -217,7 +217,8 @@ def run(folder: Path, seconds: float) -> None:
 
 def serve(folder: Path, seconds: float) -> None:
     """Ask questions through the service that `secl serve` puts behind HTTP."""
-    service = open_service(folder, serving_settings(gate="always"), load=lambda _settings: LetterModel(seconds))
+    settings = serving_settings({"method": "secl", "gate.name": "always"})
+    service = open_service(folder, settings, load=lambda _settings: LetterModel(seconds))
     service.start()
     try:
         print(f"{service.position} answers are recorded already", flush=True)

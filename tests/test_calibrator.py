@@ -19,7 +19,7 @@ from secl.metrics.probability import bin_index
 from secl.model import ModelAnswer
 from secl.question import Question
 from secl.records import Ledger, Record, Reply, Update
-from secl.runs.runner import build_calibrator
+from secl.runs.loading import build_calibrator
 from secl.runs.settings import RunSettings
 from secl.settings.groups import LoopSettings
 from secl.signals import NormalisedPTrue, RawPTrue, SelfConsistency
@@ -223,9 +223,9 @@ def test_what_is_not_given_is_the_default_of_the_product() -> None:
 
 @pytest.mark.parametrize("name", [name for name, each in METHODS.items() if not each.defaults])
 def test_a_method_is_the_same_here_and_in_a_run(name: str) -> None:
-    settings = RunSettings.of({"benchmarks": ["capitals"], "method": name})
+    settings = RunSettings.of({"stream.benchmarks": ["capitals"], "method": name})
     of_run = build_calibrator(settings, ScriptedModel())
-    here = Calibrator(ScriptedModel(), method=name)
+    here = Calibrator(ScriptedModel(), method=name, loop=LoopSettings(answer="own"))  # as of benchmarks
     assert list(here.run(toy_stream(60))) == list(of_run.run(toy_stream(60)))
     assert here.learns == METHODS[name].learns
 

@@ -21,7 +21,7 @@ from secl.posterior.rule import PosteriorRule
 from secl.posterior.views import own_candidate
 from secl.question import GivenAnswer, Question
 from secl.records import Record, Reply, Update
-from secl.runs.runner import build_calibrator
+from secl.runs.loading import build_calibrator
 from secl.runs.settings import RunSettings
 from secl.settings.groups import AnswerWeights, LoopSettings, PosteriorSettings
 from secl.testing import ScriptedModel, toy_stream, unit
@@ -102,8 +102,16 @@ def test_what_a_record_stores_is_about_the_answer_that_it_reports(
     name: str, answer: str, weights: AnswerWeights, later: bool
 ) -> None:
     learns = METHODS[name].learns
-    changes: dict[str, Any] = {"gate": "always", "extra_evidence": ["candidates"], "bin_gate": "off"} if learns else {}
-    settings = {"benchmarks": ["capitals"], "method": name, "views": WITH_P_TRUE, "answer": answer, **changes}
+    changes: dict[str, Any] = (
+        {"gate.name": "always", "evidence.extra_evidence": ["candidates"], "loop.bin_gate": "off"} if learns else {}
+    )
+    settings = {
+        "stream.benchmarks": ["capitals"],
+        "method": name,
+        "posterior.views": WITH_P_TRUE,
+        "loop.answer": answer,
+        **changes,
+    }
     model = Restless(weights)
     calibrator = build_calibrator(RunSettings.of(settings), model)
     records = lessons(calibrator, later=later)
@@ -148,8 +156,10 @@ def test_given_answers_are_rated_as_they_are(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name, each in METHODS.items() if "candidates" in each.evidence])
 def test_a_calibrator_and_a_run_gather_what_the_views_of_the_posterior_read(name: str) -> None:
     rule = PosteriorRule(PosteriorSettings(views=("letters", "p_true")))
-    settings = RunSettings.of({"benchmarks": ["capitals"], "method": name, "views": ["letters", "p_true"]})
-    here = Calibrator(Restless("frozen"), method=name, posterior=rule)
+    settings = RunSettings.of(
+        {"stream.benchmarks": ["capitals"], "method": name, "posterior.views": ["letters", "p_true"]}
+    )
+    here = Calibrator(Restless("frozen"), method=name, posterior=rule, loop=LoopSettings(answer="own"))
     of_run = build_calibrator(settings, Restless("frozen"))
     records = list(here.run(toy_stream(20)))
     assert records == list(of_run.run(toy_stream(20)))

@@ -18,6 +18,7 @@ from secl.metrics.probability import softmax
 from secl.posterior.rule import PosteriorRule
 from secl.question import LETTERS, GivenAnswer, Question
 from secl.records import Record
+from secl.settings.groups import LoopSettings
 from secl.testing import ScriptedModel, toy_stream
 
 STREAM = [GivenAnswer(question, LETTERS[i % 4]) for i, question in enumerate(toy_stream(60))]
@@ -46,9 +47,10 @@ def test_the_models_own_answer_given_to_it_is_rated_as_it_rates_it_unasked() -> 
     assert [r.reply for r in rated] == [r.frozen for r in asked]
     assert [r.evidence.candidates for r in rated] == [r.evidence.candidates for r in asked]
     assert [r.correct for r in rated] == [r.correct for r in asked]
-    along = list(
-        Calibrator(ScriptedModel(), method="secl", learns=False, gate=Always(), evidence=COMPARING).run(questions)
+    asking = Calibrator(
+        ScriptedModel(), method="secl", learns=False, gate=Always(), evidence=COMPARING, loop=LoopSettings(answer="own")
     )
+    along = list(asking.run(questions))
     assert [r.posterior for r in rated] == [r.posterior for r in along]
     assert [r.confidence for r in rated] == [r.confidence for r in along]
 

@@ -64,7 +64,7 @@ def _settings(table: Table, setup: Setup, compared: Counterpart, runs: Mapping[R
     """Settings that the paper's runs have otherwise, each with the paper's value in brackets."""
     unlike = [f"quantize {setup.quantize} (default)"] if setup.quantize and table.runs else []
     learning = [run.changes for run in table.runs if method(run.changes.get("method", "secl")).learns]
-    if setup.gate != PAPER_GATE and any("gate" not in changes for changes in learning):
+    if setup.gate != PAPER_GATE and any("gate.name" not in changes for changes in learning):
         unlike.append(f"gate {setup.gate} ({PAPER_GATE})")
     taus, papers_tau = {run.tau for run in runs.values()}, read_paper().tau.get(compared.name or "")
     if taus - {papers_tau}:

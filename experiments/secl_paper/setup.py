@@ -5,15 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from cyclopts import Parameter
 from pydantic import Field
 
 from secl.data.benchmarks import load
 from secl.gates import gate_class
 from secl.methods import PAPER, method
+from secl.runs.settings import OF_METHOD, OF_MODEL, OF_QUESTIONS
 from secl.settings.base import Settings
 from secl.settings.groups import Device, Dtype, Names, Quantize
-from secl.settings.tree import METHOD, MODEL, QUESTIONS
 from secl_paper.layout import Run
 
 STREAM = ("gsm8k", "mmlu", "arc", "truthfulqa")
@@ -26,8 +25,6 @@ OPEN_FORM = {"truthfulqa": "truthfulqa_gen", "truthfulqa_in_order": "truthfulqa_
 
 PaperModel = Literal["llama-3.2-3b", "llama-3.1-8b", "gemma-2-2b", "phi-3.5-mini", "qwen2.5-3b"]
 """The models of `paper.json`."""
-
-OF_MODEL, OF_QUESTIONS, OF_METHOD = (Parameter(group=group) for group in (MODEL, QUESTIONS, METHOD))
 
 
 class Setup(Settings):
@@ -71,26 +68,32 @@ def settings_of(run: Run, setup: Setup) -> dict[str, Any]:
 
     Equal runs of different tables have equal settings, so a value that a gate or preset has by itself is left out.
 
-    >>> settings = settings_of(Run("burst 20", {"burst": 20}), Setup(benchmarks=["capitals"], per_domain=6))
-    >>> settings["benchmarks"], settings["gate"], settings["burst"], settings["p_true_prompt"]
+    >>> settings = settings_of(Run("burst 20", {"gate.burst": 20}), Setup(benchmarks=["capitals"], per_domain=6))
+    >>> settings["stream.benchmarks"], settings["gate.name"], settings["gate.burst"], settings["prompts.p_true_prompt"]
     (('capitals:6',), 'page-hinkley', 20, 'paper')
     """
     chosen = method(run.changes.get("method", "secl"))
-    gate = run.changes.get("gate", setup.gate) if chosen.learns else None
+    gate = run.changes.get("gate.name", setup.gate) if chosen.learns else None
     settings: dict[str, Any] = {
-        **{name: value for name, value in PAPER.items() if name != "restart" or gate == PAPER_GATE},
-        **setup.model_dump(exclude={"against", "per_domain"}),
-        "nli": setup.nli if "dinco" in chosen.evidence else None,
-        "benchmarks": benchmarks_of(run, setup),
-        "gate": gate,
+        "method": "secl",
+        **{name: value for name, value in PAPER.items() if name != "gate.restart" or gate == PAPER_GATE},
+        "model.name": setup.model,
+        "model.dtype": setup.dtype,
+        "model.device": setup.device,
+        "model.quantize": setup.quantize,
+        "stream.data": setup.data,
+        "evidence.tau": setup.tau,
+        "evidence.nli": setup.nli if "dinco" in chosen.evidence else None,
+        "stream.benchmarks": benchmarks_of(run, setup),
+        "gate.name": gate,
         **run.changes,
     }
-    if gate is not None and settings.get("burst") == getattr(gate_class(gate)(), "burst", None):
-        settings["burst"] = None
-    if "layers" in run.changes:
+    if gate is not None and settings.get("gate.burst") == getattr(gate_class(gate)(), "burst", None):
+        settings["gate.burst"] = None
+    if "adapter.layers" in run.changes:
         from secl_paper.lora_sizes import layers_beyond_preset  # imports torch
 
-        settings["layers"] = layers_beyond_preset(setup.model, run.changes["layers"])
+        settings["adapter.layers"] = layers_beyond_preset(setup.model, run.changes["adapter.layers"])
     return settings
 
 

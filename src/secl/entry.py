@@ -15,10 +15,9 @@ from secl.labels import Label, label_of
 from secl.methods import method_to_follow
 from secl.question import GivenAnswer, Question
 from secl.records import Record
+from secl.runs.loading import build_calibrator, load_local, load_model
 from secl.runs.loading import calibration as calibration_of
-from secl.runs.loading import load_local, load_model
-from secl.runs.runner import build_calibrator
-from secl.runs.settings import RunSettings
+from secl.runs.settings import Recipe
 from secl.settings.groups import Device, Dtype, Quantize
 
 if TYPE_CHECKING:
@@ -299,14 +298,7 @@ def load(
         loading = {"dtype": dtype, "device": device, "device_map": device_map, "quantize": quantize}
         values |= {f"model.{name}": value for name, value in loading.items()}
         values |= _named(str(source), model)
-    values |= {"loop.answer": "best" if method == "posterior" else None}
-    values |= settings or {}
-    groups: dict[str, Any] = {"stream": {"benchmarks": ["capitals"]}}
-    for name, value in values.items():
-        group, _, key = name.rpartition(".")
-        if value is not None:
-            (groups.setdefault(group, {}) if group else groups)[key] = value
-    recipe = RunSettings.of(groups)
+    recipe = Recipe.of({name: value for name, value in {**values, **(settings or {})}.items() if value is not None})
     backend = _backend(source, tokenizer, recipe, api_key)
     return CalibratedModel(build_calibrator(recipe, backend, calibration_of(recipe, backend)))
 
@@ -320,7 +312,7 @@ def _named(source: str, model: str) -> dict[str, object]:
     return {"model.name": source}
 
 
-def _backend(source: Any, tokenizer: Any, recipe: RunSettings, api_key: str | None) -> Model:
+def _backend(source: Any, tokenizer: Any, recipe: Recipe, api_key: str | None) -> Model:
     """Return the model that answers.
 
     Raises:

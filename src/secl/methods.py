@@ -22,7 +22,7 @@ class Method:
         note: one-line description.
         learns: whether bursts change the weights.
         evidence: kinds of evidence gathered beyond the one that the training signal needs.
-        defaults: values of settings that are not given, by the names of their flags.
+        defaults: values of settings that are not given, by their dotted names.
     """
 
     gate: str
@@ -44,21 +44,19 @@ _SCORED = (*_FREE, "label_free_platt", "p_true", "norm_p_true")
 
 PAPER: Mapping[str, object] = MappingProxyType(
     {
-        "restart": "all",
-        "consistency": "mode",
-        "p_true": "token",
-        "p_true_prompt": "paper",
-        "open_confidence": "alongside",
-        "top_p": 1.0,
-        "signal_bins": "centre",
+        "gate.restart": "all",
+        "evidence.consistency": "mode",
+        "evidence.p_true": "token",
+        "prompts.p_true_prompt": "paper",
+        "prompts.open_confidence": "alongside",
+        "prompts.top_p": 1.0,
+        "loop.signal_bins": "centre",
     }
 )
 """The paper to the letter, where the library's own method does otherwise; docs/decisions.md says why."""
 
 METHODS: dict[str, Method] = {
-    "secl": Method(
-        "entropy-shift", "burst", (*_SCORED, "secl"), "learn in bursts when the entropy shifts (the default)", True
-    ),
+    "secl": Method("entropy-shift", "burst", (*_SCORED, "secl"), "learn in bursts when the entropy shifts", True),
     "secl-paper": Method(
         "page-hinkley",
         "burst",
@@ -77,7 +75,7 @@ METHODS: dict[str, Method] = {
             "posterior_best",
             "posterior",
         ),
-        "a probability for every candidate from all views of it, weighed without labels",
+        "a probability for every candidate, without learning or labels (the default)",
         evidence=("candidates",),
     ),
     "stated": Method("never", "burst", (*_FREE[1:], "stated_hard", "stated"), "the stated confidence (Verbalized)"),

@@ -154,7 +154,7 @@ def run(shell: Shell, place: Path, tiny_llama: Path) -> Path:
     folder = place / "[red]run[/b]"
     if not folder.exists():
         changes = [part for setting in SETTINGS for part in ("--set", setting)]
-        source = ("--model", tiny_llama, "--benchmarks", "capitals:9,science:9", "--seed", 7)
+        source = ("--model", tiny_llama, "--benchmarks", "capitals:9,science:9", "--seed", 7, "--method", "secl")
         ended = shell("run", *source, *changes, "--out", folder, "--full")
         assert (ended.code, ended.err) == (0, "")
         (place / "said").write_text(ended.out)

@@ -15,8 +15,9 @@ import secl
 from secl.data.benchmarks import BENCHMARKS
 from secl.errors import SeclError
 from secl.evidence import Evidence
-from secl.runs.settings import RunSettings
-from secl.settings.tree import FLAT_NAMES, PLACES, SettingGroups, nested, with_set
+from secl.gates import gate_class
+from secl.methods import method
+from secl.runs.settings import SETTINGS, flag_of, with_set
 
 FENCE = re.compile(r"^ *```\w*\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
 PAST = r"[^`\n]{0,3}\bat [0-9a-f]{7}\b"
@@ -25,7 +26,7 @@ PAST = r"[^`\n]{0,3}\bat [0-9a-f]{7}\b"
 VALUED = ("method", "gate", "grader", "order", "answer", "dtype", "quantize", "answer-weights")
 """Flags whose values are names that the library knows."""
 
-GROUPS = "|".join({path[0] for path in FLAT_NAMES.values() if len(path) > 1} - {"model"})
+GROUPS = "|".join({name.partition(".")[0] for name in SETTINGS if "." in name} - {"model"})
 """Groups of settings; "model." also begins the names of a network's modules."""
 
 CODE_FILES = (".py", ".json", ".html", ".js", ".service", ".socket", ".toml", ".yml")
@@ -177,13 +178,13 @@ def wrong_settings(text: str) -> list[str]:
     for part in (*inline(text), *examples(text)):
         for group, key in re.findall(rf"(?<![\w./])({GROUPS})\.(?!py\b)(\w+)", part):
             recorded = group == "evidence" and key in {field.name for field in fields(Evidence)}
-            wrong += [] if (group, key) in PLACES or recorded else [f"{group}.{key}"]
+            wrong += [] if f"{group}.{key}" in SETTINGS or recorded else [f"{group}.{key}"]
         for pair in re.findall(r"--set ([a-z_.]+=[^\s;)]+)", part):
             wrong += [] if _taken(with_set, None, [pair]) else [pair]
         for flag, value in re.findall(rf"--({'|'.join(VALUED)})[ =]([a-z0-9][\w,:-]*)(?![\w.])", part):
-            named = {flag.replace("-", "_"): value}
-            alone = {"benchmarks": ["capitals:1"], **named} if flag in ("method", "gate") else None
-            taken = _taken(RunSettings.of, alone) if alone else _taken(SettingGroups.model_validate, nested(named))
+            (name,) = (name for name in SETTINGS if flag_of(name) == f"--{flag}")
+            known = {"method": method, "gate.name": gate_class}.get(name)
+            taken = _taken(known, value) if known else _taken(with_set, None, [f"{name}={value}"])
             wrong += [] if taken else [f"--{flag} {value}"]
         for value in re.findall(r"--benchmarks ([a-z][\w,:-]*)", part):
             wrong += [name for each in value.split(",") if (name := each.partition(":")[0]) not in BENCHMARKS]

@@ -14,7 +14,7 @@ import pytest
 from secl.reports.acceptance_report import accepted_line, accepted_sentence
 from secl.runs import runner
 from secl.runs.runner import resume_run, start_run
-from secl.runs.settings import RunSettings
+from secl.runs.settings import Recipe, RunSettings
 from secl.runs.store import Store
 from secl.testing import ScriptedModel
 from tests.answers import answered
@@ -48,15 +48,15 @@ def test_a_run_marks_counts_and_exports_what_it_does_not_accept(shell: Shell, tm
 
 
 def test_a_resumed_run_may_accept_more(tmp_path: Path) -> None:
-    settings = RunSettings.of({"benchmarks": ["capitals:6"], "method": "stated", "accept": 0.8})
+    settings = RunSettings.of({"stream.benchmarks": ["capitals:6"], "method": "stated", "loop.accept": 0.8})
 
-    def load(_settings: RunSettings) -> ScriptedModel:
+    def load(_settings: Recipe) -> ScriptedModel:
         return ScriptedModel(stated=0.75)
 
     begun = start_run(settings, tmp_path / "run", load)
     with begun.store, pytest.raises(KeyboardInterrupt):
         begun.proceed(stop_after(2))
-    resumed = resume_run(tmp_path / "run", {"accept": 0.7}, load)
+    resumed = resume_run(tmp_path / "run", {"loop.accept": 0.7}, load)
     with resumed.store:
         resumed.proceed()
         assert accepted(resumed.records) == [(0.8, False)] * 2 + [(0.7, True)] * 4

@@ -51,7 +51,7 @@ def test_a_data_folder_without_the_benchmark_is_refused(refused: Any, run_of: An
 def test_a_recipe_is_refused_by_name(refused: Any, tmp_path: Path) -> None:
     out = ("--out", tmp_path / "out")
     refused(("run", tmp_path / "no.toml", *out), tmp_path / "no.toml", "No such file")
-    (tmp_path / "my.toml").write_text('benchmarks = ["capitals"]\nmetod = "secl"\n')
+    (tmp_path / "my.toml").write_text('stream.benchmarks = ["capitals"]\nmetod = "secl"\n')
     refused(("run", tmp_path / "my.toml", *out), "'metod'")
     (tmp_path / "my.toml").write_text("benchmarks = [")
     refused(("run", tmp_path / "my.toml", *out), tmp_path / "my.toml", "TOML")

@@ -91,7 +91,7 @@ def test_a_run_is_checked_as_far_as_it_has_come_without_its_model(
 ) -> None:
     use(Knowing())
     whole, out = check(shell, "--questions", mine), tmp_path / "run"
-    assert shell("run", "--questions", mine, *AS_CHECKED, "--out", out).code == 0
+    assert shell("run", "--questions", mine, *AS_CHECKED, "--answer", "own", "--out", out).code == 0
     interrupt_at(31)
     part = tmp_path / "part"
     assert shell("run", "--questions", mine, "--method", "posterior", "--out", part).code == 2
@@ -153,7 +153,7 @@ def scripted_run(
     asked: int | None = None,
     questions: list[Question] | None = None,
     manifest: dict[str, Any] | None = None,
-    **settings: Any,
+    model: str = "smollm2",
 ) -> Path:
     """A run folder of a scripted model that learns in bursts if the method is SECL, as far as it has come."""
     stream = questions or toy_stream(60)
@@ -169,7 +169,7 @@ def scripted_run(
             loop=LoopSettings(evidence_on="always"),
             evidence=("p_true",),
         )
-    recipe = RunSettings.of(dict(benchmarks=("capitals",), method=method, **settings)).to_json()
+    recipe = RunSettings.of({"stream.benchmarks": ("capitals",), "method": method, "model.name": model}).to_json()
     values = {"tau": 1.0, **(manifest or {})}
     return run_folder(folder, list(loop.run(stream))[:asked], total=len(stream), settings=recipe, **values)
 
@@ -212,7 +212,7 @@ def test_a_comparison_says_what_sets_the_runs_apart(shell: Shell, pair: tuple[Pa
     one = scripted_run(tmp_path / "one", manifest={"model": "a" * 64})
     other = scripted_run(tmp_path / "other", model="llama-3.2-3b", manifest={"model": "b" * 64})
     found = compare(shell, one, other)
-    assert found["settings"] == ["model: smollm2 in A, llama-3.2-3b in B"]
+    assert found["settings"] == ["model.name: smollm2 in A, llama-3.2-3b in B"]
     assert found["notes"] == ["The models are not the same one: their weights or files differ."]
 
 

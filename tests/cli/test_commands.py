@@ -23,7 +23,6 @@ from secl.prompts.templates import confidence_prompt
 from secl.records import Record
 from secl.runs.folder import FILE
 from secl.runs.loading import load_for_asking
-from secl.settings.groups import LoopSettings
 from tests.cli.conftest import Ended, Shell
 
 pytestmark = pytest.mark.heavy
@@ -48,7 +47,7 @@ def test_a_run_leaves_everything_that_people_read(run: Path, place: Path) -> Non
 def test_plain_transformers_and_peft_load_the_adapter_and_state_the_adapted_confidence(
     run: Path, records: list[Record], tiny_llama: Path
 ) -> None:
-    adapted = load_for_asking({"dtype": "fp32"}, run, LoopSettings(), [])[0].model
+    adapted = load_for_asking({"model.dtype": "fp32"}, run)[0].model
     question = records[-1].question
     reply = adapted.answer(question).reply
     base = transformers.AutoModelForCausalLM.from_pretrained(tiny_llama, dtype=torch.float32)
@@ -108,7 +107,7 @@ def test_asking_with_the_adapter_of_a_run_shows_what_it_has_learned(
     options = flags(question.options)
     said = ask(shell, question.text, *options, "--version", run).out
     version = max(record.update.version for record in records if record.update)
-    local = load_for_asking({}, run, LoopSettings(), [])[0].model
+    local = load_for_asking({}, run)[0].model
     adapted = local.answer(question)
     assert f"stated confidence  {adapted.reply.stated:.3f}  (adapter version {version})" in said
     assert f"before adapting    {adapted.frozen.stated:.3f}" in said

@@ -26,7 +26,9 @@ def finished(tmp_path: Path) -> Path:
     path = tmp_path / "mine.jsonl"
     path.write_text("\n".join(map(json.dumps, rows)))
     folder = tmp_path / "run"
-    run = start_run(RunSettings.of({"questions": str(path), "method": "stated"}), folder, lambda _: ScriptedModel())
+    run = start_run(
+        RunSettings.of({"stream.questions": str(path), "method": "stated"}), folder, lambda _: ScriptedModel()
+    )
     with run.store:
         run.proceed()
         run.finish()

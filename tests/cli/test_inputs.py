@@ -87,5 +87,5 @@ def test_ask_takes_a_passage_and_a_system_text(shell: Shell, tiny_llama: Path, r
 
 def test_a_recipe_names_columns_in_a_table_or_a_list() -> None:
     for columns in ({"question": "Frage", "domain": "Thema"}, ["question=Frage,domain=Thema"]):
-        stream = RunSettings.of({"questions": "q.csv", "columns": columns}).stream
+        stream = RunSettings.of({"stream.questions": "q.csv", "stream.columns": columns}).stream
         assert stream.named_columns == {"question": "Frage", "domain": "Thema"}

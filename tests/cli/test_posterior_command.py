@@ -59,7 +59,7 @@ def test_flags_reach_the_posterior(shell: Shell, tmp_path: Path) -> None:
 def test_the_demo_ends_in_one_screen(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setitem(demo.DEMO, "benchmarks", ("capitals:40", "science:40"))
+    monkeypatch.setitem(demo.DEMO, "stream.benchmarks", ("capitals:40", "science:40"))
     ended = shell("demo")
     assert (ended.code, ended.err) == (0, "")
     lines = ended.out.splitlines()

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.heavy
 DRAWN = ("reliability", "reliability-others", "risk", "timeline")
 FILES = {f"{stem}.{end}" for stem in DRAWN for end in ("png", "svg")} | {"report.html", "summary.csv"}
 OF_RUN = {"report.html", "reliability.png", "timeline.png", "summary.json"}
-SCRIPTED = RunSettings.of({"benchmarks": ("capitals",), "model": '<b>"model" & co</b>'})
+SCRIPTED = RunSettings.of({"stream.benchmarks": ("capitals",), "model.name": '<b>"model" & co</b>'})
 
 
 @pytest.fixture
@@ -104,23 +104,34 @@ def test_what_cannot_be_reported_is_refused_in_one_sentence(
 
 
 CHOICE: dict[str, Any] = {
-    "model": "a b",
-    "benchmarks": ("capitals:9", "science"),
-    "data": "/some where",
-    "burst": 20,
-    "tau": 0.7,
-    "extra_evidence": ("candidates", "dinco"),
-    "answer": "best",
-    "accept": 0.8,
-    "bin_gate": "off",
-    "learning_rate": 1e-07,
+    "model.name": "a b",
+    "stream.benchmarks": ("capitals:9", "science"),
+    "stream.data": "/some where",
+    "gate.burst": 20,
+    "evidence.tau": 0.7,
+    "evidence.extra_evidence": ("candidates", "dinco"),
+    "loop.answer": "best",
+    "loop.accept": 0.8,
+    "loop.bin_gate": "off",
+    "adapter.learning_rate": 1e-07,
 }
-OPEN = {"method": "secl-paper", "restart": "sums", "questions": "it's.jsonl", "columns": ("question=q",)}
-OPEN |= {"options": ("a, b", "c"), "template": "{q}?"}
-ELSEWHERE = {"benchmarks": ("capitals",), "engine": "openai", "endpoint": "http://127.0.0.1:1", "method": "stated"}
+OPEN = {
+    "method": "secl-paper",
+    "gate.restart": "sums",
+    "stream.questions": "it's.jsonl",
+    "stream.columns": ("question=q",),
+    "stream.options": ("a, b", "c"),
+    "stream.template": "{q}?",
+}
+ELSEWHERE = {
+    "stream.benchmarks": ("capitals",),
+    "model.engine": "openai",
+    "model.endpoint": "http://127.0.0.1:1",
+    "method": "stated",
+}
 
 
-@pytest.mark.parametrize("settings", [CHOICE, OPEN, {**ELSEWHERE, "model": "m"}])
+@pytest.mark.parametrize("settings", [CHOICE, OPEN, {**ELSEWHERE, "model.name": "m"}])
 def test_the_command_on_the_page_makes_the_same_recipe_again(
     shell: Shell, monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any]
 ) -> None:

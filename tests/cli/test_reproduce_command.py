@@ -49,7 +49,7 @@ def test_a_dry_run_says_what_would_run_and_beside_which_column(shell: Shell, tmp
     ended = shell("reproduce", "main", "kl", "--model", "phi-3.5-mini", *QUIZ[:4], "--dry-run", "--out", out)
     assert (ended.code, ended.err) == (0, "")
     lines = ended.out.splitlines()
-    assert [line.split()[-1] for line in lines[2:6]] == ["waiting"] * 4
+    assert [line.split()[1] for line in lines[2:6]] == ["waiting"] * 4
     assert lines[-2:] == [
         "4 runs for 2 tables, 0 finished; 24 questions to ask",
         "beside the paper's Phi 3.5-Mini: the model is this preset",

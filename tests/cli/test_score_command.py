@@ -11,9 +11,9 @@ import pytest
 
 from secl.reports.run_report import command
 from secl.runs import runner
-from secl.runs.settings import RunSettings, score_settings
+from secl.runs.recipes import score_settings
+from secl.runs.settings import RunSettings, with_set
 from secl.runs.store import Store
-from secl.settings.tree import with_set
 from secl.testing import ScriptedModel
 from tests.cli.conftest import Shell
 
@@ -92,28 +92,28 @@ def test_columns_may_have_other_names_and_bad_rows_may_be_left_out(shell: Shell,
 
 
 CHANGED = {
-    "model": "a b",
-    "dtype": "fp32",
-    "device": "cuda:1",
-    "columns": ("question=prompt", "answer=gpt"),
-    "skip_bad": True,
-    "per_domain": 3,
-    "order": "shuffled",
-    "grader": "exact",
+    "model.name": "a b",
+    "model.dtype": "fp32",
+    "model.device": "cuda:1",
+    "stream.columns": ("question=prompt", "answer=gpt"),
+    "stream.skip_bad": True,
+    "stream.per_domain": 3,
+    "stream.order": "shuffled",
+    "stream.grader": "exact",
     "seed": 7,
-    "accept": 0.8,
-    "calibration": "/labelled run",
-    "p_true": "token",
-    "tau": 0.7,
-    "formula": "exp",
-    "extra_evidence": ("p_true", "candidates"),
-    "p_true_prompt": "paper",
-    "open_confidence": "alongside",
-    "views": ("letters", "p_true"),
-    "distractors": 3,
-    "top_p": 0.9,
+    "loop.accept": 0.8,
+    "model.calibration": "/labelled run",
+    "evidence.p_true": "token",
+    "evidence.tau": 0.7,
+    "evidence.formula": "exp",
+    "evidence.extra_evidence": ("p_true", "candidates"),
+    "prompts.p_true_prompt": "paper",
+    "prompts.open_confidence": "alongside",
+    "posterior.views": ("letters", "p_true"),
+    "prompts.distractors": 3,
+    "prompts.top_p": 0.9,
 }
-ELSEWHERE = {"model": "m", "engine": "openai", "endpoint": "http://127.0.0.1:1"}
+ELSEWHERE = {"model.name": "m", "model.engine": "openai", "model.endpoint": "http://127.0.0.1:1"}
 
 
 @pytest.fixture
@@ -142,7 +142,9 @@ def test_the_command_on_the_page_rates_the_same_answers_again(
 
 
 def test_the_command_on_the_page_of_an_older_run_leaves_out_what_had_no_effect() -> None:
-    recipe = score_settings(Path("a.csv"), {"answer": "best", "answer_weights": "frozen", "accept": 0.8})
+    recipe = score_settings(
+        Path("a.csv"), {"loop.answer": "best", "model.answer_weights": "frozen", "loop.accept": 0.8}
+    )
     assert command(recipe, "score") == "secl score a.csv --model smollm2 --accept 0.8 --out NEW"
 
 

@@ -57,7 +57,7 @@ BAD: list[tuple[tuple[object, ...], str]] = [
     (("--port", 70000), "--port is 70000"),
     (("--host", "0.0.0.0", "--port", 0), "no API keys"),
     (("--host", "no.such.host.invalid", "--port", 0), "cannot listen at no.such.host.invalid"),
-    (("--gate", "always", "--set", "gate.threshold=2"), "has no threshold"),
+    (("--method", "secl", "--gate", "always", "--set", "gate.threshold=2"), "has no threshold"),
     (("--max-queue", 0), "max_queue is 0"),
     (("--timeout", 0), "timeout is 0"),
     (("--keep-text", "some"), "keep-text is 'some'"),
@@ -105,8 +105,8 @@ def test_a_missing_package_is_named_with_how_to_install_it(
 
 
 def test_a_recipe_that_names_a_stream_is_no_servers(refused: Any, tmp_path: Path) -> None:
-    (tmp_path / "r.toml").write_text('benchmarks = ["capitals"]')
-    refused(("serve", tmp_path / "s", tmp_path / "r.toml", "--port", 0), "leave benchmarks out")
+    (tmp_path / "r.toml").write_text('stream.benchmarks = ["capitals"]')
+    refused(("serve", tmp_path / "s", tmp_path / "r.toml", "--port", 0), "leave stream.benchmarks out")
 
 
 def test_a_folder_of_something_else_is_no_state(refused: Any, tmp_path: Path, tiny_llama: Path, run: Path) -> None:
@@ -190,7 +190,20 @@ def serving(folder: Path, model: Path, *flags: object, host: str = "127.0.0.1") 
     log = folder.parent / "log"
     log.write_text("")
     process = processes.start(
-        log, "serve", folder, "--model", model, "--host", host, "--port", 0, "--set", "gate.warmup=3", *flags
+        log,
+        "serve",
+        folder,
+        "--model",
+        model,
+        "--host",
+        host,
+        "--port",
+        0,
+        "--method",
+        "secl",
+        "--set",
+        "gate.warmup=3",
+        *flags,
     )
     try:
         for _ in range(1200):

@@ -10,9 +10,7 @@ import pytest
 
 from reference.settings import with_all_settings
 from secl.runs.loading import load_for_asking
-from secl.runs.settings import RunSettings
-from secl.settings.groups import LoopSettings
-from secl.settings.tree import FLAT_NAMES, merged, place_of, with_set
+from secl.runs.settings import SETTINGS, RunSettings, with_set
 from tests.cli.conftest import Shell
 from tests.conftest import ROOT
 
@@ -20,31 +18,31 @@ from tests.conftest import ROOT
 def test_asking_with_an_adapter_uses_the_temperature_and_the_formula_of_its_run(
     shell: Shell, tiny_llama: Path, tmp_path: Path
 ) -> None:
-    learning = ("--gate", "always", "--set", "loop.bin_gate=off", "--set", "evidence.formula=exp")
+    learning = ("--method", "secl", "--gate", "always", "--set", "loop.bin_gate=off", "--set", "evidence.formula=exp")
     run = ("run", "--model", tiny_llama, "--benchmarks", "capitals:4", "--out", tmp_path / "out", *learning)
     assert shell(*run, "--set", "evidence.tau=0.3").code == 0
-    _, normalise = load_for_asking({}, tmp_path / "out", LoopSettings(), [])
-    assert (normalise.tau, normalise.formula) == (0.3, "exp")
+    _, recipe = load_for_asking({}, tmp_path / "out")
+    assert (recipe.evidence.tau, recipe.evidence.formula) == (0.3, "exp")
 
 
 def test_every_setting_can_be_set_and_stands_in_the_table_of_the_docs() -> None:
     page = (ROOT / "docs" / "runs.md").read_text(encoding="utf-8")
     assert page == with_all_settings(page), "make the table anew: python -m reference.settings"
-    for name in FLAT_NAMES:
-        assert f"<code>{place_of(name)}</code>" in page
+    for name in SETTINGS:
+        assert f"<code>{name}</code>" in page
 
 
 def test_a_setting_is_checked_like_one_of_a_recipe_and_wins_over_it(tmp_path: Path) -> None:
-    recipe = RunSettings.of({"benchmarks": ["capitals"], "tau": 1.0, "burst": 9}).to_json()
+    recipe = RunSettings.of({"stream.benchmarks": ["capitals"], "method": "secl", "evidence.tau": 1.0, "gate.burst": 9})
     pairs = ("evidence.tau=0.7", "loop.bin_gate=off", "stream.skip_bad=true", "adapter.modules=q_proj,v_proj")
     found = with_set(None, pairs)
     assert found == {
-        "evidence": {"tau": 0.7},
-        "loop": {"bin_gate": None},
-        "stream": {"skip_bad": True},
-        "adapter": {"modules": ("q_proj", "v_proj")},
+        "evidence.tau": 0.7,
+        "loop.bin_gate": None,
+        "stream.skip_bad": True,
+        "adapter.modules": ("q_proj", "v_proj"),
     }
-    settings = RunSettings.of(merged(recipe, with_set(None, pairs[:2])))
+    settings = RunSettings.of({**recipe.dotted(), **with_set(None, pairs[:2])})
     assert (settings.evidence.tau, settings.loop.bin_gate, settings.gate.burst) == (0.7, None, 9)
 
 
@@ -53,8 +51,8 @@ def test_a_setting_is_checked_like_one_of_a_recipe_and_wins_over_it(tmp_path: Pa
     [
         (("--set", "evidence.tau"), ("gives no value", "--set group.key=value")),
         (("--set", "evidence.tao=1"), ("--set evidence.tao=1", "the nearest is evidence.tau")),
-        (("--set", "evidence.tau=hot"), ("tau is 'hot'", "a finite number above 0")),
-        (("--set", "stream.skip_bad=perhaps"), ("skip_bad is 'perhaps'", "true or false")),
+        (("--set", "evidence.tau=hot"), ("evidence.tau is 'hot'", "a finite number above 0")),
+        (("--set", "stream.skip_bad=perhaps"), ("stream.skip_bad is 'perhaps'", "true or false")),
         (("--tau=1",), ("--tau", "--set evidence.tau=VALUE")),
     ],
 )

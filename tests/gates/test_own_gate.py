@@ -44,7 +44,9 @@ def test_a_run_with_a_gate_of_ones_own_goes_on_as_it_began_and_not_with_another_
     file, elsewhere = tmp_path / "mine.py", tmp_path / "elsewhere"
     file.write_text(MINE)
     monkeypatch.chdir(tmp_path)
-    settings = RunSettings.of({"model": "scripted", "benchmarks": ["capitals:9"], "gate": "mine.py:EveryThird"})
+    settings = RunSettings.of(
+        {"stream.benchmarks": ["capitals:9"], "method": "secl", "gate.name": "mine.py:EveryThird"}
+    )
     begun = start_run(settings, tmp_path / "run", lambda _: ScriptedModel())
     with begun.store, pytest.raises(KeyboardInterrupt):
         begun.proceed(lambda done, _total, _record: interrupt(done))

@@ -32,8 +32,8 @@ def test_the_grader_of_a_run_is_for_open_questions_that_have_none_of_their_own(t
         {"question": "2 + 2?", "reference": "4", "form": "number"},
         {"question": "Who?", "references": {"correct": ["x"], "incorrect": ["y"]}},
     )
-    plain = load_questions(RunSettings.of({"questions": str(path)}))
-    named = load_questions(RunSettings.of({"questions": str(path), "grader": "contains"}))
+    plain = load_questions(RunSettings.of({"stream.questions": str(path)}))
+    named = load_questions(RunSettings.of({"stream.questions": str(path), "stream.grader": "contains"}))
     assert [question.grader for question in plain] == ["", "exact", "", "", ""]
     assert [question.grader for question in named] == ["contains", "exact", "", "", ""]
     assert fingerprint(plain) == fingerprint(named)  # the same is asked
@@ -44,14 +44,16 @@ def test_a_reference_that_does_not_fit_the_grader_is_refused_or_skipped(tmp_path
         tmp_path, {"question": "Who?", "reference": "x"}, {"question": "What?", "reference": "(", "id": "q2"}
     )
     with pytest.raises(DataError, match="'q2' has the reference '\\('"):
-        load_questions(RunSettings.of({"questions": str(path), "grader": "regex"}))
-    stream = read_stream(RunSettings.of({"questions": str(path), "grader": "regex", "skip_bad": True}))
+        load_questions(RunSettings.of({"stream.questions": str(path), "stream.grader": "regex"}))
+    stream = read_stream(
+        RunSettings.of({"stream.questions": str(path), "stream.grader": "regex", "stream.skip_bad": True})
+    )
     assert [question.text for question in stream.questions] == ["Who?"]
     assert stream.skipped[0][0].endswith("line 2")
 
 
 def test_benchmarks_keep_their_official_rules() -> None:
     with pytest.raises(ParameterError, match="official rules"):
-        RunSettings.of({"benchmarks": ["capitals"], "grader": "contains"})
+        RunSettings.of({"stream.benchmarks": ["capitals"], "stream.grader": "contains"})
     with pytest.raises(ParameterError, match="grader is 'fuzzy'; it must be one of auto, exact"):
         StreamSettings.model_validate({"grader": "fuzzy"})

@@ -17,8 +17,8 @@ from secl.runs.store import Store
 from secl.testing import ScriptedModel
 
 
-def begun(folder: Path, model: ScriptedModel | None = None, **settings: Any) -> Run:
-    chosen = {"benchmarks": ["capitals:20", "science:20"], "method": "stated", **settings}
+def begun(folder: Path, model: Any = None, **settings: Any) -> Run:
+    chosen = {"stream.benchmarks": ["capitals:20", "science:20"], "method": "stated", **settings}
     return start_run(RunSettings.of(chosen), folder, lambda _settings: model or ScriptedModel())
 
 
@@ -66,7 +66,7 @@ def test_a_run_takes_over_what_the_labels_of_another_taught_and_needs_its_folder
     first = reviewed(tmp_path / "first", 20)
     with Store(first) as store:
         taught = LabelState.start(store.labels())
-    run = begun(tmp_path / "second", calibration=str(first))
+    run = begun(tmp_path / "second", **{"model.calibration": str(first)})
     steps = run.steps()
     begun_records = [next(steps) for _ in range(10)]
     run.store.close()
@@ -100,8 +100,8 @@ def test_a_review_also_draws_answers_that_volunteers_have_rated(tmp_path: Path) 
 
 def test_a_threshold_accepts_the_same_answers_whatever_labels_a_run_carries(tmp_path: Path) -> None:
     first = reviewed(tmp_path / "first", 20)
-    plain = finished(tmp_path / "plain", accept=0.8)
-    calibrated = finished(tmp_path / "moved", accept=0.8, calibration=str(first))
+    plain = finished(tmp_path / "plain", **{"loop.accept": 0.8})
+    calibrated = finished(tmp_path / "moved", **{"loop.accept": 0.8, "model.calibration": str(first)})
     assert [record.accepted for record in (*plain.records, *calibrated.records)] == [True] * 80
     assert all(record.confidence < 0.8 for record in calibrated.records)  # which would have accepted none
 
@@ -110,8 +110,8 @@ def test_a_threshold_accepts_the_same_answers_whatever_labels_a_run_carries(tmp_
     ("settings", "why"),
     [
         ({"method": "p_true"}, "of another kind .method: stated there, p_true here"),
-        ({"calibration": "unlabelled"}, "has no labels"),
-        ({"calibration": "nowhere"}, "is not a run folder"),
+        ({"model.calibration": "unlabelled"}, "has no labels"),
+        ({"model.calibration": "nowhere"}, "is not a run folder"),
     ],
 )
 def test_labels_that_do_not_apply_are_refused_before_anything_is_written(
@@ -121,9 +121,9 @@ def test_labels_that_do_not_apply_are_refused_before_anything_is_written(
     reviewed(tmp_path / "first", 3)
     reviewed(tmp_path / "unlabelled", 0)
     with pytest.raises(RunError, match=why):
-        begun(tmp_path / "second", **{"calibration": "first", **settings})
+        begun(tmp_path / "second", **{"model.calibration": "first", **settings})
     assert not (tmp_path / "second").exists()
     other = ScriptedModel()
     other.fingerprint = "another"
     with pytest.raises(RunError, match="made with another model"):
-        begun(tmp_path / "second", other, calibration="first")
+        begun(tmp_path / "second", other, **{"model.calibration": "first"})

@@ -14,8 +14,8 @@ from secl.backends.local.loading.presets import PRESETS
 from secl.errors import ParameterError
 from secl.evaluation.estimators import ESTIMATORS
 from secl.methods import PAPER, method
-from secl.runs.loading import load_questions
-from secl.runs.runner import SUMMARY, build_calibrator
+from secl.runs.loading import build_calibrator, load_questions
+from secl.runs.runner import SUMMARY
 from secl.runs.settings import RunSettings
 from secl.runs.store import Store
 from secl.runs.sweep import Job, question_counts
@@ -116,11 +116,16 @@ def changed(run: Run, setup: Setup) -> dict[str, Any]:
 
 def test_settings_go_only_where_they_belong() -> None:
     setup = Setup(benchmarks=("capitals",), nli="some/nli", tau=0.5, gate="entropy-shift", dtype="fp32")
-    letter = {name: value for name, value in PAPER.items() if name != "restart"}  # of the paper's gate alone
-    common = {"benchmarks": ("capitals:500",), "tau": 0.5, "dtype": "fp32", **letter}
-    assert changed(BASELINES, setup) == {**common, "method": "baselines", "nli": "some/nli"}
-    assert changed(SECL, setup) == {**common, "gate": "entropy-shift"}
-    assert changed(Run("x", {"gate": "always", "alpha": 0.2}), setup) == {**common, "gate": "always", "alpha": 0.2}
+    letter = {name: value for name, value in PAPER.items() if name != "gate.restart"}  # of the paper's gate alone
+    common = {"stream.benchmarks": ("capitals:500",), "evidence.tau": 0.5, "model.dtype": "fp32", **letter}
+    assert changed(BASELINES, setup) == {**common, "method": "baselines", "evidence.nli": "some/nli"}
+    assert changed(SECL, setup) == {**common, "method": "secl", "gate.name": "entropy-shift"}
+    assert changed(Run("x", {"gate.name": "always", "loop.alpha": 0.2}), setup) == {
+        **common,
+        "method": "secl",
+        "gate.name": "always",
+        "loop.alpha": 0.2,
+    }
     assert changed(LABEL_FREE, setup) == {**common, "method": "label_free"}
 
 
@@ -238,8 +243,8 @@ def test_a_gate_of_ones_own_is_the_gate_of_every_run_that_learns(
     )
     monkeypatch.chdir(tmp_path)
     setup = Setup.model_validate({**SHORT, "gate": "mine.py:MyGate"})
-    run = Run("burst 20", {"burst": 20})
-    assert settings_of(run, setup)["burst"] is None  # the gate's own, as with those of the package
+    run = Run("burst 20", {"gate.burst": 20})
+    assert settings_of(run, setup)["gate.burst"] is None  # the gate's own, as with those of the package
     reproduction = Reproduction.plan(find(["main", "always_on"]), setup, tmp_path / "out")
     gates = {method(job.settings.method).learns: job.settings.gate.name for job in reproduction.runs[:2]}
     assert gates == {True: str(tmp_path / "mine.py:MyGate"), False: None}

@@ -128,7 +128,9 @@ def make_report() -> Callable[..., RunReport]:
             name=name,
             records=records,
             manifest=Manifest(
-                settings=RunSettings.of({"model": model, "benchmarks": ("capitals",), "method": method, "tau": 0.7}),
+                settings=RunSettings.of(
+                    {"model.name": model, "stream.benchmarks": ("capitals",), "method": method, "evidence.tau": 0.7}
+                ),
                 total=len(records) if total is None else total,
                 model="f" * 64,
                 stream="e" * 64,

@@ -21,7 +21,7 @@ from secl.model import Model, ModelAnswer
 from secl.question import Question
 from secl.runs import export
 from secl.runs.runner import start_run
-from secl.runs.settings import RunSettings
+from secl.runs.settings import Recipe, RunSettings
 from secl.runs.store import Store
 from secl.testing import ScriptedModel
 
@@ -52,7 +52,7 @@ ROWS: list[dict[str, Any]] = [
 ]
 
 
-def load(_: RunSettings) -> Model:
+def load(_: Recipe) -> Model:
     return ScriptedModel()
 
 
@@ -60,7 +60,7 @@ def load(_: RunSettings) -> Model:
 def store(tmp_path: Path) -> Any:
     file = tmp_path / "q.jsonl"
     file.write_text("\n".join(json.dumps(row) for row in ROWS), encoding="utf-8")
-    run = start_run(RunSettings.of({"questions": str(file), "method": "norm_p_true"}), tmp_path / "run", load)
+    run = start_run(RunSettings.of({"stream.questions": str(file), "method": "norm_p_true"}), tmp_path / "run", load)
     with run.store:
         run.proceed()
         yield run.store
@@ -120,7 +120,7 @@ def test_an_export_gives_the_own_table_back_with_the_results_behind_it(store: St
 def test_a_text_that_no_cell_of_a_workbook_holds_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "q.jsonl"
     file.write_text(json.dumps({"question": "a", "context": "\u0001" + "x" * 40_000}))
-    run = start_run(RunSettings.of({"questions": str(file), "method": "stated"}), tmp_path / "run", load)
+    run = start_run(RunSettings.of({"stream.questions": str(file), "method": "stated"}), tmp_path / "run", load)
     with run.store:
         run.proceed()
         with pytest.raises(ParameterError, match="40,001 characters does not fit into a cell"):
@@ -142,7 +142,7 @@ def half(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
     monkeypatch.setattr(ScriptedModel, "answer", broken)
     path = tmp_path / "q.jsonl"
     path.write_text('{"question": "Who?"}\n', encoding="utf-8")
-    run = start_run(RunSettings.of({"questions": str(path), "method": "stated"}), tmp_path / "run", load)
+    run = start_run(RunSettings.of({"stream.questions": str(path), "method": "stated"}), tmp_path / "run", load)
     with run.store:
         run.proceed()
         yield run.store

@@ -21,14 +21,21 @@ from secl.runs.store import Store
 from secl.runs.sweep import Job, groups, is_finished, plan, run_job
 from tests.runs.test_sweep import records_of
 
-LEARNING = {"burst": 4, "warmup": 3, "threshold": 2.0, "bin_gate": "off", "learning_rate": 0.01}
+LEARNING = {
+    "method": "secl",
+    "gate.burst": 4,
+    "gate.warmup": 3,
+    "gate.threshold": 2.0,
+    "loop.bin_gate": "off",
+    "adapter.learning_rate": 0.01,
+}
 VARIANTS: list[dict[str, Any]] = [
     {},
-    {"alpha": 0.9},  # its answers change between bursts, too, behind prompts that were read for another
-    {"layers": "last:2"},  # its trunk is another
-    {"gate": "always", "warmup": None, "threshold": None, "burst": None},
-    {"gate": "always", "warmup": None, "threshold": None, "burst": None, "alpha": 0.9},
-    {"p_true_prompt": "paper"},
+    {"loop.alpha": 0.9},  # its answers change between bursts, too, behind prompts that were read for another
+    {"adapter.layers": "last:2"},  # its trunk is another
+    {"gate.name": "always", "gate.warmup": None, "gate.threshold": None, "gate.burst": None},
+    {"gate.name": "always", "gate.warmup": None, "gate.threshold": None, "gate.burst": None, "loop.alpha": 0.9},
+    {"prompts.p_true_prompt": "paper"},
 ]
 
 
@@ -42,10 +49,10 @@ def jobs_of(model: Path, out: Path, variants: Sequence[dict[str, Any]] = VARIANT
     rows = [row if number in (1, 3, 16) else {**row, "options": options} for number, row in enumerate(rows)]
     questions.write_text("".join(json.dumps(row) + "\n" for row in rows))
     common = {
-        "model": str(model),
-        "questions": str(questions),
-        "answer_weights": "adapted",
-        "layers": "last:1",
+        "model.name": str(model),
+        "stream.questions": str(questions),
+        "model.answer_weights": "adapted",
+        "adapter.layers": "last:1",
         **LEARNING,
     }
     return plan([RunSettings.of({**common, **each}) for each in variants], out)
@@ -101,7 +108,7 @@ def test_the_frozen_model_answers_a_window_once(
         return original(self, turns)
 
     monkeypatch.setattr(Answering, "_choices", counted)
-    run_here(jobs_of(tiny_llama, tmp_path, [{"alpha": alpha} for alpha in (0.2, 0.3, 0.4)]))
+    run_here(jobs_of(tiny_llama, tmp_path, [{"loop.alpha": alpha} for alpha in (0.2, 0.3, 0.4)]))
     assert sum(asked) == 14  # of 17 questions those with options
 
 
@@ -118,7 +125,7 @@ def test_models_of_another_precision_share_nothing(tiny_llama: Path) -> None:
 def test_one_that_fails_is_named_and_the_others_end(
     alone: list[list[Record]], tiny_llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    jobs = jobs_of(tiny_llama, tmp_path, [*VARIANTS[:3], {"layers": "99"}])
+    jobs = jobs_of(tiny_llama, tmp_path, [*VARIANTS[:3], {"adapter.layers": "99"}])
     original = Store.add
 
     def refuse(self: Store, record: Record, *arguments: Any, **named: Any) -> None:
@@ -138,17 +145,17 @@ def test_one_that_fails_is_named_and_the_others_end(
 
 def test_runs_of_one_model_and_stream_go_together_in_the_order_of_the_models(tmp_path: Path) -> None:
     settings: list[dict[str, object]] = [
-        {"benchmarks": ["capitals:2"], "seed": seed, "model": model, "alpha": alpha}
+        {"stream.benchmarks": ["capitals:2"], "seed": seed, "model.name": model, "loop.alpha": alpha}
         for seed in (1, 2)
         for model in ("x/b", "x/a")
         for alpha in (0.2, 0.3)
     ]
     asked: dict[str, object] = {
-        "benchmarks": ["capitals:2"],
+        "stream.benchmarks": ["capitals:2"],
         "method": "stated",
-        "engine": "openai",
-        "endpoint": "http://x",
-        "model": "c",
+        "model.engine": "openai",
+        "model.endpoint": "http://x",
+        "model.name": "c",
     }
     behind = [{**asked, "seed": seed} for seed in (1, 2)]
     jobs = plan([RunSettings.of(each) for each in (*settings, *behind)], tmp_path)

@@ -21,7 +21,7 @@ from tests.runs.conftest import stop_after
 @pytest.fixture
 def jobs(tmp_path: Path) -> list[Job]:
     """A job whose model does not exist."""
-    return plan([RunSettings.of({"model": "x/a", "benchmarks": ["capitals:2"]})], tmp_path)
+    return plan([RunSettings.of({"model.name": "x/a", "stream.benchmarks": ["capitals:2"]})], tmp_path)
 
 
 def test_without_ray_one_sentence_says_what_to_install(jobs: list[Job], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,7 +54,7 @@ def test_a_cluster_that_refuses_is_quoted_in_one_sentence(jobs: list[Job], monke
 
 
 def test_a_folder_that_somebody_is_writing_is_refused_before_any_work(tiny_llama: Path, tmp_path: Path) -> None:
-    (job,) = plan([RunSettings.of({"model": str(tiny_llama), "benchmarks": ["capitals:5"]})], tmp_path)
+    (job,) = plan([RunSettings.of({"model.name": str(tiny_llama), "stream.benchmarks": ["capitals:5"]})], tmp_path)
     with pytest.raises(KeyboardInterrupt):
         run_job(job, stop_after(1))
     with Store(job.folder, writable=True), pytest.raises(RunError, match="in use by another process"):

@@ -33,7 +33,14 @@ from tests.runs.test_sweep import records_of
 from tests.server.waiting import until
 from tests.tiny import tiny_folder
 
-LEARNING: dict[str, Any] = {"burst": 4, "warmup": 3, "threshold": 2.0, "bin_gate": "off", "learning_rate": 0.01}
+LEARNING: dict[str, Any] = {
+    "method": "secl",
+    "gate.burst": 4,
+    "gate.warmup": 3,
+    "gate.threshold": 2.0,
+    "loop.bin_gate": "off",
+    "adapter.learning_rate": 0.01,
+}
 NEEDS_RAY = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed")
 
 
@@ -67,7 +74,7 @@ def grid(models: list[Path], out: Path) -> list[Job]:
     stream = ["capitals:8", "science:8"]
     return plan(
         [
-            RunSettings.of({"model": str(model), "benchmarks": stream, **changes})
+            RunSettings.of({"model.name": str(model), "stream.benchmarks": stream, **changes})
             for model in models
             for changes in (LEARNING, {"method": "norm_p_true"})
         ],
@@ -133,8 +140,8 @@ def test_when_a_worker_is_killed_in_the_middle_nothing_is_lost_or_doubled(
     ray: Any, models: list[Path], tmp_path: Path
 ) -> None:
     settings = [
-        RunSettings.of({"model": str(models[0]), "benchmarks": ["capitals:40", "science:40"], **LEARNING}),
-        RunSettings.of({"model": str(models[0]), "benchmarks": ["capitals:8"], "method": "norm_p_true"}),
+        RunSettings.of({"model.name": str(models[0]), "stream.benchmarks": ["capitals:40", "science:40"], **LEARNING}),
+        RunSettings.of({"model.name": str(models[0]), "stream.benchmarks": ["capitals:8"], "method": "norm_p_true"}),
     ]
     here, there = (plan(settings, tmp_path / name) for name in ("here", "there"))
     run_here(here)
@@ -184,7 +191,7 @@ def without_progress(error: str) -> str:
 def test_ctrl_c_ends_the_workers_and_the_same_command_goes_on(models: list[Path], tmp_path: Path) -> None:
     path, out = tmp_path / "sweep.toml", tmp_path / "out"
     # Reasoned answers come first: they take so long that the run cannot end before it is stopped.
-    path.write_text(f'model = "{models[0]}"\nbenchmarks = ["arithmetic:5", "capitals:8"]')
+    path.write_text(f'model.name = "{models[0]}"\nstream.benchmarks = ["arithmetic:5", "capitals:8"]')
     with shell_sweep(path, out, "ray", dict(os.environ)) as stopped:
         family = psutil.Process(stopped.pid)
         until(lambda: any(process.name().startswith("ray::run_") for process in family.children(recursive=True)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +12,13 @@ import pytest
 from secl.errors import ParameterError
 from secl.gates import Always, EntropyShift, Never, PageHinkley
 from secl.runs.loading import load_questions
-from secl.runs.settings import RunSettings, read_toml, with_absolute_paths
-from secl.settings.tree import nested
+from secl.runs.recipes import read_toml, with_absolute_paths
+from secl.runs.settings import RunSettings, dotted
 from secl.signals import SelfConsistency
 
-STREAM = {"benchmarks": ("capitals",)}
 
-
-def recipe(**settings: Any) -> RunSettings:
-    return RunSettings.of({**STREAM, **settings})
+def recipe(settings: Mapping[str, object] | None = None) -> RunSettings:
+    return RunSettings.of({"stream.benchmarks": ("capitals",), "method": "secl", **(settings or {})})
 
 
 def from_text(folder: Path, text: str) -> RunSettings:
@@ -28,62 +27,70 @@ def from_text(folder: Path, text: str) -> RunSettings:
 
 
 def test_a_recipe_file_sets_what_it_names_and_leaves_the_rest(tmp_path: Path) -> None:
-    read = from_text(tmp_path, 'benchmarks = ["capitals:5", "science"]\nseed = 3\ndelta = 0.2\n')
-    assert read == RunSettings.of({"benchmarks": ("capitals:5", "science"), "seed": 3, "delta": 0.2})
+    read = from_text(tmp_path, 'seed = 3\nloop.delta = 0.2\n[stream]\nbenchmarks = ["capitals:5", "science"]\n')
+    assert read == RunSettings.of({"stream.benchmarks": ("capitals:5", "science"), "seed": 3, "loop.delta": 0.2})
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"gate": "fence"}, "there is no gate 'fence'; take always, never"),
+        ({"gate.name": "fence"}, "there is no gate 'fence'; take always, never"),
         ({"method": "magic"}, "no method 'magic'; the methods are secl, secl-paper, posterior, stated, p_true"),
-        ({"method": "stated", "burst": 5}, "the gate 'never' has no burst"),
-        ({"method": "stated", "gate": "always"}, "method 'stated' has no use for a gate; leave the gate 'always'"),
-        ({"ema": 0.1}, "the gate 'entropy-shift' has no ema"),
-        ({"gate": "page-hinkley", "ema": 0}, "ema is 0; it must be a finite number above 0 and at most 1"),
-        ({"burst": 0}, "burst is 0; it must be a whole number of at least 1"),
-        ({"warmup": 1}, "warmup must be a whole number of at least 2, not 1"),
-        ({"threshold": 0}, "threshold is 0; it must be a finite number above 0"),
-        ({"tau": float("inf")}, "tau is inf; it must be a finite number above 0"),
-        ({"per_domain": 0}, "per_domain is 0; it must be a whole number of at least 1"),
-        ({"alpha": 0.0}, "alpha is 0.0; it must be a finite number above 0 and at most 1"),
-        ({"delta": 2}, "delta is 2; it must be a finite number above 0 and at most 1"),
-        ({"bin_gate": 10}, "bin_gate is 10; it must be a whole number from 0 to 9, or off"),
-        ({"rank": 0}, "rank is 0; it must be a whole number of at least 1"),
-        ({"learning_rate": float("nan")}, "learning_rate is nan; it must be a finite number above 0"),
-        ({"epochs": 0}, "epochs is 0; it must be a whole number of at least 1"),
-        ({"lora_alpha": 0}, "lora_alpha is 0; it must be a whole number of at least 1"),
-        ({"distractors": 10}, "distractors is 10; it must be a whole number from 1 to 9"),
-        ({"samples": 0}, "samples is 0; it must be a whole number from 1 to 100"),
-        ({"top_p": 0.0}, "top_p is 0.0; it must be a finite number above 0 and at most 1"),
-        ({"consistency": "most"}, "consistency is 'most'; it must be one of greedy, mode"),
-        ({"beta": -0.1}, "beta is -0.1; it must be a finite number of at least 0"),
+        ({"method": "stated", "gate.burst": 5}, "the gate 'never' has no burst"),
+        ({"method": "stated", "gate.name": "always"}, "method 'stated' has no use for a gate; leave the gate 'always'"),
+        ({"gate.ema": 0.1}, "the gate 'entropy-shift' has no ema"),
+        ({"gate.name": "page-hinkley", "gate.ema": 0}, "gate's ema must lie above 0 and not above 1"),
+        ({"gate.burst": 0}, "gate's burst must be a whole number of at least 1, not 0"),
+        ({"gate.burst": "many"}, "gate.burst is 'many'; it must be a whole number"),
+        ({"gate.warmup": 1}, "warmup must be a whole number of at least 2, not 1"),
+        ({"gate.threshold": 0}, "gate's threshold must be above 0"),
+        ({"evidence.tau": float("inf")}, "evidence.tau is inf; it must be a finite number above 0"),
+        ({"stream.per_domain": 0}, "stream.per_domain is 0; it must be a whole number of at least 1"),
+        ({"loop.alpha": 0.0}, "loop.alpha is 0.0; it must be a finite number above 0 and at most 1"),
+        ({"loop.delta": 2}, "loop.delta is 2; it must be a finite number above 0 and at most 1"),
+        ({"loop.bin_gate": 10}, "loop.bin_gate is 10; it must be a whole number from 0 to 9, or off"),
+        ({"adapter.rank": 0}, "adapter.rank is 0; it must be a whole number of at least 1"),
+        ({"adapter.learning_rate": float("nan")}, "adapter.learning_rate is nan; it must be a finite number above 0"),
+        ({"adapter.epochs": 0}, "adapter.epochs is 0; it must be a whole number of at least 1"),
+        ({"adapter.lora_alpha": 0}, "adapter.lora_alpha is 0; it must be a whole number of at least 1"),
+        ({"prompts.distractors": 10}, "prompts.distractors is 10; it must be a whole number from 1 to 9"),
+        ({"loop.samples": 0}, "loop.samples is 0; it must be a whole number from 1 to 100"),
+        ({"prompts.top_p": 0.0}, "prompts.top_p is 0.0; it must be a finite number above 0 and at most 1"),
+        ({"evidence.consistency": "most"}, "evidence.consistency is 'most'; it must be one of greedy, mode"),
+        ({"adapter.beta": -0.1}, "adapter.beta is -0.1; it must be a finite number of at least 0"),
         (
-            {"views": ["letters", "luck"]},
-            "views is 'luck'; it must be one or more of letters, likelihood, samples, text, p_true",
+            {"posterior.views": ["letters", "luck"]},
+            "posterior.views is 'luck'; it must be one or more of letters, likelihood, samples, text, p_true",
         ),
-        ({"views": []}, "views is .*; it must be one or more of letters"),
-        ({"answer": "first"}, "answer is 'first'; it must be one of own, best"),
-        ({"answer": "best"}, "the method 'secl' compares no candidates, so there is no best answer"),
-        ({"extra_evidence": ["luck"]}, "extra_evidence is 'luck'; it must be one or more of p_true, samples"),
+        ({"posterior.views": []}, "posterior.views is .*; it must be one or more of letters"),
+        ({"loop.answer": "first"}, "loop.answer is 'first'; it must be one of own, best"),
+        ({"loop.answer": "best"}, "the method 'secl' compares no candidates, so there is no best answer"),
+        (
+            {"evidence.extra_evidence": ["luck"]},
+            "evidence.extra_evidence is 'luck'; it must be one or more of p_true, samples",
+        ),
         ({"seed": -1}, "seed is -1; it must be a whole number of at least 0 and below 9223372036854775808"),
         ({"stream": ["capitals"]}, r"stream is \['capitals'\]; it must be a table of the settings"),
-        ({"gate": {"nam": "always"}}, "no setting 'nam' among name, burst, warmup"),
+        ({"gate": {"nam": "always"}}, "there is no setting 'gate.nam'; the nearest is gate.name"),
+        ({"gate": "always"}, "gate is 'always'; it must be a table of the settings gate.name, gate.burst"),
+        ({"benchmarks": ["arc"]}, "there is no setting 'benchmarks'; the nearest is stream.benchmarks"),
     ],
 )
 def test_a_setting_that_makes_no_sense_is_named_when_the_recipe_is_made(settings: Any, message: str) -> None:
     with pytest.raises(ParameterError, match=message):
-        recipe(**settings)
+        recipe(settings)
 
 
 def test_a_recipe_survives_a_trip_through_json() -> None:
     made = recipe(
-        benchmarks=["capitals:3", "science"],
-        tau=0.7,
-        bin_gate="off",
-        modules=["q_proj"],
-        burst=7,
-        beta=0.1,
+        {
+            "stream.benchmarks": ["capitals:3", "science"],
+            "evidence.tau": 0.7,
+            "loop.bin_gate": "off",
+            "adapter.modules": ["q_proj"],
+            "gate.burst": 7,
+            "adapter.beta": 0.1,
+        },
     )
     assert made.loop.bin_gate is None
     assert RunSettings.of(json.loads(json.dumps(made.to_json()))) == made
@@ -91,29 +98,32 @@ def test_a_recipe_survives_a_trip_through_json() -> None:
 
 
 def test_differences_name_the_settings_that_differ_on_both_sides() -> None:
-    there, here = recipe(tau=0.7, data="here"), recipe(tau=1.0, data="there", device="cpu", seed=1)
-    assert there.differences(here) == ["tau: 0.7 there, 1.0 here", "seed: 42 there, 1 here"]
-    assert there.differences(recipe(tau=0.7)) == []
+    there, here = (
+        recipe({"evidence.tau": 0.7, "stream.data": "here"}),
+        recipe({"evidence.tau": 1.0, "stream.data": "there", "model.device": "cpu", "seed": 1}),
+    )
+    assert there.differences(here) == ["evidence.tau: 0.7 there, 1.0 here", "seed: 42 there, 1 here"]
+    assert there.differences(recipe({"evidence.tau": 0.7})) == []
 
 
 def test_the_gate_is_the_methods_unless_one_is_named_and_takes_the_recipes_parameters() -> None:
     assert recipe().build_gate() == EntropyShift()
-    assert recipe(method="secl-paper").build_gate() == PageHinkley(restart="all")
-    assert recipe(method="secl-paper", restart="sums").build_gate() == PageHinkley()
-    assert recipe(method="secl-paper", gate="always").build_gate() == Always()
-    assert recipe(method="stated").build_gate() == Never()
-    assert recipe(gate="always").build_gate() == Always()
-    changed = recipe(burst=7, warmup=4, threshold=2).build_gate()
+    assert recipe({"method": "secl-paper"}).build_gate() == PageHinkley(restart="all")
+    assert recipe({"method": "secl-paper", "gate.restart": "sums"}).build_gate() == PageHinkley()
+    assert recipe({"method": "secl-paper", "gate.name": "always"}).build_gate() == Always()
+    assert recipe({"method": "stated"}).build_gate() == Never()
+    assert recipe({"gate.name": "always"}).build_gate() == Always()
+    changed = recipe({"gate.burst": 7, "gate.warmup": 4, "gate.threshold": 2}).build_gate()
     assert changed == EntropyShift(burst=7, warmup=4, threshold=2)
-    paper = recipe(gate="page-hinkley", ema=0.1, epsilon=0.2).build_gate()
+    paper = recipe({"gate.name": "page-hinkley", "gate.ema": 0.1, "gate.epsilon": 0.2}).build_gate()
     assert paper == PageHinkley(ema=0.1, epsilon=0.2)
 
 
 def test_the_papers_method_is_the_paper_to_the_letter_unless_something_else_is_said() -> None:
-    ours, paper = recipe(), recipe(method="secl-paper")
+    ours, paper = recipe(), recipe({"method": "secl-paper"})
     choices = [
         (each.evidence.consistency, each.evidence.p_true, *each.prompts.model_dump().values(), each.loop.signal_bins)
-        for each in (ours, paper, recipe(method="secl-paper", p_true="vocabulary"))
+        for each in (ours, paper, recipe({"method": "secl-paper", "evidence.p_true": "vocabulary"}))
     ]
     assert choices == [
         ("greedy", "vocabulary", "plain", "behind", 4, 0.95, "exact"),
@@ -121,7 +131,10 @@ def test_the_papers_method_is_the_paper_to_the_letter_unless_something_else_is_s
         ("mode", "vocabulary", "paper", "alongside", 4, 1.0, "centre"),
     ]
     assert RunSettings.of(paper.to_json()) == paper
-    signals = [recipe(method=name, signal="self_consistency").build_signal(1.0) for name in ("secl", "secl-paper")]
+    signals = [
+        recipe({"method": name, "evidence.signal": "self_consistency"}).build_signal(1.0)
+        for name in ("secl", "secl-paper")
+    ]
     assert signals == [SelfConsistency("greedy"), SelfConsistency("mode")]
 
 
@@ -129,17 +142,26 @@ def test_paths_are_made_absolute_and_names_are_left_alone(tmp_path: Path, monkey
     for name in ("tiny", "smollm2"):
         (tmp_path / name).mkdir()
     monkeypatch.chdir(tmp_path)
-    given = {"questions": "sub/../mine.jsonl", "data": "data", "model": "tiny", "tau": 0.7}
-    there = {"questions": f"{tmp_path}/mine.jsonl", "data": f"{tmp_path}/data", "model": f"{tmp_path}/tiny", "tau": 0.7}
-    assert with_absolute_paths(given) == with_absolute_paths(there) == nested(there)
+    given = {"stream.questions": "sub/../mine.jsonl", "stream.data": "data", "model.name": "tiny", "evidence.tau": 0.7}
+    there = {
+        "stream.questions": f"{tmp_path}/mine.jsonl",
+        "stream.data": f"{tmp_path}/data",
+        "model.name": f"{tmp_path}/tiny",
+        "evidence.tau": 0.7,
+    }
+    assert with_absolute_paths(given) == with_absolute_paths(there) == dotted(there)
     for model in ("smollm2", "nobody/nothing", 3, None):  # a preset, a hub id, and what settings refuse
-        assert with_absolute_paths({"model": model, "data": None}) == nested({"model": model, "data": None})
+        assert with_absolute_paths({"model.name": model, "stream.data": None}) == dotted(
+            {"model.name": model, "stream.data": None}
+        )
 
 
 def test_questions_of_a_file_are_limited_by_domain_and_then_put_in_order(tmp_path: Path) -> None:
     lines = [{"question": f"{domain}{i}?", "domain": domain} for domain in "ab" for i in range(3)]
     path = tmp_path / "mine.jsonl"
     path.write_text("\n".join(map(json.dumps, lines)))
-    asked = load_questions(RunSettings.of({"questions": str(path), "per_domain": 2, "order": "reversed"}))
+    asked = load_questions(
+        RunSettings.of({"stream.questions": str(path), "stream.per_domain": 2, "stream.order": "reversed"})
+    )
     assert [question.text for question in asked] == ["b0?", "b1?", "a0?", "a1?"]
-    assert len(load_questions(RunSettings.of({"questions": str(path)}))) == 6
+    assert len(load_questions(RunSettings.of({"stream.questions": str(path)}))) == 6

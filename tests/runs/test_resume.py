@@ -27,7 +27,7 @@ pytestmark = pytest.mark.heavy
 QUESTIONS = 28
 SETTINGS = [
     part
-    for setting in ("gate.burst=6", "gate.warmup=4", "gate.threshold=1", "loop.bin_gate=off")
+    for setting in ("method=secl", "gate.burst=6", "gate.warmup=4", "gate.threshold=1", "loop.bin_gate=off")
     for part in ("--set", setting)
 ]
 

@@ -12,11 +12,11 @@ from secl.errors import DataError, ParameterError, QuestionError
 from secl.question import LETTERS, GivenAnswer
 from secl.records import Record
 from secl.runs.manifest import Manifest
+from secl.runs.recipes import score_settings, used_by_score
 from secl.runs.runner import estimators_of, resume_run, start_run
-from secl.runs.settings import SCORE_SETTINGS, score_settings
+from secl.runs.settings import SETTINGS
 from secl.runs.store import Store
 from secl.settings.groups import GateSettings
-from secl.settings.tree import FLAT_NAMES, place_of
 from secl.testing import ScriptedModel, toy_stream
 from tests.runs.conftest import stop_after
 
@@ -75,42 +75,44 @@ def test_a_run_of_ratings_that_was_stopped_goes_on_as_if_it_had_not(pairs: Path,
 
 
 USELESS = {
-    "answer": "best",
-    "answer_weights": "adapted",
-    "evidence_on": "burst",
-    "alpha": 0.1,
-    "delta": 0.1,
-    "signal_bins": "centre",
-    "bin_gate": "off",
-    "loss": "mse",
-    "accumulate": "question",
-    "signal": "p_true",
-    "rank": 2,
-    "layers": "last:1",
-    "modules": ["q_proj"],
-    "learning_rate": 0.1,
-    "beta": 0.1,
-    "epochs": 2,
-    "lora_alpha": 8,
-    "samples": 5,
-    "consistency": "mode",
-    "data": "elsewhere",
+    "loop.answer": "best",
+    "model.answer_weights": "adapted",
+    "loop.evidence_on": "burst",
+    "loop.alpha": 0.1,
+    "loop.delta": 0.1,
+    "loop.signal_bins": "centre",
+    "loop.bin_gate": "off",
+    "loop.loss": "mse",
+    "loop.accumulate": "question",
+    "evidence.signal": "p_true",
+    "adapter.rank": 2,
+    "adapter.layers": "last:1",
+    "adapter.modules": ["q_proj"],
+    "adapter.learning_rate": 0.1,
+    "adapter.beta": 0.1,
+    "adapter.epochs": 2,
+    "adapter.lora_alpha": 8,
+    "loop.samples": 5,
+    "evidence.consistency": "mode",
+    "stream.data": "elsewhere",
 }
 """Settings that `RunSettings` takes with the method posterior, and a value that is not the default."""
 
-REFUSED_BY_ALL = {"benchmarks", "nli", "gate", *GateSettings.model_fields} - {"name"}
+REFUSED_BY_ALL = {"stream.benchmarks", "evidence.nli"} | {f"gate.{key}" for key in GateSettings.model_fields}
 """Settings that no run of the method posterior over a file takes."""
 
 
 @pytest.mark.parametrize("name", USELESS)
 def test_a_setting_without_an_effect_on_ratings_is_refused(name: str, pairs: Path, tmp_path: Path) -> None:
-    with pytest.raises(ParameterError, match=rf"secl score .* leave {place_of(name)} out"):
+    with pytest.raises(ParameterError, match=rf"secl score .* leave {name} out"):
         start_run(score_settings(pairs, {name: USELESS[name]}), tmp_path / "run", load, mode="score")
     assert not (tmp_path / "run").exists()
 
 
 def test_every_setting_is_one_that_ratings_use_or_is_refused() -> None:
-    assert {*FLAT_NAMES} == {*SCORE_SETTINGS, "method"} | {*USELESS} | REFUSED_BY_ALL
+    assert {name for name in SETTINGS if not used_by_score(name)} == {*USELESS} | {
+        name for name in REFUSED_BY_ALL if name.startswith("gate.")
+    }
 
 
 @pytest.mark.parametrize(
@@ -118,7 +120,7 @@ def test_every_setting_is_one_that_ratings_use_or_is_refused() -> None:
     [
         ({"method": "baselines"}, "leave the method 'baselines' out"),
         ({"method": "secl"}, "leave the method 'secl' out"),
-        ({"questions": "other.csv"}, "leave stream.questions out"),
+        ({"stream.questions": "other.csv"}, "leave stream.questions out"),
         ({"stream": {"questions": "other.csv"}}, "leave stream.questions out"),
     ],
 )
@@ -138,7 +140,7 @@ def test_an_answer_that_the_model_cannot_read_is_refused_before_anything_is_writ
     with pytest.raises(QuestionError, match="takes 9 tokens"):
         start_run(score_settings(pairs, {}), tmp_path / "run", lambda _: Strict(), mode="score")
     assert not (tmp_path / "run").exists()
-    settings = score_settings(pairs, {"skip_bad": True})
+    settings = score_settings(pairs, {"stream.skip_bad": True})
     run = start_run(settings, tmp_path / "run", lambda _: Strict(), mode="score")
     run.store.close()
     assert len(run.questions) == 30
@@ -160,7 +162,7 @@ def test_a_row_without_an_answer_is_named_in_the_way_of_its_format(suffix: str, 
         path.write_text(json.dumps(rows) if suffix == "json" else "\n\n".join(map(json.dumps, rows)), encoding="utf-8")
     with pytest.raises(DataError, match=f"{path}, {place} has no 'answer' to rate"):
         start_run(score_settings(path, {}), tmp_path / "run", load, mode="score")
-    run = start_run(score_settings(path, {"skip_bad": True}), tmp_path / "run", load, mode="score")
+    run = start_run(score_settings(path, {"stream.skip_bad": True}), tmp_path / "run", load, mode="score")
     with run.store:
         ((where, _),) = run.store.manifest["skipped"]
     assert where == f"{path}, {place}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -23,18 +24,25 @@ from secl.runs.sweep import (
     read_sweep,
     run_job,
     write_files,
+    write_index,
 )
-from secl.settings.tree import nested
 from tests.runs.conftest import stop_after
 
 QUESTIONS = 12
 STREAM = ["capitals:6", "science:6"]
 
 
-def settings_of(model: Path, **changes: Any) -> RunSettings:
+def settings_of(model: Path) -> RunSettings:
     """Of a run that learns."""
-    learning = {"burst": 4, "warmup": 3, "threshold": 2.0, "bin_gate": "off", "learning_rate": 0.01}
-    return RunSettings.of({"model": str(model), "benchmarks": STREAM, **learning, **changes})
+    learning = {
+        "method": "secl",
+        "gate.burst": 4,
+        "gate.warmup": 3,
+        "gate.threshold": 2.0,
+        "loop.bin_gate": "off",
+        "adapter.learning_rate": 0.01,
+    }
+    return RunSettings.of({"model.name": str(model), "stream.benchmarks": STREAM, **learning})
 
 
 def records_of(job: Job) -> list[Record]:
@@ -48,78 +56,59 @@ def records_of(job: Job) -> list[Record]:
 def test_a_sweep_is_every_variant_at_every_point_of_its_grid(tmp_path: Path) -> None:
     path = tmp_path / "sweep.toml"
     path.write_text(
-        'benchmarks = ["mmlu", "arc"]\nper_domain = 20\n'
-        '[grid]\nseed = [42, 43]\norder = ["forward", "reversed"]\n'
-        '[[runs]]\nmethod = "baselines"\n[[runs]]\ngate = {name = "page-hinkley", burst = 9}\nper_domain = 30\n'
+        'stream = {benchmarks = ["mmlu", "arc"], per_domain = 20}\n'
+        '[grid]\nseed = [42, 43]\nstream.order = ["forward", "reversed"]\n'
+        '[[runs]]\nmethod = "baselines"\n'
+        '[[runs]]\nmethod = "secl"\ngate = {name = "page-hinkley", burst = 9}\nstream.per_domain = 30\n'
     )
-    common = {"benchmarks": ["mmlu", "arc"], "per_domain": 20}
-    points = [{"seed": seed, "order": order} for seed in (42, 43) for order in ("forward", "reversed")]
+    common = {"stream.benchmarks": ["mmlu", "arc"], "stream.per_domain": 20}
+    points = [{"seed": seed, "stream.order": order} for seed in (42, 43) for order in ("forward", "reversed")]
     assert read_sweep(path) == [
-        RunSettings.of(nested({**common, **point, **variant}))
-        for variant in ({"method": "baselines"}, {"gate": "page-hinkley", "burst": 9, "per_domain": 30})
+        RunSettings.of({**common, **point, **variant})
+        for variant in (
+            {"method": "baselines"},
+            {"method": "secl", "gate.name": "page-hinkley", "gate.burst": 9, "stream.per_domain": 30},
+        )
         for point in points
     ]
 
 
 def test_equal_settings_are_one_job(tmp_path: Path) -> None:
-    common: dict[str, Any] = {"benchmarks": ["capitals:2"]}
-    same: tuple[dict[str, Any], ...] = ({}, {"seed": 42}, {"rank": 8}, {"seed": 43}, {"seed": 42})
+    common: dict[str, Any] = {"stream.benchmarks": ["capitals:2"]}
+    same: tuple[dict[str, Any], ...] = ({}, {"seed": 42}, {"adapter.rank": 8}, {"seed": 43}, {"seed": 42})
     jobs = plan([RunSettings.of({**common, **changes}) for changes in same], tmp_path)
     assert [job.settings.seed for job in jobs] == [42, 43]
     assert [job.folder for job in jobs] == [tmp_path / job.name for job in jobs]
 
 
-# What a run is called, and how it is found again.
+QUIZ = {"stream.benchmarks": ["capitals:12"], "evidence.p_true": "token"}  # what all runs below share
 
 
-QUIZ = {"benchmarks": ["capitals:12"], "p_true": "token", "p_true_prompt": "paper"}  # what all runs below share
-
-
-def names_of(*changes: dict[str, Any], out: Path) -> list[str]:
-    """The names of runs over the quiz."""
-    return [job.name for job in plan([RunSettings.of({**QUIZ, **each}) for each in changes], out)]
-
-
-@pytest.mark.parametrize(
-    ("changes", "expected"),
-    [
-        ([{"beta": 0.0}, {"beta": 0.01}, {"beta": 0.1}], ["beta=0.0", "beta=0.01", "beta=0.1"]),
-        ([{}, {}, {"seed": 7}, {"bin_gate": "off"}], ["smollm2-secl", "seed=7", "bin_gate=off"]),
-        ([{}, {"method": "baselines", "model": "x/Other-1B"}], ["smollm2-secl", "Other-1B-baselines"]),
-        ([{"method": "secl-paper"}, {}], ["secl-paper", "secl"]),  # not all that the method implies
-        ([{"gate": "always"}, {"gate": "/home/me/mine.py:MyGate"}], ["gate=always", "gate=MyGate"]),
-        ([{"modules": ["q_proj"]}, {"modules": ["q_proj", "v_proj"]}], ["modules=q_proj", "modules=q_proj+v_proj"]),
-        ([{"seed": 2**63 - 2}, {"seed": 2**63 - 1}], [f"seed={2**63 - 2}", f"seed={2**63 - 1}"]),
-    ],
-    ids=str,
-)
-def test_a_name_says_what_a_run_has_unlike_the_others_and_nothing_that_they_share(
-    changes: list[dict[str, Any]], expected: list[str], tmp_path: Path
+def test_a_folder_is_named_after_model_method_and_settings_and_the_index_says_what_sets_it_apart(
+    tmp_path: Path,
 ) -> None:
-    names = names_of(*changes, out=tmp_path)
-    assert [re.fullmatch(r"(.*)-[0-9a-f]{8}", name)[1] for name in names] == expected  # type: ignore[index]
-    assert len({name[-8:] for name in names}) == len(names)
-    assert names_of(*changes, out=tmp_path) == names
-
-
-def test_a_name_is_short_however_much_is_unlike(tmp_path: Path) -> None:
-    much = {"method": "baselines", "benchmarks": ["capitals:5", "science:7", "arithmetic:9"], "order": "reversed"}
-    names = names_of({}, {**much, "seed": 1, "tau": 0.3}, {**much, "seed": 1, "tau": 0.4}, out=tmp_path)
-    assert len(set(names)) == 3
-    assert max(map(len, names)) < 60
+    changes: tuple[dict[str, Any], ...] = (
+        {},
+        {"method": "baselines", "model.name": "x/Other 1B"},
+        {"adapter.modules": ["q_proj"], "stream.data": "d"},
+    )
+    jobs = plan([RunSettings.of({**QUIZ, **each}) for each in changes], tmp_path)
+    names = [re.fullmatch(r"(.*)-[0-9a-f]{8}", job.name)[1] for job in jobs]  # type: ignore[index]
+    assert names == ["smollm2-posterior", "Other-1B-baselines", "smollm2-posterior"]
+    assert len({job.name for job in jobs}) == 3
+    assert jobs[2].apart == "model.name smollm2, method posterior, adapter.modules q_proj"
+    write_index(jobs[:2], tmp_path)
+    write_index(jobs[2:], tmp_path)  # a later, larger sweep
+    assert json.loads((tmp_path / "runs.json").read_text()) == {job.name: job.apart for job in jobs}
 
 
 def test_a_run_that_is_there_is_found_again_when_the_grid_grows(tmp_path: Path) -> None:
-    first, second = plan([RunSettings.of({**QUIZ, "tau": 0.4, "seed": seed}) for seed in (1, 2)], tmp_path)
+    first, second = plan([RunSettings.of({**QUIZ, "evidence.tau": 0.4, "seed": seed}) for seed in (1, 2)], tmp_path)
     Store.create(first.folder, {"settings": first.settings.to_json(), "total": 12}).close()
-    grown = [RunSettings.of({**QUIZ, "tau": tau, "seed": seed}) for tau in (0.4, 0.5) for seed in (1, 2)]
+    grown = [RunSettings.of({**QUIZ, "evidence.tau": tau, "seed": seed}) for tau in (0.4, 0.5) for seed in (1, 2)]
     jobs = plan(grown, tmp_path)
-    assert (jobs[0], progress_of(jobs[0])) == (first, (0, 12))
-    assert jobs[1].name != second.name  # it had not begun
-    assert [job.name[-8:] for job in jobs[:2]] == [first.name[-8:], second.name[-8:]]
-    assert progress_of(jobs[1]) is None
-    renamed = first.folder.rename(tmp_path / f"mine-{first.name[-8:]}")
-    assert plan(grown, tmp_path)[0].folder == renamed
+    assert (jobs[0].folder, progress_of(jobs[0])) == (first.folder, (0, 12))
+    assert (jobs[1].folder, progress_of(jobs[1])) == (second.folder, None)
 
 
 # Doing the runs.
@@ -159,7 +148,7 @@ def test_a_finished_job_is_not_touched_and_loads_no_model(done: Job, monkeypatch
 
 
 def test_a_folder_that_holds_something_else_is_refused_and_left_alone(done: Job, tmp_path: Path) -> None:
-    settings = RunSettings.of({"model": done.settings.model.name, "benchmarks": ("capitals:2",), "seed": 7})
+    settings = RunSettings.of({"model.name": done.settings.model.name, "stream.benchmarks": ("capitals:2",), "seed": 7})
     other = Job(done.name, settings, done.folder)
     before = read_files(done.folder)
     for call in (is_finished, run_job):

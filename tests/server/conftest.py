@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from secl.runs.runner import build_calibrator
+from secl.runs.loading import build_calibrator
 from secl.server.http.app import create_app
 from secl.server.online import monitors
 from secl.server.online.factory import begun, reopened, serving_settings
@@ -22,7 +22,7 @@ from tests.server.doors import opened
 
 MakeService = Callable[..., Service]
 
-LEARNING: dict[str, Any] = {"gate": "entropy-shift", "burst": 10, "warmup": 5}
+LEARNING: dict[str, Any] = {"gate.name": "entropy-shift", "gate.burst": 10, "gate.warmup": 5}
 """Settings of a server unless a test names a gate or a method."""
 
 TIMEOUT = 30_000
@@ -42,12 +42,14 @@ def scripted_services(root: Path) -> Iterator[MakeService]:
         keep_text: Keep = "full",
         limits: Limits | None = None,
         start: bool = True,
-        **settings: Any,
+        settings: Mapping[str, object] | None = None,
     ) -> Service:
         model, twin = model or ScriptedModel(), twin or ScriptedModel()
-        if "method" not in settings:
-            settings = {"bin_gate": "off", **({} if "gate" in settings else LEARNING), **settings}
-        recipe = serving_settings(**settings)
+        given = settings or {}
+        if "method" not in given:
+            learning = {} if "gate.name" in given else LEARNING
+            given = {"method": "secl", "loop.bin_gate": "off", **learning, **given}
+        recipe = serving_settings(given)
         place = root / folder
         state = reopened(place, recipe, keep_text)
         if state is None:

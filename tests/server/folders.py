@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from secl.runs.folder import FILE
-from secl.runs.runner import build_calibrator
-from secl.runs.settings import RunSettings
+from secl.runs.loading import build_calibrator
+from secl.runs.settings import Recipe
 from secl.server import stream
 from secl.server.online.factory import begun, serving_settings
 from secl.server.store import ServerStore
@@ -18,11 +18,11 @@ from secl.testing import ScriptedModel, toy_stream
 
 BATCH = 50
 
-QUIET = serving_settings(gate="never")
+QUIET = serving_settings({"method": "secl", "gate.name": "never"})
 """Settings of a server that learns nothing."""
 
 
-def filled(folder: Path, count: int, settings: RunSettings = QUIET, padding: str = "") -> Path:
+def filled(folder: Path, count: int, settings: Recipe = QUIET, padding: str = "") -> Path:
     """A state folder with so many answers, written in batches.
 
     Args:

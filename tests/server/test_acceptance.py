@@ -28,8 +28,8 @@ def client(make_service: MakeService) -> Any:
 
     @contextmanager
     def make(accept: float | None) -> Iterator[httpx.Client]:
-        threshold = {} if accept is None else {"accept": accept}
-        service = make_service(f"state-{accept}", method="stated", **threshold)
+        threshold = {} if accept is None else {"loop.accept": accept}
+        service = make_service(f"state-{accept}", settings={"method": "stated", **threshold})
         with opened(create_app(service)) as address, httpx.Client(base_url=address, timeout=60) as client:
             yield client
 
@@ -56,7 +56,10 @@ def test_without_a_threshold_nothing_is_said(client: Any) -> None:
 
 def test_what_the_small_model_does_not_accept_goes_to_the_large_one(make_service: MakeService) -> None:
     questions = toy_stream(12)
-    service, larger = make_service(method="posterior", accept=0.27), make_service("large", method="stated")
+    service, larger = (
+        make_service(settings={"method": "posterior", "loop.answer": "own", "loop.accept": 0.27}),
+        make_service("large", settings={"method": "stated"}),
+    )
     with opened(create_app(service)) as small, opened(create_app(larger)) as large:
         first, second = Endpoint.at(f"{small}/v1", 0.1, "none"), Endpoint.at(f"{large}/v1", 2.0, "none")
         answers = list(route(questions, first, second))

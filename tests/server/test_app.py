@@ -81,7 +81,7 @@ def test_feedback_is_written_beside_the_record_and_a_later_word_counts(client: h
 
 
 def test_a_server_is_paused_and_rolled_back_over_http(make_service: MakeService) -> None:
-    service = make_service(gate="always")
+    service = make_service(settings={"gate.name": "always"})
     with opened(create_app(service)) as address, httpx.Client(base_url=address, timeout=60) as client:
         client.post("/v1/ask", json=OPTIONS)
         until(lambda: service.learner.model.version > 0)

@@ -97,7 +97,7 @@ def test_in_a_browser_a_search_by_keys_finds_and_opens_and_goes_back(
     host: Host,
     tab: Any,
 ) -> None:
-    service = served(make_service(gate="never"), 40)
+    service = served(make_service(settings={"gate.name": "never"}), 40)
     tab.goto(host(service))
     tab.keyboard.press("/")
     shown(tab, "h1", "Records")
@@ -131,7 +131,7 @@ def test_in_a_browser_a_review_goes_through_the_queue_by_keys_and_by_mouse(
     host: Host,
     tab: Any,
 ) -> None:
-    service = make_service(gate="never")
+    service = make_service(settings={"gate.name": "never"})
     ask_all(service, toy_stream(8))
     queue = review_queue(service.state).positions
     tab.goto(f"{host(service)}/review")

@@ -36,11 +36,11 @@ def replayed(state: ServerStore, gate: Gate, rule: PosteriorRule) -> StreamState
 def test_a_start_from_a_checkpoint_is_one_from_a_whole_replay_to_the_last_digit(
     make_service: MakeService, keep: Keep, asked: int
 ) -> None:
-    first = make_service(keep_text=keep, model=Mixed(), method="posterior")
+    first = make_service(keep_text=keep, model=Mixed(), settings={"method": "posterior"})
     ask_all(first, mixed_stream(asked))
     live = first.calibrator.state
     close(first)
-    second = make_service(keep_text=keep, model=Mixed(), method="posterior")
+    second = make_service(keep_text=keep, model=Mixed(), settings={"method": "posterior"})
     whole = replayed(second.state, second.calibrator.gate, second.calibrator.posterior)
     now = second.calibrator.state
     assert checkpoint.pack(now) == checkpoint.pack(whole) == checkpoint.pack(live)
@@ -61,7 +61,7 @@ def test_every_gate_comes_back_from_a_checkpoint(gate: Gate) -> None:
 
 @pytest.mark.parametrize("state", [b"", b"no checkpoint"])
 def test_a_damaged_checkpoint_is_refused(make_service: MakeService, state: bytes) -> None:
-    service = make_service(gate="never")
+    service = make_service(settings={"gate.name": "never"})
     ask_all(service, toy_stream(7))
     folder = close(service)
     db = sqlite3.connect(folder / FILE)

@@ -99,7 +99,7 @@ def test_a_lesson_that_fails_is_recorded_and_is_shown_everywhere(
     make_service: MakeService, caplog: pytest.LogCaptureFixture, method: str, error: type[Exception]
 ) -> None:
     twin = Failing(method, error)
-    service = make_service(twin=twin, gate="always")
+    service = make_service(twin=twin, settings={"gate.name": "always"})
     client = client_of(service)
     assert ask(client).status_code == 200
     until(lambda: service.state.counts().get("failed") == 1)
@@ -120,7 +120,7 @@ def test_a_version_that_cannot_be_loaded_leaves_the_old_one_and_is_shown(
     make_service: MakeService, caplog: pytest.LogCaptureFixture
 ) -> None:
     model = Failing("restore", TokenizerError)
-    service = make_service(model=model, gate="always")
+    service = make_service(model=model, settings={"gate.name": "always"})
     client = client_of(service)
     assert ask(client).status_code == 200
     settled(service)
@@ -191,7 +191,7 @@ def test_weights_that_cannot_be_restored_stop_learning_until_somebody_resumes_it
         restores(snapshot)
 
     twin.restore = cannot_restore  # type: ignore[method-assign]
-    service = make_service(gate="always", twin=twin)
+    service = make_service(twin=twin, settings={"gate.name": "always"})
     for question in toy_stream(4):
         service.ask(question, 20)
     until(lambda: service.learner.paused is not None)
@@ -237,7 +237,7 @@ def said(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
 
 
 def test_a_request_is_a_line_without_its_text(make_service: MakeService, said: pytest.LogCaptureFixture) -> None:
-    service = make_service(gate="never")
+    service = make_service(settings={"gate.name": "never"})
     client = TestClient(create_app(service, Keys(service.state.folder)), base_url="http://localhost")
     client.post("/v1/ask?hint=secret", json={"question": "secret?"})
     client.get("/healthz")
@@ -252,7 +252,7 @@ def test_a_request_is_a_line_without_its_text(make_service: MakeService, said: p
 def test_a_disk_that_refuses_is_said_everywhere_and_logged_once_as_is_its_end(
     make_service: MakeService, said: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    service = make_service(gate="never")
+    service = make_service(settings={"gate.name": "never"})
     client = client_of(service)
 
     def refuse(*_args: Any, **_named: Any) -> None:

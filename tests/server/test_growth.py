@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from secl.runs.folder import connect
-from secl.runs.runner import build_calibrator
+from secl.runs.loading import build_calibrator
 from secl.server.online.service import Service
 from secl.server.retention import Retention, prune
 from secl.server.store import ServerStore

@@ -82,7 +82,7 @@ def test_labels_that_cannot_be_taken_fail_no_answer(make_service: MakeService, m
 
 
 def test_labels_are_counted_while_answers_can_be_written(make_service: MakeService) -> None:
-    service = make_service(gate="never")
+    service = make_service(settings={"gate.name": "never"})
     client, statements = client_of(service), list[str]()
     for question in toy_stream(6):
         service.ask(question, 20)
@@ -110,7 +110,7 @@ def test_domains_keep_their_own_level(make_service: MakeService) -> None:
 
 
 def test_labels_that_contradict_are_named_everywhere(make_service: MakeService) -> None:
-    service = make_service(gate="never")
+    service = make_service(settings={"gate.name": "never"})
     client = client_of(service)
     for position, question in enumerate(toy_stream(30)):
         service.ask(question, 20)
@@ -135,7 +135,7 @@ def test_a_verdict_is_about_the_latest_answers_and_the_latest_labels(
     make_service: MakeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(monitors, "WINDOW", 10)
-    service = make_service(gate="never")
+    service = make_service(settings={"gate.name": "never"})
     for question in toy_stream(25):
         service.ask(question, 20)
     assert service.monitor.verdict.questions == 10
@@ -148,7 +148,7 @@ def test_a_verdict_is_about_the_latest_answers_and_the_latest_labels(
 def test_a_verdict_that_an_answer_overtakes_is_made_anew(
     make_service: MakeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    service = make_service(gate="never")
+    service = make_service(settings={"gate.name": "never"})
     records = [service.ask(question, 20).record for question in toy_stream(2)]
     monitor = Monitor()
     monitor.add(records[0])

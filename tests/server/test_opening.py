@@ -15,12 +15,12 @@ from secl.server.online.factory import open_service, serving_settings
 from secl.server.online.service import Service
 from tests.server.waiting import settled
 
-SETTINGS = {"gate": "always", "bin_gate": "off", "learning_rate": 0.001}
+SETTINGS = {"method": "secl", "gate.name": "always", "loop.bin_gate": "off", "adapter.learning_rate": 0.001}
 
 
 @pytest.fixture
 def service(tiny_llama: Path, tmp_path: Path) -> Iterator[Service]:
-    opened = open_service(tmp_path / "state", serving_settings(model=str(tiny_llama), **SETTINGS))
+    opened = open_service(tmp_path / "state", serving_settings({"model.name": str(tiny_llama), **SETTINGS}))
     opened.start()
     yield opened
     opened.stop()
@@ -47,7 +47,7 @@ def test_learning_by_and_by_gives_the_weights_of_learning_at_once(
         service.ask(question, 60)
         service.scheduler.interrupt()
     settled(service)
-    other = open_service(tmp_path / "other", serving_settings(model=str(tiny_llama), **SETTINGS))
+    other = open_service(tmp_path / "other", serving_settings({"model.name": str(tiny_llama), **SETTINGS}))
     other.start()
     for question in asked:
         other.ask(question, 60)
@@ -62,19 +62,19 @@ def test_learning_by_and_by_gives_the_weights_of_learning_at_once(
 def test_a_state_folder_belongs_to_its_settings(service: Service, tiny_llama: Path, tmp_path: Path) -> None:
     service.stop()
     service.state.close()
-    recipe = serving_settings(model=str(tiny_llama), **SETTINGS)
-    other = serving_settings(model=str(tiny_llama), **SETTINGS, alpha=0.25)
+    recipe = serving_settings({"model.name": str(tiny_llama), **SETTINGS})
+    other = serving_settings({"model.name": str(tiny_llama), **SETTINGS, "loop.alpha": 0.25})
 
     def no_model(_: object) -> Model:
         raise AssertionError("a model was loaded for nothing")
 
-    with pytest.raises(RunError, match=r"begun with other settings \(alpha: 0.5 there, 0.25 here\)"):
+    with pytest.raises(RunError, match=r"begun with other settings \(loop.alpha: 0.5 there, 0.25 here\)"):
         open_service(tmp_path / "state", other, load=no_model)
     with pytest.raises(RunError, match="keep_text: full there, none here"):
         open_service(tmp_path / "state", recipe, keep_text="none", load=no_model)
     with pytest.raises(ParameterError, match="keep-text is 'some'"):
         open_service(tmp_path / "state", recipe, keep_text="some")  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="accumulate is 'question'"):
-        serving_settings(accumulate="question")
+        serving_settings({"loop.accumulate": "question"})
     again = open_service(tmp_path / "state", recipe)
     again.state.close()

@@ -116,7 +116,7 @@ def test_the_list_says_what_was_asked_for_and_what_came_of_it(make_service: Make
 
 
 def test_the_page_of_a_record_says_why_in_the_words_of_secl_show(make_service: MakeService) -> None:
-    service = make_service(method="posterior")
+    service = make_service(settings={"method": "posterior"})
     for number, question in enumerate(toy_stream(30)):
         service.ask(question, 20)
         if number % 3 == 0:
@@ -214,7 +214,7 @@ def test_a_server_that_does_not_learn_shows_nothing_of_learning(make_service: Ma
     headings = {"Version", "Drift of weights", "Gate statistic", "Learning", "Trained", "alarm", "burst"}
     learning = Page(overview(view(served(make_service())))).texts
     assert headings <= learning
-    page = Page(overview(view(served(make_service("fixed", method="posterior")))))
+    page = Page(overview(view(served(make_service("fixed", settings={"method": "posterior"})))))
     assert not headings & page.texts
     assert {"Answers", "Confidence, mean", "Labels", "Threshold", "none set (--accept)", "API key"} <= page.texts
     assert {"key-box", "done", "ask"} <= {attributes.get("id") for _, attributes in page.tags}

@@ -37,7 +37,7 @@ class Mixed(ScriptedModel):
 
 
 def test_candidates_are_stored_without_their_texts_but_equal_ones_stay_equal(make_service: MakeService) -> None:
-    service = make_service(keep_text="none", model=Mixed(), method="posterior")
+    service = make_service(keep_text="none", model=Mixed(), settings={"method": "posterior"})
     twice = Question("Which zebra?", options=("stripes", "dots", "stripes"))
     answer, *others = ask_all(service, [twice, *mixed_stream(20)])
     samples = [each.text for record in others if (found := record.evidence.candidates) for each in found.samples]
@@ -72,7 +72,7 @@ def ask(service: Service, body: dict[str, Any] = OPTIONS) -> dict[str, Any]:
 
 
 def test_the_reported_confidence_is_the_posterior_of_the_models_own_answer(make_service: MakeService) -> None:
-    service = make_service(method="posterior")
+    service = make_service(settings={"method": "posterior", "loop.answer": "own"})
     reply = ask(service)
     posterior = service.state.served(0).record.posterior
     assert posterior is not None
@@ -86,7 +86,7 @@ def test_the_reported_confidence_is_the_posterior_of_the_models_own_answer(make_
 
 
 def test_a_server_can_answer_with_the_best_candidate_and_keeps_the_models_own(make_service: MakeService) -> None:
-    service = make_service(method="posterior", answer="best")
+    service = make_service(settings={"method": "posterior", "loop.answer": "best"})
     differing = [question for question in toy_stream(40) if question.id and service.ask(question, 20)]
     records = [served.record for served in service.state.latest(len(differing))]
     chosen = next(record for record in records if record.best_answer != record.reply.answer)
@@ -108,7 +108,7 @@ def test_a_server_can_answer_with_the_best_candidate_and_keeps_the_models_own(ma
 def test_a_question_without_candidates_is_answered_as_stated_and_says_so(
     make_service: MakeService, model: ScriptedModel, body: dict[str, Any], words: str
 ) -> None:
-    service = make_service(model=model, method="posterior")
+    service = make_service(model=model, settings={"method": "posterior"})
     reply = ask(service, body)
     detail = reply["detail"]
     assert (detail["source"], reply["candidates"]) == ("stated", None)

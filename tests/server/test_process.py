@@ -65,7 +65,7 @@ class Client(threading.Thread):
 def served(log: Path, model: Path, state: Path, listener: socket.socket, *flags: object) -> BaseProcess:
     """A server at a socket that stays open when it ends; it learns from every burst."""
     recipe = log.with_suffix(".toml")
-    recipe.write_text('gate = "entropy-shift"\nwarmup = 5\nburst = 30\nbin_gate = "off"\n', encoding="utf-8")
+    recipe.write_text('method = "secl"\ngate = {warmup = 5, burst = 30}\nloop.bin_gate = "off"\n', encoding="utf-8")
     arguments = ("serve", state, recipe, "--model", model, "--served-model-name", "served")
     return processes.start(log, *arguments, *flags, listener=listener)
 

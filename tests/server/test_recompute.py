@@ -39,7 +39,7 @@ WAYS = [
 
 def test_ordinary_chats_leave_nothing_to_report(tiny_llama: Path, tmp_path: Path) -> None:
     """Limits, draws and stops of requests do not matter: the text is rated as it is stored."""
-    service = open_service(tmp_path / "state", serving_settings(model=str(tiny_llama), method="stated"))
+    service = open_service(tmp_path / "state", serving_settings({"model.name": str(tiny_llama), "method": "stated"}))
     service.start()
     for way in WAYS:
         Texts(service, Question("Say something.", form="text", system="Be brief."), way).answers()
@@ -66,7 +66,7 @@ def test_a_close_choice_of_letters_that_came_out_otherwise_is_left_open(
 
 
 def test_answers_that_are_drawn_otherwise_leave_the_evidence_open(make_service: MakeService) -> None:
-    record = make_service(model=Mixed(), method="posterior").ask(mixed_stream(2)[1], 20).record
+    record = make_service(model=Mixed(), settings={"method": "posterior"}).ask(mixed_stream(2)[1], 20).record
     stored = record.evidence.candidates
     assert stored is not None
     redrawn = replace(stored, candidates=(*stored.candidates[:-1], "another"))

@@ -58,7 +58,7 @@ def test_the_latest_records_stay_and_verify_goes_on_to_hold(make_service: MakeSe
 
 
 def test_texts_are_gone_from_the_file_and_its_pages_are_used_again(make_service: MakeService) -> None:
-    service = make_service(gate="never")
+    service = make_service(settings={"gate.name": "never"})
     secret = "xylophone"
     for question in toy_stream(40):
         service.ask(question.__class__(f"{question.text} {secret} {'padding ' * 500}", question.options), 10)
@@ -71,7 +71,7 @@ def test_texts_are_gone_from_the_file_and_its_pages_are_used_again(make_service:
     with ServerStore(folder, writable=True) as state:
         assert prune(state, Retention(records=2), rest=0.0) == 40
     assert secret.encode() not in (folder / FILE).read_bytes()
-    again = make_service(folder, gate="never")
+    again = make_service(folder, settings={"gate.name": "never"})
     ask_all(again, toy_stream(20))
     close(again)
     assert (folder / FILE).stat().st_size <= size
@@ -82,7 +82,7 @@ def test_no_word_of_a_pruned_record_is_left_in_the_index_of_words(
 ) -> None:
     """The index keeps words of deleted rows in its segments, of which there are several after many answers."""
     monkeypatch.setattr(retention, "MERGED", 1)  # page of a small index
-    service = make_service(gate="never")
+    service = make_service(settings={"gate.name": "never"})
     for number, question in enumerate(toy_stream(300)):
         service.ask(question.__class__(f"{question.text} zq{number:04}zq", question.options), 10)
     state = service.state
@@ -124,14 +124,14 @@ def test_the_version_at_which_learning_stands_stays(make_service: MakeService, m
 
 
 def test_labels_of_pruned_records_still_move_confidences(make_service: MakeService) -> None:
-    service = make_service(gate="never")
+    service = make_service(settings={"gate.name": "never"})
     ask_all(service, toy_stream(12))
     for number in range(8):
         service.state.add_feedback(number, number % 2 == 0)
     expected = service.ask(toy_stream(1)[0], 10).record.labelled
     prune(service.state, Retention(records=2), rest=0.0)
     close(service)
-    again = make_service(gate="never")
+    again = make_service(settings={"gate.name": "never"})
     again.refresh_labels()
     assert again.ask(toy_stream(1)[0], 10).record.labelled == expected
     assert (label_count(again.state), len(again.monitor.graded)) == (8, 8)
@@ -182,7 +182,7 @@ def test_what_was_pruned_is_said_in_a_sentence(make_service: MakeService, tmp_pa
 
 
 def test_records_older_than_so_many_days_are_pruned(make_service: MakeService) -> None:
-    service = make_service(gate="never")
+    service = make_service(settings={"gate.name": "never"})
     ask_all(service, toy_stream(20))
     with service.state.db as db:  # a question a day
         db.execute("UPDATE served SET time = time - ? * (20 - position)", (DAY,))
@@ -198,7 +198,7 @@ def test_records_older_than_so_many_days_are_pruned(make_service: MakeService) -
 def test_a_server_prunes_by_itself_and_says_when_the_disk_refuses(
     make_service: MakeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    service = make_service(gate="never")
+    service = make_service(settings={"gate.name": "never"})
     ask_all(service, toy_stream(20))
     pruner = service.pruner
     pruner.policy = Retention(records=6)
@@ -219,7 +219,7 @@ def test_a_server_prunes_by_itself_and_says_when_the_disk_refuses(
 def test_a_list_is_of_one_moment_while_records_are_pruned(
     make_service: MakeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    service = make_service(gate="never")
+    service = make_service(settings={"gate.name": "never"})
     ask_all(service, toy_stream(20))
 
     def prunes_in_between(row: Any) -> Any:

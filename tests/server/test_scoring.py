@@ -84,7 +84,7 @@ def mix(service: Service, count: int, first: int = 0) -> None:
 
 
 def test_a_burst_goes_on_around_rated_answers_and_none_of_them_is_learned(make_service: MakeService) -> None:
-    service = make_service(gate="always")
+    service = make_service(settings={"gate.name": "always"})
     mix(service, 12)
     settled(service)
     state = service.state
@@ -99,7 +99,7 @@ def test_a_burst_goes_on_around_rated_answers_and_none_of_them_is_learned(make_s
 
 
 def test_the_trail_of_rated_answers_verifies_and_explains_itself(make_service: MakeService) -> None:
-    service = make_service(method="posterior")
+    service = make_service(settings={"method": "posterior"})
     mix(service, 15)
     question = Question("Capital of Peru?", form="short")
     answer = service.ask(GivenAnswer(question, "Lima", ("Cusco", "Quito")), 10)

@@ -94,7 +94,7 @@ def test_lessons_that_the_backlog_has_no_room_for_cost_the_answers_no_transactio
     make_service: MakeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(learner, "BACKLOG", 3)
-    service = make_service(gate="always")
+    service = make_service(settings={"gate.name": "always"})
     writers: list[str] = []
     add_lesson = service.state.add_lesson
 
@@ -115,7 +115,7 @@ def test_lessons_that_the_backlog_has_no_room_for_cost_the_answers_no_transactio
 
 
 def test_answers_go_on_while_another_process_has_locked_the_store(make_service: MakeService) -> None:
-    service = make_service(gate="always")
+    service = make_service(settings={"gate.name": "always"})
     assert service.ask(toy_stream(1)[0], 60).stored
     settled(service)
     other = sqlite3.connect(service.state.folder / FILE)
@@ -132,7 +132,7 @@ def test_answers_go_on_while_another_process_has_locked_the_store(make_service: 
 def test_a_lesson_that_the_disk_refuses_is_held_again_later(
     make_service: MakeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    service = make_service(gate="always")
+    service = make_service(settings={"gate.name": "always"})
     usual = service.state.add_lesson
     refused: list[int] = []
 
@@ -154,7 +154,7 @@ def test_a_lesson_that_the_disk_refuses_is_held_again_later(
 def test_after_a_rollback_the_same_question_gets_the_same_confidence_to_the_last_digit(
     make_service: MakeService,
 ) -> None:
-    service = make_service(gate="always")
+    service = make_service(settings={"gate.name": "always"})
     asked = toy_stream(1)[0]
     before = {}
     for question in toy_stream(12):
@@ -183,7 +183,7 @@ def test_a_rollback_gives_up_the_lesson_in_the_middle_and_drops_those_that_wait(
     make_service: MakeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(service_module, "SHARE", 0.0)
-    service = make_service(gate="always")
+    service = make_service(settings={"gate.name": "always"})
     said = service.ask(toy_stream(1)[0], 60)
     settled(service)
     with service.scheduler.answering():  # the next lesson stops at its first layer
@@ -204,7 +204,7 @@ def test_a_failed_update_is_taken_back_and_said(make_service: MakeService, notic
                 raise NotFiniteError("the loss of a lesson is nan.")
             return replace(super().learn(question, reply, target), after=float("nan"))
 
-    service = make_service(gate="always", twin=Exploding())
+    service = make_service(twin=Exploding(), settings={"gate.name": "always"})
     service.ask(toy_stream(1)[0], 60)
     settled(service)
     assert service.state.counts() == {"failed": 1}
@@ -223,7 +223,7 @@ def test_learning_out_of_bounds_freezes_itself_and_raises_an_alert(
     make_service: MakeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(monitors, "MAX_DRIFT", 0.05)
-    service = make_service(gate="always")
+    service = make_service(settings={"gate.name": "always"})
     for question in toy_stream(40):
         service.ask(question, 60)
         until(lambda: service.learner.waiting == 0)
@@ -235,7 +235,7 @@ def test_learning_out_of_bounds_freezes_itself_and_raises_an_alert(
 def test_texts_that_may_not_be_kept_are_nowhere_on_disk_and_lessons_are_held_all_the_same(
     make_service: MakeService,
 ) -> None:
-    service = make_service(gate="always", keep_text="none")
+    service = make_service(keep_text="none", settings={"gate.name": "always"})
     secret = Question(
         "a secret of Q4711",
         options=("yes Q4711", "no Q4711"),
@@ -254,6 +254,6 @@ def test_texts_that_may_not_be_kept_are_nowhere_on_disk_and_lessons_are_held_all
     folder = service.state.folder
     service.state.close()
     assert not any(b"Q4711" in path.read_bytes() for path in folder.iterdir())
-    again = make_service(folder, keep_text="none", gate="always")
+    again = make_service(folder, keep_text="none", settings={"gate.name": "always"})
     assert again.state.served(0).record.reply.answer in ("A", "B")
     assert again.learner.model.version == 2

@@ -65,7 +65,7 @@ def test_a_run_of_somebody_is_no_state_and_keeps_its_permissions(tmp_path: Path)
 
 
 def test_no_thread_sees_what_another_has_not_finished_writing(make_service: MakeService) -> None:
-    service = make_service(gate="never")
+    service = make_service(settings={"gate.name": "never"})
     ask_all(service, toy_stream(3))
     state, seen, begun = service.state, list[int](), threading.Event()
 

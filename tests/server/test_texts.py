@@ -44,7 +44,7 @@ class Paced(ScriptedModel):
 
 
 def test_each_text_is_a_record_of_its_own_and_is_learned_from(make_service: MakeService) -> None:
-    service = make_service(gate="always")
+    service = make_service(settings={"gate.name": "always"})
     texts = Texts(service, WHY, DRAWN)
     answers, pieces = texts.answers(), texts.pieces
     whole = ["".join(piece.text for piece in pieces if piece.choice == number) for number in range(3)]

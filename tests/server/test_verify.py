@@ -46,7 +46,7 @@ def learned(share_service: MakeService) -> Path:
 @pytest.fixture(scope="module")
 def weighed(share_service: MakeService) -> Path:
     """The folder of a server that reports posteriors."""
-    service = share_service("weighed", model=Mixed(), method="posterior")
+    service = share_service("weighed", model=Mixed(), settings={"method": "posterior"})
     ask_all(service, mixed_stream(15))
     return close(service)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from secl.calibrator.lesson import EvidencePlan, gather, teach
+from secl.calibrator.lesson import gather, teach
 from secl.calibrator.lookahead import WINDOW, Lookahead, StreamState, predict_bursts
 from secl.display import Shown
 from secl.errors import RunError
@@ -20,6 +20,7 @@ from secl.grading import grade
 from secl.labels import Label, LabelState
 from secl.methods import Method, method_to_follow
 from secl.model import Model, Rating
+from secl.plan import EvidencePlan
 from secl.posterior.rule import PosteriorRule
 from secl.question import GivenAnswer, Question
 from secl.records import Decision, LearningOutcome, Record, Reply
@@ -179,7 +180,7 @@ class Calibrator(Shown):
             decision=decision,
             evidence=evidence,
             posterior=posterior,
-            answers_best=self.loop.answer == "best" and not question.free,  # a text is what was written
+            answers_best=self.plan.returns_best(question),
             accept=self.accept,
             signal=None,
             outcome="waiting" if decision.in_burst and self.learns else "idle",

@@ -2,69 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
-from typing import Self, get_args
+from collections.abc import Collection
+from dataclasses import replace
 
-from secl.errors import NotFiniteError, ParameterError
+from secl.errors import NotFiniteError
 from secl.evidence import Evidence, EvidenceKind
-from secl.methods import Method
 from secl.metrics.probability import bin_index, directional_target
 from secl.model import Model
 from secl.question import Question
 from secl.records import LearningOutcome, Record, Reply, Update
-from secl.settings.groups import EvidenceOn, LoopSettings, ViewName
+from secl.settings.groups import LoopSettings
 
 BINS = 10
 """In which confidences are stated."""
-
-
-@dataclass(frozen=True, slots=True)
-class EvidencePlan:
-    """Which kinds of evidence a loop gathers.
-
-    Attributes:
-        kinds: all of them.
-        on: "always", or for questions in bursts.
-        weighs_p_true: whether the posterior reads P(True).
-
-    Raises:
-        ParameterError: an unknown kind.
-    """
-
-    kinds: frozenset[EvidenceKind]
-    on: EvidenceOn
-    weighs_p_true: bool
-
-    @classmethod
-    def of(cls, method: Method, loop: LoopSettings, views: Collection[ViewName], extra: Iterable[EvidenceKind]) -> Self:
-        """Combine a method's evidence with `extra` kinds and with what the posterior's views read."""
-        kinds: set[EvidenceKind] = {*method.evidence, *extra}
-        weighs_p_true = "p_true" in views
-        if weighs_p_true and "candidates" in kinds:
-            kinds.add("p_true")
-        return cls(frozenset(kinds), loop.evidence_on or method.evidence_on, weighs_p_true)
-
-    def __post_init__(self) -> None:
-        for kind in sorted(self.kinds):
-            if kind not in get_args(EvidenceKind):
-                raise ParameterError(f"evidence is {kind!r}; it must be one of {', '.join(get_args(EvidenceKind))}.")
-
-    def wanted(self, in_burst: bool) -> frozenset[EvidenceKind]:
-        """What is gathered about the answer to a question in a burst, or outside of any."""
-        return self.kinds if in_burst or self.on == "always" else frozenset()
-
-    def weighed(self, in_burst: bool) -> frozenset[EvidenceKind]:
-        """What of it is gathered with the answer, because the posterior is a part of it."""
-        wanted = self.wanted(in_burst)
-        if "candidates" not in wanted:
-            return frozenset()
-        return wanted & ({"candidates", "p_true"} if self.weighs_p_true else {"candidates"})
-
-    @property
-    def rated(self) -> frozenset[EvidenceKind]:
-        """What is asked about an answer from elsewhere beyond its own P(True); candidates are always compared."""
-        return frozenset({"candidates", "p_true"} if self.weighs_p_true or "p_true" in self.kinds else {"candidates"})
 
 
 def gather(model: Model, record: Record, reply: Reply, wanted: Collection[EvidenceKind], samples: int) -> Evidence:

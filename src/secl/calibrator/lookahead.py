@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from secl.calibrator.lesson import EvidencePlan
 from secl.gates import Gate
 from secl.labels import LabelState
 from secl.model import Model
+from secl.plan import EvidencePlan
 from secl.posterior.rule import PosteriorState
 from secl.question import Question
 from secl.records import Decision, Record

@@ -16,7 +16,7 @@ from cyclopts import App, CycloptsError, Group, Parameter, UnknownOptionError
 
 from secl.cli.machine import set_defaults
 from secl.errors import SeclError
-from secl.settings.tree import FLAT_NAMES, METHOD, has_flag, place_of
+from secl.runs.settings import METHOD, flag_of, nearest
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -78,10 +78,9 @@ def main() -> None:
 def _hint(complaint: str) -> str:
     """How a setting without a flag is set, behind the complaint about the flag; empty for others."""
     option = re.search(r"--(?:no-)?([a-z-]+)", complaint)
-    name = option[1].replace("-", "_") if option else ""
-    if name not in FLAT_NAMES or has_flag(name):
-        return ""
-    return f" It is a setting: --set {place_of(name)}=VALUE."
+    key = option[1].replace("-", "_") if option else ""
+    name = nearest(key)
+    return f" It is a setting: --set {name}=VALUE." if name.endswith(f".{key}") and flag_of(name) is None else ""
 
 
 def fail(sentence: str) -> NoReturn:

@@ -9,9 +9,10 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from secl.cli.app import AsJson, Full, app, console, print_json
+from secl.cli.app import AsJson, Full, Set, app, console, print_json
 from secl.errors import ParameterError
-from secl.settings.groups import FLAT, LoopSettings, ModelSettings
+from secl.runs.settings import Recipe, with_set
+from secl.settings.groups import FLAT
 
 
 @app.command
@@ -23,10 +24,10 @@ def ask(
     context: str = "",
     system: str = "",
     version: Path | None = None,
-    accept: float | None = None,
+    flags: Annotated[Recipe | None, FLAT] = None,
+    set_: Set = None,
     full: Full = False,
     as_json: AsJson = False,
-    model: Annotated[ModelSettings | None, FLAT] = None,
 ) -> None:
     """Ask one question: print the answer, the probability that it is correct, and the other candidates.
 
@@ -36,21 +37,22 @@ def ask(
         context: A passage to answer from.
         system: System text; the model's own by default.
         version: Use the weights that this run has learned.
-        accept: Lowest confidence of an accepted answer.
     """
     from secl.question import Question
     from secl.reports.acceptance_report import accepted_line
     from secl.reports.console import answer_json, answer_lines, answer_panel
     from secl.runs.loading import load_for_asking
+    from secl.signals import NormalisedPTrue
 
-    loop = LoopSettings(answer="best", accept=accept)
-    changes = {"model": model.model_dump(exclude_unset=True)} if model else {}
     if question.startswith("--") and len(question.split()) == 1:
         raise ParameterError(f"ask has no option {question}; secl ask --help lists those that it has.")
     text = sys.stdin.read() if question == "-" else question
     to_ask = Question(text.rstrip("\n"), tuple(option or ()), context=context, system=system)
-    # P(True) of an open answer takes longer than all else.
-    calibrator, normalise = load_for_asking(changes, version, loop, ["p_true"] if full or as_json else [])
+    values = with_set(flags, set_)
+    if full or as_json:  # P(True) of an open answer takes longer than all else
+        kinds = values.get("evidence.extra_evidence", ())
+        values["evidence.extra_evidence"] = tuple(dict.fromkeys((*kinds, "p_true")))  # type: ignore[misc]
+    calibrator, recipe = load_for_asking(values, version)
     gc.freeze()  # what is loaded stays until the end: a search for garbage among it takes as long as ten tokens
     record = calibrator.ask(to_ask)
     if as_json:
@@ -59,10 +61,11 @@ def ask(
     screen = console()
     for line in answer_lines(record):
         screen.print(line, highlight=False)
-    if accept is not None:
-        screen.print(accepted_line(record.answer, record.label_free, accept), soft_wrap=True)
+    if record.accept is not None:
+        screen.print(accepted_line(record.answer, record.label_free, record.accept), soft_wrap=True)
     if full:
         screen.print()
+        normalise = NormalisedPTrue(recipe.tau(calibrator.model.tau), recipe.evidence.formula)
         screen.print(answer_panel(record, normalise))
     else:
         screen.print("For all of it, ask again with --full.", style="dim")

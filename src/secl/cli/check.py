@@ -10,9 +10,9 @@ from pydantic import Field
 from secl.cli.app import AsJson, Set, app, console, print_json
 from secl.cli.run import name_skipped, proceed
 from secl.errors import ParameterError, RunError
+from secl.runs.settings import OF_MODEL, OF_QUESTIONS, RunSettings, with_set
 from secl.settings.base import Settings
 from secl.settings.groups import FLAT, ModelSettings, Seed, StreamSettings
-from secl.settings.tree import OF_MODEL, OF_QUESTIONS, merged, with_set
 
 if TYPE_CHECKING:
     from secl.runs.runner import Run
@@ -38,13 +38,12 @@ def check_command(
     as_json: AsJson = False,
 ) -> None:
     from secl.runs.runner import start_run
-    from secl.runs.settings import RunSettings
     from secl.runs.store import Store
 
     settings = with_set(flags, set_)
     if run is None:
         # What each method that can be recommended needs, and what learning would need.
-        new = RunSettings.of(merged(settings, {"method": "posterior", "extra_evidence": ("p_true",)}))
+        new = RunSettings.of({**settings, "method": "posterior", "evidence.extra_evidence": ("p_true",)})
 
         def finish(made: Run) -> None:
             if out is not None:

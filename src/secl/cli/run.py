@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from secl.cli.app import Full, Set, app, console, echo, fail
 from secl.errors import ParameterError, StorageError
+from secl.runs.settings import OF_OUTPUT, RunSettings, dotted, with_set
 from secl.settings.groups import FLAT
-from secl.settings.tree import OF_OUTPUT, SettingGroups, merged, with_set
 
 if TYPE_CHECKING:
     from secl.model import Model
@@ -23,10 +23,11 @@ Finish = Callable[["Run"], None]
 """What is done with a run whose questions are all answered."""
 
 DEMO: dict[str, object] = {
-    "model": "smollm2",
-    "benchmarks": ("capitals:60", "science:40", "misconceptions:20"),
-    "evidence_on": "always",
-    "extra_evidence": ("candidates",),
+    "method": "secl",
+    "model.name": "smollm2",
+    "stream.benchmarks": ("capitals:60", "science:40", "misconceptions:20"),
+    "loop.evidence_on": "always",
+    "evidence.extra_evidence": ("candidates",),
 }
 """What `secl demo` runs: the built-in quiz, judged everywhere so that P(True) and posterior can be compared."""
 
@@ -41,7 +42,7 @@ def run(
     recipe: Path | None = None,
     /,
     *,
-    flags: Annotated[SettingGroups | None, FLAT] = None,
+    flags: Annotated[RunSettings | None, FLAT] = None,
     set_: Set = None,
     out: Annotated[Path | None, OF_OUTPUT] = None,
     resume: Annotated[Path | None, OF_OUTPUT] = None,
@@ -54,10 +55,10 @@ def run(
         out: Folder of the new run.
         resume: Continue this unfinished run; other flags are not needed.
     """
+    from secl.runs.recipes import read_toml
     from secl.runs.runner import resume_run, start_run
-    from secl.runs.settings import RunSettings, read_toml
 
-    settings = merged(read_toml(recipe) if recipe else {}, with_set(flags, set_))
+    settings = {**dotted(read_toml(recipe) if recipe else {}), **with_set(flags, set_)}
     if resume is not None:
         if out is not None and out != resume:
             raise ParameterError("a resumed run stays in its folder; leave --out away.")
@@ -78,7 +79,6 @@ def demo(*, out: Path = Path("runs/demo")) -> None:
     """
     from secl.runs.folder import FILE
     from secl.runs.runner import resume_run, start_run
-    from secl.runs.settings import RunSettings
 
     settings = RunSettings.of(DEMO)
 

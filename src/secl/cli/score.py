@@ -10,8 +10,8 @@ from cyclopts import Parameter
 from secl.cli.app import AsJson, Flag, Set, app, console, echo, print_json
 from secl.errors import ParameterError
 from secl.question import Grader
+from secl.runs.settings import dotted, with_set
 from secl.settings.groups import FLAT, ModelSettings, Order
-from secl.settings.tree import merged, with_set
 
 if TYPE_CHECKING:
     from secl.runs.runner import Run
@@ -52,15 +52,16 @@ def score(
         accept: Lowest confidence of an accepted answer.
     """
     from secl.cli.run import print_result, proceed
+    from secl.runs.recipes import score_settings
     from secl.runs.runner import start_run
-    from secl.runs.settings import score_settings
 
     if out is not None and as_json:
         raise ParameterError("--json prints the answers and --out keeps them for secl export; leave one of them out.")
     flags: dict[str, object] = {"model": model.model_dump(exclude_unset=True)} if model else {}
-    flags |= {"columns": tuple(columns or ()), "skip_bad": skip_bad, "per_domain": per_domain, "seed": seed}
-    flags |= {"options": tuple(option or ()), "template": template, "accept": accept, "order": order, "grader": grader}
-    settings = score_settings(file, merged(flags, with_set(None, set_)))
+    flags |= {"stream.columns": tuple(columns or ()), "stream.skip_bad": skip_bad, "stream.per_domain": per_domain}
+    flags |= {"stream.options": tuple(option or ()), "stream.template": template, "stream.order": order}
+    flags |= {"stream.grader": grader, "loop.accept": accept, "seed": seed}
+    settings = score_settings(file, {**dotted(flags), **with_set(None, set_)})
     finish = print_result() if out else _print_json if as_json else _print
     proceed(lambda place: start_run(settings, place, mode="score"), out, finish, quiet=out is None)
 

@@ -10,20 +10,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import Annotated, NoReturn
 
 from cyclopts import Group, Parameter
-from pydantic import Field
 
 from secl.cli.app import Set, app, console, echo
 from secl.errors import ParameterError, needs
+from secl.runs.settings import OF_MODEL, OF_OUTPUT, Recipe, dotted, with_set
 from secl.server.settings import HttpSettings, Limits
-from secl.settings.base import Settings
-from secl.settings.groups import FLAT, GateSettings, LoopSettings, ModelSettings
-from secl.settings.tree import OF_METHOD, OF_MODEL, OF_OUTPUT, merged, with_set
-
-if TYPE_CHECKING:
-    from secl.runs.settings import RunSettings
+from secl.settings.groups import FLAT
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
@@ -35,15 +30,6 @@ SHOWN = Parameter(name="*")  # their defaults are shown
 StateFolder = Annotated[Path, Parameter(help="Folder of the server; made if it does not exist.")]
 
 
-class ServedSettings(Settings):
-    """The settings of a run that a server has, too; its questions come over HTTP."""
-
-    model: Annotated[ModelSettings, FLAT, OF_MODEL] = ModelSettings()
-    method: Annotated[str, OF_METHOD] = Field("secl", description="secl; posterior or stated learn nothing.")
-    gate: Annotated[GateSettings, FLAT, OF_METHOD] = GateSettings()
-    loop: Annotated[LoopSettings, FLAT, OF_METHOD] = LoopSettings()
-
-
 @app.command
 def serve(
     state: StateFolder,
@@ -53,7 +39,7 @@ def serve(
     host: Annotated[str | None, OF_HTTP] = None,
     port: Annotated[int | None, OF_HTTP] = None,
     http: Annotated[HttpSettings | None, SHOWN, OF_HTTP] = None,
-    flags: Annotated[ServedSettings | None, FLAT] = None,
+    flags: Annotated[Recipe | None, FLAT] = None,
     set_: Set = None,
     versions: Annotated[Path | None, OF_MODEL] = None,
     limits: Annotated[Limits | None, SHOWN, OF_MODEL] = None,
@@ -109,7 +95,9 @@ def serve(
             described = getattr(service.model, "described", None)
             if described is not None:
                 logging.getLogger("secl").info("model %s: %s", service.model.name, described)
-            says = f"secl serves {service.model.name} at {url(listener)} (state in {service.state.folder})"
+            learning = f"learns in bursts (method {settings.method})" if settings.learns else "learns nothing"
+            learning = f"{learning}; state in {service.state.folder}"
+            says = f"secl serves {service.model.name} at {url(listener)} ({learning})"
             answer_until_stopped(service, api_keys, http or HttpSettings(), listener, lambda: echo(says), noted)
 
 
@@ -139,25 +127,24 @@ def ending_in_order() -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
-def read_settings(recipe: Path | None, flags: Mapping[str, object]) -> RunSettings:
+def read_settings(recipe: Path | None, flags: Mapping[str, object]) -> Recipe:
     """The settings of a recipe, and those of the flags and of --set over them.
 
     Raises:
         DataError: the recipe cannot be read.
         ParameterError: it names questions, or settings do not fit together.
     """
-    from secl.runs.settings import read_toml
+    from secl.runs.recipes import read_toml
     from secl.server.online.factory import serving_settings
 
-    from_file = read_toml(recipe) if recipe else {}
-    settings = merged(from_file, flags)
-    for key in ("benchmarks", "questions"):
-        if key in settings.get("stream", {}):
-            raise ParameterError(f"a server is asked over HTTP; leave {key} out{f' of {recipe}' if recipe else ''}.")
-    return serving_settings(**settings)
+    settings = {**dotted(read_toml(recipe) if recipe else {}), **flags}
+    for name in settings:
+        if name.startswith("stream."):
+            raise ParameterError(f"a server is asked over HTTP; leave {name} out{f' of {recipe}' if recipe else ''}.")
+    return serving_settings(settings)
 
 
-def apart_from_vllm(settings: RunSettings) -> tuple[RunSettings, str | None]:
+def apart_from_vllm(settings: Recipe) -> tuple[Recipe, str | None]:
     """The settings of the model that learns in this process, and the address of a vLLM server that answers for it.
 
     It changes nothing about what is answered, so the state folder does not know of it.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -38,7 +37,7 @@ def sweep(
         workers: Parallel processes with --on ray; 2 by default.
         dry_run: List the runs without doing them.
     """
-    from secl.runs.sweep import is_finished, plan, read_sweep
+    from secl.runs.sweep import is_finished, plan, read_sweep, write_index
 
     check_place(on, workers)
     jobs = plan(read_sweep(recipe), out)
@@ -48,6 +47,7 @@ def sweep(
     screen.print(f"{len(jobs)} runs, {len(jobs) - len(unfinished)} of them finished, in {out}", soft_wrap=True)
     if dry_run:
         return
+    write_index(jobs, out)
     try:
         if unfinished:
             perform(unfinished, on, workers)
@@ -71,7 +71,7 @@ def overview(jobs: Sequence[Job]) -> RichTable:
     """What a sweep is made of and how far each run is."""
     from secl.reports.table import listing
 
-    return listing(("Run", "State"), [(job.name, state_of(job)) for job in jobs], names=2)
+    return listing(("Run", "State", "Settings"), [(job.name, state_of(job), job.apart) for job in jobs], names=2)
 
 
 def state_of(job: Job) -> str:
@@ -88,24 +88,25 @@ def comparison(jobs: Sequence[Job]) -> RichTable:
     Under the Brier score stands its 95% bootstrap interval, and under the ECE what chance alone gives in 95% of cases;
     what is undefined is shown as a dash.
     """
-    from secl.evaluation.estimators import ESTIMATORS, foremost
-    from secl.evaluation.summary import EstimatorSummary
-    from secl.metrics.bootstrap import Interval
+    from secl.evaluation.estimators import foremost
     from secl.reports.formatting import percent
     from secl.reports.summary_table import score_cells
     from secl.reports.table import Cell, Column, Table, to_rich
-    from secl.runs.runner import SUMMARY
+    from secl.runs.labelling import current_records
+    from secl.runs.manifest import Manifest
+    from secl.runs.runner import evaluate_run
+    from secl.runs.store import Store
 
     headings = ("Folder", "Confidence", "Brier", "ECE", "AUROC", "Accuracy", "n")
     rows = []
     for job in jobs:
-        summary = json.loads((job.folder / SUMMARY).read_text(encoding="utf-8"))["estimators"]
-        name = foremost(job.settings.named_method, summary)
-        brier = (summary[name]["intervals"] or {}).get("brier")
-        row = summary[name] | {"intervals": {"brier": Interval(*brier)} if brier else None}
-        cells = score_cells(EstimatorSummary(estimator=ESTIMATORS[name], **row))
-        best = (summary.get("posterior_best") or {}).get("accuracy") if name != "posterior_best" else None
-        accuracy = Cell(cells["Accuracy"].text, "" if best is None else f"best {percent(best)}")
+        with Store(job.folder) as store:
+            summary = evaluate_run(Manifest.of(store), list(current_records(store))).summary
+        name = foremost(job.settings.named_method, summary.estimators)
+        cells = score_cells(summary.estimators[name])
+        best = summary.estimators.get("posterior_best") if name != "posterior_best" else None
+        share = None if best is None else best.accuracy
+        accuracy = Cell(cells["Accuracy"].text, "" if share is None else f"best {percent(share)}")
         cells |= {"Folder": Cell(job.folder.name), "Accuracy": accuracy}
         rows.append([cells[heading] for heading in headings])
     texts = [Column(heading, text=True) for heading in headings[:2]]

@@ -19,10 +19,10 @@ from secl.reports.answers import AnswerRow, answer_rows
 from secl.reports.figures.drawing import Panel
 from secl.runs.labelling import stored_answers
 from secl.runs.manifest import Manifest, Mode
+from secl.runs.recipes import used_by_score
 from secl.runs.runner import evaluate_run
-from secl.runs.settings import SCORE_SETTINGS, RunSettings, shown
+from secl.runs.settings import RunSettings, flag_of, shown
 from secl.runs.store import Store
-from secl.settings.tree import has_flag, place_of
 
 
 @dataclass(frozen=True)
@@ -123,19 +123,22 @@ def command(settings: RunSettings, mode: Mode = "ask") -> str:
     """The command that makes the same run again, in a folder of its own.
 
     >>> from secl.runs.settings import RunSettings
-    >>> command(RunSettings.of({"benchmarks": ["capitals:9", "science"], "tau": 0.7, "burst": 20}))
-    'secl run --model smollm2 --benchmarks capitals:9,science --set gate.burst=20 --set evidence.tau=0.7 --out NEW'
+    >>> command(RunSettings.of({"stream.benchmarks": ["capitals:9"], "method": "secl", "gate.burst": 20}))
+    'secl run --model smollm2 --benchmarks capitals:9 --method secl --set gate.burst=20 --out NEW'
     """
-    parts, changed = ["secl", "run"], {"model": settings.model.name, **settings.changed()}
+    changed = {"model.name": settings.model.name, **settings.changed()}
+    changed |= {} if settings.method == type(settings).model_fields["method"].default else {"method": settings.method}
+    parts = ["secl", "run"]
     if mode == "score":
-        parts = ["secl", "score", str(changed.pop("questions"))]
-        changed = {name: value for name, value in changed.items() if name in SCORE_SETTINGS}
-    for name, value in changed.items():
-        option = f"--{name.replace('_', '-')}"
-        if not has_flag(name):
-            parts += ["--set", f"{place_of(name)}={shown(name, value)}"]
+        parts = ["secl", "score", str(changed.pop("stream.questions"))]
+        changed = {name: value for name, value in changed.items() if used_by_score(name)}
+    first = ("model.", "stream.", "method")
+    for name in sorted(changed, key=lambda name: [not name.startswith(each) for each in first]):
+        value, flag = changed[name], flag_of(name)
+        if flag is None:
+            parts += ["--set", f"{name}={shown(name, value)}"]
         elif isinstance(value, bool):
-            parts.append(option if value else f"--no-{option[2:]}")
+            parts.append(flag if value else f"--no-{flag[2:]}")
         else:
-            parts += [option, shown(name, value)]
+            parts += [flag, shown(name, value)]
     return shlex.join([*parts, "--out", "NEW"])

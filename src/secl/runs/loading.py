@@ -9,33 +9,34 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from secl.backends.shared import SharedAnswers
 from secl.calibrator import Calibrator
 from secl.data.question_files import QuestionFile, QuestionRow, read_rows
 from secl.data.streams import arrange, load_stream
 from secl.errors import DataError, ParameterError, QuestionError, RunError
-from secl.evidence import EvidenceKind
 from secl.labels import Label
 from secl.machine import uncollected
 from secl.model import Model
 from secl.posterior.rule import PosteriorRule
 from secl.question import Question
 from secl.runs.manifest import Manifest, Mode
-from secl.runs.settings import RunSettings
+from secl.runs.settings import Recipe, RunSettings
 from secl.runs.store import Store
-from secl.settings.groups import EvidenceSettings, LoopSettings, PosteriorSettings, PromptSettings
-from secl.settings.tree import merged
-from secl.signals import NormalisedPTrue
 
 if TYPE_CHECKING:
     from secl.backends.endpoint.model import EndpointModel
     from secl.backends.local.loading.loader import Loaded, ModelCache
     from secl.backends.local.model import LocalModel
 
-Load = Callable[[RunSettings], Model]
+Load = Callable[[Recipe], Model]
 """Loads the model that settings name."""
+
+LEARNED_WITH = ("model.", "adapter.", "prompts.", "evidence.", "posterior.", "seed")
+"""Settings that learned weights belong with."""
+
+Named = TypeVar("Named", bound=Recipe)
 
 
 def read_stream(settings: RunSettings, mode: Mode = "ask") -> QuestionFile:
@@ -136,7 +137,7 @@ def load_questions(settings: RunSettings) -> list[Question]:
     return read_stream(settings).questions
 
 
-def load_model(settings: RunSettings, shared: SharedAnswers | None = None, *, key: str | None = None) -> Model:
+def load_model(settings: Recipe, shared: SharedAnswers | None = None, *, key: str | None = None) -> Model:
     """Load the model that settings name, here or behind an endpoint.
 
     Args:
@@ -155,7 +156,7 @@ def load_model(settings: RunSettings, shared: SharedAnswers | None = None, *, ke
     return load_endpoint(settings, key) if settings.model.engine == "openai" else load_local(settings, shared)
 
 
-def named(settings: RunSettings) -> RunSettings:
+def named(settings: Named) -> Named:
     """The settings with the name of the only model that their endpoint has, where they name none.
 
     Raises:
@@ -171,7 +172,7 @@ def named(settings: RunSettings) -> RunSettings:
     return settings.model_copy(update={"model": model})
 
 
-def load_endpoint(settings: RunSettings, key: str | None = None) -> EndpointModel:
+def load_endpoint(settings: Recipe, key: str | None = None) -> EndpointModel:
     """Connect to the model of a server with OpenAI's API; its key comes from the environment unless given."""
     from secl.backends.endpoint.client import KEY
     from secl.backends.endpoint.model import EndpointModel
@@ -185,9 +186,7 @@ def load_endpoint(settings: RunSettings, key: str | None = None) -> EndpointMode
     )
 
 
-def load_local(
-    settings: RunSettings, shared: SharedAnswers | None = None, *, loaded: Loaded | None = None
-) -> LocalModel:
+def load_local(settings: Recipe, shared: SharedAnswers | None = None, *, loaded: Loaded | None = None) -> LocalModel:
     """Load the model that settings name into this process, with its adapter.
 
     Args:
@@ -222,7 +221,7 @@ def _model_cache() -> ModelCache:
     return ModelCache()
 
 
-def calibration(settings: RunSettings, model: Model, mode: Mode = "ask") -> tuple[Label, ...]:
+def calibration(settings: Recipe, model: Model, mode: Mode = "ask") -> tuple[Label, ...]:
     """Return the labels of the run or server that `settings.model.calibration` names; none where it names none.
 
     Raises:
@@ -235,9 +234,11 @@ def calibration(settings: RunSettings, model: Model, mode: Mode = "ask") -> tupl
     folder, there = settings.model.calibration, manifest.settings
     if manifest.model != model.fingerprint:
         raise RunError(f"{folder} was made with another model ({there.model.name}), so its labels do not apply here.")
-    names = {*EvidenceSettings.model_fields, *PromptSettings.model_fields, *PosteriorSettings.model_fields}
-    names = {*names, "method", "answer"} - {"extra_evidence"}  # what is only recorded moves no confidence
-    differences = [each for each in there.differences(settings) if each.partition(":")[0] in names]
+    kinds = ("method", "evidence.", "prompts.", "posterior.")
+    differences = [line for line in there.differences(settings) if line.startswith(kinds)]
+    differences = [line for line in differences if not line.startswith("evidence.extra")]  # only recorded
+    if there.returns_best != settings.returns_best:
+        differences.append("loop.answer: " + ("best there, own here" if there.returns_best else "own there, best here"))
     if manifest.mode != mode:
         differences.append(f"answers: {manifest.mode} there, {mode} here")
     if differences:
@@ -250,30 +251,45 @@ def calibration(settings: RunSettings, model: Model, mode: Mode = "ask") -> tupl
     return (*manifest.calibration, *labels)
 
 
-def load_for_asking(
-    changes: Mapping[str, object], run: Path | None, loop: LoopSettings, extra: Sequence[EvidenceKind]
-) -> tuple[Calibrator, NormalisedPTrue]:
-    """A calibrator to ask by hand, of a model that is untouched or has what a run learned; and how P(True) is read."""
+def build_calibrator(settings: Recipe, model: Model, calibration: Sequence[Label] = ()) -> Calibrator:
+    """Return the loop that settings name, around a model, with the labels of an earlier run."""
+    return Calibrator(
+        model,
+        method=settings.named_method,
+        gate=settings.build_gate(),
+        signal=settings.build_signal(model.tau),
+        posterior=PosteriorRule(settings.posterior, model.letters),
+        evidence=settings.evidence.extra_evidence,
+        loop=settings.rule,
+        calibration=calibration,
+    )
+
+
+def load_for_asking(values: Mapping[str, object], run: Path | None = None) -> tuple[Calibrator, Recipe]:
+    """Return a calibrator to ask by hand, around an untouched model or one with the weights that a run learned.
+
+    Args:
+        values: settings by their dotted names.
+        run: whose learned weights to use, with its settings of model, adapter, prompts, evidence and posterior.
+
+    Raises:
+        RunError: the run has learned nothing, or was made with another model.
+    """
     if run is None:
-        settings = RunSettings.of({"benchmarks": ["capitals"], **changes})
-        model = load_model(settings)
+        recipe = Recipe.of(values)
+        model = load_model(recipe)
     else:
         with Store(run) as store:
             manifest, snapshot = Manifest.of(store), store.snapshot()
-        taught = manifest.settings.model_copy(
-            update={"model": manifest.settings.model.model_copy(update={"calibration": None})}
-        )
-        settings = manifest.to_load(RunSettings.of(merged(taught.to_json(), changes)))
-        model = load_model(settings)
-        if model.fingerprint != manifest.model:
-            raise RunError(f"{run} was made with another model ({manifest.settings.model.name}).")
         if snapshot is None:
             raise RunError(f"{run} has learned nothing, so it has no version to ask with; leave --version out.")
+        settings = manifest.to_load()
+        taught = {name: value for name, value in settings.dotted().items() if name.startswith(LEARNED_WITH)}
+        taught |= {"model.calibration": None, "model.answer_weights": settings.answer_weights}
+        taught |= {"evidence.nli": None, "evidence.extra_evidence": ()}
+        recipe = Recipe.of({**taught, **values})
+        model = load_model(recipe)
+        if model.fingerprint != manifest.model:
+            raise RunError(f"{run} was made with another model ({manifest.settings.model.name}).")
         model.restore(snapshot)
-    normalise = NormalisedPTrue(settings.tau(model.tau), settings.evidence.formula)
-    rule = PosteriorRule(settings.posterior, model.letters)
-    labels = calibration(settings.model_copy(update={"method": "posterior", "loop": loop}), model)
-    calibrator = Calibrator(
-        model, method="posterior", signal=normalise, posterior=rule, evidence=extra, loop=loop, calibration=labels
-    )
-    return calibrator, normalise
+    return build_calibrator(recipe, model, calibration(recipe, model)), recipe

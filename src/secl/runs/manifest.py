@@ -17,7 +17,7 @@ from secl.methods import Method
 from secl.model import Model
 from secl.posterior.rule import PosteriorRule
 from secl.question import GivenAnswer, Question
-from secl.runs.settings import RunSettings
+from secl.runs.settings import Recipe, RunSettings
 from secl.runs.store import Store
 from secl.settings.groups import Dtype
 
@@ -34,7 +34,7 @@ class Manifest(BaseModel):
     """A run's settings and everything that must stay the same while it lasts.
 
     Attributes:
-        settings: with absolute paths.
+        settings: with absolute paths; those of a server name no questions.
         mode: "ask" where the model answers the questions, "score" where it rates the answers beside them.
         model: fingerprint of the model.
         model_tau: the model's own temperature of normalised P(True).
@@ -67,7 +67,7 @@ class Manifest(BaseModel):
     @classmethod
     def new(
         cls,
-        settings: RunSettings,
+        settings: Recipe,
         model: Model,
         questions: Sequence[Question],
         skipped: tuple[tuple[str, str], ...] = (),
@@ -77,7 +77,7 @@ class Manifest(BaseModel):
     ) -> Self:
         """The manifest of a run that begins now."""
         return cls(
-            settings=settings,
+            settings=RunSettings.model_validate(settings.model_dump()),
             mode="ask" if given is None else "score",
             model=model.fingerprint,
             model_tau=model.tau,
@@ -111,7 +111,7 @@ class Manifest(BaseModel):
         """The temperature of normalised P(True): the model's own unless one was set."""
         return self.settings.tau(self.model_tau)
 
-    def to_load(self, settings: RunSettings | None = None) -> RunSettings:
+    def to_load(self, settings: Recipe | None = None) -> Recipe:
         """The settings (those of the run unless given) with the precision that the run began with.
 
         Where it was left to the machine, another processor may prefer another one, which would be another model.

@@ -18,19 +18,17 @@ from secl.evaluation.series import Estimator
 from secl.evaluation.summary import Evaluation, Summary, evaluate, summary_json
 from secl.evaluation.trust import Verdict, assess
 from secl.gates import Always
-from secl.labels import Label
 from secl.model import Model
-from secl.posterior.rule import PosteriorRule
 from secl.question import GivenAnswer, Question
 from secl.records import Record
 from secl.runs.export import write_folder
 from secl.runs.folder import RESUME, check_free, storage_errors
 from secl.runs.labelling import current_records
-from secl.runs.loading import Load, askable, calibration, load_model, named, read_stream
+from secl.runs.loading import Load, askable, build_calibrator, calibration, load_model, named, read_stream
 from secl.runs.manifest import Manifest, Mode, environment
-from secl.runs.settings import RunSettings, check_scored, with_absolute_paths
+from secl.runs.recipes import check_scored, with_absolute_paths
+from secl.runs.settings import RunSettings
 from secl.runs.store import KEEP_EVERY, Store, Version
-from secl.settings.tree import merged
 
 SUMMARY, ADAPTER = "summary.json", "adapter"
 Progress = Callable[[int, int, Record | None], None]
@@ -166,7 +164,7 @@ def resume_run(folder: str | Path, changes: Mapping[str, object] | None = None, 
     store = Store(folder, writable=True)
     try:
         manifest = Manifest.of(store)
-        settings = RunSettings.of(merged(manifest.settings.to_json(), with_absolute_paths(changes or {})))
+        settings = RunSettings.of({**manifest.settings.dotted(), **with_absolute_paths(changes or {})})
         differences = manifest.settings.differences(settings)
         if differences:
             raise RunError(f"{folder} was begun with other settings ({'; '.join(differences)}); start a new run.")
@@ -224,29 +222,14 @@ def _changed(store: Store, manifest: Manifest, questions: Sequence[Question]) ->
     return f"{manifest.total} then, {len(questions)} now; {where}"
 
 
-def build_calibrator(settings: RunSettings, model: Model, calibration: Sequence[Label] = ()) -> Calibrator:
-    """The loop that settings name, around a model, with the labels of an earlier run."""
-    return Calibrator(
-        model,
-        method=settings.named_method,
-        gate=settings.build_gate(),
-        signal=settings.build_signal(model.tau),
-        posterior=PosteriorRule(settings.posterior, model.letters),
-        evidence=settings.evidence.extra_evidence,
-        loop=settings.loop,
-        calibration=calibration,
-    )
-
-
 def estimators_of(manifest: Manifest) -> dict[str, Estimator]:
     """The estimators that the method of a run is for; without learning there is no SECL to estimate."""
     settings, method = manifest.settings, manifest.method
     estimators = make_estimators(manifest.tau, settings.evidence.formula)
     names = {*(method.reports or estimators)}
     names |= {name for name, each in estimators.items() if each.needs in settings.evidence.extra_evidence}
-    learns = method.learns and settings.gate.name != "never"
     names |= {"p_true"} if manifest.mode == "score" else set()
-    return {name: each for name, each in estimators.items() if name in names and (learns or not each.learned)}
+    return {name: each for name, each in estimators.items() if name in names and (settings.learns or not each.learned)}
 
 
 def evaluate_run(manifest: Manifest, records: Sequence[Record]) -> Evaluation:

@@ -1,298 +1,395 @@
-"""The settings of a run: those of all groups, checked together, and what is made of them."""
+"""The settings of a server (`Recipe`) and of a run (`RunSettings`), each named `group.key` wherever it is written.
+
+Recipe files and manifests hold tables of groups, which `dotted` turns into that one spelling; Python, sweeps and
+`--set` use the names themselves: {"stream.benchmarks": ["arc"], "evidence.tau": 0.7, "seed": 3}.
+"""
 
 from __future__ import annotations
 
-import os
-import tomllib
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, Self
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Self, get_origin
 
-from pydantic import model_validator
+from cyclopts import Group, Parameter
+from pydantic import Field
+from pydantic.fields import FieldInfo
 
-from secl.calibrator.lesson import EvidencePlan
-from secl.errors import DataError, ParameterError
+from secl.errors import ParameterError
 from secl.gates import Gate, gate_class, is_own_gate
 from secl.methods import Method, method
-from secl.settings.base import OFF
-from secl.settings.groups import ENDPOINT_VIEWS, AnswerWeights
-from secl.settings.tree import FLAT_NAMES, SettingGroups, merged, nested, place_of
-from secl.signals import Signal, make_signal
+from secl.plan import EvidencePlan
+from secl.settings.base import OFF, Settings
+from secl.settings.groups import (
+    ENDPOINT_VIEWS,
+    FLAT,
+    UNFLAGGED,
+    AdapterSettings,
+    AnswerName,
+    AnswerWeights,
+    EvidenceSettings,
+    GateSettings,
+    LoopSettings,
+    ModelSettings,
+    PosteriorSettings,
+    PromptSettings,
+    Seed,
+    StreamSettings,
+)
 
-SERVED = "served"
-"""Stands in a server's recipe where a run has the benchmarks of its stream."""
+if TYPE_CHECKING:
+    from secl.signals import Signal
 
-MACHINE_SETTINGS = ("data", "device", "device_map", "endpoint")
+MACHINE_SETTINGS = ("stream.data", "model.device", "model.device_map", "model.endpoint")
 """Settings that say where a run happens and not what it is; a run's environment has the device's real name."""
 
-CHANGEABLE_SETTINGS = (*MACHINE_SETTINGS, "engine", "accept")
-"""Settings that may be others when a run is resumed or a server started again; each record has its own threshold."""
+CHANGEABLE_SETTINGS = (*MACHINE_SETTINGS, "model.engine", "loop.accept")
+"""Settings that may differ when a run is resumed or a server started again; each record has its own threshold."""
+
+MODEL, QUESTIONS, METHOD, OUTPUT = (
+    Group(name, sort_key=order) for order, name in enumerate(("Model", "Questions", "Method", "Output"))
+)
+"""Under which a help lists its flags."""
+
+OF_MODEL, OF_QUESTIONS, OF_METHOD, OF_OUTPUT = (Parameter(group=group) for group in (MODEL, QUESTIONS, METHOD, OUTPUT))
 
 
-class RunSettings(SettingGroups):
-    """All settings of a run; together with the model's and the stream's content they determine its records.
+class Recipe(Settings):
+    """Which model answers, by which method, and how: everything that a server or a single question needs.
 
-    `secl.settings.groups` declares every one of them. A None takes the model's or the method's own value.
+    `secl.settings.groups` declares the settings. `of` also applies the method's defaults and checks that the settings
+    fit together. The command line makes recipes of the given flags alone, which are not checked before `of`.
 
     Raises:
         ParameterError: a value outside its range, or settings that do not fit together.
 
-    >>> RunSettings.of({"benchmarks": ["capitals:9"], "tau": 0.7, "gate": "always"}).evidence.tau
+    >>> Recipe.of({"method": "secl", "evidence.tau": 0.7, "gate.name": "always"}).evidence.tau
     0.7
     """
 
+    model: Annotated[ModelSettings, FLAT, OF_MODEL] = ModelSettings()
+    method: Annotated[str, OF_METHOD] = Field("posterior", description="posterior by default; secl learns.")
+    gate: Annotated[GateSettings, FLAT, OF_METHOD] = GateSettings()
+    evidence: Annotated[EvidenceSettings, UNFLAGGED] = EvidenceSettings()
+    prompts: Annotated[PromptSettings, UNFLAGGED] = PromptSettings()
+    posterior: Annotated[PosteriorSettings, UNFLAGGED] = PosteriorSettings()
+    loop: Annotated[LoopSettings, FLAT, OF_METHOD] = LoopSettings()
+    adapter: Annotated[AdapterSettings, UNFLAGGED] = AdapterSettings()
+    seed: Annotated[Seed, OF_METHOD] = Field(42, description="Seed of everything random.")
+
     @classmethod
     def of(cls, values: Mapping[str, object]) -> Self:
-        """Settings from a recipe file, a manifest or a sweep, in tables or under their flat names (`nested`).
+        """Return checked settings from dotted names or tables; those that are not given are the method's.
 
         Raises:
-            ParameterError: an unknown key, a value of the wrong type or outside its range.
+            ParameterError: an unknown name, a value of the wrong type or outside its range, or settings that do not fit
+                together.
         """
-        return cls.model_validate(nested(values), strict=True)
+        given = dotted(values)
+        settings = cls.model_validate(tables({**cls._defaults(given), **given}), strict=True)
+        settings.check()
+        return settings
 
-    @property
-    def answer_weights(self) -> AnswerWeights:
-        """Whose weights write the answers: on a server those that nothing changes, unless it is told otherwise."""
-        return self.model.answer_weights or ("frozen" if self.stream.benchmarks == (SERVED,) else "adapted")
+    @classmethod
+    def _defaults(cls, given: Mapping[str, object]) -> dict[str, object]:
+        """What the given method and engine prefer; a method's gate parameters only with its own gate."""
+        name = given.get("method", cls.model_fields["method"].default)
+        chosen = method(name) if isinstance(name, str) else method("posterior")
+        own_gate = given.get("gate.name") in (None, chosen.gate)
+        defaults = {key: value for key, value in chosen.defaults.items() if own_gate or not key.startswith("gate.")}
+        return defaults | ({"posterior.views": ENDPOINT_VIEWS} if given.get("model.engine") == "openai" else {})
+
+    def dotted(self, *, given: bool = False) -> dict[str, Any]:
+        """Return the settings by their dotted names; those `given` when this was made, or all."""
+        return dotted(self.model_dump(exclude_unset=given))
 
     def to_json(self) -> dict[str, Any]:
-        """The settings by group as plain JSON values; `of` reads them."""
+        """Return tables of plain JSON values, which `of` reads."""
         return self.model_dump(mode="json")
 
     def changed(self) -> dict[str, object]:
-        """The settings that differ from the method's defaults, by the names of their flags."""
-        usual = {**DEFAULTS, **defaults_of(self.named_method, self.gate.name)}
-        return {name: value for name, value in self.flat().items() if value != usual[name]}
+        """Return the settings that differ from the method's defaults, by their dotted names."""
+        here = self.dotted()
+        usual = type(self).model_construct().dotted() | self._defaults(here)
+        return {name: value for name, value in here.items() if value != usual[name]}
 
-    def differences(self, other: RunSettings, sides: tuple[str, str] = ("there", "here")) -> list[str]:
-        """Settings that differ, as "tau: 0.7 there, 1.0 here", or with other words for the two sides.
-
-        Where the data lie makes no difference, nor does the name of the device, nor what is accepted.
-        """
-        there, here = self.flat(), other.flat()
+    def differences(self, other: Recipe, sides: tuple[str, str] = ("there", "here")) -> list[str]:
+        """Return settings that differ, as "evidence.tau: 0.7 there, 1.0 here", but for `CHANGEABLE_SETTINGS`."""
+        there, here = self.dotted(), other.dotted()
         return [
             f"{name}: {as_compared(name, there[name])} {sides[0]}, {as_compared(name, here[name])} {sides[1]}"
             for name in there
-            if name not in CHANGEABLE_SETTINGS and there[name] != here[name]
+            if name in here and name not in CHANGEABLE_SETTINGS and there[name] != here[name]
         ]
 
-    @model_validator(mode="before")
-    @classmethod
-    def _defaults_of_method(cls, values: object) -> object:
-        """What a method prefers where nothing else is said."""
-        if not isinstance(values, Mapping) or not isinstance(name := values.get("method", "secl"), str):
-            return values
-        gate = values.get("gate", {})
-        return merged(defaults_of(method(name), gate.get("name") if isinstance(gate, Mapping) else None), values)
+    def check(self) -> None:
+        """Check that the settings fit together.
 
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if bool(self.stream.benchmarks) == bool(self.stream.questions):
-            raise ParameterError("a run needs either a stream of benchmarks or a file of questions, not both or none.")
-        if self.stream.benchmarks and self.stream.grader != "auto":
-            raise ParameterError(
-                f"benchmarks have official rules; leave the grader {self.stream.grader!r} out, or see what it makes of "
-                "a finished run with secl report RUN --grader."
-            )
+        Raises:
+            ParameterError: they do not.
+        """
         if self.evidence.nli is not None and "dinco" not in self.plan.kinds:
             raise ParameterError(
-                f"the method {self.method!r} asks no NLI model; leave nli out or take the method dinco."
+                f"the method {self.method!r} asks no NLI model; leave evidence.nli out or take the method dinco."
             )
         if self.loop.answer == "best" and "candidates" not in self.plan.kinds:
             raise ParameterError(
-                f"the method {self.method!r} compares no candidates, so there is no best answer; leave answer out, or "
-                "take the method posterior or the extra evidence candidates."
+                f"the method {self.method!r} compares no candidates, so there is no best answer; leave loop.answer "
+                "out, or take the method posterior or the extra evidence candidates."
             )
         if not is_own_gate(self.gate_name):  # whoever reads a run executes no file that it names
             self.build_gate()
         if self.model.engine == "openai":
             self._check_endpoint()
-        return self
 
     def _check_endpoint(self) -> None:
-        """Refuse what cannot be had from a server with OpenAI's API.
-
-        Raises:
-            ParameterError: something that is set.
-        """
-        where = "behind --engine openai"
+        """Reject settings that OpenAI-compatible servers do not support."""
         if self.named_method.learns:
             raise ParameterError(
-                f"no weights can be changed {where}, so the method {self.method!r} cannot learn there; leave it out "
-                "for the posterior, or take stated, p_true, norm_p_true or self_consistency."
+                f"--engine openai cannot train, so the method {self.method!r} cannot learn; leave the method out for "
+                "the posterior, or take stated, p_true, norm_p_true or self_consistency."
             )
         if self.model.answer_weights == "adapted":
-            raise ParameterError(f"no weights can be changed {where}, so none are adapted; leave answer_weights out.")
+            raise ParameterError("--engine openai cannot train; leave model.answer_weights out.")
         for name, field in type(self.adapter).model_fields.items():
             if getattr(self.adapter, name) != field.default:
-                raise ParameterError(f"no weights can be changed {where}, so there is no adapter; leave {name} out.")
+                raise ParameterError(f"--engine openai cannot train, so there is no adapter; leave adapter.{name} out.")
         if self.prompts.open_confidence == "alongside":
-            raise ParameterError(f"no reply can be begun {where}, so its confidence is asked for in a turn of its own.")
+            raise ParameterError(
+                "--engine openai cannot prefill a reply; leave prompts.open_confidence out, so that the confidence is "
+                "asked for in a turn of its own."
+            )
         if self.evidence.p_true == "token":
-            raise ParameterError(f"{where} a word is read in all its spellings; leave the p_true token out.")
+            raise ParameterError("--engine openai reads a word in all its spellings; leave evidence.p_true out.")
         if "dinco" in self.plan.kinds:
             raise ParameterError(
-                f"DINCO searches for beams, which cannot be had {where}; take another method than {self.method!r}."
+                f"--engine openai has no beam search, which DINCO needs; take another method than {self.method!r}."
             )
         unknown = [name for name in self.posterior.views if name not in ENDPOINT_VIEWS]
         if unknown:
             raise ParameterError(
-                f"the view {unknown[0]} needs the likelihood of a text, which cannot be had {where}; the views are "
-                f"{' and '.join(ENDPOINT_VIEWS)}."
+                f"the view {unknown[0]} needs the likelihood of a text, which --engine openai does not give; the views "
+                f"are {' and '.join(ENDPOINT_VIEWS)}."
             )
 
     @property
+    def answer_weights(self) -> AnswerWeights:
+        """Whose weights write the answers: on a server the frozen ones, so that learning changes no answer."""
+        return self.model.answer_weights or "frozen"
+
+    @property
+    def answer(self) -> AnswerName | None:
+        """Which answer is returned; None for the best one of a question with options, where candidates are compared."""
+        return self.loop.answer
+
+    @property
+    def returns_best(self) -> bool:
+        """Whether the best candidate is returned where a question has options."""
+        return self.answer != "own" and "candidates" in self.plan.kinds
+
+    @property
+    def rule(self) -> LoopSettings:
+        """The loop with the answer that is returned."""
+        return self.loop.model_copy(update={"answer": self.answer})
+
+    @property
     def named_method(self) -> Method:
-        """What the method's name stands for."""
+        """The method of this name."""
         return method(self.method)
 
     @property
     def plan(self) -> EvidencePlan:
         """The evidence that is gathered beyond what the training signal needs."""
-        return EvidencePlan.of(self.named_method, self.loop, self.posterior.views, self.evidence.extra_evidence)
+        return EvidencePlan.of(self.named_method, self.rule, self.posterior.views, self.evidence.extra_evidence)
 
     @property
     def gate_name(self) -> str:
         """The gate named here, or the method's."""
         return self.gate.name or self.named_method.gate
 
+    @property
+    def learns(self) -> bool:
+        """Whether weights can change."""
+        return self.named_method.learns and self.gate_name != "never"
+
     def build_gate(self) -> Gate:
-        """The gate named here, or the method's, with the parameters set here; the file of one's own is executed.
+        """Return the gate with the parameters set here; the file of one's own is executed.
 
         Raises:
-            ParameterError: a gate or a parameter of it that the method or the gate does not have.
+            ParameterError: a gate that the method does not use, or a parameter that the gate does not have or refuses.
         """
         name = self.gate_name
         if self.gate.name is not None and self.named_method.gate == "never":
-            raise ParameterError(f"the method {self.method!r} has no use for a gate; leave the gate {name!r} out.")
+            raise ParameterError(
+                f"the method {self.method!r} has no use for a gate; leave the gate {name!r} out or "
+                "take the method secl."
+            )
         make, overrides = gate_class(name), self.gate.overrides()
         for key in overrides:
             if not hasattr(make(), key):
-                raise ParameterError(f"the gate {name!r} has no {key}; leave it out or choose another gate.")
+                raise ParameterError(f"the gate {name!r} has no {key}; leave gate.{key} out or choose another gate.")
         return make(**overrides)
 
     def tau(self, own: float) -> float:
-        """The temperature of normalised P(True): the one set here, or a model's own."""
+        """Return the temperature of normalised P(True): the one set here, or a model's own."""
         return self.evidence.tau or own
 
     def build_signal(self, own_tau: float) -> Signal:
-        """The signal to learn from, for a model with this temperature of its own."""
+        """Return the signal to learn from, for a model with this temperature of its own."""
+        from secl.signals import make_signal  # imports SciPy
+
         evidence = self.evidence
         return make_signal(evidence.signal, self.tau(own_tau), evidence.formula, evidence.consistency)
 
 
-def defaults_of(chosen: Method, gate: str | None) -> dict[str, object]:
-    """What a method prefers, by the names of flags; a gate's parameters only where no other gate is named."""
-    own = gate in (None, chosen.gate)
-    return {name: value for name, value in chosen.defaults.items() if own or FLAT_NAMES[name][0] != "gate"}
+class RunSettings(Recipe):
+    """All settings of a run. Together with the model's and the stream's content they determine its records.
 
-
-DEFAULTS = RunSettings.model_construct().flat()
-"""The default of every setting, by the name of its flag."""
-
-
-def shown(name: str, value: object) -> str:
-    """A setting as a flag or a file would give it.
-
-    >>> shown("bin_gate", None), shown("modules", ("q_proj", "v_proj"))
-    ('off', 'q_proj,v_proj')
+    >>> RunSettings.of({"stream.benchmarks": ["capitals:9"]}).answer
+    'own'
     """
-    if name == "bin_gate" and value is None:
-        return OFF
-    return (" | " if name == "options" else ",").join(value) if isinstance(value, tuple) else str(value)
+
+    stream: Annotated[StreamSettings, FLAT, OF_QUESTIONS] = StreamSettings()
+
+    @property
+    def has_questions(self) -> bool:
+        """Whether a stream is named; the manifest of a server names none."""
+        return bool(self.stream.benchmarks or self.stream.questions)
+
+    def check(self) -> None:
+        """Check that the settings name one stream of questions, and fit together."""
+        if bool(self.stream.benchmarks) == bool(self.stream.questions):
+            raise ParameterError("a run needs either a stream of benchmarks or a file of questions, not both or none.")
+        if self.stream.benchmarks and self.stream.grader != "auto":
+            raise ParameterError(
+                f"benchmarks have official rules; leave the grader {self.stream.grader!r} out, or see its effect on a "
+                "finished run with secl report RUN --grader."
+            )
+        super().check()
+
+    @property
+    def answer_weights(self) -> AnswerWeights:
+        """Whose weights write the answers: in a run the adapted ones, as in the paper."""
+        return self.model.answer_weights or ("adapted" if self.has_questions else "frozen")
+
+    @property
+    def answer(self) -> AnswerName | None:
+        """Which answer is returned; benchmarks compare the model's own, as published results do."""
+        return self.loop.answer or ("own" if self.stream.benchmarks else None)
 
 
-def as_compared(name: str, value: object) -> str:
-    """The same for a comparison, in which a setting that was not given is that, too.
-
-    >>> as_compared("burst", None), as_compared("bin_gate", None), as_compared("modules", ()), as_compared("burst", 20)
-    ('default', 'off', 'none', '20')
-    """
-    return "default" if value is None and name != "bin_gate" else shown(name, value) or "none"
-
-
-SCORE_SETTINGS = (
-    *("model", "engine", "endpoint", "dtype", "device", "device_map", "quantize", "calibration"),
-    *("questions", "columns", "options", "template", "skip_bad", "per_domain", "order", "grader", "seed", "accept"),
-    *("p_true", "tau", "formula", "extra_evidence", "p_true_prompt", "open_confidence", "views"),
-    *("distractors", "top_p"),
-)
-"""The settings that `secl score` uses, by the names of their flags; it always takes the method posterior."""
+def _fields(settings: type[Settings], table: str = "") -> Iterator[tuple[str, FieldInfo]]:
+    """Return the fields of settings by their dotted names."""
+    for key, field in settings.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, Settings):
+            yield from _fields(field.annotation, f"{key}.")
+        else:
+            yield f"{table}{key}", field
 
 
-def score_settings(path: Path, values: Mapping[str, object]) -> RunSettings:
-    """The settings of a run that rates the answers of a file: the method posterior, and what `values` change.
+SETTINGS = dict(_fields(RunSettings))
+"""Every setting by its dotted name."""
+
+
+def dotted(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings by their dotted names, from tables, dotted names or both.
 
     Raises:
-        ParameterError: `values` name another file, or a setting is out of its range.
+        ParameterError: an unknown name.
+
+    >>> dotted({"gate": {"name": "always"}, "evidence.tau": 0.7, "seed": 3})
+    {'gate.name': 'always', 'evidence.tau': 0.7, 'seed': 3}
     """
-    if "questions" in nested(values).get("stream", {}):
-        raise ParameterError(f"secl score already rates the answers of {path}; leave stream.questions out.")
-    return RunSettings.of(merged({"method": "posterior", "questions": str(path)}, values))
+    names: dict[str, Any] = {}
+    for key, value in values.items():
+        is_table = isinstance(value, Mapping) and key not in SETTINGS
+        names |= {f"{key}.{name}": part for name, part in value.items()} if is_table else {key: value}
+    for name in names:
+        if name in RunSettings.model_fields and name not in SETTINGS:
+            inner = [known for known in SETTINGS if known.startswith(f"{name}.")]
+            raise ParameterError(f"{name} is {names[name]!r}; it must be a table of the settings {', '.join(inner)}.")
+        if name not in SETTINGS:
+            raise ParameterError(f"there is no setting {name!r}; the nearest is {nearest(name)} (docs/runs.md).")
+    return names
 
 
-def check_scored(settings: RunSettings) -> None:
-    """Check that every setting has an effect on ratings of given answers.
-
-    Raises:
-        ParameterError: another method, a setting of answering or learning, or evidence about answers that the model
-            writes itself.
-    """
-    if settings.method != "posterior":
-        raise ParameterError(f"secl score takes the method posterior; leave the method {settings.method!r} out.")
-    for name in settings.changed():
-        if name not in (*SCORE_SETTINGS, "method"):
-            raise ParameterError(
-                f"secl score rates given answers, so the model writes and learns nothing; leave {place_of(name)} out."
-            )
-    for kind in settings.evidence.extra_evidence:
-        if kind not in ("p_true", "candidates"):
-            raise ParameterError(
-                f"secl score gathers no {kind!r}, which is about answers that the model writes itself; the extra "
-                "evidence can be p_true or candidates."
-            )
-
-
-def with_absolute_paths(values: Mapping[str, object]) -> dict[str, object]:
-    """Settings by group with absolute paths, so that a run can be resumed from any working directory.
-
-    A model is taken for a path where there is one of that name, unless it is a preset.
-    """
-    groups = nested(values)
-    elsewhere = groups.get("model", {}).get("engine") == "openai"
-    for name in ("questions", "data", "nli", "gate", "calibration", *([] if elsewhere else ["model"])):
-        group, key = FLAT_NAMES[name]
-        value = groups.get(group, {}).get(key)
-        if isinstance(value, str) and (path := _path(name, value)):
-            groups[group] = {**groups[group], key: os.path.abspath(path)}
+def tables(names: Mapping[str, object]) -> dict[str, Any]:
+    """Return settings with dotted names as tables, one for each group."""
+    groups: dict[str, Any] = {}
+    for name, value in names.items():
+        *table, key = name.split(".")
+        (groups.setdefault(table[0], {}) if table else groups)[key] = value
     return groups
 
 
-def _path(name: str, value: str) -> str | None:
-    """The path that a setting means; None where it names something else."""
-    if name in ("questions", "data", "calibration"):
-        return value
-    path = os.path.expanduser(value)
-    if name == "gate":
-        return path if is_own_gate(path) else None
-    if name == "nli":
-        return path if os.path.isdir(path) else None
-    if not os.path.exists(path):
+def nearest(name: str) -> str:
+    """Return the setting with the most similar name.
+
+    >>> nearest("benchmarks"), nearest("gate"), nearest("loop.tau")
+    ('stream.benchmarks', 'gate.name', 'evidence.tau')
+    """
+    if f"{name}.name" in SETTINGS:
+        return f"{name}.name"
+    table, _, key = name.rpartition(".")
+
+    def similarity(known: str) -> tuple[float, bool]:
+        return difflib.SequenceMatcher(None, key, known.rpartition(".")[2]).ratio(), known.startswith(f"{table}.")
+
+    return max(SETTINGS, key=similarity)
+
+
+def flag_of(name: str) -> str | None:
+    """Return the flag of a setting; None where only --set and recipes set it.
+
+    >>> flag_of("model.name"), flag_of("stream.per_domain"), flag_of("evidence.tau")
+    ('--model', '--per-domain', None)
+    """
+    table, _, key = name.rpartition(".")
+    metadata = [*(RunSettings.model_fields[table].metadata if table else ()), *SETTINGS[name].metadata]
+    if UNFLAGGED in metadata:
         return None
-    from secl.backends.local.loading.presets import PRESETS  # imports torch
+    named = [next(iter(part.name)) for part in SETTINGS[name].metadata if isinstance(part, Parameter) and part.name]
+    return named[0] if named else f"--{key.replace('_', '-')}"
 
-    return None if value in PRESETS else path
 
+def with_set(flags: Settings | None, pairs: Sequence[str] | None) -> dict[str, object]:
+    """Return the settings that flags name, by their dotted names, with those of `--set` over them, checked like flags.
 
-def read_toml(path: Path) -> dict[str, Any]:
-    """The settings in a recipe file, not yet checked.
+    Args:
+        flags: settings as the command line made them; None for none.
+        pairs: arguments of --set, each "group.key=value".
 
     Raises:
-        DataError: the file cannot be read, is not TOML, or holds what Python cannot.
+        ParameterError: a pair without a value, an unknown setting, or a value that it cannot have.
+
+    >>> with_set(None, ["evidence.tau=0.7"])
+    {'evidence.tau': 0.7}
     """
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as problem:
-        raise DataError(f"the recipe {path} cannot be read: {problem.strerror}.") from problem
-    except (ValueError, RecursionError) as problem:
-        raise DataError(f"the recipe {path} is not valid TOML: {problem}.") from problem
+    names: dict[str, object] = dotted(flags.model_dump(exclude_unset=True)) if flags else {}
+    for pair in pairs or ():
+        name, equals, value = (part.strip() for part in pair.partition("="))
+        if not equals:
+            raise ParameterError(f"--set {pair} gives no value; write --set group.key=value, as evidence.tau=0.7.")
+        if name not in SETTINGS:
+            raise ParameterError(f"--set {pair}: no such setting; the nearest is {nearest(name)} (docs/runs.md).")
+        names[name] = (value,) if get_origin(SETTINGS[name].annotation) is tuple else value
+    return RunSettings.model_validate(tables(names)).dotted(given=True) if pairs else names
+
+
+def shown(name: str, value: object) -> str:
+    """Return a setting as a flag or a file would give it.
+
+    >>> shown("loop.bin_gate", None), shown("adapter.modules", ("q_proj", "v_proj"))
+    ('off', 'q_proj,v_proj')
+    """
+    if name == "loop.bin_gate" and value is None:
+        return OFF
+    return (" | " if name == "stream.options" else ",").join(value) if isinstance(value, tuple) else str(value)
+
+
+def as_compared(name: str, value: object) -> str:
+    """Return a setting in words for a comparison, also one that was not given.
+
+    >>> as_compared("gate.burst", None), as_compared("loop.bin_gate", None), as_compared("adapter.modules", ())
+    ('default', 'off', 'none')
+    """
+    return "default" if value is None and name != "loop.bin_gate" else shown(name, value) or "none"

@@ -3,14 +3,15 @@
 A sweep file is a recipe in TOML with two more tables. `[grid]` maps settings to lists, of which all combinations are
 run; `[[runs]]` are variants, each a few changes. With both, every variant is run at every point of the grid:
 
-    benchmarks = ["mmlu", "arc"]
+    stream.benchmarks = ["mmlu", "arc"]
     [grid]
     seed = [42, 43]
-    order = ["forward", "reversed"]
+    stream.order = ["forward", "reversed"]
     [[runs]]
     method = "baselines"
     [[runs]]
-    gate = "page-hinkley"
+    method = "secl"
+    gate.name = "page-hinkley"
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ import itertools
 import json
 import re
 import shutil
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,27 +29,28 @@ from secl.errors import ParameterError, RunError, SeclError
 from secl.runs.folder import FILE, check_free, storage_errors
 from secl.runs.loading import Load, load_questions
 from secl.runs.manifest import Manifest
+from secl.runs.recipes import read_toml, with_absolute_paths
 from secl.runs.runner import SUMMARY, Progress, Run, resume_run, start_run
-from secl.runs.settings import MACHINE_SETTINGS, RunSettings, read_toml, shown, with_absolute_paths
+from secl.runs.settings import MACHINE_SETTINGS, SETTINGS, RunSettings, as_compared, dotted
 from secl.runs.store import Store
 from secl.settings.groups import StreamSettings
-from secl.settings.tree import FLAT_NAMES, merged
 
 GRID, RUNS = "grid", "runs"
-NAME_LENGTH, KEY_LENGTH = 50, 8
-"""Most characters of a run's name before its hash, and those of the hash."""
+INDEX = "runs.json"
+"""In the folder of a sweep: the settings that differ between its runs, by the names of their folders."""
 
-PLAIN = ("model", "method", "benchmarks", "questions")
-"""Settings that need no key in a name, and come first in it."""
+KEY_LENGTH = 8
+"""Characters of a run's hash in the name of its folder."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One run of a sweep: the name of its folder (`plan`), and its settings with absolute paths."""
+    """One run of a sweep: the name of its folder (`plan`), its settings with absolute paths, and what sets it apart."""
 
     name: str
     settings: RunSettings
     folder: Path
+    apart: str = ""
 
 
 OnProgress = Callable[[Job, int, int], None]
@@ -65,8 +66,9 @@ def read_sweep(path: Path) -> list[RunSettings]:
     """
     common = read_toml(path)
     grid, variants = common.pop(GRID, {}), common.pop(RUNS, [{}])
-    _check_tables(grid, variants)
     try:
+        grid = dotted(grid) if isinstance(grid, dict) else grid
+        _check_tables(grid, variants)
         settings = combinations(common, grid, variants)
     except ParameterError as problem:
         raise ParameterError(f"in {path}, beside [{GRID}] and [[{RUNS}]], {problem}") from problem
@@ -76,13 +78,13 @@ def read_sweep(path: Path) -> list[RunSettings]:
 def combinations(
     common: Mapping[str, object], grid: Mapping[str, Sequence[object]], variants: Sequence[Mapping[str, object]]
 ) -> list[dict[str, object]]:
-    """Every variant at every point of the grid by group, the last setting of the grid fastest.
+    """Return every variant at every point of the grid by dotted names, the last setting of the grid fastest.
 
-    >>> combinations({"seed": 1}, {"rank": [4, 8]}, [{}, {"tau": 0.7}])[1:3]
-    [{'adapter': {'rank': 8}, 'seed': 1}, {'adapter': {'rank': 4}, 'seed': 1, 'evidence': {'tau': 0.7}}]
+    >>> combinations({"seed": 1}, {"adapter.rank": [4, 8]}, [{}, {"evidence": {"tau": 0.7}}])[1:3]
+    [{'seed': 1, 'adapter.rank': 8}, {'seed': 1, 'adapter.rank': 4, 'evidence.tau': 0.7}]
     """
     points = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
-    return [merged(merged(common, point), variant) for variant in variants for point in points]
+    return [{**dotted(common), **point, **dotted(variant)} for variant in variants for point in points]
 
 
 def _check_tables(grid: object, variants: object) -> None:
@@ -103,54 +105,36 @@ def ready(values: Mapping[str, object]) -> RunSettings:
 
 
 def plan(runs: Iterable[RunSettings], out: Path) -> list[Job]:
-    """The jobs of a sweep, each with its folder; equal settings are one job.
-
-    A run that `out` holds is found by the hash at the end of its name; a new one is named by `titles`.
-    """
+    """Return the jobs of a sweep, each with its folder, MODEL-METHOD-HASH; equal settings are one job."""
     if out.exists() and not out.is_dir():
         raise RunError(f"{out} is a file; name a folder for the runs.")
-    there = {name.rpartition("-")[2]: name for name in sorted(file.parent.name for file in out.glob(f"*/{FILE}"))}
-    unique: dict[str, RunSettings] = {}
-    for settings in runs:
-        unique.setdefault(_digest(settings), settings)
+    unique = {_digest(settings): settings for settings in runs}
+    every = [settings.dotted() for settings in unique.values()]
+    varied = [name for name in SETTINGS if len({str(values[name]) for values in every}) > 1]
+    varied = [name for name in varied if name not in MACHINE_SETTINGS]
     jobs = []
-    for (digest, settings), title in zip(unique.items(), titles(list(unique.values())), strict=True):
-        key = digest[:KEY_LENGTH]
-        name = there.get(key, f"{title}-{key}".lstrip("-"))
-        jobs.append(Job(name, settings, out / name))
+    for (digest, settings), values in zip(unique.items(), every, strict=True):
+        model = re.sub(r"[^\w.]+", "-", Path(settings.model.name).name, flags=re.ASCII)
+        name = f"{model}-{settings.method}-{digest[:KEY_LENGTH]}".lstrip("-.")
+        apart = ", ".join(f"{key} {as_compared(key, values[key])}" for key in varied)
+        jobs.append(Job(name, settings, out / name, apart))
     return jobs
 
 
+def write_index(jobs: Sequence[Job], out: Path) -> None:
+    """Write what sets each run apart into the folder of a sweep, beside the runs of earlier, smaller sweeps."""
+    index = out / INDEX
+    with storage_errors(out, "start the sweep again"):
+        out.mkdir(parents=True, exist_ok=True)
+        known = json.loads(index.read_text(encoding="utf-8")) if index.exists() else {}
+        text = json.dumps(known | {job.name: job.apart for job in jobs}, indent=2, ensure_ascii=False)
+        index.write_text(f"{text}\n", encoding="utf-8")
+
+
 def _digest(settings: RunSettings) -> str:
-    """Hash of what a run is; the folder of the data and the device make no difference."""
-    values = {key: value for key, value in settings.flat().items() if key not in MACHINE_SETTINGS}
+    """Return the hash of what a run is; the folder of the data and the device make no difference."""
+    values = {key: value for key, value in settings.dotted().items() if key not in MACHINE_SETTINGS}
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
-
-
-def titles(runs: Sequence[RunSettings]) -> list[str]:
-    """What each run has that no more than half of them have, for people; model and method where that is nothing.
-
-    >>> titles([RunSettings.of({"benchmarks": ["arc"], "seed": seed, "tau": 0.7}) for seed in (42, 43)])
-    ['seed=42', 'seed=43']
-    """
-    flat = [settings.flat() for settings in runs]
-    varied = [name for name in FLAT_NAMES if len({str(values[name]) for values in flat}) > 1]
-    names = [*PLAIN, *(name for name in varied if name not in (*PLAIN, *MACHINE_SETTINGS))]
-    changes = [{name: _part(name, value) for name, value in settings.changed().items()} for settings in runs]
-    counts = {name: Counter(each.get(name) for each in changes) for name in names}
-    slugs = []
-    for values, changed in zip(flat, changes, strict=True):
-        unlike = [name for name in names if 2 * counts[name][changed.get(name)] <= len(runs)]
-        own = [name for name in unlike if name in changed or values[name] not in (None, ())]
-        parts = [_part(name, values[name]) for name in own or ("model", "method")]
-        slugs.append(re.sub(r"[^\w.=+]+", "-", "-".join(parts), flags=re.ASCII)[:NAME_LENGTH].strip("-."))
-    return slugs
-
-
-def _part(name: str, value: object) -> str:
-    """A setting in a name: of a path its last part, of a gate in a file its class."""
-    text = re.sub(r".*(/|\.py:)", "", shown(name, value).replace(",", "+"))
-    return text if name in PLAIN else f"{name}={text}"
 
 
 def progress_of(job: Job) -> tuple[int, int] | None:

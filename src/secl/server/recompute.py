@@ -21,8 +21,8 @@ from secl.errors import ModelError, RunError
 from secl.model import Model
 from secl.records import Record
 from secl.runs import loading
+from secl.runs.loading import build_calibrator
 from secl.runs.manifest import Manifest, environment
-from secl.runs.runner import build_calibrator
 from secl.server.closeness import distance, is_same, rounding
 from secl.server.entries import Served, Values
 from secl.server.store import ServerStore

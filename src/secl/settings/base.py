@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from types import NoneType
-from typing import Literal, Self, get_args, get_origin
+from typing import ClassVar, Literal, Self, get_args, get_origin
 
-from cyclopts import Parameter
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ModelWrapValidatorHandler, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 
@@ -23,6 +22,9 @@ class Settings(BaseModel):
         ParameterError: an unknown key, a value of the wrong type, or one outside its range; the message names the key,
             the value and what is allowed.
     """
+
+    TABLE: ClassVar[str] = ""
+    """The group's name with a dot behind it, as its settings have in front; empty for what has no group."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -43,7 +45,7 @@ def describe(group: type[Settings], problem: ValidationError) -> str:
     ...     LoopSettings(alpha=2)
     ... except ParameterError as problem:
     ...     print(problem)
-    alpha is 2; it must be a finite number above 0 and at most 1.
+    loop.alpha is 2; it must be a finite number above 0 and at most 1.
     """
     error = problem.errors(include_url=False)[0]
     value = error["input"]
@@ -51,16 +53,10 @@ def describe(group: type[Settings], problem: ValidationError) -> str:
         return f"{value!r} is not a table of settings; they are {', '.join(group.model_fields)}."
     key = str(error["loc"][0])
     if key not in group.model_fields:
-        return f"there is no setting {key!r} among {', '.join(group.model_fields)}."
+        return f"there is no setting {group.TABLE + key!r} among {', '.join(group.model_fields)}."
     field = group.model_fields[key]
     number = error["type"].startswith(("greater_than", "less_than", "finite"))  # flags give numbers as text
-    return f"{_typed_name(key, field)} is {value if number else repr(value)}; it must be {allowed(field)}."
-
-
-def _typed_name(key: str, field: FieldInfo) -> str:
-    """What a user calls a setting: its flag, with underscores."""
-    flags = [next(iter(part.name)) for part in field.metadata if isinstance(part, Parameter) and part.name]
-    return flags[0].lstrip("-").replace("-", "_") if flags else key
+    return f"{group.TABLE}{key} is {value if number else repr(value)}; it must be {allowed(field)}."
 
 
 _TYPES = {int: "a whole number", float: "a finite number", bool: "true or false", str: "a text"}

@@ -1,9 +1,8 @@
 """Every setting, declared once: its name, type, range, default and meaning.
 
-The groups below are what flags, recipe files, sweep grids and a run's manifest are made of, and what the components
-take: `LoopSettings` goes to the calibrator, `AdapterSettings` to the model, and so on. Defaults are the
-paper's, but for the gate and what `secl.methods.PAPER` lists. A field or group marked `UNFLAGGED` has no flag of its
-own: `--set group.key=value` and recipe files set it.
+Flags, recipe files, sweep grids and manifests consist of these groups, and the components take them: `LoopSettings`
+goes to the calibrator, `AdapterSettings` to the model. Defaults are the paper's, but for the method, the gate and what
+`secl.methods.PAPER` lists. A field or group marked `UNFLAGGED` has no flag: `--set group.key=value` and recipes set it.
 """
 
 from __future__ import annotations
@@ -37,7 +36,9 @@ def check_device(name: str) -> str:
         ParameterError: it is none.
     """
     if not re.fullmatch(r"auto|cpu|mps|cuda(:\d+)?", name):
-        raise ParameterError(f"device is {name!r}; it must be one of auto, cpu, cuda, mps, or a GPU such as cuda:1.")
+        raise ParameterError(
+            f"model.device is {name!r}; it must be one of auto, cpu, cuda, mps, or a GPU such as cuda:1."
+        )
     return name
 
 
@@ -104,6 +105,8 @@ class ModelSettings(Settings):
         name: of the model; "" for the only one that an endpoint has.
     """
 
+    TABLE = "model."
+
     name: Annotated[str, Parameter("--model")] = Field(
         "smollm2", description="Preset (smollm2), hub id, folder or GGUF file."
     )
@@ -132,7 +135,9 @@ class ModelSettings(Settings):
             raise ParameterError(f"--engine {self.engine} needs the address of a server; give it with --endpoint URL.")
         for name in ("dtype", "device", "device_map", "quantize"):
             if self.engine == "openai" and getattr(self, name) != type(self).model_fields[name].default:
-                raise ParameterError(f"a server computes as it was started; leave {name} out with --engine openai.")
+                raise ParameterError(
+                    f"a server computes as it was started; leave model.{name} out with --engine openai."
+                )
         return self
 
     @property
@@ -148,6 +153,8 @@ def asks_endpoint(values: object) -> bool:
 
 class StreamSettings(Settings):
     """Which questions to ask, and in which order."""
+
+    TABLE = "stream."
 
     benchmarks: Names = Field((), description="Names in order, for example mmlu,arc or capitals:50.")
     questions: str | None = Field(None, description="Your own file: CSV, JSONL, Parquet, XLSX, ...")
@@ -176,32 +183,30 @@ class StreamSettings(Settings):
     def _check_columns(self) -> Self:
         for pair in self.columns:
             if not all(pair.partition("=")):
-                raise ParameterError(f"columns is {pair!r}; it must be a list of pairs such as question=prompt.")
+                raise ParameterError(f"stream.columns is {pair!r}; it must be a list of pairs such as question=prompt.")
         given = [name for name in ("columns", "options", "template") if getattr(self, name)]
         if given and not self.questions:
-            raise ParameterError(f"{given[0]} belongs to a file of questions; name one with questions.")
+            raise ParameterError(f"stream.{given[0]} belongs to a file of questions; name one with stream.questions.")
         return self
 
 
 class GateSettings(Settings):
-    """When to learn. None takes the method's gate, and the gate's own value of a parameter (`secl.gates`)."""
+    """When to learn. None takes the method's gate, and the gate's own value of a parameter; the gate checks ranges."""
+
+    TABLE = "gate."
 
     name: Annotated[str | None, Parameter("--gate")] = Field(
         None, description="When to learn: entropy-shift, page-hinkley, always, never, FILE.py:CLASS."
     )
-    burst: Annotated[int | None, UNFLAGGED] = Field(None, ge=1, description="Questions in a burst; 50 by default.")
+    burst: Annotated[int | None, UNFLAGGED] = Field(None, description="Questions in a burst; 50 by default.")
     warmup: Annotated[int | None, UNFLAGGED] = Field(
-        None, ge=0, description="Questions before the gate can fire; 30 by default."
+        None, description="Questions before the gate can fire; 30 by default."
     )
-    threshold: Annotated[float | None, UNFLAGGED] = Field(
-        None, gt=0, description="Statistic above which the gate fires."
-    )
+    threshold: Annotated[float | None, UNFLAGGED] = Field(None, description="Statistic above which the gate fires.")
     ema: Annotated[float | None, UNFLAGGED] = Field(
-        None, gt=0, le=1, description="page-hinkley: weight of the newest entropy in the mean."
+        None, description="page-hinkley: weight of the newest entropy in the mean."
     )
-    epsilon: Annotated[float | None, UNFLAGGED] = Field(
-        None, ge=0, description="page-hinkley: rise in nats that is ignored."
-    )
+    epsilon: Annotated[float | None, UNFLAGGED] = Field(None, description="page-hinkley: rise in nats that is ignored.")
     restart: Annotated[Restart | None, UNFLAGGED] = Field(
         None, description="page-hinkley: restart the sums at an alarm, or all (the mean, too)."
     )
@@ -214,20 +219,18 @@ class GateSettings(Settings):
 class EvidenceSettings(Settings):
     """What the frozen model is asked about an answer, and how that becomes the training signal."""
 
-    signal: Annotated[SignalName, UNFLAGGED] = Field("norm_p_true", description="Training signal.")
-    tau: Annotated[float | None, UNFLAGGED] = Field(
-        None, gt=0, description="Temperature of normalised P(True); the model's own by default."
-    )
-    formula: Annotated[Formula, UNFLAGGED] = Field(
-        "log", description="log: softmax(log P / tau); exp: softmax(P / tau)."
-    )
-    consistency: Annotated[Consistency, UNFLAGGED] = Field(
+    TABLE = "evidence."
+
+    signal: SignalName = Field("norm_p_true", description="Training signal.")
+    tau: float | None = Field(None, gt=0, description="Temperature of normalised P(True); the model's own by default.")
+    formula: Formula = Field("log", description="log: softmax(log P / tau); exp: softmax(P / tau).")
+    consistency: Consistency = Field(
         "greedy", description="self_consistency: samples like the greedy answer, or like the most frequent sample."
     )
-    p_true: Annotated[PTrueKind, UNFLAGGED] = Field(
+    p_true: PTrueKind = Field(
         "vocabulary", description="vocabulary: True in any spelling; token: the token True alone."
     )
-    extra_evidence: Annotated[tuple[EvidenceKind, ...], BeforeValidator(_split), UNFLAGGED] = Field(
+    extra_evidence: Annotated[tuple[EvidenceKind, ...], BeforeValidator(_split)] = Field(
         (), description="Evidence to record beyond the method's: candidates, p_true, samples, dinco."
     )
     nli: str | None = Field(None, description="NLI model for dinco; the model itself by default.")
@@ -235,6 +238,8 @@ class EvidenceSettings(Settings):
 
 class PromptSettings(Settings):
     """How the model is asked, where the paper asks otherwise than we do."""
+
+    TABLE = "prompts."
 
     p_true_prompt: PTruePrompt = Field(
         "plain", description="Question for P(True): plain (ours) or paper (word for word)."
@@ -256,6 +261,8 @@ ENDPOINT_VIEWS: tuple[ViewName, ...] = ("letters", "samples", "text", "p_true")
 class PosteriorSettings(Settings):
     """What becomes one probability of each candidate (`secl.posterior`)."""
 
+    TABLE = "posterior."
+
     views: Annotated[tuple[ViewName, ...], BeforeValidator(_split)] = Field(
         ("letters", "likelihood", "samples", "text"),
         min_length=1,
@@ -265,6 +272,8 @@ class PosteriorSettings(Settings):
 
 class LoopSettings(Settings):
     """The learning rule (Eq. target), and what evidence is gathered where."""
+
+    TABLE = "loop."
 
     evidence_on: Annotated[EvidenceOn | None, UNFLAGGED] = Field(
         None, description="Gather evidence in bursts only (burst) or always; the method's own by default."
@@ -286,7 +295,9 @@ class LoopSettings(Settings):
     accumulate: Annotated[Accumulate, UNFLAGGED] = Field(
         "stream", description="Keep updates over the stream, or for one question."
     )
-    answer: AnswerName = Field("own", description="Answer to return: own, or best (the most probable candidate).")
+    answer: AnswerName | None = Field(
+        None, description="own, or best (the most probable candidate): the default for your questions with options."
+    )
     accept: float | None = Field(
         None, ge=0, le=1, description="Lowest confidence of an accepted answer; see secl threshold."
     )
@@ -294,6 +305,8 @@ class LoopSettings(Settings):
 
 class AdapterSettings(Settings):
     """LoRA and its training."""
+
+    TABLE = "adapter."
 
     rank: int = Field(8, ge=1, description="LoRA rank.")
     lora_alpha: int = Field(

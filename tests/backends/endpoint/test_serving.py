@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import pytest
 from secl.errors import ModelError, ParameterError, QuestionError, RunError, UnavailableError
 from secl.question import Question
 from secl.records import Record
-from secl.runs.settings import RunSettings
+from secl.runs.settings import Recipe
 from secl.server.online.factory import open_service, serving_settings
 from secl.server.online.service import Service
 from tests.backends.endpoint.fake import FakeServer
@@ -25,9 +25,9 @@ def opened(server: FakeServer, tmp_path: Path) -> Iterator[Open]:
     """Opens and starts services on one state folder, each once the one before has stopped."""
     running: list[Service] = []
 
-    def open_it(**settings: Any) -> Service:
+    def open_it(settings: Mapping[str, object] | None = None) -> Service:
         stop(running)
-        recipe = serving_settings(**{"engine": "openai", "endpoint": server.url, **settings})
+        recipe = serving_settings({"model.engine": "openai", "model.endpoint": server.url, **(settings or {})})
         running.append(open_service(tmp_path / "state", recipe))
         running[-1].start()
         return running[-1]
@@ -76,7 +76,7 @@ def test_answers_have_a_posterior_that_feedback_moves_and_a_restart_keeps(opened
 def test_a_question_that_the_server_refuses_fails_alone_and_no_other_is_asked_twice(
     server: FakeServer, tmp_path: Path
 ) -> None:
-    recipe = serving_settings(engine="openai", endpoint=server.url)
+    recipe = serving_settings({"model.engine": "openai", "model.endpoint": server.url})
     service = open_service(tmp_path / "state", recipe)
     texts = [f"Which is {i}?" for i in range(16)]
     texts[5] = "long " * 2000
@@ -113,39 +113,41 @@ def test_a_server_that_goes_away_fails_questions_and_nothing_else(opened: Open, 
 
 def test_a_server_that_moves_is_the_same_and_another_model_is_not(opened: Open, server: FakeServer) -> None:
     asked(opened(), range(1))
-    assert opened(endpoint=server.url.replace("127.0.0.1", "localhost")).position == 1
+    assert opened({"model.endpoint": server.url.replace("127.0.0.1", "localhost")}).position == 1
     server.models = ["large"]
-    with pytest.raises(RunError, match=r"begun with other settings .*model: tiny there, large here"):
+    with pytest.raises(RunError, match=r"begun with other settings .*model.name: tiny there, large here"):
         opened()
 
 
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"method": "secl"}, "no weights can be changed .* the method 'secl' cannot learn there"),
-        ({"rank": 4}, "no weights can be changed .* no adapter; leave rank out"),
-        ({"answer_weights": "adapted"}, "none are adapted; leave answer_weights out"),
-        ({"method": "baselines"}, "DINCO searches for beams, which cannot be had"),
-        ({"views": ["letters", "likelihood"]}, "the view likelihood needs the likelihood of a text"),
-        ({"device": "cpu"}, "a server computes as it was started; leave device out"),
-        ({"quantize": "4bit"}, "a server computes as it was started; leave quantize out"),
-        ({"endpoint": None}, "--engine openai needs the address of a server"),
-        ({"engine": "local"}, "--endpoint names a server, but --engine is local"),
-        ({"engine": "vllm", "endpoint": None}, "--engine vllm needs the address of a server"),
+        ({"method": "secl"}, "--engine openai cannot train, so the method 'secl' cannot learn"),
+        ({"adapter.rank": 4}, "--engine openai cannot train, so there is no adapter; leave adapter.rank out"),
+        ({"model.answer_weights": "adapted"}, "--engine openai cannot train; leave model.answer_weights out"),
+        ({"method": "baselines"}, "has no beam search, which DINCO needs"),
+        ({"posterior.views": ["letters", "likelihood"]}, "the view likelihood needs the likelihood of a text"),
+        ({"model.device": "cpu"}, "a server computes as it was started; leave model.device out"),
+        ({"model.quantize": "4bit"}, "a server computes as it was started; leave model.quantize out"),
+        ({"model.endpoint": None}, "--engine openai needs the address of a server"),
+        ({"model.engine": "local"}, "--endpoint names a server, but --engine is local"),
+        ({"model.engine": "vllm", "model.endpoint": None}, "--engine vllm needs the address of a server"),
     ],
 )
-def test_what_cannot_be_had_is_refused_in_a_sentence(settings: dict[str, Any], sentence: str) -> None:
+def test_what_a_server_does_not_support_is_refused_in_a_sentence(settings: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ParameterError, match=sentence):
-        serving_settings(**{"engine": "openai", "endpoint": "http://h", **settings})
+        serving_settings({"model.engine": "openai", "model.endpoint": "http://h", **settings})
 
 
 def test_settings_of_an_endpoint_survive_a_trip_through_a_manifest() -> None:
-    settings = serving_settings(engine="openai", endpoint="http://h")
+    settings = serving_settings({"model.engine": "openai", "model.endpoint": "http://h"})
     assert (settings.method, settings.posterior.views) == ("posterior", ("letters", "samples", "text", "p_true"))
-    assert RunSettings.of(settings.to_json()) == settings
+    assert Recipe.of(settings.to_json()) == settings
 
 
 def test_a_server_that_is_not_there_is_said_to_be_missing(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="does not answer"):
-        open_service(tmp_path / "state", serving_settings(engine="openai", endpoint="http://127.0.0.1:9"))
+        open_service(
+            tmp_path / "state", serving_settings({"model.engine": "openai", "model.endpoint": "http://127.0.0.1:9"})
+        )
     assert not (tmp_path / "state").exists()

@@ -395,7 +395,15 @@ def test_both_models_of_a_service_ask_the_server_and_a_lesson_waits_for_it(
     tiny_llama: Path, server: FakeVllm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server.adapters = tmp_path / "versions"
-    settings = serving_settings(model=str(tiny_llama), gate="always", bin_gate="off", layers="last:2")
+    settings = serving_settings(
+        {
+            "model.name": str(tiny_llama),
+            "method": "secl",
+            "gate.name": "always",
+            "loop.bin_gate": "off",
+            "adapter.layers": "last:2",
+        }
+    )
     service = open_service(tmp_path / "state", settings, endpoint=server.url, versions=server.adapters)
     models = service.model, service.learner.model
     assert [backend_of(model).learns for model in models if isinstance(model, LocalModel)] == [False, True]

@@ -23,7 +23,7 @@ from secl.gates import Always
 from secl.prompts.templates import answer_prompt
 from secl.question import Question
 from secl.records import Record
-from secl.runs.runner import build_calibrator
+from secl.runs.loading import build_calibrator
 from secl.runs.settings import RunSettings
 from secl.signals import NormalisedPTrue
 from tests.backends.local.conftest import MakeModel
@@ -88,9 +88,9 @@ def test_the_library_gives_the_records_of_the_method_by_hand(family: str, make_m
 @pytest.mark.parametrize(
     ("family", "beta", "gate"),
     [
-        ("llama", 0.0, {"gate": "always"}),
-        ("llama", 0.3, {"gate": "always"}),
-        ("phi3", 0.3, {"threshold": 0.001, "epsilon": 0.0, "warmup": 2, "burst": 5}),
+        ("llama", 0.0, {"gate.name": "always"}),
+        ("llama", 0.3, {"gate.name": "always"}),
+        ("phi3", 0.3, {"gate.threshold": 0.001, "gate.epsilon": 0.0, "gate.warmup": 2, "gate.burst": 5}),
     ],
 )
 def test_the_papers_method_gives_the_records_of_the_paper_by_hand(
@@ -101,7 +101,14 @@ def test_the_papers_method_gives_the_records_of_the_paper_by_hand(
     choices = [*quiz("capitals", 5, 5), *quiz("misconceptions", 3, 5)]
     questions = [*choices[:5], *opened[:2], *choices[5:], *opened[2:]]
     settings = RunSettings.of(
-        {"benchmarks": ["capitals"], "method": "secl-paper", "tau": 0.7, "delta": 0.6, "beta": beta, **gate}
+        {
+            "stream.benchmarks": ["capitals"],
+            "method": "secl-paper",
+            "evidence.tau": 0.7,
+            "loop.delta": 0.6,
+            "adapter.beta": beta,
+            **gate,
+        }
     )
     model = make_model(
         family,

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
 from secl.errors import ParameterError, RunError, needs
 from secl.model import Model
 from secl.runs.folder import FILE, check_free
-from secl.runs.loading import Load, calibration, load_local, load_model, named
+from secl.runs.loading import Load, build_calibrator, calibration, load_local, load_model, named
 from secl.runs.manifest import Manifest, environment
-from secl.runs.runner import build_calibrator
-from secl.runs.settings import SERVED, RunSettings, with_absolute_paths
+from secl.runs.recipes import with_absolute_paths
+from secl.runs.settings import Recipe
 from secl.server.online.service import Service
 from secl.server.redaction import KEEPS, Keep
 from secl.server.retention import Retention
@@ -21,23 +22,23 @@ from secl.server.settings import Limits
 from secl.server.store import ServerStore
 
 
-def serving_settings(**settings: object) -> RunSettings:
-    """The settings of a server as a recipe: those of a run, but for its questions.
+def serving_settings(values: Mapping[str, object] | None = None) -> Recipe:
+    """Return the settings of a server, from dotted names or tables.
 
     Raises:
         ParameterError: a setting makes no sense, or is not supported behind the answers.
     """
-    server_settings = RunSettings.of(with_absolute_paths({"benchmarks": [SERVED], **settings}))
-    if server_settings.loop.accumulate != "stream":
+    settings = Recipe.of(with_absolute_paths(values or {}))
+    if settings.loop.accumulate != "stream":
         raise ParameterError(
-            f"accumulate is {server_settings.loop.accumulate!r}, but a server's updates add up over its stream."
+            f"loop.accumulate is {settings.loop.accumulate!r}, but a server's updates add up over its stream."
         )
-    return server_settings
+    return settings
 
 
 def open_service(
     folder: Path,
-    settings: RunSettings,
+    settings: Recipe,
     *,
     keep_text: Keep = "full",
     endpoint: str | None = None,
@@ -92,7 +93,7 @@ def open_service(
     return service
 
 
-def reopened(folder: Path, settings: RunSettings, keep_text: Keep) -> ServerStore | None:
+def reopened(folder: Path, settings: Recipe, keep_text: Keep) -> ServerStore | None:
     """The state that a server has left, open for writing; None where there is none, and one can be begun.
 
     Raises:
@@ -120,7 +121,7 @@ def _differs(folder: Path, differences: str) -> RunError:
     )
 
 
-def begun(folder: Path, settings: RunSettings, keep_text: Keep, model: Model) -> ServerStore:
+def begun(folder: Path, settings: Recipe, keep_text: Keep, model: Model) -> ServerStore:
     """A new state of a server around a model.
 
     Raises:
@@ -130,7 +131,7 @@ def begun(folder: Path, settings: RunSettings, keep_text: Keep, model: Model) ->
     return ServerStore.create(folder, {**manifest.to_json(), "keep_text": keep_text})
 
 
-def behind_vllm(settings: RunSettings, endpoint: str, versions: Path | None, state: Path) -> tuple[Model, Model]:
+def behind_vllm(settings: Recipe, endpoint: str, versions: Path | None, state: Path) -> tuple[Model, Model]:
     """A model that answers, and its twin that learns, where a vLLM server answers for both.
 
     Raises:

@@ -1,0 +1,107 @@
+"""Recipe files, the paths in settings, and the settings of `secl score`."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from secl.errors import DataError, ParameterError
+from secl.gates import is_own_gate
+from secl.runs.settings import RunSettings, dotted
+
+LEFT_ALONE = (
+    "gate.",
+    "loop.",
+    "adapter.",
+    "evidence.signal",
+    "evidence.consistency",
+    "model.answer_weights",
+    "stream.data",
+)
+"""Tables and settings of answering and learning, which ratings of given answers do not use."""
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Read the tables of a recipe file, not yet checked.
+
+    Raises:
+        DataError: the file cannot be read, is not TOML, or holds what Python cannot.
+    """
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as problem:
+        raise DataError(f"the recipe {path} cannot be read: {problem.strerror}.") from problem
+    except (ValueError, RecursionError) as problem:
+        raise DataError(f"the recipe {path} is not valid TOML: {problem}.") from problem
+
+
+def with_absolute_paths(values: Mapping[str, object]) -> dict[str, object]:
+    """Return settings by their dotted names with absolute paths, so that a run can be resumed from any folder.
+
+    A model is taken for a path where a file or folder has its name, unless it is a preset.
+    """
+    names = dotted(values)
+    for name in ("stream.questions", "stream.data", "evidence.nli", "gate.name", "model.calibration", "model.name"):
+        value = names.get(name)
+        elsewhere = name == "model.name" and names.get("model.engine") == "openai"
+        if isinstance(value, str) and not elsewhere and (path := _path(name, value)):
+            names[name] = os.path.abspath(path)
+    return names
+
+
+def _path(name: str, value: str) -> str | None:
+    """Return the path that a setting means; None where it names something else."""
+    if name in ("stream.questions", "stream.data", "model.calibration"):
+        return value
+    path = os.path.expanduser(value)
+    if name == "gate.name":
+        return path if is_own_gate(path) else None
+    if name == "evidence.nli":
+        return path if os.path.isdir(path) else None
+    if not os.path.exists(path):
+        return None
+    from secl.backends.local.loading.presets import PRESETS  # imports torch
+
+    return None if value in PRESETS else path
+
+
+def score_settings(path: Path, values: Mapping[str, object]) -> RunSettings:
+    """Return the settings of a run that rates the answers of a file: the method posterior, and what `values` change.
+
+    Raises:
+        ParameterError: `values` name another file, or a setting is out of its range.
+    """
+    given = dotted(values)
+    if "stream.questions" in given:
+        raise ParameterError(f"secl score already rates the answers of {path}; leave stream.questions out.")
+    return RunSettings.of({"stream.questions": str(path), **given})
+
+
+def used_by_score(name: str) -> bool:
+    """Return whether ratings of given answers depend on a setting."""
+    return name == "loop.accept" or not name.startswith(LEFT_ALONE)
+
+
+def check_scored(settings: RunSettings) -> None:
+    """Check that every setting has an effect on ratings of given answers.
+
+    Raises:
+        ParameterError: another method, a setting of answering or learning, or evidence about answers that the model
+            writes itself.
+    """
+    if settings.method != "posterior":
+        raise ParameterError(f"secl score takes the method posterior; leave the method {settings.method!r} out.")
+    for name in settings.changed():
+        if not used_by_score(name):
+            raise ParameterError(
+                f"secl score rates given answers, so the model writes and learns nothing; leave {name} out."
+            )
+    for kind in settings.evidence.extra_evidence:
+        if kind not in ("p_true", "candidates"):
+            raise ParameterError(
+                f"secl score gathers no {kind!r}, which is about answers that the model writes itself; the extra "
+                "evidence can be p_true or candidates."
+            )

@@ -266,7 +266,7 @@ def test_a_disk_that_refuses_is_said_everywhere_and_logged_once_as_is_its_end(
             assert reply["reason"] == "the server cannot write to its disk, so the answer has no record."
         health = client.get("/healthz")
         assert health.status_code == 200
-        assert health.json()["problems"] == ["answers are not stored: the disk refuses"]
+        assert health.json()["problems"] == ["answers are not stored: writing to disk fails"]
         assert str(service.state.folder) not in health.text
     assert service.state.position_of(ask(client).json()["record_id"]) == 0
     assert client.get("/healthz").json()["status"] == "ok"

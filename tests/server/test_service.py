@@ -49,9 +49,9 @@ def test_a_server_that_comes_back_has_the_same_weights_gate_and_lessons_to_hold(
     left = first.state.counts().get("waiting", 0)
     first.state.close()
     second = make_service(start=False)
-    assert second.position == 9
     assert len(second.state.waiting()) == left
     second.start()
+    assert second.position == 9
     settled(second)
     for question in toy_stream(40)[9:]:
         second.ask(question, 60)

@@ -1,1 +1,1 @@
-"""The door over HTTP: answers with a confidence, learning behind them, and a record of all of it."""
+"""The HTTP server: answers with a confidence, learning behind them, and a record of everything."""

@@ -60,11 +60,7 @@ class Explanation:
 
 
 def explain(state: ServerStore, position: int) -> Explanation:
-    """Everything known about one answer.
-
-    Raises:
-        ParameterError: there is no such record.
-    """
+    """Everything known about one answer. Raises ParameterError: there is no such record."""
     served = state.served(position)
     record, settings = served.record, Manifest.of(state.store).settings
     alongside = settings.prompts.open_confidence == "alongside"

@@ -36,11 +36,7 @@ NOT_KEPT = "its texts were not kept"
 
 
 def load_recorded_model(state: ServerStore) -> Model:
-    """Load the model that a state folder was begun with.
-
-    Raises:
-        RunError: it has changed since then.
-    """
+    """Load the model that a state folder was begun with. Raises RunError: it has changed since then."""
     settings = Manifest.of(state.store).to_load()
     model = loading.load_model(settings)
     if model.fingerprint != state.store.manifest["model"]:

@@ -244,11 +244,7 @@ class ServerStore:
         raise ParameterError(f"there is no record {name[:40]!r}{pruned}.")
 
     def served(self, position: int) -> Served:
-        """One record.
-
-        Raises:
-            ParameterError: there is no such record, or it was pruned.
-        """
+        """One record. Raises ParameterError: there is no such record, or it was pruned."""
         if 0 <= position < self.first:
             raise ParameterError(f"the record {position} was pruned; kept are {self.first} to {len(self) - 1}.")
         latest = self.latest(1, until=position)
@@ -278,7 +274,7 @@ class ServerStore:
     def events(self, count: int = -1, *kinds: EventKind, before: float = math.inf) -> list[Event]:
         """The latest events up to a moment (seconds since 1970), of these kinds if any is named; the oldest first.
 
-        So many of them at most; -1 is SQLite's word for all.
+        At most `count` of them; -1 for no limit.
         """
         query = f"""
             SELECT time, kind, position, version, detail FROM events

@@ -47,11 +47,7 @@ def resume(state: ServerStore, gate: Gate, rule: PosteriorRule, until: int | Non
 
 
 def latest(state: ServerStore, until: int, gate: Gate) -> StreamState | None:
-    """The latest checkpoint at a position or before it; None if there is none.
-
-    Raises:
-        RunError: the file is damaged.
-    """
+    """The latest checkpoint at a position or before it; None if there is none. Raises RunError: the file is damaged."""
     query = "SELECT state FROM checkpoints WHERE position <= ? ORDER BY position DESC LIMIT 1"
     rows = state.rows(query, until)
     try:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, StrictInt, WithJsonSchema
 
@@ -102,36 +101,31 @@ class ChatRequest(BaseModel):
         """Most tokens of a text; None if the request names none."""
         return self.max_completion_tokens or self.max_tokens
 
-    def _unsupported(self) -> Iterator[tuple[str, str]]:
-        """The fields that ask for what is not done here, each with the sentence that says so."""
+    def _refuse_unsupported(self) -> None:
+        """Refuse fields that this server does not honour. Raises RequestError: 400; it names the field."""
+
+        def refuse(field: str, message: str) -> NoReturn:
+            raise RequestError(400, message, "unsupported_value", field)
+
+        tokens, other, stops = self.max_tokens, self.max_completion_tokens, self.stop or []
         if self.tools or self.tool_choice not in (None, "none", "auto"):
-            yield "tools" if self.tools else "tool_choice", "this model uses no tools."
+            refuse("tools" if self.tools else "tool_choice", "this model uses no tools.")
         if self.response_format is not None and self.response_format.get("type") != "text":
-            yield (
-                "response_format",
-                "the form of a text cannot be promised, so it is plain text; for a fixed set of answers ask /v1/ask.",
-            )
-        if len({self.max_tokens, self.max_completion_tokens} - {None}) > 1:
-            yield (
-                "max_tokens",
-                f"max_tokens is {self.max_tokens} and max_completion_tokens is {self.max_completion_tokens}; they mean "
-                "the same, so give one of them.",
-            )
+            refuse("response_format", "replies are plain text; for a fixed set of answers ask /v1/ask.")
+        if None not in (tokens, other) and tokens != other:
+            message = f"max_tokens is {tokens} and max_completion_tokens is {other}; they mean the same, so give one."
+            refuse("max_tokens", message)
         if self.top_logprobs is not None and not self.logprobs:
-            yield "top_logprobs", "top_logprobs needs logprobs: true."
+            refuse("top_logprobs", "top_logprobs needs logprobs: true.")
         for field in ("frequency_penalty", "presence_penalty"):
             if getattr(self, field):
-                yield field, "no token is made less probable here; leave it out or make it 0."
+                refuse(field, f"{field} is not supported; omit it or send 0.")
         if self.logit_bias:
-            yield "logit_bias", "no token is made more or less probable here; leave it out."
-        stops = self.stop or []
+            refuse("logit_bias", "logit_bias is not supported; omit it.")
         if len(stops) > MAX_STOPS or not all(stops):
-            yield (
-                "stop",
-                f"an answer ends at one of up to {MAX_STOPS} texts, none of them empty; stop has {len(stops)} texts.",
-            )
+            refuse("stop", f"stop has {len(stops)} texts; give at most {MAX_STOPS}, none of them empty.")
         if (self.n or 1) > MAX_CHOICES:
-            yield "n", f"n is {self.n}; this server writes at most {MAX_CHOICES} texts for a request."
+            refuse("n", f"n is {self.n}; this server writes at most {MAX_CHOICES} texts for a request.")
 
     def check(self, settings: HttpSettings) -> list[str]:
         """Refuse what is not supported, rather than leave it out in silence.
@@ -142,8 +136,7 @@ class ChatRequest(BaseModel):
         Raises:
             RequestError: 400; it names the field.
         """
-        for field, message in self._unsupported():
-            raise RequestError(400, message, "unsupported_value", field)
+        self._refuse_unsupported()
         idle = [name for name, value in (self.model_extra or {}).items() if value is not None]
         for name in idle:
             if name not in WITHOUT_EFFECT:

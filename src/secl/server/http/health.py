@@ -19,11 +19,11 @@ def problems(service: Service, *, details: bool = False) -> list[str]:
     stopped = "the server is stopping" if service.alive else "the answering thread has ended"
     checks = (
         (not service.ready, f"no questions are accepted: {stopped}", None),
-        (service.storage_fails, "answers are not stored: the disk refuses", service.last_error),
+        (service.storage_fails, "answers are not stored: writing to disk fails", service.last_error),
         (answers_fail, "the latest questions, or a new version, failed", service.last_error),
         (service.labels_error is not None, "new labels move no confidence", service.labels_error),
         (service.ready and not learner.alive, "nothing is learned: the learning thread has ended", None),
-        (learner.storage_fails, "lessons wait: the disk refuses", learner.last_error),
+        (learner.storage_fails, "lessons wait: writing to disk fails", learner.last_error),
         (service.pruner.last_error is not None, "old records are not pruned", service.pruner.last_error),
         (lessons_fail, "the latest lesson failed", learner.last_error),
     )

@@ -68,7 +68,7 @@ class ServiceCollector(Collector):
             ("secl_queue", "Questions that wait for their answer.", service.waiting),
             ("secl_drift", "Norm of the adapter over that of what it changes.", learner.relative_norm),
             ("secl_learning", "Whether questions of bursts get lessons.", learner.active and learner.alive),
-            ("secl_storage_trouble", "Whether the disk refuses.", service.storage_fails or learner.storage_fails),
+            ("secl_storage_trouble", "Whether writing to disk fails.", service.storage_fails or learner.storage_fails),
         )
         for name, meaning, value in gauges:
             yield GaugeMetricFamily(name, meaning, float(value))

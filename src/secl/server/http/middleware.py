@@ -137,14 +137,14 @@ class Authentication:
         """Whether there is a file of keys, be it empty by now, and the key that a token belongs to.
 
         Raises:
-            RequestError: 503 while the file of the keys is broken: nobody is let in until it is mended.
+            RequestError: 503 while the file of the keys is broken: every request is rejected until it is mended.
         """
         try:
             self.keys.all()  # a broken file is no reason to let anybody in who has no key
             key = None if token is None else self.keys.find(token)
         except ParameterError as problem:
             if not self.broken:
-                log.error("nobody is let in: %s", problem)
+                log.error("rejecting every request: %s", problem)
             self.broken = True
             raise RequestError(503, "the server cannot read its API keys.", "keys") from None
         if self.broken:
@@ -214,11 +214,7 @@ class BodyLimit:
         await self.app(scope, receive, send)
 
     async def _read(self, receive: Receive) -> bytes:
-        """The whole body of a request.
-
-        Raises:
-            RequestError: 413 if it is too large, 408 if it is too slow.
-        """
+        """The whole body of a request. Raises RequestError: 413 if it is too large, 408 if it is too slow."""
         try:
             async with asyncio.timeout(self.timeout):
                 body = await read_at_most(MAX_BODY_BYTES, receive)

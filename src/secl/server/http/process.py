@@ -54,47 +54,38 @@ def listening(host: str | None, port: int | None) -> socket.socket:
         return bind("127.0.0.1" if host is None else host, 8080 if port is None else port)
     if host is not None or port is not None:
         raise ParameterError("systemd passes a socket, which has its address already; leave --host and --port out.")
-    listener = _passed() if passed["LISTEN_FDS"] == "1" else None
-    if listener is None:
-        raise ParameterError(
-            "systemd passes something else than one listening TCP socket; write the socket unit with a single "
-            "ListenStream=127.0.0.1:8080, and without Accept=yes."
-        )
-    listener.set_inheritable(False)
-    return listener
-
-
-def _passed() -> socket.socket | None:
-    """The socket that systemd passes; None if it is no listening TCP socket."""
     with ExitStack() as refused, suppress(OSError):  # no socket at all
         listener = refused.enter_context(socket.socket(fileno=FIRST_PASSED))
         is_tcp = listener.family in (socket.AF_INET, socket.AF_INET6)
-        if is_tcp and listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+        if is_tcp and listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) and passed["LISTEN_FDS"] == "1":
+            listener.set_inheritable(False)
             refused.pop_all()
             return listener
-    return None
+    raise ParameterError(
+        "systemd passes something else than one listening TCP socket; write the socket unit with a single "
+        "ListenStream=127.0.0.1:8080, and without Accept=yes."
+    )
 
 
 def bind(host: str, port: int) -> socket.socket:
     """A socket that is bound to an address. Nothing is accepted yet.
 
     Raises:
-        ParameterError: the address is none of this machine's, or is taken.
+        ParameterError: the address does not belong to this machine, or is taken.
     """
     if not 0 <= port < 2**16:
         raise ParameterError(f"--port is {port}; it must be from 0 to 65535.")
-    with ExitStack() as resources:
+    with ExitStack() as refused:
         try:
             family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-            listener = resources.enter_context(socket.socket(family))
+            listener = refused.enter_context(socket.socket(family))
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind(address)
         except (OSError, UnicodeError) as problem:
             reason = (problem.strerror if isinstance(problem, OSError) else None) or problem
-            raise ParameterError(
-                f"cannot listen at {host}, port {port}: {reason}; choose another --host or --port."
-            ) from None
-        resources.pop_all()
+            message = f"cannot listen at {host}, port {port}: {reason}; choose another --host or --port."
+            raise ParameterError(message) from None
+        refused.pop_all()
     return listener
 
 
@@ -124,7 +115,7 @@ def answer_until_stopped(
     """
     numbers = (signal.SIGINT, signal.SIGTERM)
     before = {number: signal.signal(number, lambda number, _frame: early.append(number)) for number in numbers}
-    begins = not service.position
+    begins = not len(service.state)
 
     def ready() -> None:
         on_ready()
@@ -155,7 +146,7 @@ class Server(uvicorn.Server):
         self.app, self.service, self.on_ready, self.early = app, service, on_ready, early
         config = uvicorn.Config(
             self._answer,
-            interface="asgi3",  # which is not seen of a method
+            interface="asgi3",  # uvicorn cannot infer it from a bound method
             loop="asyncio",  # another one keeps its listening sockets to itself
             log_config=None,
             access_log=False,  # a proxy in front writes a better one

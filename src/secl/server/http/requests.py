@@ -109,11 +109,7 @@ class PauseRequest(BaseModel):
 
 
 def turns_of(messages: Sequence[Message], field: str = "messages") -> list[Turn]:
-    """The turns of a conversation.
-
-    Raises:
-        RequestError: one belongs to somebody unknown, or has more than text.
-    """
+    """The turns of a conversation. Raises RequestError: one belongs to somebody unknown, or has more than text."""
     return [_turn(message, f"{field}.{number}") for number, message in enumerate(messages)]
 
 
@@ -184,11 +180,7 @@ def question_of(body: AskRequest, form: Form = "short") -> Question:
 
 
 def check_length(question: Question, *answers: str) -> Question:
-    """The question, if it is not too long together with answers to it.
-
-    Raises:
-        RequestError: 413.
-    """
+    """The question, if it is not too long together with answers to it. Raises RequestError: 413."""
     turns = [turn.text for turn in question.history]
     texts = (question.text, question.context, question.system, *turns, *question.options, *answers)
     length = sum(map(len, texts))

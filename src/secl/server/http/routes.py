@@ -94,11 +94,7 @@ def _add_models(router: APIRouter, card: ModelCard) -> None:
 
 
 def check_model(requested: str, name: str) -> None:
-    """Check that a request names the model that is here.
-
-    Raises:
-        RequestError: 404; it names another one.
-    """
+    """Check that a request names the model that is here. Raises RequestError: 404; it names another one."""
     if requested != name:
         message = f"there is no model {requested[:100]!r} here; there is {name!r}."
         raise RequestError(404, message, "model_not_found", "model")

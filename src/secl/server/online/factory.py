@@ -122,11 +122,7 @@ def _differs(folder: Path, differences: str) -> RunError:
 
 
 def begun(folder: Path, settings: Recipe, keep_text: Keep, model: Model) -> ServerStore:
-    """A new state of a server around a model.
-
-    Raises:
-        RunError, StorageError: as of `ServerStore.create`.
-    """
+    """A new state of a server around a model. Raises RunError, StorageError: as of `ServerStore.create`."""
     manifest = Manifest.new(settings, model, (), calibration=calibration(settings, model))
     return ServerStore.create(folder, {**manifest.to_json(), "keep_text": keep_text})
 

@@ -58,7 +58,7 @@ class Learner:
         self._thread = threading.Thread(target=self._run, name="secl-lessons", daemon=True)
 
     def restore_state(self) -> None:
-        """Go back to where the state was left: the latest weights, and the lessons that were not held."""
+        """Go back to where the state was left: the latest weights, and the pending updates."""
         snapshot = self.state.store.snapshot()
         if snapshot is not None:
             self.model.restore(snapshot)
@@ -172,11 +172,7 @@ class Learner:
         return len(dropped)
 
     def resume(self) -> None:
-        """Hold lessons again.
-
-        Raises:
-            StorageError: the change cannot be written.
-        """
+        """Hold lessons again. Raises StorageError: the change cannot be written."""
         with self._no_lesson():
             snapshot = self.state.store.snapshot()  # a failed lesson may have left other weights
             self.model.reset() if snapshot is None else self.model.restore(snapshot)

@@ -59,11 +59,7 @@ class Request:
         return isinstance(self.asked, GivenAnswer)
 
     def check(self, model: Model) -> None:
-        """Check that a model can answer or rate it.
-
-        Raises:
-            QuestionError: it cannot.
-        """
+        """Check that a model can answer or rate it. Raises QuestionError: it cannot."""
         if isinstance(self.asked, GivenAnswer):
             model.check_given(self.asked)
         elif self.written is None:  # else the model has read the question already

@@ -77,7 +77,7 @@ class Scheduler:
 
     @contextmanager
     def training(self) -> Iterator[None]:
-        """Context in which a lesson is held."""
+        """Context in which an update runs."""
         with self._changed:
             self._training = True
         try:

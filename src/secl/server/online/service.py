@@ -75,11 +75,6 @@ class Service:
         self.storage_fails = False
         self.unstored: deque[str] = deque(maxlen=1000)
         self.on_answer: Callable[[Answer], None] = lambda _: None
-        resumed = stream.resume(state, calibrator.gate, calibrator.posterior)
-        calibrator.state = replace(resumed, labels=calibrator.state.labels)
-        self.refresh_labels()
-        for served in state.latest(WINDOW):
-            self._count(served.record)
         self._loaded: bytes | None = None
         self._load_fails = False
         self.learner = Learner(trainer, state, self.scheduler)
@@ -91,6 +86,11 @@ class Service:
 
     def start(self) -> None:
         """Begin to answer and to learn, from where the state was left."""
+        resumed = stream.resume(self.state, self.calibrator.gate, self.calibrator.posterior)
+        self.calibrator.state = replace(resumed, labels=self.calibrator.state.labels)
+        self.refresh_labels()
+        for served in self.state.latest(WINDOW):
+            self._count(served.record)
         self.learner.restore_state()
         self._load_newest()
         self._thread.start()

@@ -218,5 +218,7 @@ def test_a_server_that_does_not_learn_shows_nothing_of_learning(make_service: Ma
     assert not headings & page.texts
     assert {"Answers", "Confidence, mean", "Labels", "Threshold", "none set (--accept)", "API key"} <= page.texts
     assert {"key-box", "done", "ask"} <= {attributes.get("id") for _, attributes in page.tags}
-    accepting = Page(overview(view(served(make_service("accepting", method="posterior", accept=0.4))))).texts
+    accepting = Page(
+        overview(view(served(make_service("accepting", settings={"method": "posterior", "loop.accept": 0.4}))))
+    ).texts
     assert "0.40" in accepting

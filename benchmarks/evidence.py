@@ -20,7 +20,7 @@ from secl.backends.local.model import LocalModel
 from secl.backends.prompting import Prompting
 from secl.calibrator import WINDOW
 from secl.evidence import CandidateEvidence, EvidenceKind
-from secl.prompts.orders import other_order
+from secl.prompts.templates import other_order
 from secl.question import Question
 
 ANSWERED, POSTERIOR, BY_HAND = "answered", "posterior", "by_hand"

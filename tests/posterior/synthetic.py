@@ -8,7 +8,7 @@ import numpy as np
 
 from secl.evidence import LetterOrder
 from secl.posterior.views import Views, centred
-from secl.prompts.orders import other_order
+from secl.prompts.templates import other_order
 from secl.records import Reply
 
 

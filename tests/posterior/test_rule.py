@@ -16,7 +16,7 @@ from secl.errors import ParameterError
 from secl.evidence import CandidateEvidence, Evidence, LetterOrder, Likelihood, Posterior, PTrue
 from secl.posterior.rule import PosteriorRule, PosteriorState
 from secl.posterior.views import Views, centred
-from secl.prompts.orders import other_order
+from secl.prompts.templates import other_order
 from secl.question import LETTERS as OPTION_LETTERS
 from secl.question import Question
 from secl.records import Reply

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from secl.prompts.orders import other_order
+from secl.prompts.templates import other_order
 from secl.question import LETTERS
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from secl.prompts import templates
 from secl.prompts.templates import Prompt
-from secl.question import Form, Question, Turn
+from secl.question import LETTERS, Form, Question, Turn
 
 PASSAGE = "Es regnet in Oslo.\n\n日本: 雨"
 
@@ -134,3 +134,12 @@ def test_a_conversation_stands_before_every_prompt_about_its_question() -> None:
         assert (prompt.system, prompt.history) == ("Be brief.", said)
     assert templates.confidence_prompt(question, "Rome").turns[:2] == ("Italy?", "Rome")
     assert templates.candidate_prompt(question, "sentence", alone=True).history == ()
+
+
+@pytest.mark.parametrize("options", [2, 3, 4, 7, len(LETTERS)])
+def test_every_option_has_another_letter_in_the_nearly_reversed_order(options: int) -> None:
+    order = templates.other_order(options)
+    assert sorted(order) == list(range(options))
+    assert all(number != place for place, number in enumerate(order))
+    moved = [place for place, number in enumerate(order) if number != options - 1 - place]
+    assert len(moved) == (2 if options % 2 else 0)

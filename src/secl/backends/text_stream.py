@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from secl.backends.generation import CONTEXT, TextRules, decode_behind
+from secl.prompts.parsing import answer_behind, without_thought
 from secl.writing import Finish, Piece, Token, Writing
 
 HALF = "\ufffd"
@@ -76,3 +78,27 @@ def _overlap(text: str, stop: str) -> int:
     (1, 0)
     """
     return next((size for size in range(min(len(stop) - 1, len(text)), 0, -1) if text.endswith(stop[:size])), 0)
+
+
+def answers_alone(pieces: Iterable[Piece]) -> Iterator[Piece]:
+    """Pieces of texts without the thoughts that the texts begin with; nothing is kept back longer than needed.
+
+    The pieces stay as many as they were, and tokens are counted with those of the thought, because they were written.
+    """
+    unfinished: dict[int, tuple[str, tuple[Token, ...]]] = {}
+    answering: set[int] = set()
+    for piece in pieces:
+        if piece.choice in answering:
+            yield piece
+            continue
+        before, tokens = unfinished.get(piece.choice, ("", ()))
+        text, tokens = before + piece.text, tokens + piece.tokens
+        answer = answer_behind(text)
+        if answer is None and piece.finish is None:
+            unfinished[piece.choice] = text, tokens
+            yield replace(piece, text="", tokens=())
+            continue
+        answering.add(piece.choice)
+        answer = without_thought(text) if answer is None else answer
+        # Whether a token at the border belongs to the thought or to the answer, its text does not say.
+        yield replace(piece, text=answer, tokens=tokens if answer == text else ())

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from secl.grading import LONGEST_TEXT, parse_number, write_number
-from secl.prompts.thoughts import without_thought
 from secl.question import Form
 
 MAX_WORDS = 12
@@ -16,6 +16,54 @@ BRIEF = 200
 
 _ANSWER_LINE = re.compile(r"Answer:[ \t]*(\S[^\n]*)")
 _LIST_MARK = re.compile(r"^\s*(?:\(?\d+[.):]|[-*•])\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Thought:
+    """The texts before and behind a thought of a family of models.
+
+    Given the text `empty` as its beginning (an empty thought, or what opens the answer), such a model thinks no more.
+    """
+
+    opening: str
+    closing: str
+    empty: str
+
+
+def _tagged(opening: str, closing: str) -> Thought:
+    return Thought(opening, closing, f"{opening}\n\n{closing}\n\n")
+
+
+THOUGHTS = (
+    _tagged("<think>", "</think>"),  # Qwen 3, DeepSeek-R1, SmolLM 3 and most others
+    _tagged("[THINK]", "[/THINK]"),  # Magistral and the Ministral that reasons
+    _tagged("<seed:think>", "</seed:think>"),
+    _tagged("<|START_THINKING|>", "<|END_THINKING|>"),  # Command A
+    Thought("<|channel|>analysis", "<|channel|>final<|message|>", "<|channel|>final<|message|>"),  # gpt-oss
+)
+
+
+def answer_behind(text: str) -> str | None:
+    """A text without the thought that it begins with; None as long as only more text can tell.
+
+    >>> answer_behind("Paris"), answer_behind("<think>Let me"), answer_behind("<think>Let me see.</think> Paris")
+    ('Paris', None, 'Paris')
+    """
+    begun = text.lstrip()
+    for thought in THOUGHTS:
+        if begun.startswith(thought.opening):
+            return begun.partition(thought.closing)[2].lstrip() or None
+        if thought.opening.startswith(begun):
+            return None
+    return text
+
+
+def without_thought(text: str) -> str:
+    """A finished text without the thought that it begins with; "" for a thought that never ended."""
+    answer = answer_behind(text)
+    if answer is not None:
+        return answer
+    return "" if any(text.lstrip().startswith(thought.opening) for thought in THOUGHTS) else text
 
 
 def is_complete(text: str, form: Form) -> bool:

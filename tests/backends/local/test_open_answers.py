@@ -11,8 +11,7 @@ from secl.backends.generation import Draft
 from secl.backends.local.asking import candidates
 from secl.backends.open_answers import FIRST, FURTHER, LISTED, compare, settled
 from secl.evidence import Sample
-from secl.prompts.orders import other_order
-from secl.prompts.templates import MAX_ANSWER_TOKENS, NONE_OF_THESE
+from secl.prompts.templates import MAX_ANSWER_TOKENS, NONE_OF_THESE, other_order
 from secl.question import Question
 from tests.backends.local.alone import FEW_WORDS, ONE_SENTENCE, Alone, chat
 from tests.backends.local.conftest import MakeModel

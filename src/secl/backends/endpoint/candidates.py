@@ -12,8 +12,15 @@ from secl.backends.endpoint.reading import VERDICTS, Completion, read_choice
 from secl.backends.generation import question_seed
 from secl.backends.open_answers import Distractors, Drawn
 from secl.evidence import CandidateEvidence, EvidenceKind, LetterOrder, PTrue
-from secl.prompts.orders import as_choice, orders_of_answers, other_order
-from secl.prompts.templates import NONE_OF_THESE, Prompt, order_prompt, p_true_prompt
+from secl.prompts.templates import (
+    NONE_OF_THESE,
+    Prompt,
+    as_choice,
+    order_prompt,
+    orders_of_answers,
+    other_order,
+    p_true_prompt,
+)
 from secl.question import LETTERS, Question
 from secl.records import Purpose, Reply
 from secl.settings.groups import PTruePrompt

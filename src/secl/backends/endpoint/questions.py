@@ -23,11 +23,11 @@ from secl.backends.open_answers import (
     choose_distractors,
     compare,
     computed,
+    distinct,
     rounds,
     settled,
 )
 from secl.evidence import Sample
-from secl.prompts.distractors import distinct
 from secl.prompts.parsing import as_written, is_brief, read_answer, trim_answer
 from secl.prompts.templates import (
     MAX_ANSWER_TOKENS,

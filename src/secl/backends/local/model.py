@@ -17,11 +17,11 @@ from secl.backends.local.loading.loader import Loaded, ModelCache, load
 from secl.backends.local.writer import draw_many
 from secl.backends.prompting import Prompting
 from secl.backends.shared import Asking, SharedAnswers
+from secl.backends.text_stream import answers_alone
 from secl.display import Shown
 from secl.errors import ParameterError, QuestionError, TooLongError
 from secl.evidence import CandidateEvidence, DincoEvidence, EvidenceKind, PTrue
 from secl.model import ModelAnswer, Rating
-from secl.prompts.thoughts import answers_alone
 from secl.question import GivenAnswer, Question
 from secl.records import Meter, Purpose, Reply, Update
 from secl.settings.groups import AdapterSettings, AnswerWeights, Device, Dtype, PromptSettings, PTrueKind, Quantize

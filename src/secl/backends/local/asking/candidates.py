@@ -20,10 +20,9 @@ from secl.backends.open_answers import (
     settled,
 )
 from secl.evidence import CandidateEvidence, LetterOrder, Likelihood, Sample
-from secl.prompts.orders import as_choice, orders_of_answers, other_order
 from secl.prompts.parsing import is_brief, read_answer
 from secl.prompts.programs import FENCE, OPENING
-from secl.prompts.templates import MAX_ANSWER_TOKENS
+from secl.prompts.templates import MAX_ANSWER_TOKENS, as_choice, orders_of_answers, other_order
 from secl.question import Question
 
 OpenAnswer = tuple[Question, str, Sequence[str]]

@@ -14,10 +14,9 @@ from secl.backends.base import Bundle, Reading
 from secl.backends.generation import Draft
 from secl.backends.local.asking.asker import Asker
 from secl.backends.local.asking.candidates import Comparison, among_answers, among_options, beside
-from secl.backends.open_answers import NOTHING, Distractors
+from secl.backends.open_answers import NOTHING, Distractors, distinct
 from secl.evidence import Evidence, EvidenceKind
 from secl.model import Rating
-from secl.prompts.distractors import distinct
 from secl.prompts.parsing import as_written, read_answer
 from secl.question import GivenAnswer
 from secl.records import Ledger, Meter, Reply

@@ -18,8 +18,8 @@ from secl.backends.generation import Draft, TextRules
 from secl.backends.local.writer import Writer
 from secl.backends.token_ids import Tokenizer, render, template_error
 from secl.errors import ModelError
+from secl.prompts.parsing import THOUGHTS, Thought
 from secl.prompts.templates import answer_prompt
-from secl.prompts.thoughts import THOUGHTS, Thought
 from secl.question import Question
 
 if TYPE_CHECKING:

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secl.backends.open_answers import choose_distractors
+from secl.backends.open_answers import choose_distractors, distinct, near_numbers
 from secl.grading import normalise_text, parse_number
-from secl.prompts.distractors import distinct, near_numbers
 from secl.prompts.templates import distractor_prompt
 from secl.question import Question
 

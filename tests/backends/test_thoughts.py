@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
-from secl.prompts.parsing import is_complete, read_answer, trim_answer
-from secl.prompts.thoughts import THOUGHTS, Thought, answers_alone, without_thought
+from secl.backends.text_stream import answers_alone
+from secl.prompts.parsing import THOUGHTS, Thought, is_complete, read_answer, trim_answer, without_thought
 from secl.question import Form
 from secl.writing import Piece, Token, Written
 

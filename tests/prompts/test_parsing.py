@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secl.prompts.parsing import is_complete, read_answer, read_list, trim_answer
+from secl.prompts.parsing import is_complete, is_loop, read_answer, read_list, trim_answer
 from secl.question import FORMS, Form
 
 
@@ -44,6 +44,36 @@ def test_an_answer_is_read_from_a_generated_text(text: str, form: Form, answer: 
 )
 def test_generation_ends_where_the_answer_does(text: str, form: Form, complete: bool) -> None:
     assert is_complete(text, form) is complete
+
+
+@pytest.mark.parametrize(
+    ("text", "loop"),
+    [
+        ("The original answer is: The original answer is: The original answer is: The original answer is", True),
+        ("Hamlet is a play. It was written by by by by by by by by by", True),
+        ("1. 1. 1. 1. 1. 1. 1. 1.", True),
+        ("北京是首都北京是首都北京是首都", True),
+        ("A: yes.\nB: no.\n" * 3, True),
+        ("The original answer is: The original answer is:", False),
+        ("Tora! Tora! Tora!", False),
+        ("Buffalo buffalo Buffalo buffalo buffalo buffalo Buffalo", False),
+        ("He said that the song has many lines, and then sang: la la la la la la la la", False),
+        ("1000000000000000000000000", False),
+        ("中国的首都是北京。", False),
+        ("", False),
+    ],
+)
+def test_a_loop_is_unreadable_and_a_repeated_word_is_not(text: str, loop: bool) -> None:
+    assert is_loop(text) is loop
+    assert (read_answer(text, "sentence") is None) is (loop or not text)
+    assert trim_answer(text, "text") == text  # what was written stays
+
+
+@given(st.lists(st.text("ab", min_size=1, max_size=3), min_size=1, max_size=6), st.integers(0, 5))
+def test_any_phrase_is_a_loop_once_it_comes_three_times_and_covers_eight_words(words: list[str], more: int) -> None:
+    times = max(3, -(-8 // len(words)))
+    assert is_loop(" ".join([*words * times, *(words * more)[:more]]))
+    assert not is_loop(" ".join(f"{i}{word}" for i, word in enumerate(words * times)))
 
 
 def test_a_generated_list_loses_its_marks_and_its_rambling() -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 import jinja2
 
@@ -36,23 +37,51 @@ MARGIN = 16
 class Prompting:
     """Builds token sequences.
 
+    Args:
+        token_ids: of the model.
+        prompts: how it is asked.
+        prefers_prefill: tells whether short replies begin with "Answer:"; called for the first of them.
+
     Attributes:
         listed: answers that a list is asked for; one of them may be the answer that they are compared with.
     """
 
-    def __init__(self, token_ids: TokenIds, prompts: PromptSettings | None = None) -> None:
+    def __init__(
+        self,
+        token_ids: TokenIds,
+        prompts: PromptSettings | None = None,
+        prefers_prefill: Callable[[], bool] = lambda: True,
+    ) -> None:
         self.token_ids = token_ids
+        self._prefers_prefill = prefers_prefill
         self.prompts = prompts or PromptSettings()
         self.alongside = self.prompts.open_confidence == "alongside"
         self.listed = self.prompts.distractors + 1
 
+    @cached_property
+    def prefilled(self) -> bool:
+        """Whether short replies begin with "Answer:"; those with a confidence alongside always do."""
+        return self.alongside or self._prefers_prefill()
+
+    def _prefilled(self, question: Question) -> bool:
+        return question.form != "short" or self.prefilled
+
+    def _answer(self, question: Question) -> Prompt:
+        return answer_prompt(question, alongside=self.alongside, prefilled=self._prefilled(question))
+
     def answer(self, question: Question) -> list[int]:
         """Ids after which an answer begins."""
-        return self._encode(answer_prompt(question, alongside=self.alongside))
+        return self._encode(self._answer(question))
 
     def confidence(self, question: Question, text: str) -> list[int]:
         """Ids after which the confidence digit comes: behind an option letter, or behind an open answer."""
-        return self._before(confidence_prompt(question, text, alongside=self.alongside), "0")
+        prefilled = self._prefilled(question)
+        return self._before(confidence_prompt(question, text, alongside=self.alongside, prefilled=prefilled), "0")
+
+    def given(self, question: Question, answer: str) -> str:
+        """An open answer from elsewhere as the model would have written it behind the prompt."""
+        text = as_written(answer, question.form)
+        return f" {text}" if self._answer(question).prefill else text
 
     def choices(self, question: Question, *, judged: bool = False) -> Bundle:
         """A branch for every option, so that letter and confidence are read in one go, and if wanted each is `judged`.
@@ -87,7 +116,7 @@ class Prompting:
         The positions are before each token of the answer, before what follows its last token, and before the digit.
         """
         sequence = self.confidence(question, text)
-        prompt = answer_prompt(question, alongside=self.alongside)
+        prompt = self._answer(question)
         # The chat template may trim the answer, or cut it into other tokens than those that were generated.
         start = common_length(self._encode(prompt), sequence)
         end = max(start, common_length(self._encode(prompt.begun(text)), sequence))
@@ -128,11 +157,11 @@ class Prompting:
                 f"{letters} letters only."
             )
         if question.free and answer is not None:
-            needed = len(self.confidence(question, as_written(answer, question.form))) + MARGIN
+            needed = len(self.confidence(question, self.given(question, answer))) + MARGIN
         else:
             prompts = [self.answer(question)]
             if not question.options:
-                written = "" if answer is None else as_written(answer, question.form)
+                written = "" if answer is None else self.given(question, answer)
                 prompts += [self.confidence(question, written), self.answer_list(question)]
             longest = max(map(len, prompts))
             needed = longest + max(MAX_ANSWER_TOKENS[question.form], list_tokens(question.form, self.listed)) + MARGIN

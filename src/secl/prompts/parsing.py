@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from secl.grading import LONGEST_TEXT, parse_number, write_number
@@ -13,6 +14,15 @@ MAX_WORDS = 12
 
 BRIEF = 200
 """Most characters of a free answer that is compared with others."""
+
+LONGEST_LOOP = 16
+"""Most words of a loop's period."""
+
+LOOPED_WORDS = 8
+"""Fewest words that a loop covers: "Tora! Tora! Tora!" is an answer."""
+
+_WORD = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]|[^\W\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]+")
+"""A word; in scripts without spaces between words a character."""
 
 _ANSWER_LINE = re.compile(r"Answer:[ \t]*(\S[^\n]*)")
 _LIST_MARK = re.compile(r"^\s*(?:\(?\d+[.):]|[-*•])\s*")
@@ -90,6 +100,36 @@ def _repeats(text: str) -> bool:
     return len(finished) > 1 and finished[-1] == finished[-2]
 
 
+def is_loop(text: str) -> bool:
+    """Whether a text ends in a loop: the same words three times or more, its last one may be cut off.
+
+    The period has at most `LONGEST_LOOP` words. The repetitions cover at least half of the text's words, and at least
+    `LOOPED_WORDS`. Case and punctuation do not count.
+
+    >>> is_loop("The original answer is: The original answer is: The original answer is: The orig")
+    True
+    >>> is_loop("Location, location, location."), is_loop("1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12")
+    (False, False)
+    """
+    words = _WORD.findall(text.casefold())
+    return any(
+        _looped(words, period) >= max(3 * period, LOOPED_WORDS, len(words) / 2) for period in range(1, LONGEST_LOOP + 1)
+    )
+
+
+def _looped(words: Sequence[str], period: int) -> int:
+    """How many words at the end repeat those `period` words earlier, with the first of them that they repeat."""
+    if len(words) <= period:
+        return 0
+    repeated = 0
+    for place in range(len(words) - 1, period - 1, -1):
+        earlier, last = words[place - period], place == len(words) - 1
+        if not (earlier.startswith(words[place]) if last else earlier == words[place]):
+            break
+        repeated += 1
+    return repeated + period
+
+
 def trim_answer(text: str, form: Form) -> str:
     """The answer as written, without a thought before it, the confidence line and all that follows.
 
@@ -104,13 +144,13 @@ def trim_answer(text: str, form: Form) -> str:
         line = _ANSWER_LINE.search(text)
         return (text[: line.end()] if line else text).strip()
     lines = text.strip().splitlines()
-    # A short answer continues "Answer:", so the space before it belongs to it.
+    # A short answer may continue "Answer:", so the space before it belongs to it.
     space = " " if form == "short" and text[:1].isspace() else ""
     return space + lines[0].rstrip() if lines else ""
 
 
 def read_answer(text: str, form: Form) -> str | None:
-    """The answer inside a trimmed reply: a number for the form "number", else the text itself.
+    """The answer inside a trimmed reply: a number for the form "number", else the text itself; None for a loop.
 
     >>> read_answer("3 boxes of 4 are 12.\\nAnswer: $12.00", "number")
     '12'
@@ -118,7 +158,7 @@ def read_answer(text: str, form: Form) -> str | None:
     True
     """
     if form != "number":
-        return text.strip() or None
+        return None if is_loop(text) else text.strip() or None
     number = parse_number(text)
     return None if number is None else write_number(number)
 
@@ -127,11 +167,9 @@ def as_written(answer: str, form: Form) -> str:
     """An answer from elsewhere as the model would have written it: `trim_answer` and `read_answer` find it again.
 
     >>> as_written("Paris ", "short"), as_written("12", "number"), as_written("It is blue.", "sentence")
-    (' Paris', 'Answer: 12', 'It is blue.')
+    ('Paris', 'Answer: 12', 'It is blue.')
     """
     text = answer.strip()
-    if form == "short":
-        return f" {text}"
     alone = form == "number" and len(text.split()) == 1 and parse_number(text) is not None
     return f"Answer: {text}" if alone else text
 

@@ -70,6 +70,7 @@ _LIKE_A_REPLY = re.compile(r"(?<=\bconfidence)\s*[:=]\s*|(?<=\banswer)\s*[:=]\s*
 _LIKE_A_CONFIDENCE = re.compile(r"(?<=\bconfidence)\s*[:=]\s*", re.IGNORECASE)
 
 _PREFILLS: dict[Form, str] = {"choice": "Answer:", "short": "Answer:"}
+"""Beginnings of replies. Not every model gives better short answers behind its own (`answer_prompt`)."""
 
 _KINDS: dict[Form, str] = {"number": "a number", "short": "a few words"}
 """What the answers of a list are; one short sentence each in any other form."""
@@ -124,15 +125,17 @@ def _asked(question: Question) -> str:
     return f"{passage}Question: {unstated(question.text)}\n"
 
 
-def answer_prompt(question: Question, *, alongside: bool = False) -> Prompt:
+def answer_prompt(question: Question, *, alongside: bool = False, prefilled: bool = True) -> Prompt:
     """Ask for an answer; with options, or `alongside`, for an answer and then a confidence digit.
 
-    A free answer is never asked for a confidence in the same reply: nothing of ours is said before it.
+    `prefilled` begins a short reply with "Answer:". A free answer is never asked for a confidence in the same reply:
+    nothing of ours is said before it.
     """
     if alongside and question.form in _ALONGSIDE:
         prefill = "" if question.form == "number" else "Answer:"
         return _prompt(question, f"{_asked(question)}\n{_ALONGSIDE[question.form]}", prefill)
-    return _prompt(question, _answer_turn(question), _PREFILLS.get(question.form, ""))
+    prefill = _PREFILLS.get(question.form, "") if prefilled or question.options else ""
+    return _prompt(question, _answer_turn(question), prefill)
 
 
 def _answer_turn(question: Question) -> str:
@@ -214,10 +217,10 @@ def program_prompt(question: Question) -> Prompt:
     return _prompt(question, user, OPENING)
 
 
-def confidence_prompt(question: Question, text: str, *, alongside: bool = False) -> Prompt:
+def confidence_prompt(question: Question, text: str, *, alongside: bool = False, prefilled: bool = True) -> Prompt:
     """Ask for the confidence digit of an answer: in the same reply behind a letter, in a turn behind an open answer, or
-    `alongside` it."""
-    before = answer_prompt(question, alongside=alongside)
+    `alongside` it. The reply began as `answer_prompt` begins it."""
+    before = answer_prompt(question, alongside=alongside, prefilled=prefilled)
     if question.options:
         return before.begun(f" {text}\n{CONFIDENCE}")
     if alongside and not question.free:

@@ -62,7 +62,8 @@ class Explanation:
 def explain(state: ServerStore, position: int) -> Explanation:
     """Everything known about one answer. Raises ParameterError: there is no such record."""
     served = state.served(position)
-    record, settings = served.record, Manifest.of(state.store).settings
+    record, manifest = served.record, Manifest.of(state.store)
+    settings, prefilled = manifest.settings, manifest.environment.get("short_replies") == "prefilled"
     alongside = settings.prompts.open_confidence == "alongside"
     number = _number(record, record.given or "candidates" in settings.plan.weighed(record.decision.in_burst))
     known = settings.gate_name in GATES  # the file of a gate of one's own may be elsewhere by now
@@ -75,16 +76,21 @@ def explain(state: ServerStore, position: int) -> Explanation:
     return Explanation(
         served=served,
         keep_text=state.keep_text,
-        prompt=conversation(record.question, record.reply, alongside=alongside) if state.keep_text == "full" else None,
+        prompt=conversation(record.question, record.reply, alongside=alongside, prefilled=prefilled)
+        if state.keep_text == "full"
+        else None,
         source=source_of(record),
         why=tuple(sentence(each) for each in why if each),
     )
 
 
-def conversation(question: Question, reply: Reply, *, alongside: bool = False) -> tuple[tuple[str, str], ...]:
+def conversation(
+    question: Question, reply: Reply, *, alongside: bool = False, prefilled: bool = True
+) -> tuple[tuple[str, str], ...]:
     """The conversation whose next token was the confidence digit, as pairs of role and text.
 
-    `alongside` says whether the confidence in an open answer is asked for in the same reply.
+    `alongside` tells whether the confidence in an open answer is asked for in the same reply, `prefilled` whether short
+    replies begin with "Answer:".
 
     >>> from secl.records import Reply
     >>> question = Question("2 + 2?", options=("4", "5"))
@@ -94,7 +100,11 @@ def conversation(question: Question, reply: Reply, *, alongside: bool = False) -
     ('assistant', 'Answer: A\\nConfidence: ')
     """
     read = reply.answer is not None or not question.options
-    prompt = confidence_prompt(question, reply.text, alongside=alongside) if read else answer_prompt(question)
+    ways = {"alongside": alongside, "prefilled": prefilled}
+    begun = answer_prompt(question, **ways)
+    # An open answer is recorded without the space between it and what its reply begins with.
+    text = f" {reply.text}" if begun.prefill and not question.options else reply.text
+    prompt = confidence_prompt(question, text, **ways) if read else begun
     roles = ("user", "assistant")
     system = (("system", question.system),) if question.system else ()
     earlier = tuple((turn.role, turn.text) for turn in question.history)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from secl.backends.local.adapter import Adapter, plain_config
 from secl.backends.local.asking import dinco, rating
-from secl.backends.local.asking.answers import Answering, Prefetched, Turn, turn_of
+from secl.backends.local.asking.answers import Answering, Prefetched, Turn
 from secl.backends.local.asking.asker import Asker
 from secl.backends.local.asking.candidates import compared, sampled
 from secl.backends.local.asking.nli import nli_model
+from secl.backends.local.asking.prefill_probe import prefers_prefill
 from secl.backends.local.asking.readout import Readout, shares
 from secl.backends.local.backend import LocalBackend
 from secl.backends.local.loading.loader import Loaded, ModelCache, load
@@ -78,7 +80,9 @@ class LocalModel(Shown):
         ids = self.backend.token_ids
         asking = Asking(loaded.fingerprint, *self.backend.shape, p_true, prompts, seed)
         in_common = None if shared is None else shared.to(asking)
-        self.prompting, readout = Prompting(ids, prompts), Readout(ids, p_true)
+        known = loaded.preset.prefilled
+        prefers = partial(prefers_prefill, self.backend) if known is None else lambda: known
+        self.prompting, readout = Prompting(ids, prompts, prefers), Readout(ids, p_true)
         self.asker = Asker(self.backend, self.backend, self.prompting, readout, self.meter, seed, in_common)
         self.answering = Answering(self.asker, rewrites=answer_weights == "adapted")
         self._nli = None if nli is None else nli_model(nli, self.backend.device)
@@ -116,8 +120,9 @@ class LocalModel(Shown):
 
     @property
     def environment(self) -> dict[str, str | int]:
-        """Where and how the model computes: device, precision, threads."""
-        return {**self.backend.environment, **self.asker.backend.environment}
+        """Where and how the model computes (device, precision, threads), and how its short replies begin."""
+        short = "prefilled" if self.prompting.prefilled else "plain"
+        return {**self.backend.environment, **self.asker.backend.environment, "short_replies": short}
 
     @property
     def adapter_config(self) -> dict[str, object]:
@@ -152,7 +157,7 @@ class LocalModel(Shown):
         texts = written or [None] * len(questions)
         for question, text in zip(questions, texts, strict=True):
             self.check(question, text)
-        turns = [turn_of(question, text) for question, text in zip(questions, texts, strict=True)]
+        turns = [self.answering.turn(question, text) for question, text in zip(questions, texts, strict=True)]
         self._window = self.answering.prefetch(turns, evidence, self.version if weights_fixed else 0)
 
     def answer(
@@ -164,7 +169,7 @@ class LocalModel(Shown):
             QuestionError: the question has more options than letters, or is longer than the model can read.
             UnavailableError: no server answers (a `ModelError`; later one may).
         """
-        version, turn = self.version, turn_of(question, written)
+        version, turn = self.version, self.answering.turn(question, written)
         item = self._window.get(turn)
         if item is None:
             self.check(question, written)

@@ -17,7 +17,7 @@ from secl.backends.local.asking.asker import Asker
 from secl.backends.local.asking.candidates import Comparison, among_answers, among_options, beside
 from secl.backends.shared import Window
 from secl.evidence import CandidateEvidence, EvidenceKind, PTrue
-from secl.prompts.parsing import as_written, is_brief, read_answer
+from secl.prompts.parsing import is_brief, read_answer
 from secl.question import Question
 from secl.records import Purpose, Reply
 
@@ -25,11 +25,6 @@ Job = Callable[[], None]
 
 Turn = tuple[Question, str | None]
 """A question, and the answer that was written already; None to write one, and for multiple choice."""
-
-
-def turn_of(question: Question, text: str | None) -> Turn:
-    """A question with what was written in answer to it, as it stands in the conversation."""
-    return question, None if text is None or question.options else as_written(text, question.form)
 
 
 @dataclass
@@ -118,6 +113,10 @@ class Answering:
 
     def __init__(self, asker: Asker, *, rewrites: bool) -> None:
         self.asker, self.rewrites = asker, rewrites
+
+    def turn(self, question: Question, text: str | None) -> Turn:
+        """A question with what was written in answer to it, as it stands in the conversation."""
+        return question, None if text is None or question.options else self.asker.prompting.given(question, text)
 
     def prefetch(
         self, turns: Sequence[Turn], evidence: Sequence[Collection[EvidenceKind]], version: int

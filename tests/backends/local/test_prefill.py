@@ -58,6 +58,7 @@ def test_answers_are_read_as_in_passes_of_their_own(
 
 def test_every_token_of_an_untouched_model_is_counted_once(make_model: MakeModel) -> None:
     model = make_model()
+    assert model.environment  # how short replies begin is tried now, at no question's cost
     seen = tokens_seen(model.backend.model)
     answered(model, 0)
     assert model.meter.take().total == pytest.approx(sum(seen))

@@ -230,7 +230,8 @@ BAD_FILES: list[tuple[str, str | bytes, str]] = [
     ("f.csv", "question,A,B\na,x\n", "line 2 has 2 fields but the header has 3"),
     ("f.csv", 'question\n"a\nb"\n"c', "line 4 is broken CSV"),
     ("f.csv", 'question,references\na,"{x"\n', "line 2 has a 'references' that is broken JSON"),
-    ("f.csv", "question\n", "holds no question"),
+    ("f.csv", "question\n", r"holds no question; add a line below its header\.$"),
+    ("f.json", "[]", r"holds no question; add one\.$"),
     ("f.csv", "", "is empty"),
     ("f.json", '[{"question": "a"}, {"questoin": "b"}]', "item 2 has no 'question'"),
     ("f.json", '[{"question": "a"}, 3]', "item 2 is not an object"),
@@ -411,14 +412,6 @@ def test_a_number_that_python_cannot_write_is_refused_by_its_row(column: str) ->
         with pytest.raises(DataError, match=r"questions, row 2 holds a number of thousands of digits"):
             read_rows(rows)
     assert len(read_rows(rows, skip_bad=True).rows) == 1
-
-
-def test_an_empty_list_is_told_to_hold_a_question(tmp_path: Path) -> None:
-    path = written(tmp_path / "list.json", "[]")
-    with pytest.raises(DataError, match=f"^{re.escape(str(path))} holds no question; add one.$"):
-        read_rows(path)
-    with pytest.raises(DataError, match=r"holds no question; add a line below its header\.$"):
-        read_rows(written(tmp_path / "header.csv", "question,reference\n"))
 
 
 def test_a_question_column_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -142,23 +142,28 @@ def read_questions(
     return read_rows(source, name=name, skip_bad=skip_bad, columns=columns).questions
 
 
+@dataclass(frozen=True)
 class _Reader:
     """Reads the questions of a table called `name`; `source` names it in messages. The rest as for `read_rows`."""
 
-    def __init__(
-        self,
-        table: Table,
-        name: str,
-        source: str,
-        columns: Mapping[str, str],
-        grader: Grader,
-        options: tuple[str, ...],
-        template: Template | None,
-    ) -> None:
-        self.table, self.name, self.source = table, name, source
-        self.columns, self.grader, self.options, self.template = columns, grader, options, template
-        self.meaning_of = functools.cache(functools.partial(meanings, columns=columns, question_needed=not template))
-        self.filling = template.columns(table.columns) if template and table.rows else {}
+    table: Table
+    name: str
+    source: str
+    columns: Mapping[str, str]
+    grader: Grader
+    options: tuple[str, ...]
+    template: Template | None
+
+    @functools.cached_property
+    def meaning_of(self) -> Callable[[tuple[str, ...]], dict[str, str | None]]:
+        """The meaning of each of some columns."""
+        needed = self.template is None
+        return functools.cache(functools.partial(meanings, columns=self.columns, question_needed=needed))
+
+    @functools.cached_property
+    def filling(self) -> dict[str, str]:
+        """The columns that fill the template, by their names there."""
+        return self.template.columns(self.table.columns) if self.template else {}
 
     def read(self, skip_bad: bool) -> QuestionFile:
         """All rows; see `read_rows`."""

@@ -85,36 +85,27 @@ def to_table(records: Iterable[Record], *, full: bool = False) -> tuple[list[str
 
 def _described(question: Question) -> dict[str, object]:
     """What there is of a question, in the columns of a question file."""
+    several = question.reference if isinstance(question.reference, References) else None
     values: dict[str, object] = {
-        "id": question.id or None,
+        "id": question.id,
         "domain": question.domain,
         "question": question.text,
         "options": joined(question.options) if question.options else None,
-        **_right(question),
-        "context": question.context or None,
-        "system": question.system or None,
+        "reference": None if several else question.reference,
+        "references": several and json.dumps(dataclasses.asdict(several), ensure_ascii=False),
+        "context": question.context,
+        "system": question.system,
     }
-    return {name: value for name, value in values.items() if value is not None}
-
-
-def _right(question: Question) -> dict[str, object]:
-    """What is right, in the columns `reference` and `references` of a question file."""
-    reference = question.reference
-    if not isinstance(reference, References):
-        return {"reference": reference}
-    several = json.dumps(dataclasses.asdict(reference), ensure_ascii=False)
-    return {"references": several if reference.incorrect else joined(reference.correct)}
+    return {name: value for name, value in values.items() if value}
 
 
 def _results(record: Record) -> dict[str, object]:
-    """What people act on: what is answered, its confidence, and whether it is right as far as references and labels
-    tell."""
-    labelled, answer = record.labelled, record.answer
+    """What people act on: the answer, its confidence, and whether it is right as far as references and labels tell."""
     return {
-        "answer": None if answer is None else record.question.text_of(answer),
+        "answer": record.text,
         "confidence": defined(record.confidence),
-        "low": labelled.low if labelled else None,
-        "high": labelled.high if labelled else None,
+        "low": defined(record.low),
+        "high": defined(record.high),
         "accepted": record.accepted,
         "correct": reported_correct(record),
         "label": record.label,

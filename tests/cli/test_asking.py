@@ -21,18 +21,15 @@ def test_a_question_comes_from_standard_input_and_the_answer_as_json(
     ended = shell("ask", "-", *options, "--accept", 0.0, "--model", tiny_llama, "--json")
     assert (ended.code, ended.err) == (0, "")
     found = json.loads(ended.out)
-    assert (found["question"], found["options"]) == ("Which is a planet?", ["Mars", "a\x1b[31m"])
-    assert found["answer_text"] == found["options"]["AB".index(found["answer"])]
-    assert found["source"] == "posterior"
-    own = {each["text"]: each["probability"] for each in found["posterior"]}[found["answer_text"]]
-    assert found["confidence"] == own
-    assert sum(found["bins"]) == pytest.approx(1.0)
+    question, options_asked = found["question"], ["Mars", "a\x1b[31m"]
+    assert (question["text"], question["options"]) == ("Which is a planet?", options_asked)
+    assert found["text"] == options_asked["AB".index(found["letter"])]
+    probability = dict(found["candidates"])
+    assert found["confidence"] == probability[found["text"]]
+    assert found["low"] < found["confidence"] < found["high"]
+    assert sum(found["reply"]["bins"]) == pytest.approx(1.0)
     assert found["accepted"] is True
     assert all(isinstance(each, str) for each in found["warnings"])
-    assert (
-        found["own_confidence"]
-        == {each["text"]: each["probability"] for each in found["posterior"]}[found["own_answer_text"]]
-    )
     printed = shell("ask", "Which is a planet?", *options[:4], "--model", tiny_llama, "--full")
     assert "\x1b" not in printed.out
     assert r"a\x1b[31m" in printed.out

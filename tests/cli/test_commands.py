@@ -83,11 +83,12 @@ def test_asking_with_options_shows_answer_confidence_bins_and_every_candidate_as
 ) -> None:
     options = ["[red]Rome", "[/b]", "Bern"]
     said = ask(shell, "Capital of Italy?", "--model", tiny_llama, *flags(options)).out
-    assert re.search(r"^own answer         [ABC]\. ", said, re.MULTILINE)
-    assert re.search(r"stated confidence  0\.\d{3}  \(adapter version 0\)", said)
-    assert re.search(r"normalised P\(True\) 0\.\d{3}  \(tau 1\)", said)
+    assert re.search(r"own answer, stated \d+%", said)
+    assert re.search(r"^stated confidence +0\.\d{3}", said, re.MULTILINE)
+    assert re.search(r"^normalised P\(True\), tau 1 +0\.\d{3}", said, re.MULTILINE)
     assert "before adapting" not in said
-    assert re.search(r"posterior          0\.\d{3}  \(letters 0\.53, likelihood 0\.28\)", said)
+    for view, weight in (("letters", "0.53"), ("likelihood", "0.28")):
+        assert re.search(rf"^weight of {view}, per nat +{weight}", said, re.MULTILINE)
     # The weights of the model are random numbers.
     assert "\nAsked for its confidence, the model hardly says a digit" in said
     candidates = said[said.index("posterior  candidate") :].splitlines()[2:]
@@ -109,9 +110,9 @@ def test_asking_with_the_adapter_of_a_run_shows_what_it_has_learned(
     version = max(record.update.version for record in records if record.update)
     local = load_for_asking({}, run)[0].model
     adapted = local.answer(question)
-    assert f"stated confidence  {adapted.reply.stated:.3f}  (adapter version {version})" in said
-    assert f"before adapting    {adapted.frozen.stated:.3f}" in said
-    assert said.splitlines()[0] != said.splitlines()[1]
+    facts = {"stated confidence": f"{adapted.reply.stated:.3f}", "before adapting": f"{adapted.frozen.stated:.3f}"}
+    for name, value in (facts | {"version of the weights": str(version)}).items():
+        assert re.search(rf"^{name} +{value}", said, re.MULTILINE)
 
 
 def test_models_and_benchmarks_are_listed(shell: Shell) -> None:

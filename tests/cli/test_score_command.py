@@ -85,7 +85,7 @@ def test_columns_may_have_other_names_and_bad_rows_may_be_left_out(shell: Shell,
     ended = shell("score", path, "--columns", "answer=gpt", "--skip-bad", "--json")
     assert ended.code == 0
     found = json.loads(ended.out)
-    assert [row["answer"] for row in found["answers"]] == ["Lima"]
+    assert [row["text"] for row in found["answers"]] == ["Lima"]
     assert [each["where"] for each in found["skipped"]] == [f"{path}, line 2", f"{path}, line 3"]
     assert ended.err.count("skipped: ") == 2
     assert "A. Rome, B. Pisa" in ended.err

@@ -1,4 +1,4 @@
-"""One answered question in a few lines: the most probable answer first, one number, and why."""
+"""One answered question: the most probable answer first, the others below it, and why."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from secl.calibrator import Calibrator
-from secl.evidence import CandidateEvidence, Evidence, LetterOrder, Posterior, Sample
+from secl.evidence import CandidateEvidence, Evidence, Labelled, LetterOrder, Posterior, Sample
 from secl.question import Question
 from secl.records import Record
-from secl.reports.console import answer_json, answer_lines
+from secl.reports.console import answer_reasons, answer_table
 from secl.testing import ScriptedModel
 
 KENYA = Question("Capital of Kenya?", options=("Lagos", "Nairobi", "Accra"), reference="B")
@@ -35,8 +35,8 @@ def posterior(question: Question, probabilities: tuple[float, ...], own: int | N
     )
 
 
-def lines(question: Question, found: Posterior | None, evidence: Evidence | None = None) -> list[str]:
-    return answer_lines(answered(question, found, evidence))
+def rows(record: Record) -> list[tuple[str, ...]]:
+    return [tuple(cell.text for cell in row) for row in answer_table(record).sections[""]]
 
 
 def letters(*orders: tuple[float, float, float]) -> Evidence:
@@ -46,64 +46,46 @@ def letters(*orders: tuple[float, float, float]) -> Evidence:
     )
 
 
-def test_the_own_answer_stands_first_where_it_is_the_most_probable_one() -> None:
-    assert lines(KENYA, posterior(KENYA, (0.15, 0.76, 0.09), 1), letters((-3.0, -1.0, -2.0))) == [
-        "Nairobi   76% likely right   (the model itself claims 80%)",
-        "  Lagos 15%   Accra 9%",
-        "Shown the options in another order, it picks the same.",
-    ]
+def test_the_returned_answer_stands_first_and_the_models_own_says_what_it_stated() -> None:
+    record = answered(KENYA, posterior(KENYA, (0.15, 0.76, 0.09), 1), letters((-3.0, -1.0, -2.0)))
+    assert rows(record) == [("Nairobi", "76%", "own answer, stated 80%"), ("Lagos", "15%", ""), ("Accra", "9%", "")]
+    assert answer_reasons(record) == ["Shown the options in another order, it picks the same."]
+    moved = Labelled(confidence=0.7, low=0.52, high=0.85, label_free=0.76, labels=30, of_domain=0, until=30)
+    assert rows(replace(record, labelled=moved))[0][1] == "70% (52 to 85%)"
+    other = answered(HAMLET, posterior(HAMLET, (0.08, 0.9, 0.02), 0, "Marlowe", "Kyd"))
+    assert rows(other) == [("Marlowe", "90%", ""), ("Shakespeare", "8%", "own answer, stated 80%"), ("Kyd", "2%", "")]
+    assert answer_reasons(other) == []
 
 
 def test_another_choice_in_another_order_is_the_reason_that_is_shown() -> None:
-    shown = lines(KENYA, posterior(KENYA, (0.15, 0.76, 0.09), 1), letters((-3.0, -2.0, -1.0)))
-    assert "C. Accra" in shown[-1]
-    assert len(shown) == 3
+    record = answered(KENYA, posterior(KENYA, (0.15, 0.76, 0.09), 1), letters((-3.0, -2.0, -1.0)))
+    (reason,) = answer_reasons(record)
+    assert "C. Accra" in reason
 
 
-def test_a_more_probable_answer_stands_before_the_models_own() -> None:
-    shown = lines(HAMLET, posterior(HAMLET, (0.08, 0.9, 0.02), 0, "Marlowe", "Kyd"))
-    assert shown == [
-        "Marlowe   90% likely right",
-        "  Kyd 2%",
-        'The model itself answers "Shakespeare" and claims 80%; 8% likely right.',
-    ]
+def test_what_is_left_for_unlisted_answers_is_named() -> None:
+    found = replace(posterior(HAMLET, (0.1, 0.7, 0.2), 0, "Marlowe", "None of these"), none_last=True)
+    assert rows(answered(HAMLET, found))[1] == ("any other answer", "20%", "")
 
 
-def test_what_is_given_as_json_is_what_is_shown_first() -> None:
-    record = answered(HAMLET, posterior(HAMLET, (0.1, 0.9), 0, "Marlowe"))
-    values = answer_json(record)
-    assert (values["answer"], values["confidence"], values["source"]) == ("Marlowe", 0.9, "posterior")
-    assert (values["own_answer"], values["own_confidence"]) == ("Shakespeare", 0.1)
-    assert values["stated_confidence"] == record.reply.stated
+def test_without_other_candidates_the_confidence_is_the_stated_one() -> None:
+    record = answered(HAMLET, None)
+    assert rows(record) == [("Shakespeare", "80%", "own answer, stated 80%")]
+    assert answer_reasons(record) == ["There are no two different candidates to compare."]
 
 
-def test_without_other_candidates_the_number_is_the_models_own_claim() -> None:
-    assert lines(HAMLET, None) == [
-        "Shakespeare   80% likely right, by the model's own claim alone",
-        "There are no two different candidates to compare.",
-    ]
-
-
-def test_candidates_that_do_not_fit_on_a_line_are_counted() -> None:
-    names = [f"a rather long name number {number}" for number in range(6)]
-    _, others, _ = lines(HAMLET, posterior(HAMLET, (0.94, *(0.01,) * 6), 0, *names))
-    assert others.endswith("   and 5 more")
-    assert len(others) <= 76
+def test_of_many_candidates_the_least_probable_are_counted() -> None:
+    names = [f"a rather long name number {number}" for number in range(9)]
+    shown = rows(answered(HAMLET, posterior(HAMLET, (0.91, *(0.01,) * 9), 0, *names)))
+    assert [row[0] for row in shown] == ["Shakespeare", *names[:4], "and 5 others"]
 
 
 def test_an_unreadable_reply_is_said_and_the_most_probable_candidate_given() -> None:
     record = answered(HAMLET, posterior(HAMLET, (0.6, 0.4), None, "Marlowe"))
     unread = replace(record, reply=replace(record.reply, answer=None))
-    shown = answer_lines(unread)
-    assert shown[0] == "Shakespeare   60% likely right"
-    assert shown[-1] == "The model's own reply holds no readable answer."
-    assert answer_lines(replace(unread, posterior=None))[0] == "no readable answer"
-
-
-@pytest.mark.parametrize("text", ["one\ntwo", "word " * 20])
-def test_a_long_answer_has_its_number_on_a_line_of_its_own(text: str) -> None:
-    shown = lines(HAMLET, posterior(HAMLET, (0.3, 0.7), 0, text))
-    assert shown[1] == "70% likely right"
+    assert rows(unread)[0] == ("Shakespeare", "60%", "")
+    assert answer_table(unread).notes == ["The model's own reply holds no readable answer."]
+    assert rows(replace(unread, posterior=None))[0][0] == "no readable answer"
 
 
 @pytest.mark.parametrize(
@@ -122,5 +104,5 @@ def test_the_reason_of_an_open_answer_is_what_else_was_said(
 ) -> None:
     drawn = tuple(Sample(text=text, candidate=number, log_p=None, program=program) for text, number, program in samples)
     evidence = CandidateEvidence(candidates=("a",) * 3, letters=(), likelihoods=(None,) * 3, samples=drawn, source="")
-    shown = lines(HAMLET, posterior(HAMLET, (0.9, 0.08, 0.02), 0, "Marlowe", "Kyd"), Evidence(candidates=evidence))
-    assert shown[-1] == why
+    found = posterior(HAMLET, (0.9, 0.08, 0.02), 0, "Marlowe", "Kyd")
+    assert answer_reasons(answered(HAMLET, found, Evidence(candidates=evidence))) == [why]

@@ -38,11 +38,15 @@ def ask(
         system: System text; the model's own by default.
         version: Use the weights that this run has learned.
     """
+    from secl.evaluation.json_values import json_value
+    from secl.evaluation.symptoms import seen_in_one
     from secl.question import Question
     from secl.reports.acceptance_report import accepted_line
-    from secl.reports.console import answer_json, answer_lines, answer_panel
+    from secl.reports.console import answer_details, answer_reasons, answer_table
+    from secl.reports.formatting import terminal_text
+    from secl.reports.table import to_rich
+    from secl.runs.encoding import to_export
     from secl.runs.loading import load_for_asking
-    from secl.signals import NormalisedPTrue
 
     if question.startswith("--") and len(question.split()) == 1:
         raise ParameterError(f"ask has no option {question}; secl ask --help lists those that it has.")
@@ -56,19 +60,20 @@ def ask(
     gc.freeze()  # what is loaded stays until the end: a search for garbage among it takes as long as ten tokens
     record = calibrator.ask(to_ask)
     if as_json:
-        print_json(answer_json(record))
+        reasons = [reason.sentence for reason in seen_in_one(record.question, record.reply, record.evidence)]
+        print_json({**json_value(to_export(record)), "warnings": reasons})
         return
     screen = console()
-    for line in answer_lines(record):
-        screen.print(line, highlight=False)
+    screen.print(to_rich(answer_table(record)))
+    for line in answer_reasons(record):
+        screen.print(terminal_text(line), highlight=False)
     if record.accept is not None:
         screen.print(accepted_line(record.answer, record.label_free, record.accept), soft_wrap=True)
-    if full:
+    for table in answer_details(record, recipe.tau(calibrator.model.tau)) if full else ():
         screen.print()
-        normalise = NormalisedPTrue(recipe.tau(calibrator.model.tau), recipe.evidence.formula)
-        screen.print(answer_panel(record, normalise))
-    else:
-        screen.print("For all of it, ask again with --full.", style="dim")
+        screen.print(table)
+    if not full:
+        screen.print("evidence: the same with --full", style="dim")
 
 
 @app.command

@@ -37,6 +37,14 @@ def check_command(
     out: Path | None = None,
     as_json: AsJson = False,
 ) -> None:
+    """Recommend a method for a model and questions, and say whether learning would help.
+
+    With right answers or labels secl compares the methods; without them it recommends the posterior.
+
+    Args:
+        run: Read this run of the method posterior or baselines, finished or not, and ask nothing.
+        out: Keep the answers as a run in this folder; by default they are not kept.
+    """
     from secl.runs.runner import start_run
     from secl.runs.store import Store
 

@@ -15,7 +15,7 @@ from secl.posterior.views import pmi_of
 from secl.records import Record
 
 _COMPUTED = ("stated", "stated_hard")
-_REPORTED = ("answer", "confidence", "accepted", "best_answer")
+_REPORTED = ("text", "letter", "confidence", "low", "high", "candidates", "accepted", "answer", "best_answer")
 
 
 def to_plain(record: Record) -> dict[str, Any]:
@@ -24,9 +24,8 @@ def to_plain(record: Record) -> dict[str, Any]:
 
 
 def to_export(record: Record) -> dict[str, object]:
-    """The same for other tools, with what is computed from it: confidences, and what was answered in the end."""
-    values = to_plain(record)
-    values |= {name: getattr(record, name) for name in _REPORTED}
+    """The same for other tools, first with what people act on: the returned answer and its confidence."""
+    values = {name: getattr(record, name) for name in _REPORTED} | to_plain(record)
     for key, reply in (("reply", record.reply), ("frozen", record.frozen)):
         values[key] |= {name: getattr(reply, name) for name in _COMPUTED}
     return values | {"pmi": pmi_of(record.question, record.reply, record.evidence)}

@@ -68,7 +68,9 @@ def to_table(records: Iterable[Record], *, full: bool = False) -> tuple[list[str
     for record in records:
         results = _results(record)
         if full:
-            results = results | _numbers({**json_value(to_export(record)), "question": {}}) | results
+            # The answer's text is a column already, and the candidates are the posterior's.
+            known = dict.fromkeys(("question", "text", "candidates"))
+            results = results | _numbers(json_value(to_export(record)) | known) | results
         pairs.append((dict(record.question.row) or _described(record.question), results))
     filled = {name for _, results in pairs for name, value in results.items() if value is not None}
     names = [name for name in dict.fromkeys(name for _, results in pairs for name in results) if name in filled]

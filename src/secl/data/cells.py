@@ -1,13 +1,21 @@
-"""Texts and lists in the cells of tables, so that a spreadsheet shows them and computes none."""
+"""Cells of tables: read as JSON values, and written so that a spreadsheet shows texts and computes none."""
 
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import date, time
+from decimal import Decimal
 from typing import TypeVar
 
+from secl.errors import DataError
+
 T = TypeVar("T")
+
+MOST_BITS = 13_000
+"""Bits of a whole number; Python writes none of more than 4300 digits."""
 
 _FORMULA = re.compile(r"'*(\s*[=+\-@]|[\t\r])")
 _NUMBER = re.compile(r"[+-]?(\d+([.,]\d+)*|\.\d+)([eE][+-]?\d+)?%?")
@@ -34,3 +42,29 @@ def joined(texts: Sequence[str]) -> str:
     line = " | ".join(texts)
     plain = [text.strip() for text in line.split("|")] == list(texts) and not line.startswith(("[", "{"))
     return line if plain and all(texts) else json.dumps(list(texts), ensure_ascii=False)
+
+
+def as_json(value: object) -> object:
+    """Convert a value to JSON's: NaN to None, NumPy's values to Python's, dates and decimals to texts.
+
+    Whole floats become integers, as pandas turns the integers of a column into floats where one is absent.
+    """
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            return None if math.isnan(value) else str(value)
+        return int(value) if value.is_integer() and abs(value) < 2**53 else float(value)
+    if isinstance(value, int) and value.bit_length() > MOST_BITS:
+        raise DataError("holds a number of thousands of digits; write it as a text.")
+    if value is None or isinstance(value, str | int):
+        return value
+    if isinstance(value, date | time):
+        return None if value != value else value.isoformat()  # pandas' "not a time" is not equal to itself
+    if isinstance(value, Decimal):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {str(name): as_json(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [as_json(item) for item in value]
+    if hasattr(value, "tolist"):  # a number, an array or a column of NumPy
+        return as_json(value.tolist())
+    return None if type(value).__name__ in ("NAType", "NaTType") else str(value)

@@ -21,7 +21,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any, TypeVar
 
-from secl.data.tables import csv_lines, open_table
+from secl.data.tables import csv_rows, open_table
 from secl.errors import DataError
 from secl.question import LETTERS, Question, References
 
@@ -67,7 +67,7 @@ def read_mmlu(data: Path) -> Iterator[LocatedRow]:
         raise DataError(f"{folder} holds no file *_test.csv; unpack the MMLU archive there.")
     for path in files:
         subject = path.name.removesuffix("_test.csv")
-        for number, fields in csv_lines(path):
+        for number, fields in csv_rows(path):
             location = f"{path}, line {number}"
             if len(fields) != 6 or fields[5].strip() not in tuple("ABCD"):
                 raise DataError(f"{location} is not 'question,A,B,C,D,letter'; restore the official file.")

@@ -13,24 +13,19 @@ from __future__ import annotations
 import csv
 import io
 import json
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, time
-from decimal import Decimal
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from secl.data.cells import as_json
 from secl.errors import DataError, ParameterError, needs
 from secl.question import Question
 
 SUFFIXES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet", ".xlsx")
 LISTS = ("questions", "data")
 """Keys under which a .json file may hold its list."""
-
-MOST_BITS = 13_000
-"""Bits of a whole number; Python writes none of more than 4300 digits."""
 
 _DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 
@@ -88,7 +83,7 @@ def open_table(path: Path) -> Table:
         text = _decoded(path, content)
         header = text.lstrip().partition("\n")[0]
         delimiter = "\t" if suffix == ".tsv" else max(_DELIMITERS, key=header.count)
-        return _with_header(_csv_rows(path, text, delimiter), f"{path}, line", _DELIMITERS[delimiter])
+        return _with_header(csv_rows(path, text, delimiter), f"{path}, line", _DELIMITERS[delimiter])
     if suffix == ".xlsx":
         return _with_header(_sheet(path, content), f"{path}, row")
     if suffix == ".parquet":
@@ -127,11 +122,6 @@ def table_of(source: object, name: str) -> Table:
             f"{str(source)[:40]!r} is no table; give a DataFrame, a dataset or a list of dictionaries."
         )
     return Table(_items(items, name, "row"))
-
-
-def csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """The rows of a CSV file without a header, each with the number of the line where it starts; no blank lines."""
-    return _csv_rows(path, _decoded(path, _content(path)))
 
 
 def parse_json(text: str) -> object:
@@ -173,14 +163,13 @@ def _decoded(path: Path, content: bytes) -> str:
 def _json_lines(path: Path, text: str) -> Iterator[Row]:
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
+            values: dict[str, object] | str = "is not a JSON object; write one {...} on each line."
             try:
-                value = parse_json(line)
-                kept = (
-                    _cells(value) if isinstance(value, dict) else "is not a JSON object; write one {...} on each line."
-                )
+                if isinstance(value := parse_json(line), dict):
+                    values = _cells(value)
             except DataError as problem:
-                kept = str(problem)
-            yield Row(number, f"{path}, line {number}", kept)
+                values = str(problem)
+            yield Row(number, f"{path}, line {number}", values)
 
 
 def _json_list(path: Path, text: str) -> list[object]:
@@ -202,22 +191,26 @@ def _json_list(path: Path, text: str) -> list[object]:
 
 def _items(items: Iterable[object], name: str, unit: str) -> list[Row]:
     """Rows from dictionaries, texts and questions."""
-    rows = []
-    for number, item in enumerate(items, start=1):
-        values: dict[str, object] | Question | str = "is not an object of names and values."
-        if isinstance(item, Question):
-            values = item
-        elif isinstance(item, str | Mapping):
-            try:
-                values = _cells({"question": item} if isinstance(item, str) else item)
-            except DataError as problem:
-                values = str(problem)
-        rows.append(Row(number, f"{name}, {unit} {number}", values))
-    return rows
+    return [Row(number, f"{name}, {unit} {number}", _item(item)) for number, item in enumerate(items, start=1)]
 
 
-def _csv_rows(path: Path, text: str, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
-    """Line number (from 1) at which a row starts, and its fields, quoted ones with line breaks; no blank lines."""
+def _item(item: object) -> dict[str, object] | Question | str:
+    if isinstance(item, Question):
+        return item
+    try:
+        if isinstance(item, str | Mapping):
+            return _cells({"question": item} if isinstance(item, str) else item)
+    except DataError as problem:
+        return str(problem)
+    return "is not an object of names and values."
+
+
+def csv_rows(path: Path, text: str | None = None, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
+    """Line number (from 1) at which a row of a CSV file starts, and its fields, quoted ones with line breaks.
+
+    Blank lines are left out. `text` is the file's, where it was read already.
+    """
+    text = _decoded(path, _content(path)) if text is None else text
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     start = 1
     try:
@@ -285,30 +278,4 @@ def _read(path: Path, content: bytes, engine: str, reader: str, kind: str, **how
 
 def _cells(values: Mapping[Any, object]) -> dict[str, object]:
     """The values of a row as plain JSON values under text names."""
-    return {str(name): _plain(value) for name, value in values.items()}
-
-
-def _plain(value: object) -> object:
-    """Convert a value to JSON's: NaN to None, NumPy's values to Python's, dates and decimals to texts.
-
-    Whole floats become integers, as pandas turns the integers of a column into floats where one is absent.
-    """
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            return None if math.isnan(value) else str(value)
-        return int(value) if value.is_integer() and abs(value) < 2**53 else float(value)
-    if isinstance(value, int) and value.bit_length() > MOST_BITS:
-        raise DataError("holds a number of thousands of digits; write it as a text.")
-    if value is None or isinstance(value, str | int):
-        return value
-    if isinstance(value, date | time):
-        return None if value != value else value.isoformat()  # pandas' "not a time" is not equal to itself
-    if isinstance(value, Decimal):
-        return str(value)
-    if isinstance(value, Mapping):
-        return {str(name): _plain(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if hasattr(value, "tolist"):  # a number, an array or a column of NumPy
-        return _plain(value.tolist())
-    return None if type(value).__name__ in ("NAType", "NaTType") else str(value)
+    return {str(name): as_json(value) for name, value in values.items()}

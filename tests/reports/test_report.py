@@ -21,9 +21,8 @@ from secl.evidence import Labelled, Posterior
 from secl.question import Question, References
 from secl.records import Record
 from secl.reports import folder as folder_module
-from secl.reports.answers import answer_rows, neediest
+from secl.reports.answers import answer_rows, neediest, wrong_table
 from secl.reports.folder import write_report
-from secl.reports.question_table import wrong_table
 from secl.reports.result import headline
 from secl.reports.run_report import RunReport, panels
 from secl.reports.sections import print_sections, sections_of

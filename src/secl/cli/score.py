@@ -77,9 +77,8 @@ def _print_json(run: Run) -> None:
 def _print(run: Run) -> None:
     from secl.evaluation.trust import assess
     from secl.reports.acceptance_report import accepted_sentence
-    from secl.reports.answers import answer_rows
+    from secl.reports.answers import answer_rows, questions_table
     from secl.reports.formatting import counted
-    from secl.reports.question_table import questions_table
     from secl.reports.result import trust_line
     from secl.reports.table import to_rich
 

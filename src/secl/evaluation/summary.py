@@ -15,11 +15,9 @@ from secl.evaluation.estimators import make_estimators
 from secl.evaluation.json_values import HIDDEN, json_value
 from secl.evaluation.measures import Measures, measure, without_ranking
 from secl.evaluation.series import Estimator, Series
+from secl.evaluation.symptoms import LOW_DIGIT_MASS
 from secl.metrics.bootstrap import RESAMPLES
 from secl.records import Record
-
-LOW_DIGIT_MASS = 0.5
-"""Below this probability of the ten digits together, a model did not want to state a confidence."""
 
 DOMAINS = 40
 """Domains with intervals, the largest ones: a server's clients may name a domain for every question."""

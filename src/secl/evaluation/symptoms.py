@@ -20,8 +20,11 @@ Source = Literal["stated", "posterior"]
 NEARLY_ALL = 0.9
 """Share of the answers from which something holds for nearly all."""
 
-LITTLE = 0.05
-"""Probability of all digits, or of all letters, below which the model does not mean the one it is read to say."""
+LOW_DIGIT_MASS = 0.5
+"""Probability of the ten digits together below which a model hardly states a digit."""
+
+LOW_LETTER_MASS = 0.05
+"""Probability of all letters together below which a model hardly writes a letter."""
 
 
 def seen(records: Sequence[Record]) -> list[Reason]:
@@ -61,7 +64,7 @@ def _of_letters(records: Sequence[Record]) -> Reason | None:
 def _of_digits(records: Sequence[Record]) -> Reason | None:
     """Whether the stated confidence comes from digits that the model does not want to say."""
     masses = [record.reply.digit_mass for record in records if stated_alone(record)]
-    if len(masses) < FEWEST or median(masses) >= 0.5:
+    if len(masses) < FEWEST or median(masses) >= LOW_DIGIT_MASS:
         return None
     text = (
         "Asked for its confidence, the model hardly says a digit (median probability of all ten: "
@@ -118,13 +121,13 @@ def main_source(records: Sequence[Record]) -> Source:
 def seen_in_one(question: Question, reply: Reply, evidence: Evidence) -> list[Reason]:
     """What one answer shows about itself, where there are no others to compare it with."""
     reasons = []
-    if reply.digit_mass < LITTLE:
+    if reply.digit_mass < LOW_DIGIT_MASS:
         text = (
             f"Asked for its confidence, the model hardly says a digit (probability of all ten: {reply.digit_mass:.2g})"
         )
         reasons.append(Reason("digit_mass", "doubt", f"{text}; the stated confidence is read from these."))
     letters = math.fsum(math.exp(each) for each in reply.option_log_p)
-    if reply.option_log_p and letters < LITTLE:
+    if reply.option_log_p and letters < LOW_LETTER_MASS:
         text = f"The model hardly says a letter (probability of all {len(reply.option_log_p)}: {letters:.2g})"
         reasons.append(Reason("letter_mass", "doubt", f"{text}; its answer is the most probable of these."))
     other = _other_choice(question, reply, evidence)

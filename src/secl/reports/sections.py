@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING
 from secl.grading import grade, grader_of
 from secl.records import Record
 from secl.reports.acceptance_report import RISKS, risk_table
-from secl.reports.answers import AnswerRow, neediest
+from secl.reports.answers import AnswerRow, neediest, questions_table, wrong_table
 from secl.reports.check_section import check_sentences
 from secl.reports.figures.reliability import reliability_figure
 from secl.reports.figures.risk_coverage import risk_coverage_figure
 from secl.reports.figures.timeline import timeline_figure
 from secl.reports.formatting import amount, counted, percent, terminal_text
 from secl.reports.posterior_section import posterior_notes
-from secl.reports.question_table import questions_table, wrong_table
 from secl.reports.result import ANSWERS, NEEDY, bands_table, domains_table, result_sentences, share_notes, ungraded
 from secl.reports.run_report import RunReport, command, panels
 from secl.reports.summary_table import domain_table, main_table, summary_table

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from secl.evaluation.summary import LOW_DIGIT_MASS
-from secl.evaluation.symptoms import Source
+from secl.evaluation.symptoms import LOW_DIGIT_MASS, Source
 from secl.evidence import Posterior
 from secl.gates import GATES
 from secl.metrics.probability import bin_index

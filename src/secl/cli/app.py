@@ -13,10 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 from cyclopts import App, CycloptsError, Group, Parameter, UnknownOptionError
+from pydantic import Field
 
 from secl.cli.machine import set_defaults
 from secl.errors import SeclError
-from secl.runs.settings import METHOD, flag_of, nearest
+from secl.runs.settings import METHOD, OF_MODEL, OF_QUESTIONS, flag_of, nearest
+from secl.settings.base import Settings
+from secl.settings.groups import FLAT, ModelSettings, Seed, StreamSettings
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -45,6 +48,14 @@ Set = Annotated[
 ]
 Flag = Parameter(negative=())
 """A switch without an opposite."""
+
+
+class AskedSettings(Settings):
+    """The settings of commands that choose the method themselves."""
+
+    model: Annotated[ModelSettings, FLAT, OF_MODEL] = ModelSettings()
+    stream: Annotated[StreamSettings, FLAT, OF_QUESTIONS] = StreamSettings()
+    seed: Seed = Field(42, description="Seed of everything random.")
 
 
 def main() -> None:

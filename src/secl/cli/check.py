@@ -5,26 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from pydantic import Field
-
-from secl.cli.app import AsJson, Set, app, console, print_json
+from secl.cli.app import AsJson, AskedSettings, Set, app, console, print_json
 from secl.cli.run import name_skipped, proceed
 from secl.errors import ParameterError, RunError
-from secl.runs.settings import OF_MODEL, OF_QUESTIONS, RunSettings, with_set
-from secl.settings.base import Settings
-from secl.settings.groups import FLAT, ModelSettings, Seed, StreamSettings
+from secl.runs.settings import RunSettings, with_set
+from secl.settings.groups import FLAT
 
 if TYPE_CHECKING:
     from secl.runs.runner import Run
     from secl.runs.store import Store
-
-
-class CheckSettings(Settings):
-    """The settings that a check can have."""
-
-    model: Annotated[ModelSettings, FLAT, OF_MODEL] = ModelSettings()
-    stream: Annotated[StreamSettings, FLAT, OF_QUESTIONS] = StreamSettings()
-    seed: Seed = Field(42, description="Seed of everything random.")
 
 
 @app.command(name="check")
@@ -32,7 +21,7 @@ def check_command(
     run: Path | None = None,
     /,
     *,
-    flags: Annotated[CheckSettings | None, FLAT] = None,
+    flags: Annotated[AskedSettings | None, FLAT] = None,
     set_: Set = None,
     out: Path | None = None,
     as_json: AsJson = False,

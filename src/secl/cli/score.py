@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from secl.cli.app import AsJson, Flag, Set, app, console, echo, print_json
+from secl.cli.app import AsJson, AskedSettings, Set, app, console, echo, print_json
 from secl.errors import ParameterError
-from secl.question import Grader
-from secl.runs.settings import dotted, with_set
-from secl.settings.groups import FLAT, ModelSettings, Order
+from secl.runs.settings import with_set
+from secl.settings.groups import FLAT
 
 if TYPE_CHECKING:
     from secl.runs.runner import Run
@@ -24,16 +23,8 @@ def score(
     *,
     out: Path | None = None,
     as_json: AsJson = False,
-    columns: list[str] | None = None,
-    option: list[str] | None = None,
-    template: str | None = None,
-    skip_bad: Annotated[bool, Flag] = False,
-    per_domain: int | None = None,
-    order: Order = "forward",
-    grader: Grader = "auto",
-    seed: int = 42,
     accept: float | None = None,
-    model: Annotated[ModelSettings | None, FLAT] = None,
+    flags: Annotated[AskedSettings | None, FLAT] = None,
     set_: Set = None,
 ) -> None:
     """Rate the answers in a file, whoever gave them: print the probability that each is correct.
@@ -41,14 +32,6 @@ def score(
     Args:
         file: Questions with a column "answer"; "rivals" and "correct" are optional.
         out: Keep a run in this folder, to report, label and export; by default the answers are only printed.
-        columns: Columns of the file, for example question=prompt,answer=gpt.
-        option: An option of all questions; repeat it for each.
-        template: Make the question from columns, for example "Which team? {subject}: {body}".
-        skip_bad: Skip rows that cannot be read or rated, and list them.
-        per_domain: At most this many answers per domain; all by default.
-        order: Order of the domains.
-        grader: Rule that compares open answers with references.
-        seed: Seed of everything random.
         accept: Lowest confidence of an accepted answer.
     """
     from secl.cli.run import print_result, proceed
@@ -57,11 +40,7 @@ def score(
 
     if out is not None and as_json:
         raise ParameterError("--json prints the answers and --out keeps them for secl export; leave one of them out.")
-    flags: dict[str, object] = {"model": model.model_dump(exclude_unset=True)} if model else {}
-    flags |= {"stream.columns": tuple(columns or ()), "stream.skip_bad": skip_bad, "stream.per_domain": per_domain}
-    flags |= {"stream.options": tuple(option or ()), "stream.template": template, "stream.order": order}
-    flags |= {"stream.grader": grader, "loop.accept": accept, "seed": seed}
-    settings = score_settings(file, {**dotted(flags), **with_set(None, set_)})
+    settings = score_settings(file, {"loop.accept": accept, **with_set(flags, set_)})
     finish = print_result() if out else _print_json if as_json else _print
     proceed(lambda place: start_run(settings, place, mode="score"), out, finish, quiet=out is None)
 

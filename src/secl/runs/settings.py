@@ -96,7 +96,8 @@ class Recipe(Settings):
         chosen = method(name) if isinstance(name, str) else method("posterior")
         own_gate = given.get("gate.name") in (None, chosen.gate)
         defaults = {key: value for key, value in chosen.defaults.items() if own_gate or not key.startswith("gate.")}
-        return defaults | ({"posterior.views": ENDPOINT_VIEWS} if given.get("model.engine") == "openai" else {})
+        behind = {"model.name": "", "posterior.views": ENDPOINT_VIEWS}  # the only model that an endpoint has
+        return defaults | (behind if given.get("model.engine") == "openai" else {})
 
     def dotted(self, *, given: bool = False) -> dict[str, Any]:
         """Return the settings by their dotted names; those `given` when this was made, or all."""
@@ -138,38 +139,43 @@ class Recipe(Settings):
             )
         if not is_own_gate(self.gate_name):  # whoever reads a run executes no file that it names
             self.build_gate()
-        if self.model.engine == "openai":
-            self._check_endpoint()
+        self._check_engine()
 
-    def _check_endpoint(self) -> None:
-        """Reject settings that OpenAI-compatible servers do not support."""
+    def _check_engine(self) -> None:
+        """Check that the engine has its address, and does not exclude other settings."""
+        engine, endpoint = self.model.engine, self.model.endpoint
+        if engine == "local" and endpoint:
+            raise ParameterError("--endpoint names a server, but --engine is local; leave one of them out.")
+        if engine in ("vllm", "openai") and not endpoint:
+            raise ParameterError(f"--engine {engine} needs the address of a server; give it with --endpoint URL.")
+        if engine == "openai":
+            self._check_openai()
+
+    def _check_openai(self) -> None:
         if self.named_method.learns:
             raise ParameterError(
                 f"--engine openai cannot train, so the method {self.method!r} cannot learn; leave the method out for "
                 "the posterior, or take stated, p_true, norm_p_true or self_consistency."
             )
-        if self.model.answer_weights == "adapted":
-            raise ParameterError("--engine openai cannot train; leave model.answer_weights out.")
-        for name, field in type(self.adapter).model_fields.items():
-            if getattr(self.adapter, name) != field.default:
-                raise ParameterError(f"--engine openai cannot train, so there is no adapter; leave adapter.{name} out.")
+        for name in self.changed():
+            if name.startswith("adapter.") or (name, self.model.answer_weights) == ("model.answer_weights", "adapted"):
+                raise ParameterError(f"--engine openai cannot train, so nothing is adapted; leave {name} out.")
+            if name in ("model.dtype", "model.device", "model.device_map", "model.quantize"):
+                raise ParameterError(f"a server computes as it was started; leave {name} out with --engine openai.")
         if self.prompts.open_confidence == "alongside":
-            raise ParameterError(
-                "--engine openai cannot prefill a reply; leave prompts.open_confidence out, so that the confidence is "
-                "asked for in a turn of its own."
-            )
+            raise ParameterError("--engine openai cannot prefill a reply; leave prompts.open_confidence out.")
         if self.evidence.p_true == "token":
             raise ParameterError("--engine openai reads a word in all its spellings; leave evidence.p_true out.")
         if "dinco" in self.plan.kinds:
             raise ParameterError(
                 f"--engine openai has no beam search, which DINCO needs; take another method than {self.method!r}."
             )
-        unknown = [name for name in self.posterior.views if name not in ENDPOINT_VIEWS]
-        if unknown:
-            raise ParameterError(
-                f"the view {unknown[0]} needs the likelihood of a text, which --engine openai does not give; the views "
-                f"are {' and '.join(ENDPOINT_VIEWS)}."
-            )
+        for view in self.posterior.views:
+            if view not in ENDPOINT_VIEWS:
+                raise ParameterError(
+                    f"the view {view} needs the likelihood of a text, which --engine openai does not give; the views "
+                    f"are {' and '.join(ENDPOINT_VIEWS)}."
+                )
 
     @property
     def answer_weights(self) -> AnswerWeights:
@@ -259,6 +265,9 @@ class RunSettings(Recipe):
         """Check that the settings name one stream of questions, and fit together."""
         if bool(self.stream.benchmarks) == bool(self.stream.questions):
             raise ParameterError("a run needs either a stream of benchmarks or a file of questions, not both or none.")
+        for key in ("columns", "options", "template"):
+            if getattr(self.stream, key) and not self.stream.questions:
+                raise ParameterError(f"stream.{key} belongs to a file of questions; name one with stream.questions.")
         if self.stream.benchmarks and self.stream.grader != "auto":
             raise ParameterError(
                 f"benchmarks have official rules; leave the grader {self.stream.grader!r} out, or see its effect on a "

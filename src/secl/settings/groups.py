@@ -121,34 +121,10 @@ class ModelSettings(Settings):
     answer_weights: AnswerWeights | None = Field(None, description="Weights that write the answers: adapted or frozen.")
     calibration: str | None = Field(None, description="Run whose labels calibrate the confidences.")
 
-    @model_validator(mode="before")
-    @classmethod
-    def _name_of_endpoint(cls, values: object) -> object:
-        """The default model is ours; what an endpoint has by default is its own."""
-        return {"name": "", **values} if isinstance(values, Mapping) and asks_endpoint(values) else values
-
-    @model_validator(mode="after")
-    def _check_engine(self) -> Self:
-        if self.engine == "local" and self.endpoint:
-            raise ParameterError("--endpoint names a server, but --engine is local; leave one of them out.")
-        if self.engine in ("vllm", "openai") and not self.endpoint:
-            raise ParameterError(f"--engine {self.engine} needs the address of a server; give it with --endpoint URL.")
-        for name in ("dtype", "device", "device_map", "quantize"):
-            if self.engine == "openai" and getattr(self, name) != type(self).model_fields[name].default:
-                raise ParameterError(
-                    f"a server computes as it was started; leave model.{name} out with --engine openai."
-                )
-        return self
-
     @property
     def answered_by(self) -> Engine:
         """What answers; endpoints alone mean vLLM."""
         return self.engine or ("vllm" if self.endpoint else "local")
-
-
-def asks_endpoint(values: object) -> bool:
-    """Whether settings of a model, not yet checked, name a server with OpenAI's API."""
-    return (values.get("engine") if isinstance(values, Mapping) else getattr(values, "engine", None)) == "openai"
 
 
 class StreamSettings(Settings):
@@ -184,9 +160,6 @@ class StreamSettings(Settings):
         for pair in self.columns:
             if not all(pair.partition("=")):
                 raise ParameterError(f"stream.columns is {pair!r}; it must be a list of pairs such as question=prompt.")
-        given = [name for name in ("columns", "options", "template") if getattr(self, name)]
-        if given and not self.questions:
-            raise ParameterError(f"stream.{given[0]} belongs to a file of questions; name one with stream.questions.")
         return self
 
 

@@ -97,6 +97,8 @@ def conversation(
     >>> reply = Reply(text="A", answer="A", bins=uniform, digit_mass=1.0, entropy=0.5, log_probability=-0.1)
     >>> conversation(question, reply)[-1]
     ('assistant', 'Answer: A\\nConfidence: ')
+    >>> [conversation(Question("Who?"), reply, prefilled=begun)[1] for begun in (True, False)]
+    [('assistant', 'Answer: A'), ('assistant', 'A')]
     """
     read = reply.answer is not None or not question.options
     ways = {"alongside": alongside, "prefilled": prefilled}

@@ -104,6 +104,7 @@ def test_what_cannot_be_reported_is_refused_in_one_sentence(
 
 
 CHOICE: dict[str, Any] = {
+    "method": "secl",
     "model.name": "a b",
     "stream.benchmarks": ("capitals:9", "science"),
     "stream.data": "/some where",

@@ -29,7 +29,10 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def replayed(state: ServerStore, gate: Gate, rule: PosteriorRule) -> StreamState:
     """The stream after all records from the first one on, without any checkpoint."""
-    return checkpoint.follow(checkpoint.start(gate, rule), state.store.records(), gate, rule)
+    stream = StreamState(gate=gate.start(), posterior=rule.start())
+    for record in state.store.records():
+        stream, _, _ = checkpoint.after(stream, record, gate, rule)
+    return stream
 
 
 @pytest.mark.parametrize(("keep", "asked"), [("full", 13), ("none", 5)])
@@ -53,7 +56,7 @@ GATES: list[Gate] = [Always(), Never(), EntropyShift(burst=3, warmup=4), PageHin
 
 @pytest.mark.parametrize("gate", GATES, ids=lambda gate: type(gate).__name__)
 def test_every_gate_comes_back_from_a_checkpoint(gate: Gate) -> None:
-    stream = checkpoint.start(gate, PosteriorRule())
+    stream = StreamState(gate=gate.start(), posterior=PosteriorRule().start())
     for number in range(12):
         stream, _ = stream.step(gate, 0.1 + 0.7 * (number % 3))
         assert checkpoint.unpack(checkpoint.pack(stream), gate) == replace(stream, labels=stream.labels)

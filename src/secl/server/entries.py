@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
@@ -45,10 +45,6 @@ class Event:
     position: int | None
     version: int
     detail: str
-
-    def to_json(self) -> Values:
-        """As plain JSON values."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)

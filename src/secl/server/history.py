@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from secl.runs.manifest import Manifest
 from secl.server.entries import Values
 from secl.server.records import label_count
@@ -35,7 +37,7 @@ def history(state: ServerStore) -> Values:
         "lessons": state.counts(),
         "labelled": label_count(state),
         "versions": versions(state),
-        "events": [event.to_json() for event in state.events()],
+        "events": [asdict(event) for event in state.events()],
     }
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterable
 from dataclasses import asdict, replace
 
 from pydantic import TypeAdapter
@@ -19,7 +18,6 @@ from secl.gates import Gate
 from secl.posterior.letters import LetterSums
 from secl.posterior.rule import PosteriorRule, PosteriorState
 from secl.records import Decision, Record
-from secl.server.entries import Values
 from secl.server.store import ServerStore
 
 EVERY = 1000
@@ -41,9 +39,10 @@ def resume(state: ServerStore, gate: Gate, rule: PosteriorRule, until: int | Non
         RunError: the file is damaged.
     """
     end = len(state) if until is None else until
-    stream = latest(state, end, gate) or start(gate, rule)
-    condition = "r.position >= ? AND r.position < ?"
-    return follow(stream, state.store.records(condition, stream.position, end), gate, rule)
+    stream = latest(state, end, gate) or StreamState(gate=gate.start(), posterior=rule.start())
+    for record in state.store.records("r.position >= ? AND r.position < ?", stream.position, end):
+        stream, _, _ = after(stream, record, gate, rule)
+    return stream
 
 
 def latest(state: ServerStore, until: int, gate: Gate) -> StreamState | None:
@@ -54,21 +53,6 @@ def latest(state: ServerStore, until: int, gate: Gate) -> StreamState | None:
         return unpack(rows[0][0], gate) if rows else None
     except (ValueError, KeyError, TypeError, zlib.error) as problem:
         raise state.store.damaged(ValueError("a checkpoint of its stream cannot be read")) from problem
-
-
-def start(gate: Gate, rule: PosteriorRule) -> StreamState:
-    """The stream before the first question."""
-    return StreamState(gate=gate.start(), posterior=rule.start())
-
-
-def follow(stream: StreamState, records: Iterable[Record], gate: Gate, rule: PosteriorRule) -> StreamState:
-    """The stream after further records.
-
-    An answer that was given to be rated teaches the posterior and not the gate.
-    """
-    for record in records:
-        stream, _, _ = after(stream, record, gate, rule)
-    return stream
 
 
 def after(
@@ -86,8 +70,15 @@ def after(
 
 
 def pack(stream: StreamState) -> bytes:
-    """A stream as a checkpoint."""
-    return zlib.compress(json.dumps(to_plain(stream)).encode())
+    """A stream as a checkpoint, without labels and texts."""
+    values = {
+        "position": stream.position,
+        "gate": asdict(stream.gate),
+        "posterior": [[group, asdict(sums)] for group, sums in sorted(stream.posterior.letters.items())],
+        "decision": stream.decision and asdict(stream.decision),
+        "entropy": stream.entropy,
+    }
+    return zlib.compress(json.dumps(values).encode())
 
 
 def unpack(blob: bytes, gate: Gate) -> StreamState:
@@ -106,14 +97,3 @@ def unpack(blob: bytes, gate: Gate) -> StreamState:
         decision=decision and TypeAdapter(Decision).validate_python(decision),
         entropy=values["entropy"],
     )
-
-
-def to_plain(stream: StreamState) -> Values:
-    """A stream as plain JSON values, without labels and texts."""
-    return {
-        "position": stream.position,
-        "gate": asdict(stream.gate),
-        "posterior": [[group, asdict(sums)] for group, sums in sorted(stream.posterior.letters.items())],
-        "decision": stream.decision and asdict(stream.decision),
-        "entropy": stream.entropy,
-    }

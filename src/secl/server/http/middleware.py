@@ -210,28 +210,20 @@ class BodyLimit:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["method"] not in SAFE_METHODS:
-            receive = replay(await self._read(receive), receive)
+            try:
+                async with asyncio.timeout(self.timeout):
+                    body = await read_at_most(MAX_BODY_BYTES, receive)
+            except TimeoutError:
+                raise RequestError(408, "the request took too long to arrive.", "timeout") from None
+            if body is None:
+                message = f"the request has more than {MAX_BODY_BYTES} bytes, which is all that is read."
+                raise RequestError(413, message, "too_large")
+            receive = replay(body, receive)
         await self.app(scope, receive, send)
-
-    async def _read(self, receive: Receive) -> bytes:
-        """The whole body of a request. Raises RequestError: 413 if it is too large, 408 if it is too slow."""
-        try:
-            async with asyncio.timeout(self.timeout):
-                body = await read_at_most(MAX_BODY_BYTES, receive)
-        except TimeoutError:
-            raise RequestError(408, "the request took too long to arrive.", "timeout") from None
-        if body is None:
-            message = f"the request has more than {MAX_BODY_BYTES} bytes, which is all that is read."
-            raise RequestError(413, message, "too_large")
-        return body
 
 
 async def read_at_most(limit: int, receive: Receive) -> bytes | None:
-    """A body of at most `limit` bytes; None if there are more, of which `DRAINED_BYTES` have been read.
-
-    Raises:
-        RequestError: the client has gone.
-    """
+    """A body of at most `limit` bytes; None if there are more, of which `DRAINED_BYTES` have been read."""
     pieces, length = [], 0
     more = True
     while more and length <= DRAINED_BYTES:

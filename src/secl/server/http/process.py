@@ -218,14 +218,8 @@ def notify(state: str) -> None:
 
 
 def where_it_stands(verb: str, service: Service) -> str:
-    """Where a server's stream is, in a line.
-
-    >>> from types import SimpleNamespace as Names
-    >>> learner = Names(model=Names(version=3), waiting=35, paused=None)
-    >>> where_it_stands("resumed", Names(position=64, learner=learner))
-    'resumed before record 64, version 3; 35 lessons wait; learning is not paused'
-    """
+    """Where a server's stream is, in a line."""
     learner = service.learner
-    paused = "not paused" if learner.paused is None else f"paused ({terminal_text(learner.paused)})"
     waiting = f"{learner.waiting} {'lesson waits' if learner.waiting == 1 else 'lessons wait'}"
+    paused = "not paused" if learner.paused is None else f"paused ({terminal_text(learner.paused)})"
     return f"{verb} before record {service.position}, version {learner.model.version}; {waiting}; learning is {paused}"

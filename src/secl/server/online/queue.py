@@ -91,7 +91,7 @@ class RequestQueue:
 
         Raises:
             BusyError: the queue is full.
-            ClosingError: no more requests are taken, so nobody would answer.
+            ClosingError: the server is stopping.
         """
         with self._changed:
             if self._closed:

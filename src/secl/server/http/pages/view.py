@@ -37,9 +37,8 @@ class VersionRow(BaseModel):
     """A version; position and time are of its first answer. current: it gives the next answer."""
 
     version: int
-    position: int | None
-    time: float | None
-    kept: bool
+    position: int | None = None
+    time: float | None = None
     current: bool
 
 
@@ -154,17 +153,9 @@ def measured(labelled: Sequence[tuple[float, bool]], drawn: int = 0) -> Labels:
 
 def _learning(service: Service, reader: ServerStore) -> Learning:
     learner, decision = service.learner, service.decision
-    newest, first = learner.model.version, {each["version"]: each for each in versions(reader, VERSIONS)}
-    rows = [
-        VersionRow(
-            version=number,
-            position=first[number]["position"] if number in first else None,
-            time=first[number]["time"] if number in first else None,
-            kept=number == 0 or number in first,
-            current=number == newest,
-        )
-        for number in [*sorted({*first, newest} - {0}, reverse=True), 0]
-    ]
+    newest, kept = learner.model.version, {each["version"]: each for each in versions(reader, VERSIONS)}
+    numbers = [*sorted({*kept, newest} - {0}, reverse=True), 0]
+    rows = [VersionRow(**kept.get(number, {"version": number}), current=number == newest) for number in numbers]
     return Learning(
         version=newest,
         paused=learner.paused,

@@ -56,7 +56,7 @@ class AskRequest(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid")
-    question: str
+    question: Annotated[str, Field(json_schema_extra={"minLength": 1})]  # refused below in a better sentence
     options: Annotated[list[str], Field(max_length=1000)] = []
     form: Literal["choice", "number", "short", "sentence"] | None = None
     context: str | None = None

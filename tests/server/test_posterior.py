@@ -80,7 +80,9 @@ def test_the_reported_confidence_is_the_posterior_of_the_models_own_answer(make_
     assert (detail["source"], detail["remark"]) == ("posterior", None)
     assert reply["confidence"] == detail["own_confidence"] == posterior.probabilities[own] == posterior.confidence
     assert detail["own_answer"] == reply["letter"]
-    assert [each["text"] for each in reply["candidates"]] == OPTIONS["options"]
+    assert {each["text"] for each in reply["candidates"]} == set(OPTIONS["options"])
+    shares = [each["probability"] for each in reply["candidates"]]
+    assert shares == sorted(posterior.probabilities, reverse=True)
     assert sum(each["probability"] for each in reply["candidates"]) == pytest.approx(1)
     assert detail["stated"] == pytest.approx(0.85)
 

@@ -111,7 +111,7 @@ def test_the_trail_of_rated_answers_verifies_and_explains_itself(make_service: M
         assert found.examined == 31
         assert set(found.matches) == {"same"}
         page = "\n".join(map(str, explanation_page(explain(state, position))))
-        assert "given, because it was rated for somebody else" in page
+        assert f"(record {position}), rated " in page
 
 
 def test_answers_waiting_together_share_a_pass_with_their_own_kind(make_service: MakeService) -> None:

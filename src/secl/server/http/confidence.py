@@ -67,9 +67,9 @@ class Secl(BaseModel):
     """The probability that an answer is correct.
 
     confidence: that probability, in [0, 1]. low, high: bounds that contain the right confidence with a probability of
-    0.9; null without labels to follow. candidates: all possible answers; null without a posterior. accepted: whether
-    the confidence reaches the server's threshold; null without a threshold. record_id: to ask for the record and to
-    label the answer. reason: why confidence or record_id is null, in a sentence; absent otherwise.
+    0.9; null without labels to follow. candidates: possible answers, the most probable first; null without a posterior.
+    accepted: whether the confidence reaches the server's threshold; null without a threshold. record_id: to ask for the
+    record and to label the answer. reason: why confidence or record_id is null, in a sentence; absent otherwise.
     """
 
     confidence: float | None
@@ -104,20 +104,17 @@ def later(record_id: str) -> Secl:
 
 def secl_of(answer: Answer, *, full: bool) -> Secl:
     """The object with the confidence of an answer."""
-    record, posterior, labelled = answer.record, answer.record.posterior, answer.record.labelled
-    candidates = None
-    if posterior is not None:
-        pairs = zip(posterior.candidates, posterior.probabilities, strict=True)
-        candidates = [Candidate(text=text, probability=probability) for text, probability in pairs]
+    record = answer.record
+    candidates = [Candidate(text=text, probability=probability) for text, probability in record.candidates]
     reason = None if answer.stored else "the server cannot write to its disk, so the answer has no record."
     confidence = defined(record.confidence)
     if confidence is None:
         reason = answer.remark or "the model stated no confidence."
     return Secl(
         confidence=confidence,
-        low=None if labelled is None else labelled.low,
-        high=None if labelled is None else labelled.high,
-        candidates=candidates,
+        low=defined(record.low),
+        high=defined(record.high),
+        candidates=candidates if record.posterior else None,
         accepted=record.accepted,
         record_id=answer.record_id if answer.stored else None,
         reason=reason,
@@ -156,9 +153,4 @@ def _detail(answer: Answer) -> Detail:
 def answer_reply(answer: Answer, *, full: bool) -> AnswerReply:
     """The reply to a plain question, or to an answer to rate."""
     record = answer.record
-    chosen = record.answer
-    return AnswerReply(
-        text=None if chosen is None else record.question.text_of(chosen),
-        letter=chosen if record.question.options else None,
-        **secl_of(answer, full=full).model_dump(),
-    )
+    return AnswerReply(text=record.text, letter=record.letter, **secl_of(answer, full=full).model_dump())

@@ -105,7 +105,7 @@ def test_our_own_table_has_every_estimator_and_three_gates() -> None:
     with_labels = {"stated_with_labels", "posterior_with_labels"}  # of runs that people labelled
     assert {row.estimator for row in methods.rows} == set(ESTIMATORS) - with_labels
     assert {row.formula for row in methods.rows if row.estimator == "norm_p_true"} == {None, "exp"}
-    gates = {row.runs[0].changes.get("gate") for row in methods.rows if row.estimator == "secl"}
+    gates = {row.runs[0].changes.get("gate.name") for row in methods.rows if row.estimator == "secl"}
     assert gates == {"entropy-shift", "page-hinkley", "always"}
 
 

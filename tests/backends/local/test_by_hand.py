@@ -124,7 +124,8 @@ def test_the_papers_method_gives_the_records_of_the_paper_by_hand(
         (item,) = model.answering.prefetch([(question, None)], [("p_true",)], 0).values()  # type: ignore[list-item]
         assert item.listing is not None
         assert model.backend.rules.text(item.listing).splitlines() == hand.listed(vars_of(question))
-    detector = None if "gate" in gate else PageHinkley(**gate)
+    parameters = {key.removeprefix("gate."): value for key, value in gate.items()}
+    detector = None if "name" in parameters else PageHinkley(**parameters)
     judged = [record.evidence.p_true for record in records]
     rows = [
         (vars_of(question), () if p is None else p.candidates) for question, p in zip(questions, judged, strict=True)

@@ -17,7 +17,7 @@ from safetensors.torch import load
 
 from secl.backends.endpoint import client
 from secl.backends.endpoint.model import EndpointModel
-from secl.backends.endpoint.vllm import answer_by_vllm
+from secl.backends.endpoint.vllm.connect import answer_by_vllm
 from secl.backends.local.model import LocalModel
 from secl.question import Question
 from tests.backends.endpoint.fake import FakeServer, running

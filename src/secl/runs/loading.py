@@ -150,8 +150,9 @@ def load_model(settings: Recipe, shared: SharedAnswers | None = None, *, key: st
     """
     if settings.model.answered_by == "vllm":
         raise ParameterError(
-            "vLLM servers answer behind secl serve, or by secl.backends.endpoint.vllm.answer_by_vllm in Python; leave "
-            "--engine and --endpoint out, or take --engine openai, which asks one server and learns nothing."
+            "vLLM servers answer behind secl serve, or by secl.backends.endpoint.vllm.connect.answer_by_vllm in "
+            "Python; leave --engine and --endpoint out, or take --engine openai, which asks one server and learns "
+            "nothing."
         )
     return load_endpoint(settings, key) if settings.model.engine == "openai" else load_local(settings, shared)
 

@@ -13,8 +13,8 @@ import httpx
 import pytest
 import torch
 
-from secl.backends.endpoint import vllm_backend
-from secl.backends.endpoint.vllm import answer_by_vllm
+from secl.backends.endpoint.vllm import backend as vllm_backend
+from secl.backends.endpoint.vllm.connect import answer_by_vllm
 from secl.backends.local.loading.conversion import convert_gguf
 from secl.backends.local.loading.loader import locate
 from secl.backends.local.model import LocalModel

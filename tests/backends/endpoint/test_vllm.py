@@ -16,11 +16,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from secl.backends.endpoint import token_server, vllm_backend
-from secl.backends.endpoint.token_server import CompletionRequest, TokenServer
-from secl.backends.endpoint.versions import CONFIG, WEIGHTS, Versions
-from secl.backends.endpoint.vllm import answer_by_vllm
-from secl.backends.endpoint.vllm_backend import VllmBackend
+from secl.backends.endpoint.vllm import backend as vllm_backend
+from secl.backends.endpoint.vllm import server as vllm_server
+from secl.backends.endpoint.vllm.backend import VllmBackend
+from secl.backends.endpoint.vllm.connect import answer_by_vllm
+from secl.backends.endpoint.vllm.server import CompletionRequest, TokenServer
+from secl.backends.endpoint.vllm.versions import CONFIG, WEIGHTS, Versions
 from secl.backends.local.model import LocalModel
 from secl.calibrator import Calibrator
 from secl.errors import ModelError, NotLoadedError, ParameterError, QuestionError, StorageError, UnavailableError
@@ -51,7 +52,7 @@ def fake(fakes: Fakes) -> FakeVllm:
 @pytest.fixture
 def token(fake: FakeVllm, monkeypatch: pytest.MonkeyPatch) -> Iterator[TokenServer]:
     """A client of a server without a network behind it."""
-    monkeypatch.setattr(token_server, "WAIT", 0.05)
+    monkeypatch.setattr(vllm_server, "WAIT", 0.05)
     server = TokenServer(fake.url + "/v1/", timeout=5)
     yield server
     server.endpoint.close()

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from secl.backends.endpoint import vllm_backend
+from secl.backends.endpoint.vllm import backend as vllm_backend
 from secl.backends.local.model import LocalModel
 from secl.model import ModelAnswer
 from secl.question import GivenAnswer, Question

@@ -140,7 +140,7 @@ def behind_vllm(settings: Recipe, endpoint: str, versions: Path | None, state: P
         )
     try:
         from secl.backends.endpoint.client import KEY
-        from secl.backends.endpoint.vllm import answer_by_vllm
+        from secl.backends.endpoint.vllm.connect import answer_by_vllm
     except ModuleNotFoundError as problem:
         raise ParameterError(needs("--engine vllm", str(problem.name), "server,local")) from None
     # Servers may answer for several learners, so versions are named after the state folder that they come from.

@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from secl.backends.base import Bundle, EvidenceTokens, Position, TextStatistics, TokenSequence, Training
-from secl.backends.endpoint.distributions import Distribution, Distributions
-from secl.backends.endpoint.token_server import CompletionRequest, TokenServer
-from secl.backends.endpoint.versions import Versions
+from secl.backends.endpoint.vllm.distributions import Distribution, Distributions
+from secl.backends.endpoint.vllm.server import CompletionRequest, TokenServer
+from secl.backends.endpoint.vllm.versions import Versions
 from secl.backends.generation import Draft, Step
 from secl.backends.local.backend import LocalBackend, LocalReading
 from secl.backends.text_stream import FreeText

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from secl.backends.endpoint.token_server import CompletionRequest, TokenServer
+from secl.backends.endpoint.vllm.server import CompletionRequest, TokenServer
 from secl.backends.entropy import entropy_of
 from secl.backends.generation import Step
 

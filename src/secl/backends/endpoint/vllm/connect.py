@@ -10,9 +10,9 @@ import numpy as np
 from safetensors.numpy import load, save
 
 from secl.backends.base import Bundle, Span
-from secl.backends.endpoint.token_server import CompletionRequest, TokenServer
-from secl.backends.endpoint.versions import Versions
-from secl.backends.endpoint.vllm_backend import VllmBackend
+from secl.backends.endpoint.vllm.backend import VllmBackend
+from secl.backends.endpoint.vllm.server import CompletionRequest, TokenServer
+from secl.backends.endpoint.vllm.versions import Versions
 from secl.backends.local.model import LocalModel
 from secl.backends.token_ids import SAMPLE
 from secl.errors import ModelError, NotLoadedError, QuestionError

@@ -248,8 +248,11 @@ def test_what_is_said_wins_over_the_method() -> None:
 def test_a_method_that_a_calibrator_cannot_follow_is_refused(name: str, said: str) -> None:
     with pytest.raises(ParameterError, match=said):
         Calibrator(ScriptedModel(), method=name)
-    with pytest.raises(ParameterError, match=said):
-        secl.load("no such model", method=name)  # said before a model is looked for
+
+
+def test_a_method_that_does_not_exist_is_refused_before_a_model_is_loaded() -> None:
+    with pytest.raises(ParameterError, match="no method 'secpl'"):
+        secl.load("no such model", method="secpl")
 
 
 def test_evidence_is_gathered_in_order_and_each_kind_is_paid_for_separately() -> None:

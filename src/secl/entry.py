@@ -12,7 +12,6 @@ from secl.display import Shown
 from secl.errors import ParameterError, QuestionError
 from secl.evaluation.acceptance import Advice, Judgement, advise, answers_from, judgement_of
 from secl.labels import Label, label_of
-from secl.methods import method_to_follow
 from secl.question import GivenAnswer, Question
 from secl.records import Record
 from secl.runs.loading import build_calibrator, load_local, load_model
@@ -111,7 +110,7 @@ class CalibratedModel(Shown):
 
         Args:
             rows: texts, `Question`s, mappings such as {"question": ..., "options": [...]}, a DataFrame, or the path of
-                a file (`secl.read_rows`). An iterator is asked one row at a time, so it may wait.
+                a file (`secl.read_rows`). An iterator is read to its end first.
             options: the same options for every row: classification.
             template: makes the question from columns: "Which team should handle this? {subject}: {body}".
             columns: names of columns by their meaning: {"question": "prompt"}.
@@ -121,16 +120,10 @@ class CalibratedModel(Shown):
             DataError: a row holds no question; the message names the row.
             QuestionError: the model cannot read a question.
         """
-
-        def questions(some: Any) -> list[Question]:
-            return [row.question for row in read_rows(some, columns=columns, options=options, template=template).rows]
-
-        asked: Iterable[Question] = (
-            (question for row in rows for question in questions([row]))
-            if isinstance(rows, Iterator)
-            else questions(rows)
-        )
-        yield from _shown("asking", map(self._noted, self.calibrator.run(asked)), asked, progress)
+        rows = list(rows) if isinstance(rows, Iterator) else rows
+        file = read_rows(rows, columns=columns, options=options, template=template)
+        asked = [row.question for row in file.rows]
+        yield from _shown("asking", map(self._noted, self.calibrator.run(asked)), len(asked), progress)
 
     def score(
         self,
@@ -176,8 +169,8 @@ class CalibratedModel(Shown):
         >>> [record.text for record in secl.load(secl.ScriptedModel()).score_all(rows)]
         ['Lima', 'Rio']
         """
-        given = _given(rows)
-        yield from _shown("rating", map(self._noted, self.calibrator.rate_stream(given)), given, progress)
+        given = _given(list(rows) if isinstance(rows, Iterator) else rows)
+        yield from _shown("rating", map(self._noted, self.calibrator.rate_stream(given)), len(given), progress)
 
     def label(self, answer: Record, correct: bool | None, *, chance: float | None = 1.0) -> Label:
         """Say whether an answer is correct; the confidences of later answers follow.
@@ -224,13 +217,13 @@ class CalibratedModel(Shown):
         return record
 
 
-def _shown(what: str, records: Iterator[Record], rows: Iterable[object], progress: bool) -> Iterable[Record]:
+def _shown(what: str, records: Iterator[Record], total: int, progress: bool) -> Iterable[Record]:
     """Return the records, with a progress bar around them if one is wanted."""
     if not progress:
         return records
     from rich.progress import track
 
-    return track(records, what, total=len(rows) if isinstance(rows, Sequence) else None)
+    return track(records, what, total=total)
 
 
 def _given(rows: Any) -> list[GivenAnswer]:
@@ -270,11 +263,11 @@ def load(
             `secl.model.Model`.
         tokenizer: of a loaded transformers model.
         method: "posterior", which compares all candidates and never changes a weight; "secl", the paper's method,
-            which trains an adapter in bursts; others are listed by `secl methods`.
+            which trains an adapter in bursts; `secl methods` lists the others.
         accept: lowest confidence of an accepted answer, in [0, 1]; None for no threshold.
         calibration: folder of a labelled run of the same model and method; its labels move the confidences here.
         model: of a server the model's name; not needed if the server has one model.
-        api_key: of a server; the environment variable OPENAI_API_KEY unless given.
+        api_key: of a server; the environment variable SECL_ENDPOINT_KEY unless given.
         dtype: precision of the network's body: auto, bf16, fp16 or fp32.
         device: auto, cpu, cuda, one of several GPUs such as cuda:1, or mps.
         device_map: "auto" spreads the model over this machine's devices; or a JSON file of modules and devices.
@@ -291,14 +284,12 @@ def load(
     >>> model.ask("What is 1 plus 1?", options=["3", "2"]).decision.in_burst
     True
     """
-    method_to_follow(method)  # before a large model is loaded for nothing
     values: dict[str, object] = {"method": method, "loop.accept": accept, "seed": seed}
-    values |= {"model.calibration": None if calibration is None else str(calibration)}
+    values |= {} if calibration is None else {"model.calibration": str(calibration)}
     if isinstance(source, str | Path):
-        loading = {"dtype": dtype, "device": device, "device_map": device_map, "quantize": quantize}
-        values |= {f"model.{name}": value for name, value in loading.items()}
-        values |= _named(str(source), model)
-    recipe = Recipe.of({name: value for name, value in {**values, **(settings or {})}.items() if value is not None})
+        values |= {"model.dtype": dtype, "model.device": device, "model.device_map": device_map}
+        values |= {"model.quantize": quantize, **_named(str(source), model)}
+    recipe = Recipe.of(values | dict(settings or {}))  # checked before a large model is loaded for nothing
     backend = _backend(source, tokenizer, recipe, api_key)
     return CalibratedModel(build_calibrator(recipe, backend, calibration_of(recipe, backend)))
 

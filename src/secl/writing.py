@@ -100,6 +100,11 @@ class Written:
     completion_tokens: int
     tokens: tuple[Token, ...] = ()
 
+    @property
+    def length(self) -> int:
+        """Tokens of prompt and text."""
+        return self.prompt_tokens + self.completion_tokens
+
     @classmethod
     def of(cls, pieces: Iterable[Piece]) -> tuple[Written, ...]:
         """The texts that pieces make up, in the order of their numbers.

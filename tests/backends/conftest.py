@@ -15,7 +15,6 @@ import torch
 from numpy.typing import NDArray
 from safetensors.torch import load
 
-from secl.backends.endpoint import client
 from secl.backends.endpoint.model import EndpointModel
 from secl.backends.endpoint.vllm.connect import answer_by_vllm
 from secl.backends.local.model import LocalModel
@@ -44,7 +43,7 @@ def say(capsys: pytest.CaptureFixture[str]) -> Say:
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeServer]:
-    monkeypatch.setattr(client, "FIRST_WAIT", 0.01)
+    monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.01)
     with running(FakeServer()) as started:
         yield started
 

@@ -54,6 +54,7 @@ class FakeServer:
         hushed: whether a stream that is refused ends without a word.
         tells_usage: whether a stream ends with the numbers of tokens.
         asked: bodies of the chat requests that it answered.
+        heard: headers of all requests.
     """
 
     def __init__(self, rule: Callable[[Body], list[Distribution]] = knowing) -> None:
@@ -69,10 +70,13 @@ class FakeServer:
         self.hushed = False
         self.tells_usage = True
         self.asked: list[Body] = []
+        self.heard: list[Mapping[str, str]] = []
         self.url = ""
 
     def answer(self, body: Body) -> tuple[int, Any]:
         """Status and body of the answer to a chat request."""
+        if body.get("model") not in self.models:
+            return 404, {"error": {"message": f"The model `{body.get('model')}` does not exist."}}
         if "max_tokens" not in body and "stream" not in body:
             return 400, {"error": {"message": "Unsupported parameter: use 'max_tokens' instead."}}
         if body.get("top_logprobs", 0) > self.most > 0:
@@ -128,10 +132,12 @@ def running(server: FakeServer) -> Iterator[FakeServer]:
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
+            server.heard.append(dict(self.headers))
             self.reply(200, {"data": [{"id": name} for name in server.models]})
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            server.heard.append(dict(self.headers))
             time.sleep(server.delay)
             status, answer = server.answer(body)
             if body.get("stream") and status != 200 and server.hushed:
@@ -158,6 +164,7 @@ def running(server: FakeServer) -> Iterator[FakeServer]:
                 status, body = server.statuses.pop(0), {"error": {"message": "Not now."}}
             data = json.dumps(body).encode()
             self.send_response(status)
+            self.send_header("content-type", "application/json")
             self.send_header("content-length", str(len(data)))
             if server.retry_after is not None:
                 self.send_header("retry-after", server.retry_after)

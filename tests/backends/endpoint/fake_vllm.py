@@ -34,7 +34,8 @@ class FakeVllm:
         adapters: folder in which it finds adapters by name, when a request asks for one; None finds none.
         loaded: names of the adapters that it has found since its start.
         asked: bodies of all completion requests that it answered.
-        spoil: how many of the next completions are spoiled as by another client's logprob_token_ids.
+        spoiled: whether it reports as where logprob_token_ids of another request are in the same batch.
+        old: whether it ignores logprob_token_ids.
         before: called before every completion.
         breaks_off: whether it ends in the middle of texts that it writes piece by piece.
     """
@@ -49,7 +50,7 @@ class FakeVllm:
         self.most = 20
         self.loaded: list[str] = []
         self.asked: list[dict[str, Any]] = []
-        self.spoil = 0
+        self.spoiled = self.old = False
         self.before: Callable[[], object] = lambda: None
         self.breaks_off = False
         self._weights: dict[str, bytes] = {}  # survives a restart, like a cache that does not look behind a name
@@ -116,10 +117,9 @@ class FakeVllm:
         self.before()
         if body["model"] not in ("", self.base) and not self._find(body["model"]):
             return 404, _error(f"The model `{body['model']}` does not exist.")
-        if body["logprobs"] > self.most or "logprob_token_ids" in body:
+        if body["logprobs"] > self.most:
             return 400, _error(f"Requested sample logprobs of {body['logprobs']}, which is greater than max allowed")
         weights = self._weights.get(body["model"], b"")
-        spoiled, self.spoil = self.spoil > 0, max(0, self.spoil - 1)
         choices = []
         # One prompt may be asked for several texts, each with a seed of its own.
         asked = (
@@ -127,7 +127,7 @@ class FakeVllm:
         )
         for index, (prompt, offset) in enumerate(asked):
             tokens, logs, tops = self._generate(weights, prompt, {**body, "seed": body.get("seed", 0) + offset})
-            if spoiled:
+            if self.spoiled and "logprob_token_ids" not in body:
                 tops = [{f"token_id:{t}": p, "token_id:0": -9999.0} for t, p in zip(tokens, logs, strict=True)]
             logprobs = {"tokens": [f"token_id:{t}" for t in tokens], "token_logprobs": logs, "top_logprobs": tops}
             finish = "length" if len(tokens) == body["max_tokens"] else "stop"
@@ -159,9 +159,9 @@ class FakeVllm:
             token = int(log_p.argmax())
             if body["temperature"] > 0:
                 token = int(chance.choice(len(log_p), p=np.exp(log_p)))
-            if "allowed_token_ids" in body:
-                (token,) = body["allowed_token_ids"]
-            best = np.argsort(-log_p, kind="stable")[: body["logprobs"]]
+            best = list(np.argsort(-log_p, kind="stable")[: body["logprobs"]])
+            if "logprob_token_ids" in body and not self.old:
+                best = body["logprob_token_ids"]
             tokens.append(token)
             logs.append(float(log_p[token]))
             tops.append({f"token_id:{i}": float(log_p[i]) for i in dict.fromkeys([token, *map(int, best)])})
@@ -208,6 +208,7 @@ class _Handler(BaseHTTPRequestHandler):
         if status == 200 and body.get("stream"):
             data = _events(answer["choices"])
         self.send_response(status)
+        self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         # A server that is to break off promises more than it sends.

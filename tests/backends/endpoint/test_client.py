@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from secl.backends.endpoint.client import Endpoint
-from secl.errors import ModelError, ParameterError, QuestionError, UnavailableError
+from secl.errors import ModelError, NotLoadedError, ParameterError, QuestionError, TooLongError, UnavailableError
 from tests.backends.endpoint.fake import FakeServer
 
-BODY = {"messages": [{"role": "user", "content": "Which city?"}], "max_tokens": 3, "logprobs": True, "top_logprobs": 2}
+BODY = {"model": "tiny", "messages": [{"role": "user", "content": "Which city?"}], "max_tokens": 3}
 ROUTE = "/chat/completions"
 Connect = Callable[..., Endpoint]
 
@@ -24,14 +24,7 @@ def connect() -> Iterator[Connect]:
         yield lambda *args, **options: stack.enter_context(closing(Endpoint(*args, **options)))
 
 
-def test_one_that_stays_busy_is_not_available_and_says_why(connect: Connect, server: FakeServer) -> None:
-    server.statuses = [429] * 9
-    with pytest.raises(UnavailableError, match=r"/chat/completions answers with status 429: Not now\."):
-        connect(server.url).post(ROUTE, BODY)
-    assert len(server.statuses) == 5
-
-
-def test_a_busy_server_is_asked_again_after_as_long_as_it_wants(
+def test_a_busy_server_is_asked_three_times_more_after_as_long_as_it_wants(
     connect: Connect, server: FakeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waited: list[float] = []
@@ -39,26 +32,50 @@ def test_a_busy_server_is_asked_again_after_as_long_as_it_wants(
     server.statuses, server.retry_after = [429, 503, 500], "7"
     assert connect(server.url).post(ROUTE, BODY)["choices"][0]["message"]["content"] == "Lima"
     assert waited.count(7.0) == 3
+    server.statuses = [429] * 9
+    with pytest.raises(UnavailableError, match=r"/chat/completions refuses with status 429: Not now\."):
+        connect(server.url).post(ROUTE, BODY)
+    assert len(server.statuses) == 5
 
 
-def test_a_server_that_is_slow_or_not_there_is_given_up(connect: Connect, server: FakeServer) -> None:
-    server.delay = 1.0
-    with pytest.raises(UnavailableError, match="does not answer \\(ReadTimeout\\)"):
-        connect(server.url, timeout=0.1).post(ROUTE, BODY)
-    with pytest.raises(UnavailableError, match="does not answer \\(ConnectError\\)"):
+def test_a_server_that_is_not_there_is_given_up_and_a_slow_one_is_asked_once(
+    connect: Connect, server: FakeServer
+) -> None:
+    with pytest.raises(UnavailableError, match=r"does not answer \(ConnectError\)"):
         connect("http://127.0.0.1:9").models()
+    server.delay = 1.0
+    with pytest.raises(UnavailableError, match=r"does not answer \(ReadTimeout\)"):
+        connect(server.url, silence=0.1).post(ROUTE, BODY)
+    assert len(server.heard) == 1
 
 
-def test_a_refusal_quotes_the_server(connect: Connect, server: FakeServer) -> None:
-    with pytest.raises(QuestionError, match="refuses with status 400: Unsupported parameter: use 'max_tokens' instead"):
-        connect(server.url).post(ROUTE, {"messages": []})
+@pytest.mark.parametrize(
+    ("body", "error", "sentence"),
+    [
+        ({"messages": []}, NotLoadedError, "status 404: The model `None` does not exist"),
+        ({"model": "tiny"}, QuestionError, "status 400: Unsupported parameter: use 'max_tokens' instead"),
+        ({**BODY, "messages": "x" * 5001}, TooLongError, "status 400: This model's maximum context length is 1024"),
+    ],
+)
+def test_a_refusal_quotes_the_server(
+    connect: Connect, server: FakeServer, body: Any, error: Any, sentence: str
+) -> None:
+    with pytest.raises(error, match=f"/chat/completions refuses with {sentence}"):
+        connect(server.url).post(ROUTE, body)
 
 
-def test_a_key_is_sent_and_a_wrong_one_is_named(connect: Connect, server: FakeServer) -> None:
+def test_a_key_is_sent_to_its_server_and_what_belongs_to_another_is_not(
+    connect: Connect, server: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("OPENAI_API_KEY", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID"):
+        monkeypatch.setenv(name, "private")
+    connect(server.url).models()
+    assert "private" not in str(server.heard)
+    assert "Authorization" not in server.heard[-1]
     server.key = "right"
     assert [card["id"] for card in connect(server.url, key="right").models()] == ["tiny"]
     for key in ("wrong", None):
-        with pytest.raises(ModelError, match=r"wants a key .*Incorrect API key.*; set SECL_ENDPOINT_KEY"):
+        with pytest.raises(ModelError, match=r"rejected the API key .*Incorrect API key.*; set SECL_ENDPOINT_KEY"):
             connect(server.url, key=key).models()
 
 
@@ -67,6 +84,7 @@ def test_a_key_is_sent_and_a_wrong_one_is_named(connect: Connect, server: FakeSe
     [
         (lambda body: body[: len(body) // 2], UnavailableError, "broke off in the middle of an answer"),
         (lambda body: b"<" * len(body), ModelError, r"does not answer in JSON; is http.* the right address"),
+        (lambda body: b"0" + b" " * (len(body) - 1), ModelError, r"does not answer in JSON; is http.* the right"),
     ],
 )
 def test_half_an_answer_is_none_and_one_that_is_no_json_comes_from_another_address(
@@ -77,9 +95,11 @@ def test_half_an_answer_is_none_and_one_that_is_no_json_comes_from_another_addre
         connect(server.url).post(ROUTE, BODY)
 
 
-@pytest.mark.parametrize("url", ["localhost:8000", "ftp://x", "http://", "http://x/v1?key=1"])
-def test_an_address_must_be_one(connect: Connect, url: str) -> None:
-    with pytest.raises(ParameterError, match="is not a web address"):
+@pytest.mark.parametrize(
+    "url", ["localhost:8000", "ftp://x", "http://", "http://x/v1?key=1", "http://x:y", "http://[x"]
+)
+def test_an_address_is_a_url(connect: Connect, url: str) -> None:
+    with pytest.raises(ParameterError, match=r"is not a URL; write http://HOST:PORT/v1\."):
         connect(url)
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from secl.backends.endpoint import client
 from secl.backends.endpoint.model import EndpointModel
 from secl.errors import ModelError, ParameterError, QuestionError, UnavailableError
 from secl.question import GivenAnswer, Question
@@ -93,7 +92,7 @@ def test_a_refused_answer_costs_the_others_of_its_window_no_request(model: Endpo
 def test_a_server_that_does_not_answer_ends_the_requests_of_a_window(
     model: EndpointModel, server: FakeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(client, "TRIES", 1)
+    monkeypatch.setattr(model.endpoint._client, "max_retries", 0)
     server.delay, server.statuses = 0.02, [503]
     questions = [Question(f"{i}?", options=tuple("abcdefgh"), id=str(i)) for i in range(16)]
     with pytest.raises(UnavailableError):
@@ -207,6 +206,8 @@ def test_several_models_want_a_name(server: FakeServer) -> None:
     model = EndpointModel(server.url, "two")
     assert (model.name, server.asked[-1]["model"]) == ("two", "two")
     model.close()
+    with pytest.raises(ModelError, match="status 404: The model `three` does not exist"):
+        EndpointModel(server.url, "three")
 
 
 @pytest.mark.parametrize("most", [10, 5])

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from secl.backends.base import Bundle
 from secl.backends.endpoint.vllm import backend as vllm_backend
+from secl.backends.endpoint.vllm.backend import VllmReading
 from secl.backends.local.model import LocalModel
 from secl.model import ModelAnswer
 from secl.question import GivenAnswer, Question
@@ -89,7 +92,7 @@ def test_the_confidence_of_a_long_chat_takes_its_text_a_few_times_and_not_once_f
     vllm = model.asker.backend
     monkeypatch.setattr(vllm, "text_behind", lambda *_: None)
     whole, whole_sent = model.answer(LONG, written=text), count()
-    monkeypatch.setattr(vllm_backend, "FEW", 10_000)
+    monkeypatch.setattr(vllm_backend, "SEPARATE_POSITIONS", 10_000)
     apart, apart_sent = model.answer(LONG, written=text), count()
     same(kept, whole)
     same(kept, apart)
@@ -98,7 +101,7 @@ def test_the_confidence_of_a_long_chat_takes_its_text_a_few_times_and_not_once_f
     assert apart_sent["prompts"] > 1024
     assert apart_sent["ids"] > 700 * tokens
     for sent in (kept_sent, whole_sent):  # the digits of the confidence that are not among the most probable tokens
-        assert sent["prompts"] == sent["requests"] <= 11
+        assert sent["prompts"] == sent["requests"] <= 2
         assert sent["ids"] == sent["prompts"] * tokens
         assert sent["bytes"] < apart_sent["bytes"] / 50
     assert model.meter.take().answering == 3 * tokens
@@ -113,10 +116,10 @@ def test_a_text_under_learned_weights_and_one_from_elsewhere_are_read_in_one_req
     answer = model.answer(LONG, written=text)
     assert (answer.reply.version, answer.frozen.version) == (1, 0)
     assert answer.reply.entropy == pytest.approx(answer.frozen.entropy, abs=1e-9)
-    assert count()["prompts"] <= 22
+    assert count()["prompts"] <= 4
     (rating,) = model.rate_given([GivenAnswer(LONG, text)], ())
     assert rating.reply.log_probability == pytest.approx(answer.frozen.log_probability, abs=1e-9)
-    assert count()["prompts"] <= 20  # P(True) is asked for as well
+    assert count()["prompts"] <= 4  # P(True) is asked for as well
 
 
 def test_drawn_tokens_that_are_not_among_the_most_probable_do_not_change_the_entropy(
@@ -127,23 +130,12 @@ def test_drawn_tokens_that_are_not_among_the_most_probable_do_not_change_the_ent
     vllm: Any = model.asker.backend
     list(model.write(LONG, Writing(max_tokens=20, temperature=2.0, seed=1)))
     draft = vllm.text_behind(prompt, prompt)
-    apart = vllm.distributions.behind("", [[*prompt, *draft.written[:i]] for i in range(20)], [[]] * 20)
-    assert any(len(step.log_p) > vllm.distributions.top for step in draft.steps)
-    assert [vllm.distributions.at(step).entropy for step in draft.steps] == pytest.approx(
-        [each.entropy for each in apart], abs=1e-9
-    )
-
-
-def test_a_text_whose_probabilities_another_client_spoiled_is_written_to_its_end_and_then_read_anew(
-    model: LocalModel, server: FakeVllm
-) -> None:
-    expected = model.answer(LONG, written=written(model))
-    vllm: Any = model.asker.backend
-    vllm._texts.clear()
-    server.spoil = 1
-    text = written(model)
-    assert vllm._texts == []
-    same(model.answer(LONG, written=text), expected)
+    assert any(len(step.log_p) > vllm.top for step in draft.steps)
+    positions = [(0, len(prompt) + number) for number in range(20)]
+    bundle = Bundle([[*prompt, *draft.written]], positions)
+    drawn, greedy = VllmReading(vllm, replace(bundle, written=draft), 0), VllmReading(vllm, bundle, 0)
+    entropies = [each.text_statistics(positions, draft.written[:19], []).entropy for each in (drawn, greedy)]
+    assert entropies[0] == pytest.approx(entropies[1], abs=1e-9)
 
 
 def test_kept_texts_are_bounded_by_their_tokens(model: LocalModel, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""What a server is asked about the candidates of a question: letters under further orders, a verdict on each."""
+"""Requests about the candidates of a question: letters under further orders, and a verdict on each."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from secl.backends.endpoint.chat import Pending
-from secl.backends.endpoint.reading import VERDICTS, Completion, read_choice
+from secl.backends.endpoint.reading import VERDICTS, read_names
 from secl.backends.generation import question_seed
 from secl.backends.open_answers import Distractors, Drawn
 from secl.evidence import CandidateEvidence, EvidenceKind, LetterOrder, PTrue
@@ -24,22 +24,25 @@ from secl.prompts.templates import (
 from secl.question import LETTERS, Question
 from secl.records import Purpose, Reply
 from secl.settings.groups import PTruePrompt
+from secl.writing import Written
 
-Kinds = AbstractSet[EvidenceKind]
+EvidenceKinds = AbstractSet[EvidenceKind]
 
 
 @dataclass
 class Findings:
-    """What was found out about one question.
+    """Findings about one question.
 
     Attributes:
-        plain_tokens: those of the answer and its confidence.
-        requested: kinds of evidence that were asked for, whatever came of it.
-        reply: the model's answer, or the answer that was given.
-        distractors: answers for normalised P(True) of an open answer; None where none were looked for yet.
-        drawn: what an open answer is compared with; None where that was not asked for.
-        p_true: P(True) of the candidates; None where it was not asked for, or could not be read.
-        candidates: letters of the candidates; None where they were not asked for, or there is nothing to compare.
+        spent: tokens by purpose.
+        plain_tokens: tokens of the answer and its confidence.
+        requested: kinds of evidence that were asked for, with or without a result.
+        reply: the model's answer, or the given answer.
+        rivals: other answers that came with a given one.
+        distractors: answers for normalised P(True) of an open answer; None before the search for them.
+        drawn: further answers that an open answer is compared with; None if not asked for.
+        p_true: P(True) of the candidates; None if not asked for, or unreadable.
+        candidates: letters of the candidates; None if not asked for, or without anything to compare.
     """
 
     question: Question
@@ -53,11 +56,11 @@ class Findings:
     p_true: PTrue | None = None
     candidates: CandidateEvidence | None = None
 
-    def take(self, purpose: Purpose, pending: Pending) -> Completion:
-        """Wait for what a request gives, and count its tokens."""
-        completion = pending.result()
-        self.pay(purpose, completion.length)
-        return completion
+    def take(self, purpose: Purpose, pending: Pending) -> Written:
+        """Wait for the answer to a request, and count its tokens."""
+        written = pending.result()
+        self.pay(purpose, written.length)
+        return written
 
     def pay(self, purpose: Purpose, tokens: float) -> None:
         """Count tokens."""
@@ -67,13 +70,13 @@ class Findings:
 
     @property
     def own(self) -> str:
-        """The text of the answer."""
+        """Text of the answer."""
         return self.question.text_of(str(self.reply.answer))
 
 
 @dataclass(frozen=True)
 class Probe:
-    """Requests under way about the candidates of a question: letters by order (None without), a verdict on each."""
+    """Requests under way about the candidates of a question: letters by order (None: not asked), verdicts."""
 
     texts: Sequence[str]
     letters: Mapping[tuple[int, ...], Pending] | None
@@ -86,7 +89,7 @@ class Probe:
         ask: Callable[[Prompt], Pending],
         question: Question,
         texts: Sequence[str],
-        evidence: Kinds,
+        evidence: EvidenceKinds,
         source: str,
         p_true: PTruePrompt,
         seed: int,
@@ -104,7 +107,7 @@ class Probe:
         return cls(texts, letters, [ask(prompt) for prompt in judged], source)
 
     def read(self, findings: Findings) -> None:
-        """Wait for what is under way, and add what it says."""
+        """Wait for the requests, and add their results."""
         if self.letters is not None:
             findings.candidates = self._read_letters(findings, self.letters)
         if self.verdicts:
@@ -114,23 +117,23 @@ class Probe:
         options = self.texts if findings.question.options else (*self.texts, NONE_OF_THESE)
         orders = []
         for order, each in pending.items():
-            letters = read_choice(findings.take("reordering", each).tokens, LETTERS[: len(options)])
+            letters = read_names(findings.take("reordering", each).tokens, LETTERS[: len(options)])
             if letters.best is not None:
                 log_p = tuple(letters.of(LETTERS[order.index(number)]) for number in range(len(options)))
                 orders.append(LetterOrder(order=order, log_p=log_p))
         return CandidateEvidence(
             candidates=tuple(options),
             letters=tuple(orders),
-            likelihoods=(None,) * len(options),  # no chat API tells how likely a text is
+            likelihoods=(None,) * len(options),  # chat APIs give no likelihood of a text
             samples=() if findings.drawn is None else findings.drawn.samples,
             source=self.source,
         )
 
     def _read_verdicts(self, findings: Findings) -> PTrue | None:
-        """P(True) of the candidates with a verdict that can be read, the answer first; None without one on that."""
+        """Return P(True) of the candidates with a readable verdict, the answer first; None without a verdict on it."""
         read: dict[str, tuple[float, float]] = {}
         for text, pending in zip(self.texts, self.verdicts, strict=True):
-            verdict = read_choice(findings.take("scoring", pending).tokens, VERDICTS)
+            verdict = read_names(findings.take("scoring", pending).tokens, VERDICTS)
             if verdict.best is not None:
                 true, false = (math.exp(verdict.of(word)) for word in VERDICTS)
                 read[text] = true, false

@@ -1,39 +1,46 @@
-"""A server with OpenAI's API over HTTP: requests and streams, with retries, and its errors in sentences."""
+"""A server with OpenAI's API: the openai SDK sends, retries and streams; its errors become sentences."""
 
 from __future__ import annotations
 
-import json
-import time
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from secl.errors import ModelError, NotLoadedError, ParameterError, QuestionError, TooLongError, UnavailableError, needs
 
-if TYPE_CHECKING:
-    import httpx
+try:
+    import httpx2
+    import openai
+except ImportError as missing:
+    raise ModelError(needs("an endpoint", "openai", "server")) from missing
 
 KEY = "SECL_ENDPOINT_KEY"
 """Environment variable with the server's key."""
 
-TRIES = 4
-"""Requests to a busy server, or one that is not there, until one is given up."""
-
-FIRST_WAIT, LONGEST_WAIT = 0.5, 20.0
-"""Seconds before the second try, twice as many before each further one; and most that a server may ask for."""
+RETRIES = 3
+"""Further requests to a server that is busy, has broken down or is not there."""
 
 CONNECT_SECONDS = 5.0
 
 SILENCE = 600.0
 """Seconds without a byte after which a request is given up: a server may have many others before it."""
 
-BUSY = (HTTPStatus.TOO_MANY_REQUESTS, *(status for status in HTTPStatus if status >= HTTPStatus.INTERNAL_SERVER_ERROR))
 REFUSED = (HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNPROCESSABLE_ENTITY)
 LOCKED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 
 Body = Mapping[str, object]
+
+
+class _Connections(openai.DefaultHttpxClient):
+    """Connections on which silence is final: the server may be at work on a request, and a second would double that."""
+
+    def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        try:
+            return super().send(request, **options)
+        except httpx2.ReadTimeout as silence:
+            raise openai.APITimeoutError(request) from silence
 
 
 class Endpoint:
@@ -41,51 +48,45 @@ class Endpoint:
 
     Args:
         url: its base address, such as "https://api.example.com/v1"; without a path, "/v1" is added.
-        key: sent as a bearer token; None for none.
-        timeout: seconds without a byte after which a request is given up.
+        key: sent as a bearer token; None sends none.
+        silence: seconds without a byte after which a request is given up.
 
     Raises:
-        ParameterError: the address is none.
-        ModelError: the package httpx is missing.
+        ParameterError: not a URL.
     """
 
-    def __init__(self, url: str, *, key: str | None = None, timeout: float = SILENCE) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.netloc or parts.query or parts.fragment:
-            raise ParameterError(f"the endpoint {url!r} is not a web address; write http://HOST:PORT/v1.")
-        try:
-            import httpx
-        except ImportError as missing:
-            raise ModelError(needs("an endpoint", "httpx", "server")) from missing
-        path = parts.path.rstrip("/") or "/v1"
-        self.url = f"{parts.scheme}://{parts.netloc}{path}"
-        self._lost = (httpx.ConnectTimeout, httpx.NetworkError, httpx.RemoteProtocolError)
-        self._trouble = (httpx.TransportError, httpx.DecodingError)
-        self._http = httpx.Client(
-            headers={"Authorization": f"Bearer {key}"} if key else {},
-            timeout=httpx.Timeout(timeout, connect=CONNECT_SECONDS, pool=None),
-            limits=httpx.Limits(max_connections=None, keepalive_expiry=2.0),
+    def __init__(self, url: str, *, key: str | None = None, silence: float = SILENCE) -> None:
+        self.url = _base(url)
+        self._client = openai.OpenAI(
+            base_url=self.url,
+            api_key=key or "none",
+            max_retries=RETRIES,
+            timeout=openai.Timeout(silence, connect=CONNECT_SECONDS),
+            http_client=_Connections(),
         )
+        # The SDK sends what it finds in the environment about an account at OpenAI, and this server is another.
+        omitted = ["OpenAI-Organization", "OpenAI-Project", *([] if key else ["Authorization"])]
+        self._options: openai.RequestOptions = {"headers": dict.fromkeys(omitted, openai.omit)}
 
     def close(self) -> None:
         """Close its connections."""
-        self._http.close()
+        self._client.close()
 
     def models(self) -> list[dict[str, Any]]:
-        """What it says about each of its models; "id" is the name.
+        """Return what the server says about each of its models; "id" is the name.
 
         Raises:
-            ModelError: it does not tell.
+            ModelError: it does not list them.
         """
-        with self._answer("GET", "/models") as answer:
-            listed = self._json(answer)
+        with self._sentences("/models"):
+            listed: Any = self._client.get("/models", cast_to=object, options=self._options)
         try:
             return [{**card, "id": str(card["id"])} for card in listed["data"]]
         except (KeyError, TypeError) as problem:
             raise ModelError(f"{self.url} does not list its models as OpenAI's API does.") from problem
 
     def post(self, route: str, body: Body) -> Any:
-        """The answer to a request, as JSON.
+        """Return the JSON that answers a request.
 
         Raises:
             QuestionError: the server refuses what is in the request.
@@ -93,103 +94,82 @@ class Endpoint:
             NotLoadedError: the server does not have the model.
             ModelError: the server refuses for another reason.
         """
-        with self._answer("POST", route, body) as answer:
-            return self._json(answer)
+        with self._sentences(route):
+            answer: Any = self._client.post(route, cast_to=object, body=body, options=self._options)
+        if not isinstance(answer, dict):
+            raise ModelError(f"{self.url}{route} does not answer in JSON; is {self.url} the right address?")
+        return answer
 
     def stream(self, route: str, body: Body) -> Generator[Any, None, None]:
-        """The chunks of an answer as they come; closing the iterator ends the request. Raises what `post` does."""
-        ended = False
-        with self._answer("POST", route, {**body, "stream": True}) as answer:
-            try:
-                for line in answer.iter_lines():
-                    if line.removeprefix("data:").strip() == "[DONE]":
-                        ended = True
-                    elif line.startswith("data:"):
-                        yield self._chunk(line.removeprefix("data:"))
-            except self._trouble as problem:
-                raise UnavailableError(
-                    f"{self.url} broke off in the middle of an answer ({type(problem).__name__})."
-                ) from problem
-        if not ended:
-            raise UnavailableError(f"{self.url} broke off in the middle of an answer.")
+        """Yield the chunks of an answer as they come; closing the iterator ends the request. Raises what `post` does.
+
+        A server that breaks off may end the chunks without an error: whoever reads them looks for the end of the text.
+        """
+        with (
+            self._sentences(route),
+            self._client.post(
+                route,
+                cast_to=object,
+                body={**body, "stream": True},
+                options=self._options,
+                stream=True,
+                stream_cls=openai.Stream[object],
+            ) as chunks,
+        ):
+            yield from chunks
 
     @contextmanager
-    def _answer(self, method: str, route: str, body: Body | None = None) -> Iterator[httpx.Response]:
-        """A response of status 200 whose body is still to be read; a busy server is asked again."""
-        for attempt in range(TRIES):
-            last = attempt == TRIES - 1
-            try:
-                request = self._http.build_request(method, f"{self.url}{route}", json=body)
-                answer = self._http.send(request, stream=True)
-            except self._lost as problem:
-                if last:
-                    raise UnavailableError(f"{self.url} does not answer ({type(problem).__name__}).") from problem
-                time.sleep(self._wait(attempt))
-                continue
-            except self._trouble as problem:  # it may be at work on the request; a second one would double that
-                raise UnavailableError(f"{self.url} does not answer ({type(problem).__name__}).") from problem
-            try:
-                if answer.status_code in BUSY and not last:
-                    time.sleep(self._wait(attempt, answer.headers.get("retry-after", "")))
-                    continue
-                if answer.status_code != HTTPStatus.OK:
-                    raise self._refusal(route, answer)
-                yield answer
-                return
-            finally:
-                answer.close()
-
-    def _wait(self, attempt: int, asked_for: str = "") -> float:
-        seconds = float(asked_for) if asked_for.isdigit() else FIRST_WAIT * 2.0**attempt
-        return min(seconds, LONGEST_WAIT)
-
-    def _refusal(self, route: str, answer: httpx.Response) -> Exception:
+    def _sentences(self, route: str) -> Iterator[None]:
+        """Turn the SDK's errors into ours."""
         try:
-            answer.read()
-            reason = reason_in(answer)
-        except self._trouble:
-            reason = "no reason given"
-        status = answer.status_code
-        if status in BUSY:
-            return UnavailableError(f"{self.url}{route} answers with status {status}: {reason}")
-        if status in REFUSED:
-            too_long = "context" in reason.lower()  # the only word that all servers have in common there
-            return (TooLongError if too_long else QuestionError)(
-                f"{self.url}{route} refuses with status {status}: {reason}"
-            )
+            yield
+        except openai.APIStatusError as refusal:
+            raise self._refusal(route, refusal) from refusal
+        except openai.APIConnectionError as problem:
+            cause = problem.__cause__
+            if isinstance(cause, httpx2.ReadError | httpx2.RemoteProtocolError):
+                raise self.broke_off(type(cause).__name__) from problem
+            raise UnavailableError(f"{self.url} does not answer ({type(cause).__name__}).") from problem
+        except openai.APIError as problem:  # an error in the middle of a stream
+            raise self.broke_off(problem.message) from problem
+        except ValueError as problem:
+            raise ModelError(
+                f"{self.url}{route} does not answer in JSON; is {self.url} the right address?"
+            ) from problem
+
+    def broke_off(self, reason: str = "the text has no end") -> UnavailableError:
+        """Return the error for an answer that is not complete."""
+        return UnavailableError(f"{self.url} broke off in the middle of an answer: {reason}.")
+
+    def _refusal(self, route: str, refusal: openai.APIStatusError) -> Exception:
+        status, reason = refusal.status_code, _reason(refusal.body)
         if status in LOCKED:
-            return ModelError(f"{self.url} wants a key that it knows (status {status}: {reason}); set {KEY}.")
-        error = NotLoadedError if status == HTTPStatus.NOT_FOUND else ModelError
-        return error(f"{self.url}{route} refuses with status {status}: {reason}")
-
-    def _json(self, answer: httpx.Response) -> Any:
-        try:
-            answer.read()
-            return answer.json()
-        except self._trouble as problem:
-            raise UnavailableError(f"{self.url} broke off in the middle of an answer.") from problem
-        except ValueError as problem:
-            raise ModelError(f"{answer.url} does not answer in JSON; is {self.url} the right address?") from problem
-
-    def _chunk(self, text: str) -> Any:
-        try:
-            chunk = json.loads(text)
-        except ValueError as problem:
-            raise ModelError(f"{self.url} sends a chunk that is no JSON.") from problem
-        if isinstance(chunk, dict) and "error" in chunk:  # what goes wrong once a stream has begun
-            raise UnavailableError(f"{self.url} broke off in the middle of an answer: {_message(chunk)}")
-        return chunk
+            return ModelError(f"{self.url} rejected the API key (status {status}: {reason}); set {KEY}.")
+        sentence = f"{self.url}{route} refuses with status {status}: {reason}"
+        if status in REFUSED:  # "context" is the only word that all servers have in common about length
+            return (TooLongError if "context" in reason.lower() else QuestionError)(sentence)
+        if status == HTTPStatus.NOT_FOUND:
+            return NotLoadedError(sentence)
+        busy = status == HTTPStatus.TOO_MANY_REQUESTS or status >= HTTPStatus.INTERNAL_SERVER_ERROR
+        return (UnavailableError if busy else ModelError)(sentence)
 
 
-def reason_in(answer: httpx.Response) -> str:
-    """What a server says about a refusal, in one line."""
+def _base(url: str) -> str:
     try:
-        text = _message(answer.json())
-    except (ValueError, AttributeError):
-        text = answer.text
-    return " ".join(text.split())[:300] or "no reason given"
+        parts = urlsplit(url)
+        whole = bool(parts.hostname) and parts.scheme in ("http", "https") and parts.port != 0
+    except ValueError:  # a port that is no number, brackets without an address
+        whole = False
+    if not whole or parts.query or parts.fragment:
+        raise ParameterError(f"the endpoint {url!r} is not a URL; write http://HOST:PORT/v1.")
+    return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/') or '/v1'}"
 
 
-def _message(body: Any) -> str:
-    error = body.get("error", body)
-    return str(error.get("message", error)) if isinstance(error, Mapping) else str(error)
+def _reason(body: object) -> str:
+    """Return what a server says about a refusal, in one line.
+
+    >>> _reason({"message": "too long"}), _reason("<h1>Not\\n found</h1>"), _reason(None)
+    ('too long', '<h1>Not found</h1>', 'no reason given')
+    """
+    said = body.get("message", body) if isinstance(body, Mapping) else body
+    return " ".join(str(said or "").split())[:300] or "no reason given"

@@ -10,10 +10,10 @@ from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from typing import NoReturn, TypeVar
 
 from secl.backends.endpoint.candidates import Findings
-from secl.backends.endpoint.chat import WORKERS, Abilities, Requests, find_out, only_model
+from secl.backends.endpoint.chat import CONCURRENT_CHATS, Abilities, Requests, find_out, only_model
 from secl.backends.endpoint.client import Endpoint
-from secl.backends.endpoint.questions import Asking
-from secl.backends.endpoint.texts import Texts
+from secl.backends.endpoint.questions import EndpointAsker
+from secl.backends.endpoint.texts import ChatWriter
 from secl.backends.generation import question_seed
 from secl.display import Shown
 from secl.errors import ModelError, QuestionError
@@ -30,20 +30,20 @@ T = TypeVar("T")
 
 
 class EndpointModel(Shown):
-    """Answers with any server that speaks OpenAI's API and gives log-probabilities; it satisfies `secl.model.Model`.
+    """A `secl.model.Model` on any server that speaks OpenAI's API and gives log-probabilities.
 
-    There is no adapter: the answers are those of the server, and confidences move by the posterior and by labels alone.
-    What is missing for a confidence is found out at the start, by one small question, and said in a warning.
+    It has no adapter: the server answers, and confidences move by the posterior and by labels alone. One small question
+    at the start finds out the server's abilities; missing ones become a warning.
 
     Args:
         url: base address of the server, such as "https://api.example.com/v1".
-        name: of the model there; "" for the only one that the server has.
+        name: of the model there; "" for the only one of the server.
         key: sent as a bearer token.
-        prompts: how it is asked; our way unless given.
+        prompts: wording of the requests; None for the default.
         seed: of sampled answers and distractors.
 
     Raises:
-        ParameterError: the address makes no sense, or several models could be meant.
+        ParameterError: not a URL, or several models without a name.
         ModelError: the server does not answer, or gives no log-probabilities.
     """
 
@@ -76,9 +76,9 @@ class EndpointModel(Shown):
         self.seed = seed
         self.meter = Meter()
         self.requests = Requests(self.endpoint, self.abilities)
-        self.asking = Asking(self.requests, prompts or PromptSettings(), seed)
-        self._questions = ThreadPoolExecutor(WORKERS, thread_name_prefix="secl-questions")
-        self.texts = Texts(self.endpoint, self.abilities)
+        self.asker = EndpointAsker(self.requests, prompts or PromptSettings(), seed)
+        self._questions = ThreadPoolExecutor(CONCURRENT_CHATS, thread_name_prefix="secl-questions")
+        self.writer = ChatWriter(self.endpoint, self.abilities)
         self._window: dict[tuple[Question, str | None], Findings] = {}
         self._latest: Findings | None = None
         self._kept: dict[object, Future[Findings]] = {}
@@ -88,19 +88,18 @@ class EndpointModel(Shown):
 
     @property
     def environment(self) -> dict[str, str | int]:
-        """How many log-probabilities there are; the rest is the server's."""
+        """Engine, and number of log-probabilities."""
         return {"engine": "openai", "log_probabilities": self.abilities.top}
 
     @property
     def adapter_config(self) -> dict[str, object]:
-        """No adapter, no configuration."""
         return {}
 
     def check(self, question: Question) -> None:
-        """Only the server knows what is too long for it; it refuses the question when it is asked."""
+        """Accept every question: only the server knows its limit, and refuses when asked."""
 
     def check_given(self, given: GivenAnswer) -> None:
-        """As `check`."""
+        """Accept every answer, as `check` does."""
 
     def prefetch(
         self,
@@ -118,9 +117,9 @@ class EndpointModel(Shown):
         self._window = dict(zip(wanted, findings, strict=True))
 
     def _together(self, ask: Callable[[T], Findings], items: Sequence[T]) -> list[Findings]:
-        """Ask at the same time. What goes wrong, or Ctrl-C, ends the others.
+        """Ask at the same time. A refused question leaves the others alone; another error, or Ctrl-C, ends them.
 
-        Where the server refuses a question, findings about the others are kept until each of them is asked alone.
+        After a refusal the caller asks each item alone, so the findings about the others are kept for that.
         """
         pending = [self._kept.pop(item) if item in self._kept else self._questions.submit(ask, item) for item in items]
         try:
@@ -138,19 +137,18 @@ class EndpointModel(Shown):
         raise refusals[0]
 
     def _find(self, question: Question, text: str | None, evidence: set[EvidenceKind]) -> Findings:
-        """Answer a question, or answer for a text that was written already."""
+        """Answer a question, or take a text that was written already."""
         if text is None and question.free:
             writing = Writing(max_tokens=MAX_ANSWER_TOKENS[question.form])
-            text = "".join(piece.text for piece in self.texts.write(question, writing))
-        return self.asking.answer(question, evidence, None if text is None else self.texts.taken(question, text))
+            text = "".join(piece.text for piece in self.writer.write(question, writing))
+        return self.asker.answer(question, evidence, None if text is None else self.writer.taken(question, text))
 
     def memory_share(self, question: Question, writing: Writing) -> float:  # noqa: ARG002
-        """Nothing is written here."""
         return 0.0
 
     def write(self, question: Question, writing: Writing) -> Iterator[Piece]:
-        """Have free answers written as the server writes them for anybody; see `secl.model.Model.write`."""
-        return self.texts.write(question, writing)
+        """Stream free answers; see `secl.model.Model.write`."""
+        return self.writer.write(question, writing)
 
     def answer(
         self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | None = None
@@ -168,14 +166,14 @@ class EndpointModel(Shown):
 
     def rate_given(self, given: Sequence[GivenAnswer], evidence: Collection[EvidenceKind]) -> list[Rating]:
         """Rate answers from elsewhere at the same time; see `secl.model.Model.rate_given`."""
-        return [_rating(each) for each in self._together(lambda each: self.asking.rate(each, {*evidence}), given)]
+        return [_rating(each) for each in self._together(lambda each: self.asker.rate(each, {*evidence}), given)]
 
     def score_p_true(self, question: Question, reply: Reply) -> PTrue | None:
-        """P(True) of the answer and of its distractors; None without an answer or a verdict that can be read."""
+        """Return P(True) of the answer and its distractors; None without a readable answer or verdict."""
         return self._gathered(question, reply, "p_true").p_true
 
     def compare_candidates(self, question: Question, reply: Reply) -> CandidateEvidence | None:
-        """Letters under further orders, without likelihoods; None where there is nothing to compare."""
+        """Return letters under further orders, without likelihoods; None without candidates to compare."""
         return self._gathered(question, reply, "candidates").candidates
 
     def _gathered(self, question: Question, reply: Reply, kind: EvidenceKind) -> Findings:
@@ -183,7 +181,7 @@ class EndpointModel(Shown):
         if findings is None or findings.question != question or findings.reply != reply:
             findings = self._latest = Findings(question)
             findings.reply = reply
-        self.asking.gather(findings, {kind})
+        self.asker.gather(findings, {kind})
         self._pay(findings)
         return findings
 
@@ -193,60 +191,51 @@ class EndpointModel(Shown):
         findings.spent.clear()
 
     def sample(self, question: Question, count: int) -> tuple[str | None, ...]:
-        """Further answers at temperature 1; option letters come from the answer that there is."""
+        """Return further answers at temperature 1; option letters are drawn from the answer's distribution."""
         if not question.options:
-            drawn = self.asking.sample(question, range(count))
+            drawn = self.asker.sample(question, range(count))
             self.meter.spend("sampling", sum(each.length for each in drawn))
             return tuple(read_answer(trim_answer(each.text, question.form), question.form) for each in drawn)
         findings = self._latest
         if findings is None or findings.question != question:
-            findings = self.asking.answer(question, frozenset())
+            findings = self.asker.answer(question, frozenset())
             self._pay(findings)
         log_p = dict(zip(question.letters, findings.reply.option_log_p, strict=False))
-        nucleus = _nucleus(log_p, self.asking.prompts.top_p)
+        nucleus = _nucleus(log_p, self.asker.prompts.top_p)
         draws = random.Random(question_seed(self.seed, question, "samples"))
         return tuple(draws.choices([*nucleus], [*nucleus.values()], k=count)) if nucleus else (None,) * count
 
     def dinco(self, question: Question, reply: Reply, samples: Sequence[str | None]) -> NoReturn:  # noqa: ARG002
-        """Always an error: a chat API searches for no beams."""
         raise ModelError("DINCO searches for beams, which a server with OpenAI's API does not; take another method.")
 
     def learn(self, question: Question, reply: Reply, target: float) -> NoReturn:  # noqa: ARG002
-        """Always an error: the weights are the server's."""
         self._refuse()
 
     def reset(self) -> None:
-        """The model is untouched already."""
+        """Do nothing: the model never changes."""
 
     def snapshot(self) -> bytes:
-        """Nothing: nothing is learned."""
         return b""
 
     def restore(self, snapshot: bytes) -> None:
-        """The model is as it was already.
-
-        Raises:
-            ModelError: the snapshot is that of another engine, and holds weights.
-        """
+        """Accept an empty snapshot; another engine's snapshot holds weights and is a `ModelError`."""
         if snapshot:
             self._refuse()
 
     def weights(self) -> bytes:
-        """Nothing."""
         return b""
 
     def load_version(self, weights: bytes, version: int) -> NoReturn:  # noqa: ARG002
-        """Always an error."""
         self._refuse()
 
     def _refuse(self) -> NoReturn:
         raise ModelError(f"no weights of {self.name} can be changed behind {self.endpoint.url}; it cannot learn.")
 
     def set_pause_hook(self, hook: Callable[[], None]) -> None:
-        """Nothing is computed here that could make way for other work."""
+        """Do nothing: the server computes, and makes no way for other work."""
 
     def close(self) -> None:
-        """Close the connections, once the requests under way have ended."""
+        """Close the connections after the requests under way."""
         self._questions.shutdown(cancel_futures=True)
         self.requests.close()
         self.endpoint.close()
@@ -262,7 +251,7 @@ def _rating(findings: Findings) -> Rating:
 
 
 def _nucleus(log_p: Mapping[str, float], top_p: float) -> dict[str, float]:
-    """The most probable letters that together have a share of `top_p`, with their probabilities."""
+    """Return the most probable letters that together have a share of `top_p`, with their probabilities."""
     p = {letter: math.exp(value) for letter, value in log_p.items()}
     total, before = sum(p.values()), 0.0
     nucleus = {}

@@ -1,6 +1,6 @@
-"""What a server is asked about one question: its answer and confidence, and evidence about the candidates.
+"""Requests about one question: its answer and confidence, and evidence about the candidates.
 
-Every request asks for one thing, and those that do not need each other's answers are under way together.
+Every request asks for one thing; requests that do not need each other's answers are under way together.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from statistics import fmean
 
-from secl.backends.endpoint.candidates import Findings, Kinds, Probe
+from secl.backends.endpoint.candidates import EvidenceKinds, Findings, Probe
 from secl.backends.endpoint.chat import Pending, Requests
-from secl.backends.endpoint.reading import DIGITS, Choice, Completion, bins_of, entropy, read_choice, within
+from secl.backends.endpoint.reading import DIGITS, NameDistribution, bins_of, entropy, read_names, within
 from secl.backends.generation import items_of, list_tokens, question_seed
 from secl.backends.open_answers import (
     FREE_TOKENS,
@@ -42,23 +42,19 @@ from secl.records import Reply
 from secl.settings.groups import PromptSettings
 from secl.writing import Token, Written
 
-COMPARING: Kinds = frozenset({"p_true", "candidates"})
+COMPARING: EvidenceKinds = frozenset({"p_true", "candidates"})
 """Evidence that needs candidates."""
 
 
-class Asking:
-    """Asks a server about questions. Several threads may use it at once.
-
-    All methods raise `QuestionError` where the server refuses a question, and `UnavailableError` where it does not
-    answer now.
-    """
+class EndpointAsker:
+    """Asks a server about questions. Several threads may use it at once; errors as of `Requests`."""
 
     def __init__(self, requests: Requests, prompts: PromptSettings, seed: int) -> None:
         self._ask = partial(requests.send, top_p=prompts.top_p)
         self.prompts, self.seed, self.listed = prompts, seed, prompts.distractors + 1
 
-    def answer(self, question: Question, evidence: Kinds, written: Written | None = None) -> Findings:
-        """Answer a question, unless it has been answered already, and gather evidence."""
+    def answer(self, question: Question, evidence: EvidenceKinds, written: Written | None = None) -> Findings:
+        """Answer a question, or take the `written` answer, and gather evidence."""
         findings = Findings(question)
         if question.options:
             self._choose(findings, None, evidence)
@@ -68,13 +64,13 @@ class Asking:
             text, tokens = trim_answer(drawn.text, question.form), drawn.tokens
         else:
             text, tokens = written.text, written.tokens
-            findings.pay("answering", written.prompt_tokens + written.completion_tokens)
+            findings.pay("answering", written.length)
         self._state(findings, text, within(tokens, text.strip()))
         self.gather(findings, evidence)
         return findings
 
-    def rate(self, rated: GivenAnswer, evidence: Kinds) -> Findings:
-        """Rate an answer from elsewhere; of its rivals, P(True) is asked only where that is wanted."""
+    def rate(self, rated: GivenAnswer, evidence: EvidenceKinds) -> Findings:
+        """Rate an answer from elsewhere. P(True) of the answer is always asked, of its rivals only as evidence."""
         question, findings = rated.question, Findings(rated.question)
         if question.options:
             self._choose(findings, rated.answer, evidence)
@@ -89,8 +85,8 @@ class Asking:
             self._probe(question, [findings.own], {"p_true"}, "none").read(findings)
         return findings
 
-    def gather(self, findings: Findings, evidence: Kinds) -> None:
-        """Add the evidence that is wanted and not there yet; nothing without a readable answer."""
+    def gather(self, findings: Findings, evidence: EvidenceKinds) -> None:
+        """Add missing evidence; a reply without a readable answer gets none."""
         missing = (evidence & COMPARING) - findings.requested
         if findings.reply.answer is None or not missing:
             return
@@ -108,15 +104,15 @@ class Asking:
             texts, source = (findings.reply.answer, *findings.distractors.answers), findings.distractors.source
         self._probe(findings.question, texts, missing, source).read(findings)
 
-    def sample(self, question: Question, numbers: Iterable[int], limit: int | None = None) -> list[Completion]:
-        """Further answers to an open question, drawn at temperature 1: those of some numbers."""
+    def sample(self, question: Question, numbers: Iterable[int], limit: int | None = None) -> list[Written]:
+        """Return further answers to an open question, drawn at temperature 1, one for each number."""
         seeds = [question_seed(self.seed, question, f"sample {number}") for number in numbers]
         limit = limit or MAX_ANSWER_TOKENS[question.form]
         drawn = [self._ask(answer_prompt(question), limit, seed=seed) for seed in seeds]
         return [pending.result() for pending in drawn]
 
     def _draw(self, findings: Findings, answer: str) -> Drawn | None:
-        """Further answers to an open question, and what they say; None where the answer is too long for that."""
+        """Draw further answers to an open question, and compare them with its answer; None if that is too long."""
         question, rivals = findings.question, findings.rivals
         if not is_brief(answer, question.form):
             return None
@@ -128,25 +124,25 @@ class Asking:
             if None in ways:
                 written = self._ask(program_prompt(question), PROGRAM_TOKENS)
                 drawn.append(computed(findings.take("sampling", written).text))
-            for completion in self.sample(question, [way for way in ways if way is not None], limit):
-                findings.pay("sampling", completion.length)
-                drawn.append(_read_sample(completion, question))
+            for sampled in self.sample(question, [way for way in ways if way is not None], limit):
+                findings.pay("sampling", sampled.length)
+                drawn.append(_read_sample(sampled, question))
         return compare(question, answer, drawn, rivals=rivals)
 
-    def _choose(self, findings: Findings, named: str | None, evidence: Kinds) -> None:
-        """The likeliest letter, or a named one, with its confidence; what else is wanted is asked meanwhile."""
+    def _choose(self, findings: Findings, named: str | None, evidence: EvidenceKinds) -> None:
+        """Choose the likeliest letter, or a named one, with its confidence; evidence is asked for meanwhile."""
         question = findings.question
         findings.requested |= evidence & COMPARING
         prompt = order_prompt(question, range(len(question.options)))
         pending, probe = self._ask(prompt), self._probe(question, question.options, evidence, "options")
         answered = findings.take("answering", pending)
-        letters = read_choice(answered.tokens, question.letters)
+        letters = read_names(answered.tokens, question.letters)
         letter = named or letters.best
         stated = findings.take("answering", self._ask(digit_prompt(prompt, letter or answered.text)))
         findings.reply = _reply(
             letter or answered.text.strip(),
             letter,
-            read_choice(stated.tokens, DIGITS),
+            read_names(stated.tokens, DIGITS),
             entropies=[letters.entropy],
             log_probability=letters.of(letter) if letter else math.nan,
             option_log_p=tuple(map(letters.of, question.letters)) if letters.best else (),
@@ -155,23 +151,23 @@ class Asking:
             probe.read(findings)
 
     def _state(self, findings: Findings, text: str, tokens: Sequence[Token]) -> None:
-        """An open answer with its confidence; its tokens, if they are known, say how probable it is."""
+        """State the confidence of an open answer; its tokens give its probability, without them it is nan."""
         question = findings.question
         prompt = digit_prompt(answer_prompt(question), text if question.free else text.strip())
         findings.reply = _reply(
             text.strip(),
             read_answer(text, question.form),
-            read_choice(findings.take("answering", self._ask(prompt)).tokens, DIGITS),
+            read_names(findings.take("answering", self._ask(prompt)).tokens, DIGITS),
             entropies=[entropy(token) for token in tokens],
             log_probability=math.fsum(token.log_p for token in tokens) if tokens else math.nan,
         )
 
     def _list(self, question: Question, seed: int | None = None) -> Pending:
-        """A list of answers to compare an open answer with."""
+        """Ask for a list of answers to compare an open answer with."""
         return self._ask(distractor_prompt(question, self.listed), list_tokens(question.form, self.listed), seed=seed)
 
     def _distractors(self, findings: Findings, answer: str) -> Distractors:
-        """Answers to compare an open answer with."""
+        """Return answers to compare an open answer with."""
         question = findings.question
         if not is_brief(answer, question.form):
             return NOTHING
@@ -185,30 +181,30 @@ class Asking:
         first = items(self._list(question))
         return choose_distractors(answer, question.form, self.prompts.distractors, first, sample_list)
 
-    def _probe(self, question: Question, texts: Sequence[str], evidence: Kinds, source: str) -> Probe:
+    def _probe(self, question: Question, texts: Sequence[str], evidence: EvidenceKinds, source: str) -> Probe:
         return Probe.begin(self._ask, question, texts, evidence, source, self.prompts.p_true_prompt, self.seed)
 
 
-def _read_sample(completion: Completion, question: Question) -> Sample:
-    """What a further answer says, and how probable its text is, where the server tells."""
-    text = trim_answer(completion.text, question.form)
+def _read_sample(sampled: Written, question: Question) -> Sample:
+    """Return the answer in a text, with the text's log-probability if the server gives it."""
+    text = trim_answer(sampled.text, question.form)
     answer = read_answer(text, question.form)
-    tokens = within(completion.tokens, text.strip())
+    tokens = within(sampled.tokens, text.strip())
     log_p = math.fsum(token.log_p for token in tokens) if tokens else None
-    brief = answer is not None and not completion.cut_off and is_brief(answer, question.form)
+    brief = answer is not None and sampled.finish == "stop" and is_brief(answer, question.form)
     return Sample(text=answer if brief else None, candidate=None, log_p=log_p)
 
 
 def _reply(
     text: str,
     answer: str | None,
-    stated: Choice,
+    stated: NameDistribution,
     *,
     entropies: Sequence[float],
     log_probability: float,
     option_log_p: tuple[float, ...] = (),
 ) -> Reply:
-    """A reply; its entropy is the mean over what is known of its tokens, and the digit."""
+    """Return a reply whose entropy is the mean over its known tokens and the digit."""
     bins, mass = bins_of(stated)
     return Reply(
         text=text,

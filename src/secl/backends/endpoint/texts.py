@@ -1,4 +1,4 @@
-"""Free answers, written by a server as it would write them for anybody, piece by piece."""
+"""Free answers, streamed as the server writes them for any client."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import closing, suppress
 from dataclasses import replace
 from typing import Any
 
-from secl.backends.endpoint.chat import Abilities
+from secl.backends.endpoint.chat import ROUTE, Abilities
 from secl.backends.endpoint.client import Endpoint
 from secl.backends.endpoint.reading import tokens_of
 from secl.errors import ModelError, QuestionError, UnavailableError
@@ -17,15 +17,13 @@ from secl.question import Question
 from secl.writing import Finish, Piece, Token, Writing, Written
 
 REMEMBERED = 1024
-"""Texts whose tokens are remembered until they are answered for."""
-
-ROUTE = "/chat/completions"
+"""Most texts whose tokens are kept for their confidence."""
 
 FINISHES: Mapping[str, Finish] = {"stop": "stop", "length": "length"}
 
 
-class Texts:
-    """Has texts written. Several threads may use it at once."""
+class ChatWriter:
+    """Streams texts. Several threads may use it at once."""
 
     def __init__(self, endpoint: Endpoint, abilities: Abilities) -> None:
         self.endpoint, self.abilities = endpoint, abilities
@@ -33,14 +31,13 @@ class Texts:
         self._lock = threading.Lock()
 
     def write(self, question: Question, writing: Writing) -> Iterator[Piece]:
-        """The pieces of all texts, of several in turn; see `secl.model.Model.write`.
+        """Yield the pieces of all texts, of several in turn; see `secl.model.Model.write`.
 
-        Every text is a request of its own, because not every server writes several, and text number i is drawn with
-        `seed` + i.
+        Every text is a request of its own, because not every server writes several.
 
         Raises:
-            QuestionError: the server refuses it; or more log-probabilities are wanted than it gives.
-            UnavailableError: it does not answer, or breaks off.
+            QuestionError: the server refuses the request, or gives fewer log-probabilities than are wanted.
+            UnavailableError: no answer, or half a stream.
         """
         if (writing.top_logprobs or 0) > self.abilities.top:
             raise QuestionError(
@@ -60,13 +57,12 @@ class Texts:
                 text.close()
 
     def taken(self, question: Question, text: str) -> Written:
-        """A text with its tokens; without them if they are not known, or were taken before."""
+        """Return a text with its tokens; without tokens if the text is unknown, or was taken before."""
         with self._lock:
             known = self._written.pop((question, text), None)
         return known or Written(text=text, finish="stop", prompt_tokens=0, completion_tokens=0)
 
     def _write(self, question: Question, writing: Writing, number: int) -> Generator[Piece, None, None]:
-        """One text."""
         body = self._request(question, replace(writing, seed=writing.seed + number))
         pieces: list[Piece] = []
         finish = ""
@@ -79,13 +75,15 @@ class Texts:
                     if text or tokens:
                         pieces.append(Piece(choice=number, text=text, tokens=tokens))
                         yield _shown(pieces[-1], writing.top_logprobs)
+            if not finish:
+                raise self.endpoint.broke_off()
         except UnavailableError:
             if not pieces:  # llama.cpp closes a stream where it refuses a prompt, and says why only without one
                 with suppress(UnavailableError):
                     self._prompt_tokens(body)
             raise
         if finish not in FINISHES:
-            raise QuestionError(f"the endpoint ended the answer because of {finish or 'nothing that it tells'}.")
+            raise QuestionError(f"the endpoint ended the answer with the reason {finish!r}.")
         last = Piece(
             choice=number,
             finish=FINISHES[finish],
@@ -96,13 +94,13 @@ class Texts:
         yield last
 
     def _request(self, question: Question, writing: Writing) -> dict[str, object]:
-        """The body of a request, with all parameters as they are; a limit that nobody named is the server's."""
+        """Return the body of a request; without a limit in `writing`, the server's own limit holds."""
         body = self.abilities.chat(answer_prompt(question), None if writing.or_fewer else writing.max_tokens)
         body |= {"temperature": writing.temperature, "top_p": writing.top_p, "seed": writing.seed}
         return {**body, "stop": list(writing.stop)} if writing.stop else body
 
     def _prompt_tokens(self, body: Mapping[str, object]) -> int:
-        """How long a prompt is, of a server that does not say so at the end of a stream."""
+        """Ask for the length of a prompt, as some servers omit usage in a stream."""
         answer = self.endpoint.post(ROUTE, {**body, self.abilities.limit: 1})
         try:
             return int(answer["usage"]["prompt_tokens"])
@@ -118,11 +116,7 @@ class Texts:
 
 
 def _read(chunk: Any) -> tuple[str, tuple[Token, ...], str, Mapping[str, Any]]:
-    """Text, tokens, reason of the end and usage in a chunk of a stream.
-
-    Raises:
-        ModelError: not what OpenAI's API describes.
-    """
+    """Return text, tokens, finish reason and usage in a chunk of a stream."""
     try:
         usage = chunk.get("usage") or {}
         if not chunk["choices"]:
@@ -139,6 +133,6 @@ def _read(chunk: Any) -> tuple[str, tuple[Token, ...], str, Mapping[str, Any]]:
 
 
 def _shown(piece: Piece, top: int | None) -> Piece:
-    """A piece with the log-probabilities that were asked for."""
+    """Return a piece with the log-probabilities that were asked for."""
     tokens = () if top is None else tuple(replace(token, top=token.top[:top]) for token in piece.tokens)
     return replace(piece, tokens=tokens)

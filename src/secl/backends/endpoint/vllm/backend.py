@@ -1,21 +1,23 @@
-"""A vLLM server as what reads and writes token ids for a model that learns in this process."""
+"""A vLLM server reads and writes token ids for a model that learns in this process."""
 
 from __future__ import annotations
 
+import heapq
+import math
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from secl.backends.base import Bundle, EvidenceTokens, Position, TextStatistics, TokenSequence, Training
-from secl.backends.endpoint.vllm.distributions import Distribution, Distributions
 from secl.backends.endpoint.vllm.server import CompletionRequest, TokenServer
 from secl.backends.endpoint.vllm.versions import Versions
+from secl.backends.entropy import entropy_of
 from secl.backends.generation import Draft, Step
 from secl.backends.local.backend import LocalBackend, LocalReading
 from secl.backends.text_stream import FreeText
 from secl.backends.token_ids import common_length, distinct_tokens
-from secl.errors import NotFiniteError, UnavailableError
+from secl.errors import NotFiniteError
 from secl.writing import Piece, Token, Writing
 
 STOPS = ("\n", "Confidence:")
@@ -23,21 +25,23 @@ STOPS = ("\n", "Confidence:")
 piece up to the next one."""
 
 TOP = 20
-"""Most probable tokens to ask for where an entropy is wanted: the --max-logprobs of a server that was not told another
-number."""
+"""Most probable tokens that an entropy is estimated from: vLLM's default of --max-logprobs."""
 
-WORKERS = 128
-"""Requests that are under way together."""
+CONCURRENT_REQUESTS = 128
+"""Most requests that are under way together."""
 
-FEW = 8
-"""Positions of one text that are prompts of their own. For more, the server reads the text once and tells of all."""
+SEPARATE_POSITIONS = 8
+"""Most positions of one text that are prompts of their own; for more, the server reads the text once."""
+
+NEGLIGIBLE = math.log(1e-7)
+"""Where the last of the most probable tokens has less, this is close enough for every less probable one."""
 
 KEPT_TOKENS = 2**15
 """Tokens of written texts whose probabilities are kept until somebody asks for their confidence; a few kB each."""
 
 
 class VllmReading:
-    """A bundle as one version reads it: asked of the servers when something of it is wanted."""
+    """A bundle as one version reads it; a request goes to the servers when a number is wanted."""
 
     def __init__(self, backend: VllmBackend, bundle: Bundle, version: int) -> None:
         self.backend = backend
@@ -45,16 +49,18 @@ class VllmReading:
         self.version = version
         self._span_tokens = 0.0
         self._asked: list[tuple[int, ...]] = []
-        self._known: dict[Position, Distribution] = {}
+        self._log_p: dict[Position, dict[int, float]] = {}
+        self._entropy: dict[Position, float] = {}
+        self._least: dict[Position, float] = {}  # of the most probable tokens
         self._written: tuple[int, ...] = ()
         draft = bundle.written if bundle.begun is None else backend.text_behind(bundle.begun, bundle.answers[0])
         if draft is not None and draft.version == version:
-            # The writer told what it thought before each token. Where the text is read as it was written, nothing has
-            # to be asked again; a trimmed text may be cut into other tokens than those that were generated.
+            # The server reported the distribution before each token that it wrote. They hold as far as the text has the
+            # same tokens here; a trimmed text may have others.
             written, first = (*draft.prompt, *draft.written), len(draft.prompt)
             alike = common_length(written, bundle.answers[0])
             for length, step in zip(range(first, alike + 1), draft.steps, strict=False):
-                self._known[0, length] = backend.distributions.at(step)
+                self._note((0, length), step)
             self._written = written if bundle.begun is None else ()
 
     @property
@@ -78,8 +84,8 @@ class VllmReading:
         return self.log_p(positions, ids)
 
     def log_p(self, positions: Sequence[Position], ids: Sequence[int]) -> list[list[float]]:
-        distributions = self._at(positions, [ids] * len(positions))
-        return [[each.log_p[token] for token in ids] for each in distributions]
+        self._ask(dict.fromkeys(positions, ids))
+        return [[self._log_p[position][token] for token in ids] for position in positions]
 
     def likelihoods(self) -> list[float]:
         spans = self.bundle.spans
@@ -93,41 +99,67 @@ class VllmReading:
     def text_statistics(
         self, positions: Sequence[Position], tokens: Sequence[int], next_ids: Sequence[int]
     ) -> TextStatistics:
-        distributions = self._at(positions, [*([token] for token in tokens), next_ids])
+        wanted = dict(zip(positions, [*([token] for token in tokens), next_ids], strict=True))
+        self._read([position for position in positions if position not in self._entropy])
+        for position, ids in wanted.items():
+            if (least := self._least[position]) <= NEGLIGIBLE:
+                self._log_p[position] = {**dict.fromkeys(ids, least), **self._log_p[position]}
+        self._ask(wanted)
+        *before, last = positions
         return TextStatistics(
-            log_probability=sum(each.log_p[token] for each, token in zip(distributions, tokens, strict=False)),
-            entropy=sum(each.entropy for each in distributions) / len(distributions),
-            next_log_p=tuple(distributions[-1].log_p[token] for token in next_ids),
+            log_probability=sum(self._log_p[each][token] for each, token in zip(before, tokens, strict=True)),
+            entropy=sum(self._entropy[each] for each in positions) / len(positions),
+            next_log_p=tuple(self._log_p[last][token] for token in next_ids),
         )
 
-    def _at(self, positions: Sequence[Position], ids: Sequence[Sequence[int]]) -> list[Distribution]:
-        """What may come at each position, with the probabilities of at least `ids` there."""
+    def _read(self, positions: Sequence[Position]) -> None:
+        """Ask for the most probable tokens at each position."""
+        if not positions:
+            return
+        name, top = self.backend.adapter_name(self.version), self.backend.top
+        *before, (number, length) = positions
+        if len(before) >= SEPARATE_POSITIONS and {each for each, _ in before} == {number}:
+            text = tuple(self.bundle.sequences[number][:length])
+            self._asked.append(text)
+            ((*inside, end),) = self.backend.server.complete(name, [text], CompletionRequest(top=top, inside=True))
+            steps = [*(inside[each - 1] for _, each in before), end]
+        else:
+            prefixes = [tuple(self.bundle.prefix(position)) for position in positions]
+            self._asked += prefixes
+            steps = [step for (step,) in self.backend.server.complete(name, prefixes, CompletionRequest(top=top))]
+        for position, step in zip(positions, steps, strict=True):
+            self._note(position, step)
+
+    def _ask(self, wanted: Mapping[Position, Sequence[int]]) -> None:
+        """Ask for the probabilities of tokens that are unknown at their positions."""
         lacking = {
-            position: wanted
-            for position, wanted in zip(positions, ids, strict=True)
-            if position not in self._known or any(token not in self._known[position].log_p for token in wanted)
+            position: ids
+            for position, ids in wanted.items()
+            if any(token not in self._log_p.get(position, {}) for token in ids)
         }
-        if lacking:
-            name, distributions = self.backend.name_of(self.version), self.backend.distributions
-            *before, (number, length) = lacking
-            if len(before) >= FEW and {each for each, _ in before} == {number}:
-                text = self.bundle.sequences[number][:length]
-                self._asked.append(tuple(text))
-                found = distributions.along(name, text, [each for _, each in before], lacking[number, length])
-            else:
-                prefixes = [tuple(self.bundle.prefix(position)) for position in lacking]
-                self._asked += prefixes
-                found = distributions.behind(name, prefixes, [*lacking.values()])
-            self._known |= zip(lacking, found, strict=True)
-        return [self._known[position] for position in positions]
+        if not lacking:
+            return
+        prefixes = [tuple(self.bundle.prefix(position)) for position in lacking]
+        self._asked += prefixes
+        request = CompletionRequest(ids=tuple(dict.fromkeys(token for ids in lacking.values() for token in ids)))
+        texts = self.backend.server.complete(self.backend.adapter_name(self.version), prefixes, request)
+        for position, (step,) in zip(lacking, texts, strict=True):
+            self._log_p[position] = {**step.log_p, **self._log_p.get(position, {})}
+
+    def _note(self, position: Position, step: Step) -> None:
+        """Keep the most probable tokens at a position, and the entropy that follows from them."""
+        # A token that was drawn, or stands in a prompt, is reported beside the most probable ones.
+        best = heapq.nlargest(self.backend.top, step.log_p.values())
+        self._entropy[position], self._least[position] = entropy_of(best, self.backend.vocabulary), best[-1]
+        self._log_p[position] = {**self._log_p.get(position, {}), **step.log_p}
 
 
 class VllmBackend:
-    """Satisfies `secl.backends.base.TokenBackend` with a vLLM server, or several behind a load balancer.
+    """A `secl.backends.base.TokenBackend` on a vLLM server, or on several behind a load balancer.
 
     Args:
         learner: trains on its own device; nothing else may use it.
-        learns: whether lessons are held with it: it then reads a single question under a new version itself.
+        learns: whether updates run; the learner then reads a single question under a new version itself.
     """
 
     def __init__(self, learner: LocalBackend, server: TokenServer, versions: Versions, *, learns: bool) -> None:
@@ -136,16 +168,15 @@ class VllmBackend:
         self.versions = versions
         self.learns = learns
         self._name, self._naming = "", threading.Lock()
-        self.distributions = Distributions(server, TOP, len(learner.token_ids.tokenizer))
+        self.top, self.vocabulary = TOP, len(learner.token_ids.tokenizer)
         # A question that the server cannot read to its end is refused like one that the learner cannot read.
         self.limit = min(learner.limit, server.window or learner.limit)
-        self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="secl-vllm")
+        self._pool = ThreadPoolExecutor(CONCURRENT_REQUESTS, thread_name_prefix="secl-vllm")
         self._texts: list[Draft] = []
         self._keeping = threading.Lock()
 
     @property
     def environment(self) -> dict[str, str | int]:
-        """What the server computes with is set there."""
         return {"engine": "vllm"}
 
     def read(self, bundles: Sequence[Bundle]) -> list[VllmReading]:
@@ -173,12 +204,11 @@ class VllmBackend:
             _share_prompts(batch)
 
     def write_texts(self, prompt: TokenSequence, writing: Writing) -> Iterator[Piece]:
-        """What is drawn depends on the seed and on the server's own random numbers, which are not this machine's."""
+        """Draws depend on the seed and on the server's random numbers, which differ from this machine's."""
         rules, drawn = self.learner.rules, writing.temperature > 0
-        top, needed = self.distributions.top, writing.top_logprobs or 0
         request = CompletionRequest(
             tokens=writing.max_tokens or 1,
-            top=max(top, needed),
+            top=max(self.top, writing.top_logprobs or 0),
             stop=writing.stop,
             ends=tuple(sorted(rules.end_ids)),
             temperature=writing.temperature,
@@ -188,7 +218,7 @@ class VllmBackend:
         texts = [FreeText(rules, prompt, writing, number) for number in range(writing.n)]
         drafts = [Draft([*prompt], "text", writing.max_tokens or 1) for _ in texts]
         # Where nothing is drawn all texts are the same, and are written once.
-        for number, steps, finish in self.server.stream(prompt, request, writing.n if drawn else 1, needed):
+        for number, steps, finish in self.server.stream(prompt, request, writing.n if drawn else 1):
             drafts[number].written.extend(step.token for step in steps)
             drafts[number].steps.extend(steps)
             for text in [texts[number]] if drawn else texts:
@@ -198,12 +228,9 @@ class VllmBackend:
                 if finish is not None and not text.ended:
                     yield text.end("length" if finish == "length" else "stop")
         if not all(text.ended for text in texts):
-            raise UnavailableError("a vLLM server broke off in the middle of a text; ask again.")
+            raise self.server.endpoint.broke_off()
         with self._keeping:
-            # Another client may have spoiled what a server reports beside the text.
-            self._texts += [
-                each for each in drafts if each.steps and all(len(step.log_p) >= top for step in each.steps)
-            ]
+            self._texts += [draft for draft in drafts if draft.steps]
             while len(self._texts) > 1 and sum(len(draft.written) for draft in self._texts) > KEPT_TOKENS:
                 del self._texts[0]
 
@@ -237,7 +264,7 @@ class VllmBackend:
             request = CompletionRequest(
                 tokens=draft.limit - len(draft.written),
                 # An answer states its entropy; lists and samples do not.
-                top=0 if sampled or draft.lines is not None else self.distributions.top,
+                top=0 if sampled or draft.lines is not None else self.top,
                 stop=STOPS,
                 ends=tuple(sorted(rules.end_ids)),
                 temperature=1.0 if sampled else 0.0,
@@ -245,7 +272,9 @@ class VllmBackend:
                 # A server starts its random numbers anew with every request.
                 seed=None if draft.seed is None else draft.seed + pieces,
             )
-            (steps,) = self.server.complete(self.name_of(draft.version), [[*draft.prompt, *draft.written]], request)
+            (steps,) = self.server.complete(
+                self.adapter_name(draft.version), [[*draft.prompt, *draft.written]], request
+            )
             draft.written.extend(step.token for step in steps)
             draft.steps.extend(steps)
             if sampled:
@@ -255,8 +284,8 @@ class VllmBackend:
                 break
         return draft
 
-    def name_of(self, version: int) -> str:
-        """What servers call the learner's version, which the first to ask writes where they find it; "" for version 0.
+    def adapter_name(self, version: int) -> str:
+        """Return the servers' name of the learner's version; the first call publishes it. "" for version 0.
 
         Raises:
             ValueError: the learner has another version by now, whose answers would be taken for those of this one.
@@ -289,7 +318,7 @@ class VllmBackend:
         return training
 
     def publish(self) -> None:
-        """Make the weights in the adapter the present version; they are written when servers are first asked for it."""
+        """Make the weights in the adapter the present version; the first request for that version publishes it."""
         self._name = ""
 
     def close(self) -> None:

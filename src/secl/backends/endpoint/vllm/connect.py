@@ -130,12 +130,10 @@ def _differs(learner: LocalModel, backend: VllmBackend, reply: Reply, tolerance:
     """How far a server's stated confidence is from that of the learner's reply to the sample question, in a sentence;
     None if it is no farther than `tolerance`."""
     sequence = learner.prompting.confidence(SAMPLE, reply.text)
-    name = backend.name_of(reply.version)
-    steps = [
-        backend.server.complete(name, [sequence], CompletionRequest(top=0, only=digit))[0][0].log_p[digit]
-        for digit in learner.backend.token_ids.digits
-    ]
-    p = [math.exp(log_p) for log_p in steps]
+    name = backend.adapter_name(reply.version)
+    digits = tuple(learner.backend.token_ids.digits)
+    ((step,),) = backend.server.complete(name, [sequence], CompletionRequest(ids=digits))
+    p = [math.exp(step.log_p[digit]) for digit in digits]
     distance = _apart([each / sum(p) for each in p], reply.bins)
     if distance <= tolerance:
         return None

@@ -1,4 +1,4 @@
-"""What a vLLM server can do beyond OpenAI's API: token ids go there, their log-probabilities come back."""
+"""vLLM's completions beyond OpenAI's API: token ids go there, their log-probabilities come back."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from secl.backends.generation import Step
 from secl.errors import ModelError, NotLoadedError, UnavailableError
 
 TOKEN = "token_id:"
-"""How vLLM spells a token where it is asked for numbers instead of texts."""
+"""Before a token's id, where vLLM reports ids instead of texts."""
 
 ROUTE = "/completions"
 
-TRIES = 8
-"""How often a spoiled answer is asked for."""
+SILENCE = 120.0
+"""Seconds without a byte after which a request is given up."""
 
 LATE, WAIT = 2, 0.5
 """Further requests, and seconds before each, for an adapter that a file system shows late, or a server that starts."""
@@ -29,24 +29,24 @@ _PLAIN = {"top_p": 1.0, "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0, "pr
 
 @dataclass(frozen=True, slots=True)
 class CompletionRequest:
-    """What to generate behind each prompt.
+    """Settings of the text to generate behind each prompt.
 
     Attributes:
-        tokens: at most that many.
-        top: report that many of the most probable tokens at each step; not more than the server's --max-logprobs.
-        only: generate this token, however improbable it is: its log-probability is what matters.
+        tokens: most tokens of the text.
+        top: number of the most probable tokens to report at each step, at most the server's --max-logprobs.
+        ids: tokens to report at each step in place of the most probable ones.
         stop: texts that end the generation; the token that completes one is the last.
-        ends: ids that end it.
+        ends: ids that end the generation.
         temperature: 0 takes the most probable token each time.
-        top_p: nucleus that is drawn from.
-        seed: of what is drawn.
+        top_p: probability of the nucleus to draw from.
+        seed: of the draws.
         inside: whether the tokens of the prompt from the second on are steps, too, before the generated ones. The
             server then reads the whole prompt, and takes nothing of it from its cache.
     """
 
     tokens: int = 1
     top: int = 1
-    only: int | None = None
+    ids: tuple[int, ...] = ()
     stop: tuple[str, ...] = ()
     ends: tuple[int, ...] = ()
     temperature: float = 0.0
@@ -55,7 +55,7 @@ class CompletionRequest:
     inside: bool = False
 
     def body(self) -> dict[str, object]:
-        """The fields of a completion request."""
+        """Return the fields of a request."""
         fields = {
             **_PLAIN,
             "max_tokens": self.tokens,
@@ -66,10 +66,8 @@ class CompletionRequest:
             "top_p": self.top_p,
             "return_tokens_as_token_ids": True,
         }
-        # Not logprob_token_ids: in vLLM's first model runner one such request spoils the most probable tokens of all
-        # other requests of its batch without a word (pull request 51789), also those of other clients.
-        if self.only is not None:
-            fields["allowed_token_ids"] = [self.only]
+        if self.ids:
+            fields["logprob_token_ids"] = list(self.ids)
         if self.seed is not None:
             fields["seed"] = self.seed
         if self.inside:
@@ -81,34 +79,30 @@ class TokenServer:
     """A vLLM server.
 
     Args:
-        url: where it listens, for example "http://10.0.0.7:8000".
-        key: its --api-key, if it has one.
-        timeout: seconds without a byte after which a request is given up.
+        url: its address, for example "http://10.0.0.7:8000".
+        key: its --api-key.
 
     Attributes:
         url: base address of its API.
-        base: the name of its base model; empty before the first `refresh`.
-        root: what it was told to load, a folder or hub id; empty before the first `refresh`.
-        window: tokens that a prompt with its answer may have; 0 where the server does not say.
-        spoiled: answers that another client's request had spoiled, and that were asked for again.
+        base: name of its base model; empty before the first `refresh`.
+        root: folder or hub id of its base model; empty before the first `refresh`.
+        window: most tokens of a prompt with its answer; 0 if unknown.
 
     Raises:
-        ParameterError: the address is none.
-        ModelError: the package httpx is missing.
+        ParameterError: not a URL.
     """
 
-    def __init__(self, url: str, *, key: str | None = None, timeout: float = 120.0) -> None:
-        self.endpoint = Endpoint(url, key=key, timeout=timeout)
+    def __init__(self, url: str, *, key: str | None = None) -> None:
+        self.endpoint = Endpoint(url, key=key, silence=SILENCE)
         self.url = self.endpoint.url
         self.base = self.root = ""
         self.window = 0
-        self.spoiled = 0
 
     def refresh(self) -> None:
-        """Ask the server what it serves.
+        """Ask the server for its base model.
 
         Raises:
-            UnavailableError: it is not there, or not ready.
+            UnavailableError: no answer, or another kind of server.
         """
         try:
             (base, *_) = [card for card in self.endpoint.models() if not card.get("parent")]
@@ -120,57 +114,50 @@ class TokenServer:
     def complete(
         self, model: str, prompts: Sequence[Sequence[int]], request: CompletionRequest
     ) -> list[tuple[Step, ...]]:
-        """Generate behind each prompt (token ids) with an adapter, or with the base model, whose name is empty here.
+        """Generate behind each prompt (token ids) with an adapter; "" names the base model.
 
         Raises:
             UnavailableError: no answer now.
             NotLoadedError: the server does not find the adapter.
-            QuestionError, ModelError: the server refuses the request.
+            QuestionError, ModelError: the server refuses the request, or reports other tokens than asked for.
         """
         body = {"model": model or self.base, "prompt": [list(prompt) for prompt in prompts], **request.body()}
-        for _ in range(TRIES):
-            choices = self._choices(self._post(body))
-            try:
-                completions = [_steps(choice["logprobs"]) for choice in choices]
-                if len(completions) != len(prompts):
-                    raise ModelError(f"{self.url} answered {len(completions)} of {len(prompts)} prompts.")
-                if request.inside:
-                    inside = [_inside(*each) for each in zip(prompts, choices, strict=True)]
-                    completions = [one + other for one, other in zip(inside, completions, strict=True)]
-            except (AttributeError, KeyError, TypeError, ValueError) as problem:
-                raise self._no_log_p() from problem
-            if all(len(step.log_p) >= request.top for steps in completions for step in steps):
-                return completions
-            self.spoiled += 1
-        raise self._spoiled(TRIES)
+        answer = self._post(body)
+        try:
+            choices = sorted(answer["choices"], key=lambda choice: int(choice["index"]))
+            texts = [_steps(choice["logprobs"]) for choice in choices]
+            if len(texts) != len(prompts):
+                raise ModelError(f"{self.url} answered {len(texts)} of {len(prompts)} prompts.")
+            if request.inside:
+                inside = [_inside(*each) for each in zip(prompts, choices, strict=True)]
+                texts = [one + other for one, other in zip(inside, texts, strict=True)]
+        except (AttributeError, KeyError, TypeError, ValueError) as problem:
+            raise self._no_log_p() from problem
+        self._check_reported([step for steps in texts for step in steps], request)
+        return texts
 
     def read(self, texts: Sequence[Sequence[int]]) -> list[list[float]]:
-        """Log-probabilities (nats) of the tokens of each text with the base model, from the second token on.
+        """Return log-probabilities (nats) of the tokens of each text with the base model, from the second token on.
 
-        Raises:
-            UnavailableError, QuestionError, ModelError: as for `complete`.
+        Raises what `complete` does.
         """
         completions = self.complete("", texts, CompletionRequest(top=0, inside=True))
         return [[step.log_p[step.token] for step in steps[:-1]] for steps in completions]
 
     def stream(
-        self, prompt: Sequence[int], request: CompletionRequest, n: int, needed: int
+        self, prompt: Sequence[int], request: CompletionRequest, n: int
     ) -> Iterator[tuple[int, tuple[Step, ...], str | None]]:
-        """Write `n` texts behind a prompt with the base model: the number of one, its next steps, and why it ended.
+        """Write `n` texts behind a prompt with the base model.
 
-        A text goes on while at least `needed` of the most probable tokens are reported.
-
-        Raises:
-            UnavailableError: no answer, at once or while it comes.
-            QuestionError, ModelError: the server refuses the request.
+        Yields:
+            the number of a text, its next steps, and its finish reason at the end. Raises what `complete` does.
         """
         chunks = self.endpoint.stream(ROUTE, {"model": self.base, "prompt": list(prompt), **request.body(), "n": n})
         try:
             for chunk in chunks:
                 for choice in chunk["choices"]:
                     steps = _steps(choice["logprobs"]) if choice["logprobs"] else ()
-                    if any(len(step.log_p) < needed for step in steps):
-                        raise self._spoiled(1)
+                    self._check_reported(steps, request)
                     yield int(choice["index"]), steps, choice["finish_reason"]
         except (KeyError, TypeError, ValueError) as problem:
             raise self._no_log_p() from problem
@@ -178,28 +165,28 @@ class TokenServer:
             chunks.close()
 
     def _post(self, body: Mapping[str, object]) -> Any:
-        """The answer to a request; an adapter that is not there yet is waited for a moment."""
+        """Return the answer to a request; wait a moment for an adapter that is not there yet."""
         for _ in range(LATE):
             with suppress(NotLoadedError):
                 return self.endpoint.post(ROUTE, body)
             time.sleep(WAIT)
         return self.endpoint.post(ROUTE, body)
 
-    def _choices(self, answer: Any) -> list[Any]:
-        """The choices of an answer in the order of the prompts."""
-        try:
-            return sorted(answer["choices"], key=lambda choice: int(choice["index"]))
-        except (KeyError, TypeError, ValueError) as problem:
-            raise self._no_log_p() from problem
+    def _check_reported(self, steps: Sequence[Step], request: CompletionRequest) -> None:
+        """Raise `ModelError` unless the server reports the tokens that it was asked for."""
+        if any(token not in step.log_p for step in steps for token in request.ids):
+            raise ModelError(
+                f"{self.url} does not report logprob_token_ids; take a vLLM server that does (0.32 or newer)."
+            )
+        if any(len(step.log_p) < request.top for step in steps):
+            raise ModelError(
+                f"{self.url} reports fewer probable tokens than it was asked for, because a request for other tokens "
+                "(logprob_token_ids) was in the same batch; start it with VLLM_USE_V2_MODEL_RUNNER=1, or with "
+                "--max-num-seqs 1."
+            )
 
     def _no_log_p(self) -> ModelError:
         return ModelError(f"{self.url} answers without the log-probabilities of a vLLM server.")
-
-    def _spoiled(self, times: int) -> UnavailableError:
-        return UnavailableError(
-            f"{self.url} reports fewer probable tokens than it was asked for, {times} times; another client asks it "
-            "for logprob_token_ids, which spoils the answers to others."
-        )
 
 
 def _steps(logprobs: Mapping[str, Any]) -> tuple[Step, ...]:
@@ -211,7 +198,7 @@ def _steps(logprobs: Mapping[str, Any]) -> tuple[Step, ...]:
 
 
 def _inside(prompt: Sequence[int], choice: Mapping[str, Any]) -> tuple[Step, ...]:
-    """The tokens of a prompt, from the second on, as steps."""
+    """Return the tokens of a prompt, from the second on, as steps."""
     steps = []
     for token, reported in zip(prompt[1:], choice["prompt_logprobs"][1:], strict=True):
         log_p = {int(other): float(each["logprob"]) for other, each in reported.items()}

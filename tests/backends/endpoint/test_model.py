@@ -93,7 +93,7 @@ def test_a_server_that_does_not_answer_ends_the_requests_of_a_window(
     model: EndpointModel, server: FakeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(model.endpoint._client, "max_retries", 0)
-    server.delay, server.statuses = 0.02, [503]
+    server.delay, server.statuses = 0.02, [503] * 99
     questions = [Question(f"{i}?", options=tuple("abcdefgh"), id=str(i)) for i in range(16)]
     with pytest.raises(UnavailableError):
         model.prefetch(questions, [BOTH] * 16, weights_fixed=True)

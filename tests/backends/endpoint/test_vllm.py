@@ -155,8 +155,9 @@ def test_a_version_is_a_folder_for_peft_whose_name_stands_for_number_weights_and
     assert {path.name for path in tmp_path.iterdir()} == names
 
 
-def test_versions_that_were_used_last_stay(tmp_path: Path) -> None:
-    versions = Versions(tmp_path, {}, most=3)
+def test_versions_that_were_used_last_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("secl.backends.endpoint.vllm.versions.KEPT", 3)
+    versions = Versions(tmp_path, {})
     others = Versions(tmp_path, {}, name="other").publish(1, b"")
     names = [versions.publish(number, b"w") for number in range(4)]
     versions.publish(1, b"w")

@@ -30,32 +30,40 @@ DIGITS = tuple("0123456789")
 VERDICTS = ("true", "false")
 
 
+Usage = Mapping[str, int]
+"""Numbers of tokens, "prompt_tokens" and "completion_tokens"; empty if the server does not give them."""
+
+
 def read_chat(answer: Any) -> Written:
-    """Return the first text in the answer to a chat request.
+    """Return the first text in the answer to a chat request. Raises what `parts_of` does."""
+    text, tokens, finish, usage = parts_of(answer)
+    return Written(
+        text=text,
+        finish="length" if finish == "length" else "stop",
+        prompt_tokens=usage.get("prompt_tokens", 0),
+        completion_tokens=usage.get("completion_tokens", 0),
+        tokens=tokens,
+    )
+
+
+def parts_of(answer: Any) -> tuple[str, tuple[Token, ...], str, Usage]:
+    """Return text, tokens, finish reason ("" for none) and usage of an answer, or of a chunk of a stream.
 
     Raises:
         ModelError: not what OpenAI's API describes.
     """
     try:
-        choice = answer["choices"][0]
-        usage = answer.get("usage") or {}
-        return Written(
-            text=choice["message"].get("content") or "",
-            finish="length" if choice.get("finish_reason") == "length" else "stop",
-            prompt_tokens=int(usage.get("prompt_tokens") or 0),
-            completion_tokens=int(usage.get("completion_tokens") or 0),
-            tokens=tokens_of(choice.get("logprobs")),
+        numbers = answer.get("usage") or {}
+        usage = {name: int(numbers[name]) for name in ("prompt_tokens", "completion_tokens") if numbers.get(name)}
+        choice = answer["choices"][0] if answer["choices"] else {"delta": {}}  # the last chunk may have usage alone
+        said = choice["message"] if "message" in choice else choice["delta"]
+        tokens = tuple(
+            Token(*_pair(each), tuple(map(_pair, each.get("top_logprobs") or ())))
+            for each in (choice.get("logprobs") or {}).get("content") or ()
         )
+        return said.get("content") or "", tokens, choice.get("finish_reason") or "", usage
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as problem:
         raise ModelError("the endpoint answers in another way than OpenAI's API describes.") from problem
-
-
-def tokens_of(logprobs: Any) -> tuple[Token, ...]:
-    """Return the tokens in the field "logprobs" of a chat's choice; () without that field."""
-    return tuple(
-        Token(*_pair(each), tuple(map(_pair, each.get("top_logprobs") or ())))
-        for each in (logprobs or {}).get("content") or ()
-    )
 
 
 def _pair(token: Mapping[str, Any]) -> tuple[str, float]:

@@ -6,15 +6,14 @@ import threading
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing, suppress
 from dataclasses import replace
-from typing import Any
 
 from secl.backends.endpoint.chat import ROUTE, Abilities
 from secl.backends.endpoint.client import Endpoint
-from secl.backends.endpoint.reading import tokens_of
+from secl.backends.endpoint.reading import Usage, parts_of, read_chat
 from secl.errors import ModelError, QuestionError, UnavailableError
 from secl.prompts.templates import answer_prompt
 from secl.question import Question
-from secl.writing import Finish, Piece, Token, Writing, Written
+from secl.writing import Finish, Piece, Writing, Written
 
 REMEMBERED = 1024
 """Most texts whose tokens are kept for their confidence."""
@@ -66,11 +65,11 @@ class ChatWriter:
         body = self._request(question, replace(writing, seed=writing.seed + number))
         pieces: list[Piece] = []
         finish = ""
-        usage: Mapping[str, Any] = {}
+        usage: Usage = {}
         try:
             with closing(self.endpoint.stream(ROUTE, body | {"stream_options": {"include_usage": True}})) as chunks:
                 for chunk in chunks:
-                    text, tokens, ended, used = _read(chunk)
+                    text, tokens, ended, used = parts_of(chunk)
                     finish, usage = ended or finish, used or usage
                     if text or tokens:
                         pieces.append(Piece(choice=number, text=text, tokens=tokens))
@@ -87,8 +86,8 @@ class ChatWriter:
         last = Piece(
             choice=number,
             finish=FINISHES[finish],
-            prompt_tokens=int(usage.get("prompt_tokens") or self._prompt_tokens(body)),
-            completion_tokens=int(usage.get("completion_tokens") or sum(len(piece.tokens) for piece in pieces)),
+            prompt_tokens=usage.get("prompt_tokens") or self._prompt_tokens(body),
+            completion_tokens=usage.get("completion_tokens") or sum(len(piece.tokens) for piece in pieces),
         )
         self._remember(question, [*pieces, last])
         yield last
@@ -101,11 +100,10 @@ class ChatWriter:
 
     def _prompt_tokens(self, body: Mapping[str, object]) -> int:
         """Ask for the length of a prompt, as some servers omit usage in a stream."""
-        answer = self.endpoint.post(ROUTE, {**body, self.abilities.limit: 1})
-        try:
-            return int(answer["usage"]["prompt_tokens"])
-        except (KeyError, TypeError, ValueError) as problem:
-            raise ModelError(f"{self.endpoint.url} does not say how many tokens a prompt has.") from problem
+        tokens = read_chat(self.endpoint.post(ROUTE, {**body, self.abilities.limit: 1})).prompt_tokens
+        if not tokens:
+            raise ModelError(f"{self.endpoint.url} does not say how many tokens a prompt has.")
+        return tokens
 
     def _remember(self, question: Question, pieces: list[Piece]) -> None:
         (written,) = Written.of(pieces)
@@ -113,23 +111,6 @@ class ChatWriter:
             self._written[question, written.text] = written
             while len(self._written) > REMEMBERED:
                 del self._written[next(iter(self._written))]
-
-
-def _read(chunk: Any) -> tuple[str, tuple[Token, ...], str, Mapping[str, Any]]:
-    """Return text, tokens, finish reason and usage in a chunk of a stream."""
-    try:
-        usage = chunk.get("usage") or {}
-        if not chunk["choices"]:
-            return "", (), "", usage
-        choice = chunk["choices"][0]
-        return (
-            choice["delta"].get("content") or "",
-            tokens_of(choice.get("logprobs")),
-            choice.get("finish_reason") or "",
-            usage,
-        )
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as problem:
-        raise ModelError("the endpoint sends chunks that are not those of OpenAI's API.") from problem
 
 
 def _shown(piece: Piece, top: int | None) -> Piece:

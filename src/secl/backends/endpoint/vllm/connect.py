@@ -1,4 +1,4 @@
-"""vLLM: an endpoint that can do more. It answers for a model that learns in this process."""
+"""Connect a model that learns in this process to vLLM servers that answer for it."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from secl.errors import ModelError, NotLoadedError, QuestionError
 from secl.records import Reply
 
 TOLERANCE = 0.1
-"""How far a server's stated confidence for a sample question may be from the learner's (total variation of the ten
-bins), and its log-probabilities of a text (nats a token). One that is farther serves another model or precision."""
+"""Largest distance of a server with the learner's model and precision: of the stated confidence for a sample question
+(total variation of the ten bins), and of the log-probabilities of a text (nats a token)."""
 
 LORA_B = "lora_B"
-"""In the names of the matrices that are zero before anything is learned."""
+"""In the names of the matrices that are zero before the first update."""
 
 TRIAL_SCALES = (0.02, 0.1, 0.5)
-"""Standard deviations of the random weights that an adapter is tried with, until its answer is another one."""
+"""Standard deviations of random weights for a trial of the adapter, tried until they change the answer."""
 
 
 def answer_by_vllm(
@@ -38,25 +38,23 @@ def answer_by_vllm(
     learns: bool = True,
     key: str | None = None,
 ) -> VllmBackend:
-    """Let a vLLM server answer for a model, whose own weights only learn from then on; the server loads every version.
+    """Let a vLLM server answer for a model; the model's own weights only learn from then on.
 
-    The server must serve the very model that the learner has, with float32 logits
-    (`--hf-overrides '{"head_dtype": "float32"}'`): bfloat16 ones lie on a grid that is coarser than what is learned.
-    The learner computes lessons, and the beams of DINCO: servers do not search for beams that end as ours do.
+    The server must have the learner's model with float32 logits (`--hf-overrides '{"head_dtype": "float32"}'`): updates
+    are finer than the grid of bfloat16 logits. The learner computes the updates, and the beams of DINCO.
 
     Args:
         learner: trains on its own device, and holds the weights; nothing else may use it.
         url: address of the server, or of a load balancer in front of several.
-        folder: where versions are published: the servers' VLLM_LORA_RESOLVER_CACHE_DIR.
-        name: what the versions' names begin with. Learners that share servers need different names.
-        learns: whether lessons are held with it. A burst makes a version for every question, so a single question
-            under a version that no server has loaded is then read by the learner, which needs it for the lesson; the
-            first window of several questions asks for the version. Without lessons servers give every answer.
+        folder: for versions: the servers' VLLM_LORA_RESOLVER_CACHE_DIR.
+        name: beginning of the versions' names. Learners that share servers need different names.
+        learns: whether updates run. A burst makes a version for every question, so the learner then reads a single
+            question under a version that no server has loaded; servers hear of the version with the next window.
         key: the servers' API key.
 
     Raises:
-        ParameterError: the address or the name makes no sense.
-        ModelError: the server does not answer, serves another model or does not find the published version.
+        ParameterError: not a URL, or a name that is no part of one.
+        ModelError: the server does not answer, serves another model, or does not find the published version.
         StorageError: the folder cannot be written.
     """
     server = TokenServer(url, key=key)
@@ -110,7 +108,7 @@ def _check_model(learner: LocalModel, backend: VllmBackend) -> None:
 
 
 def _on_trial(learner: LocalModel, frozen: Reply) -> Reply:
-    """What the learner answers with random weights in its adapter, large enough to see that they are used."""
+    """Return the learner's answer with random weights in its adapter, large enough to change the answer."""
     tensors, draw = load(learner.weights()), np.random.default_rng(0)
     noise = {
         name: draw.standard_normal(tensor.shape, np.float32)
@@ -127,8 +125,8 @@ def _on_trial(learner: LocalModel, frozen: Reply) -> Reply:
 
 
 def _differs(learner: LocalModel, backend: VllmBackend, reply: Reply, tolerance: float) -> str | None:
-    """How far a server's stated confidence is from that of the learner's reply to the sample question, in a sentence;
-    None if it is no farther than `tolerance`."""
+    """Return a sentence if a server's stated confidence for the sample question is farther than `tolerance` (total
+    variation) from the learner's reply, else None."""
     sequence = learner.prompting.confidence(SAMPLE, reply.text)
     name = backend.adapter_name(reply.version)
     digits = tuple(learner.backend.token_ids.digits)
@@ -141,5 +139,5 @@ def _differs(learner: LocalModel, backend: VllmBackend, reply: Reply, tolerance:
 
 
 def _apart(one: Sequence[float], other: Sequence[float]) -> float:
-    """Total variation of two distributions over the ten bins, in [0, 1]."""
+    """Return the total variation of two distributions over the ten bins, in [0, 1]."""
     return sum(abs(a - b) for a, b in zip(one, other, strict=True)) / 2

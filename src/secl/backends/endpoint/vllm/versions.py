@@ -19,37 +19,34 @@ CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.]*")
 
 KEPT = 100
-"""Versions that stay in the folder, the latest used ones. A server ends when it is asked for an adapter that it has had
-in memory before, and whose folder is gone (vLLM 0.32); no reply or lesson outlasts that many versions."""
+"""Versions that stay in the folder, the latest used ones. A server that once loaded an adapter ends when a request
+names that adapter and its folder is gone (vLLM 0.32); no reply or update outlasts that many versions."""
 
 
 class Versions:
-    """Folders for vLLM's `lora_filesystem_resolver`, called NAME-<number>-<digest>.
+    """Folders for vLLM's `lora_filesystem_resolver`, named NAME-<version>-<digest of the weights>.
 
-    A server caches what it computed under an adapter's name, and never looks at the weights behind it again. So a name
-    stands for the same weights forever: it has their digest in it, because a rollback gives numbers a second time.
+    Servers cache results under an adapter's name and never look at its weights again, and a rollback gives numbers a
+    second time. The digest makes a name stand for the same weights forever.
 
     Args:
         folder: the servers' VLLM_LORA_RESOLVER_CACHE_DIR.
-        config: PEFT configuration of the adapter (`LoraConfig.to_dict()`), with the name of the base model that the
-            servers were started with.
-        name: what the versions' names begin with. Learners that share a folder need different ones.
-        most: how many versions stay.
+        config: PEFT configuration of the adapter (`LoraConfig.to_dict()`), with the servers' name of the base model.
+        name: beginning of the folders' names. Learners that share a folder need different ones.
 
     Raises:
-        ParameterError: a name that would not fit into a web address or a path.
+        ParameterError: a name that does not fit into a URL or a path.
     """
 
-    def __init__(self, folder: Path, config: Mapping[str, object], name: str = "secl", *, most: int = KEPT) -> None:
+    def __init__(self, folder: Path, config: Mapping[str, object], name: str = "secl") -> None:
         if not NAME.fullmatch(name):
             raise ParameterError(f"the name {name!r} of published versions is not made of letters, digits, _ and dots.")
         self.folder = folder.absolute()
         self.prefix = name
-        self.most = most
         self._config = json.dumps(dict(config), default=sorted, indent=2, sort_keys=True) + "\n"
 
     def publish(self, version: int, weights: bytes) -> str:
-        """Make a version one that servers can load by the name that is returned, and remove the oldest ones.
+        """Write a version for servers to load, remove the oldest ones, and return the version's name.
 
         Args:
             weights: safetensors bytes with PEFT's names.
@@ -71,7 +68,7 @@ class Versions:
         return name
 
     def _write(self, name: str, weights: bytes) -> None:
-        """Write a folder that is complete from the moment on that it has its name."""
+        """Write a folder that is complete as soon as it has its name."""
         draft = self.folder / f".{name}-{uuid.uuid4().hex}"
         try:
             draft.mkdir(parents=True)
@@ -88,5 +85,5 @@ class Versions:
         ours = re.compile(re.escape(self.prefix) + r"-\d+-[0-9a-f]{12}")
         with suppress(FileNotFoundError):  # another learner process is removing them, too
             folders = [path for path in self.folder.iterdir() if ours.fullmatch(path.name)]
-            for folder in sorted(folders, key=lambda path: path.stat().st_mtime)[: -self.most]:
+            for folder in sorted(folders, key=lambda path: path.stat().st_mtime)[:-KEPT]:
                 shutil.rmtree(folder, ignore_errors=True)

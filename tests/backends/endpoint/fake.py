@@ -45,6 +45,7 @@ class FakeServer:
         rule: gives the distribution of each token of the answer to a request; the most probable one is written.
         most: largest top_logprobs; beyond it a request is refused. 0 leaves log-probabilities out without a word.
         models: that it lists.
+        strict: whether it refuses other names; if not, it answers them with the model that it has.
         key: that it wants; None for none.
         statuses: what the next requests are refused with, in order.
         retry_after: seconds that it asks for then.
@@ -61,6 +62,7 @@ class FakeServer:
         self.rule = rule
         self.most = 20
         self.models = ["tiny"]
+        self.strict = True
         self.key: str | None = None
         self.statuses: list[int] = []
         self.retry_after: str | None = None
@@ -75,7 +77,7 @@ class FakeServer:
 
     def answer(self, body: Body) -> tuple[int, Any]:
         """Status and body of the answer to a chat request."""
-        if body.get("model") not in self.models:
+        if self.strict and body.get("model") not in self.models:
             return 404, {"error": {"message": f"The model `{body.get('model')}` does not exist."}}
         if "max_tokens" not in body and "stream" not in body:
             return 400, {"error": {"message": "Unsupported parameter: use 'max_tokens' instead."}}

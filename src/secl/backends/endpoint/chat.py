@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from secl.backends.endpoint.client import Endpoint
@@ -92,13 +93,25 @@ def only_model(endpoint: Endpoint) -> str:
         ParameterError: it has several.
         ModelError: it has none, or does not answer.
     """
-    names = [str(card["id"]) for card in endpoint.models()]
+    names = [card["id"] for card in endpoint.models()]
     if not names:
         raise ModelError(f"{endpoint.url} has no model.")
     if len(names) > 1:
-        listed = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
-        raise ParameterError(f"{endpoint.url} has several models ({listed}); name one with --model.")
-    return names[0]
+        raise ParameterError(f"{endpoint.url} has several models ({_listed(names)}); name one with --model.")
+    return str(names[0])
+
+
+def unlisted(endpoint: Endpoint, model: str) -> list[str]:
+    """Return a note if a server does not list a model: some servers answer every name with the model that they have."""
+    with suppress(ModelError):  # other servers list no models at all
+        names = [card["id"] for card in endpoint.models()]
+        if model not in names:
+            return [f"{endpoint.url} does not list a model {model!r} but {_listed(names)}; another one may answer."]
+    return []
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
 
 
 def find_out(endpoint: Endpoint, model: str) -> Abilities:
@@ -143,10 +156,7 @@ class Requests:
 
     def __init__(self, endpoint: Endpoint, abilities: Abilities) -> None:
         self.endpoint, self.abilities = endpoint, abilities
-        self._pool = self._new_pool()
-
-    def _new_pool(self) -> ThreadPoolExecutor:
-        return ThreadPoolExecutor(CONCURRENT_CHATS, thread_name_prefix="secl-requests")
+        self._pool = ThreadPoolExecutor(CONCURRENT_CHATS, thread_name_prefix="secl-requests")
 
     def send(self, prompt: Prompt, tokens: int = WORD_TOKENS, *, seed: int | None = None, top_p: float = 1) -> Pending:
         """Send a request for the greedy answer; with a seed, for a draw at temperature 1 with this `top_p`."""
@@ -158,7 +168,7 @@ class Requests:
     def abandon(self) -> None:
         """Cancel the requests that wait; their futures raise `CancelledError`."""
         self._pool.shutdown(wait=False, cancel_futures=True)
-        self._pool = self._new_pool()
+        self._pool = ThreadPoolExecutor(CONCURRENT_CHATS, thread_name_prefix="secl-requests")
 
     def close(self) -> None:
         """Cancel the requests that wait, and let the others end."""

@@ -10,7 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from typing import NoReturn, TypeVar
 
 from secl.backends.endpoint.candidates import Findings
-from secl.backends.endpoint.chat import CONCURRENT_CHATS, Abilities, Requests, find_out, only_model
+from secl.backends.endpoint.chat import CONCURRENT_CHATS, Abilities, Requests, find_out, only_model, unlisted
 from secl.backends.endpoint.client import Endpoint
 from secl.backends.endpoint.questions import EndpointAsker
 from secl.backends.endpoint.texts import ChatWriter
@@ -70,7 +70,7 @@ class EndpointModel(Shown):
         except BaseException:
             self.endpoint.close()
             raise
-        for note in self.abilities.notes:
+        for note in [*(unlisted(self.endpoint, name) if name else ()), *self.abilities.notes]:
             warnings.warn(note, stacklevel=2)
         self.fingerprint = f"openai:{self.name}"
         self.seed = seed
@@ -129,12 +129,9 @@ class EndpointModel(Shown):
         except BaseException:
             self.requests.abandon()
             raise
-        refusals = [problem for future in pending if (problem := future.exception()) is not None]
-        if not refusals:
-            return [future.result() for future in pending]
-        if len(items) > 1:
+        if len(items) > 1 and any(future.exception() for future in pending):
             self._kept = dict(zip(items, pending, strict=True))
-        raise refusals[0]
+        return [future.result() for future in pending]
 
     def _find(self, question: Question, text: str | None, evidence: set[EvidenceKind]) -> Findings:
         """Answer a question, or take a text that was written already."""

@@ -24,7 +24,7 @@ from secl.evidence import CandidateEvidence, Evidence, LetterOrder, PTrue
 from secl.model import ModelAnswer, Rating
 from secl.records import Meter, Reply, Update
 from secl.server.online.factory import open_service, serving_settings
-from secl.writing import Piece, Writing
+from secl.writing import Piece, Writing, Written
 
 BENCHMARKS = ("capitals:40", "science:20")
 
@@ -60,7 +60,7 @@ class LetterModel:
         evidence: Sequence[Collection[str]],
         *,
         weights_fixed: bool,
-        written: Sequence[str | None] = (),
+        written: Sequence[str | Written | None] = (),
     ) -> None:
         pass  # nothing is faster together
 
@@ -71,7 +71,7 @@ class LetterModel:
         raise secl.QuestionError("this model writes no free texts; ask it with options.")
 
     def answer(
-        self, question: secl.Question, *, evidence: Collection[str] = (), written: str | None = None
+        self, question: secl.Question, *, evidence: Collection[str] = (), written: str | Written | None = None
     ) -> ModelAnswer:
         self.hook()
         time.sleep(self.seconds)

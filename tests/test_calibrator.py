@@ -24,6 +24,7 @@ from secl.runs.settings import RunSettings
 from secl.settings.groups import LoopSettings
 from secl.signals import NormalisedPTrue, RawPTrue, SelfConsistency
 from secl.testing import ScriptedModel, toy_stream
+from secl.writing import Written
 
 SMALL = EntropyShift(warmup=4, threshold=3.0, burst=5)
 
@@ -37,7 +38,7 @@ class Recording(ScriptedModel):
         self.states: dict[str, float] = {}
 
     def answer(
-        self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | None = None
+        self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | Written | None = None
     ) -> ModelAnswer:
         self.calls.append(("answer", question.id))
         answered = super().answer(question, evidence=evidence, written=written)
@@ -174,7 +175,7 @@ class Mumbling(ScriptedModel):
     """Gives no readable answer to every third question."""
 
     def answer(
-        self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | None = None
+        self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | Written | None = None
     ) -> ModelAnswer:
         answered = super().answer(question, evidence=evidence, written=written)
         if int(question.id.removeprefix("toy-")) % 3:

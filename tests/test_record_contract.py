@@ -25,6 +25,7 @@ from secl.runs.loading import build_calibrator
 from secl.runs.settings import RunSettings
 from secl.settings.groups import AnswerWeights, LoopSettings, PosteriorSettings
 from secl.testing import ScriptedModel, toy_stream, unit
+from secl.writing import Written
 
 STREAM = [
     *toy_stream(6),
@@ -45,7 +46,7 @@ class Restless(ScriptedModel):
         self.taught: list[tuple[str, str | None]] = []
 
     def answer(
-        self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | None = None
+        self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | Written | None = None
     ) -> ModelAnswer:
         frozen = super().answer(question, evidence=evidence, written=None if question.options else written).frozen
         if written is None and self.version and self.answer_weights == "adapted":

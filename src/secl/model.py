@@ -14,7 +14,7 @@ from secl.evidence import CandidateEvidence, DincoEvidence, Evidence, EvidenceKi
 from secl.question import GivenAnswer, Question
 from secl.records import Ledger, Meter, Reply, Update
 from secl.settings.groups import AnswerWeights
-from secl.writing import Piece, Writing
+from secl.writing import Piece, Writing, Written
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +118,7 @@ class Model(Protocol):
         evidence: Sequence[Collection[EvidenceKind]],
         *,
         weights_fixed: bool,
-        written: Sequence[str | None] = (),
+        written: Sequence[str | Written | None] = (),
     ) -> None:
         """Compute together what upcoming questions need. Without it every call must still work.
 
@@ -131,15 +131,15 @@ class Model(Protocol):
         ...
 
     def answer(
-        self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | None = None
+        self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | Written | None = None
     ) -> ModelAnswer:
         """Answer a question, and state a confidence.
 
         Args:
             question: to answer.
             evidence: what will be asked about the answer, so that both can share a pass.
-            written: the answer, where this model gave one before, by `write` or as `Reply.text`: it is read, whatever
-                the present weights would write or choose, and the reply is about it.
+            written: the answer, where this model gave one before, as `write` gave it or as `Reply.text`: it is read,
+                whatever the present weights would write or choose, and the reply is about it.
         """
         ...
 

@@ -69,7 +69,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
-    """Tokens that went through the whole network for a question, by purpose.
+    """Tokens that go through the whole network for a question, by purpose, whatever passes it shares with others.
 
     A token that goes through n of L layers counts n/L; a backward pass counts twice its forward pass.
 

@@ -31,7 +31,7 @@ from secl.prompts.templates import NONE_OF_THESE
 from secl.question import LETTERS, GivenAnswer, Question
 from secl.records import Meter, Reply, Update
 from secl.settings.groups import AnswerWeights
-from secl.writing import Piece, Token, Writing
+from secl.writing import Piece, Token, Writing, Written
 
 
 def toy_stream(count: int, domains: int = 2) -> list[Question]:
@@ -101,7 +101,7 @@ class ScriptedModel(Shown):
         evidence: Sequence[Collection[EvidenceKind]],
         *,
         weights_fixed: bool,
-        written: Sequence[str | None] = (),
+        written: Sequence[str | Written | None] = (),
     ) -> None:
         """Nothing to compute ahead."""
 
@@ -133,7 +133,7 @@ class ScriptedModel(Shown):
         question: Question,
         *,
         evidence: Collection[EvidenceKind] = (),  # noqa: ARG002
-        written: str | None = None,
+        written: str | Written | None = None,
     ) -> ModelAnswer:
         self._pause()
         right = unit(f"a/{question.id}") < self.accuracy
@@ -142,7 +142,7 @@ class ScriptedModel(Shown):
             text = correct if right else next(letter for letter in question.letters if letter != correct)
         else:
             text = question.reference if right and isinstance(question.reference, str) else "no idea"
-        text = text if written is None else written.strip()
+        text = text if written is None else str(written).strip()
         self.meter.spend("answering", 10)
         entropy = self.entropy(question)
         option_log_p = tuple(

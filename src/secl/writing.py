@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from secl.errors import ParameterError
@@ -80,6 +80,7 @@ class Piece:
         finish: why the text ended, in its last piece.
         prompt_tokens: of the prompt, in the last piece.
         completion_tokens: of the text, in the last piece.
+        draft: what the model keeps of the text, in the last piece, for reading on behind the text; opaque to others.
     """
 
     choice: int = 0
@@ -88,6 +89,7 @@ class Piece:
     finish: Finish | None = None
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    draft: object = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +101,10 @@ class Written:
     prompt_tokens: int
     completion_tokens: int
     tokens: tuple[Token, ...] = ()
+    draft: object = field(default=None, repr=False, compare=False)
+
+    def __str__(self) -> str:
+        return self.text
 
     @property
     def length(self) -> int:
@@ -126,4 +132,5 @@ class Written:
             prompt_tokens=last.prompt_tokens,
             completion_tokens=last.completion_tokens,
             tokens=tuple(token for piece in pieces for token in piece.tokens),
+            draft=last.draft,
         )

@@ -11,7 +11,7 @@ import pytest
 
 from secl.backends.local.asking.answers import Answering
 from secl.backends.local.model import LocalModel
-from secl.backends.shared import SharedAnswers
+from secl.backends.local.shared import SharedAnswers
 from secl.errors import ParameterError, StorageError
 from secl.question import Question
 from secl.records import Record
@@ -101,13 +101,13 @@ def test_the_frozen_model_answers_a_window_once(
     tiny_llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[int] = []
-    original = Answering._choices
+    original = Answering._read_choices
 
-    def counted(self: Answering, turns: Any) -> Any:
-        asked.append(len(turns))
-        return original(self, turns)
+    def counted(self: Answering, cases: Any) -> None:
+        asked.append(len(cases))
+        original(self, cases)
 
-    monkeypatch.setattr(Answering, "_choices", counted)
+    monkeypatch.setattr(Answering, "_read_choices", counted)
     run_here(jobs_of(tiny_llama, tmp_path, [{"loop.alpha": alpha} for alpha in (0.2, 0.3, 0.4)]))
     assert sum(asked) == 14  # of 17 questions those with options
 

@@ -19,6 +19,7 @@ from secl.server.http.pages.rendering import overview
 from secl.server.http.pages.view import view
 from secl.server.online import service as service_module
 from secl.testing import ScriptedModel, toy_stream
+from secl.writing import Written
 from tests.server.conftest import MakeService
 from tests.server.doors import client_of, metrics_of
 from tests.server.waiting import examined, settled, until
@@ -161,7 +162,7 @@ def test_a_dead_answering_thread_makes_the_server_unready_and_is_shown(
 def test_only_the_question_at_fault_fails_and_not_those_that_share_its_pass(make_service: MakeService) -> None:
     class Choosy(ScriptedModel):
         def answer(
-            self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | None = None
+            self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | Written | None = None
         ) -> ModelAnswer:
             if question.text == SECRET:
                 raise MemoryError(SECRET)

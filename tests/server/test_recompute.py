@@ -24,7 +24,7 @@ from secl.server.recompute import (
 from secl.server.settings import Limits
 from secl.server.store import ServerStore
 from secl.testing import ScriptedModel, toy_stream
-from secl.writing import Writing
+from secl.writing import Writing, Written
 from tests.server.conftest import MakeService
 from tests.server.folders import spoiled
 from tests.server.test_posterior import Mixed, mixed_stream
@@ -93,7 +93,7 @@ class Rewording(ScriptedModel):
     """Writes other words by itself, as on another processor, and rates what is written already as before."""
 
     def answer(
-        self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | None = None
+        self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | Written | None = None
     ) -> ModelAnswer:
         answer = super().answer(question, evidence=evidence, written=written)
         if question.options or written is not None:
@@ -125,12 +125,12 @@ class Rounding(ScriptedModel):
         evidence: Sequence[Collection[EvidenceKind]],  # noqa: ARG002
         *,
         weights_fixed: bool,  # noqa: ARG002
-        written: Sequence[str | None] = (),  # noqa: ARG002
+        written: Sequence[str | Written | None] = (),  # noqa: ARG002
     ) -> None:
         self.batch = len(questions)
 
     def answer(
-        self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | None = None
+        self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | Written | None = None
     ) -> ModelAnswer:
         answered = super().answer(question, evidence=evidence, written=written)
         if self.batch == 1:

@@ -18,7 +18,7 @@ from secl.server.online.texts import Ended, Event, Failed, Rated
 from secl.server.store import ServerStore
 from secl.server.verify import Finding, examine
 from secl.testing import ScriptedModel
-from secl.writing import Piece, Writing
+from secl.writing import Piece, Writing, Written
 
 
 class Slow(ScriptedModel):
@@ -29,7 +29,7 @@ class Slow(ScriptedModel):
         self.begun, self.go = threading.Event(), threading.Event()
 
     def answer(
-        self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | None = None
+        self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | Written | None = None
     ) -> ModelAnswer:
         self.begun.set()
         assert self.go.wait(60)

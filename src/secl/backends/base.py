@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol, TypeVar
 
 from secl.backends.generation import Draft
+from secl.backends.token_ids import distinct_tokens
+from secl.records import Purpose
 from secl.writing import Piece, Writing
 
 TokenSequence = Sequence[int]
 
 Position = tuple[int, int]
-"""Where a next token is of interest: the number of a sequence in its bundle, and how many of its tokens come before."""
+"""A next token of interest: (sequence index in the bundle, prefix length)."""
 
 
 @dataclass(frozen=True)
@@ -34,9 +36,8 @@ class Bundle:
         verdicts: sequences that end before a verdict; the frozen model alone reads these, and what follows.
         orders: sequences that end before an option letter, with the options in another order.
         spans: candidates, behind the question and behind none, whose likelihood is wanted.
-        written: the draft whose text the first answer repeats; a backend that kept the log-probabilities
-            from writing it need not read that text again.
-        begun: the prompt of a text that may have been written behind it a moment ago (`TokenBackend.write_texts`).
+        draft: the text that the first answer repeats, from `TokenBackend.write` or `write_texts`; a backend goes on
+            from what it kept in it.
     """
 
     answers: Sequence[TokenSequence] = ()
@@ -44,31 +45,44 @@ class Bundle:
     verdicts: Sequence[TokenSequence] = ()
     orders: Sequence[TokenSequence] = ()
     spans: Sequence[Span] = ()
-    written: Draft | None = None
-    begun: TokenSequence | None = None
+    draft: Draft | None = None
 
-    @property
+    @cached_property
+    def _parts(self) -> dict[Purpose, Sequence[TokenSequence]]:
+        spans = [span.tokens[:-1] for span in self.spans]
+        return {"answering": self.answers, "scoring": self.verdicts, "reordering": self.orders, "likelihood": spans}
+
+    @cached_property
     def sequences(self) -> list[TokenSequence]:
         """All sequences in the order that positions count them in."""
-        return [*self.answers, *self.verdicts, *self.orders, *(span.tokens[:-1] for span in self.spans)]
+        return [sequence for part in self._parts.values() for sequence in part]
+
+    @cached_property
+    def tokens(self) -> dict[Purpose, int]:
+        """Distinct tokens by purpose: tokens that several sequences begin with count once, for the first purpose."""
+        return dict(zip(self._parts, distinct_tokens(*self._parts.values()), strict=True))
 
     @property
-    def verdict_positions(self) -> list[Position]:
-        """The end of each sequence in `verdicts`."""
-        return [(len(self.answers) + i, len(sequence)) for i, sequence in enumerate(self.verdicts)]
+    def size(self) -> int:
+        """Distinct tokens of all sequences."""
+        return sum(self.tokens.values())
 
-    @property
-    def order_positions(self) -> list[Position]:
-        """The end of each sequence in `orders`."""
-        first = len(self.answers) + len(self.verdicts)
-        return [(first + i, len(sequence)) for i, sequence in enumerate(self.orders)]
+    def ends(self, purpose: Purpose) -> list[Position]:
+        """The end of each sequence that serves a purpose."""
+        before = 0
+        for each, part in self._parts.items():
+            if each == purpose:
+                return [(before + i, len(sequence)) for i, sequence in enumerate(part)]
+            before += len(part)
+        return []
 
     @property
     def span_positions(self) -> list[list[Position]]:
         """Where the tokens of each text in `spans` come next."""
-        first = len(self.answers) + len(self.verdicts) + len(self.orders)
+        ends = self.ends("likelihood")
         return [
-            [(first + i, length) for length in range(span.start, len(span.tokens))] for i, span in enumerate(self.spans)
+            [(number, length) for length in range(span.start, end + 1)]
+            for (number, end), span in zip(ends, self.spans, strict=True)
         ]
 
     def prefix(self, position: Position) -> TokenSequence:
@@ -78,29 +92,13 @@ class Bundle:
 
 
 @dataclass(frozen=True)
-class EvidenceTokens:
-    """Tokens that went through the network for a bundle beyond its answers; each part counts beyond those before it."""
-
-    verdicts: float = 0.0
-    orders: float = 0.0
-    spans: float = 0.0
-
-    @classmethod
-    def of(cls, bundle: Bundle, cost: Callable[[int], float]) -> EvidenceTokens:
-        """Split what a bundle cost: `cost` gives the tokens of so many of its first sequences together."""
-        ends = [len(bundle.answers)]
-        for part in (bundle.verdicts, bundle.orders, bundle.spans):
-            ends.append(ends[-1] + len(part))
-        costs = [cost(end) for end in ends]
-        return cls(*(after - before for before, after in itertools.pairwise(costs)))
-
-
-@dataclass(frozen=True)
 class TextStatistics:
-    """What one version of the model says of a text that stands there already, and of one position behind it.
+    """Statistics of an existing text under one version of the model.
 
-    The log-probability of the text, the mean entropy of the next-token distributions at all positions (nats), and the
-    full-vocabulary log-probabilities of some tokens at the last position.
+    Attributes:
+        log_probability: of the text (nats).
+        entropy: mean over the next-token distributions at all positions (nats).
+        next_log_p: full-vocabulary log-probabilities of some tokens at the last position.
     """
 
     log_probability: float
@@ -116,11 +114,7 @@ class Reading(Protocol):
 
     @property
     def tokens(self) -> float:
-        """Tokens that went through the network for the bundle, its share where several bundles went together."""
-
-    @property
-    def evidence_tokens(self) -> EvidenceTokens:
-        """How many of `tokens` were not for the answers."""
+        """Tokens through the network: those of the bundle, or of its answers for an adapted version."""
 
     def logits(self, positions: Sequence[Position], ids: Sequence[int]) -> list[list[float]]:
         """Log-probabilities of the tokens `ids` at each position, up to a constant of the position."""
@@ -171,20 +165,17 @@ class TokenBackend(Protocol[R]):
     def write(self, batches: Sequence[Sequence[Draft]]) -> None:
         """Finish drafts with the frozen model; drafts of one batch go through the network together.
 
-        What is needed to read their answers may be kept until `release`.
+        `Draft.begun` of each is set to whatever `read` and later drafts behind the same prompt can go on from.
         """
 
     def write_texts(self, prompt: TokenSequence, writing: Writing) -> Iterator[Piece]:
         """Write texts behind a prompt with the frozen model; `max_tokens` is given, and there is room for them.
 
-        What is needed to read on behind the prompt may be kept for a while (`Bundle.begun`).
+        The last piece of each text holds its draft.
         """
 
     def rewrite(self, drafts: Sequence[Draft], readings: Sequence[R], version: int) -> list[Draft | None]:
         """New drafts by an adapted version; None for a draft that it would write as it is, by its `readings`."""
-
-    def release(self) -> None:
-        """Let go of what was kept of drafts to go on from: a window of answers is complete."""
 
     def together(self, jobs: Sequence[Callable[[], None]]) -> None:
         """Do jobs that read, at the same time where that is faster."""

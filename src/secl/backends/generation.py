@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
+from typing import Any
 
 from secl.backends.token_ids import Decoder
 from secl.prompts.parsing import is_complete, read_list, trim_answer
@@ -75,10 +76,12 @@ class Draft:
         written: token ids written so far.
         seed: of its random choices; None writes greedily.
         top_p: these are among the most probable tokens that together have this probability, alike in a batch.
-        tokens: of prompt and text that have gone through the network.
         version: of the model that writes it; 0 is the frozen one.
         log_p: natural logarithm of the probability of each token, before the nucleus; of sampled texts alone.
         steps: what that model thought before each token, where the backend reports it.
+        free: whether it is a text of its own, whose prompt goes through the network alone, so that no number depends on
+            what else is read.
+        begun: what the backend keeps of the prompt, to go on from; None for nothing.
     """
 
     prompt: list[int]
@@ -89,15 +92,21 @@ class Draft:
     written: list[int] = field(default_factory=list)
     seed: int | None = None
     top_p: float = 1.0
-    tokens: float = 0.0
     version: int = 0
     log_p: list[float] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
+    free: bool = False
+    begun: Any = field(default=None, repr=False, compare=False)
 
     @classmethod
     def answer(cls, prompt: list[int], form: Form, prefix: Sequence[int] = ()) -> Draft:
         """A greedy answer, of which some tokens may be written already."""
         return cls(prompt, form, MAX_ANSWER_TOKENS[form], written=list(prefix))
+
+    @property
+    def tokens(self) -> int:
+        """Written tokens that went through the network: all but the last."""
+        return max(0, len(self.written) - 1)
 
 
 class TextRules:

@@ -83,16 +83,15 @@ class Prompting:
         text = as_written(answer, question.form)
         return f" {text}" if self._answer(question).prefill else text
 
-    def choices(self, question: Question, *, judged: bool = False) -> Bundle:
-        """A branch for every option, so that letter and confidence are read in one go, and if wanted each is `judged`.
+    def choices(self, question: Question) -> Bundle:
+        """A branch for every option, so that letter and confidence are read in one go.
 
         The positions are before the letter, and before the digit of each option in turn.
         """
         letter = len(self._before(answer_prompt(question), " A"))
         branches = [self.confidence(question, each) for each in question.letters]
         digits = [(i, len(branch)) for i, branch in enumerate(branches)]
-        verdicts = self.verdicts(question, question.options) if judged else []
-        return Bundle(branches, [(0, letter), *digits], verdicts)
+        return Bundle(branches, [(0, letter), *digits])
 
     def orders(self, question: Question, orders: Sequence[Sequence[int]]) -> list[list[int]]:
         """Ids after which a letter comes, for the options in each order."""
@@ -121,7 +120,7 @@ class Prompting:
         start = common_length(self._encode(prompt), sequence)
         end = max(start, common_length(self._encode(prompt.begun(text)), sequence))
         positions = [(0, length) for length in (*range(start, end + 1), len(sequence))]
-        return Bundle([sequence], positions, written=draft)
+        return Bundle([sequence], positions, draft=draft)
 
     def verdicts(self, question: Question, candidates: Sequence[str]) -> list[list[int]]:
         """Ids after which True or False comes, for each candidate."""

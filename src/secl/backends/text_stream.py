@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from secl.backends.generation import CONTEXT, TextRules, decode_behind
+from secl.backends.generation import CONTEXT, Draft, TextRules, decode_behind
 from secl.prompts.parsing import answer_behind, without_thought
 from secl.writing import Finish, Piece, Token, Writing
 
@@ -20,21 +20,20 @@ class FreeText:
 
     Attributes:
         ended: whether its last piece is out.
-        written: tokens so far.
+        draft: the tokens so far; the last piece holds it.
     """
 
     def __init__(self, rules: TextRules, prompt: Sequence[int], writing: Writing, number: int) -> None:
         self.rules, self.writing, self.number = rules, writing, number
         self.ended = False
-        self.written = 0
-        self._prompt = len(prompt)
+        self.draft = Draft([*prompt], "text", writing.max_tokens or 1, free=True)
         self._context = list(prompt[-CONTEXT:])
         self._new: list[int] = []
         self._held = ""
 
     def push(self, token: int, reported: tuple[Token, ...] = ()) -> Piece:
         """Add a token, with what is reported of it."""
-        self.written += 1
+        self.draft.written.append(token)
         if token in self.rules.end_ids:
             return self.end("stop")
         self._new.append(token)
@@ -49,7 +48,7 @@ class FreeText:
                 return self.end("stop", text[: min(ends)], reported)
             held = max((_overlap(text, stop) for stop in self.writing.stop), default=0)
             text, self._held = text[: len(text) - held], text[len(text) - held :]
-        if self.written == self.writing.max_tokens:
+        if len(self.draft.written) == self.writing.max_tokens:
             return self.end("length", text, reported)
         return Piece(choice=self.number, text=text, tokens=reported)
 
@@ -62,8 +61,9 @@ class FreeText:
             text=text + self._held + rest,
             tokens=reported,
             finish=finish,
-            prompt_tokens=self._prompt,
-            completion_tokens=self.written,
+            prompt_tokens=len(self.draft.prompt),
+            completion_tokens=len(self.draft.written),
+            draft=self.draft,
         )
 
     def word(self, token: int) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -239,15 +238,22 @@ def _last_tokens(tokenizer: Tokenizer, text: str, words: Sequence[str]) -> list[
     return [i if i is None or i not in ids[:rank] else None for rank, i in enumerate(ids)]
 
 
-def distinct_tokens(sequences: Sequence[Sequence[int]]) -> int:
-    """Tokens that go through the network where common beginnings are computed once.
+def distinct_tokens(*groups: Sequence[Sequence[int]]) -> list[int]:
+    """Count the tokens of each group of sequences that no sequence before has at the same place behind the same text.
 
-    >>> distinct_tokens([[1, 2, 3], [1, 2, 4, 5], [1, 2]])
-    5
+    >>> distinct_tokens([[1, 2, 3], [1, 2, 4, 5]], [[1, 2], [1, 6]])
+    [5, 1]
     """
-    ordered = sorted(map(tuple, sequences))
-    shared = sum(common_length(one, other) for one, other in itertools.pairwise(ordered))
-    return sum(map(len, ordered)) - shared
+    nodes: dict[tuple[int, int], int] = {}  # the next node by the node before and the token, as in a prefix tree
+    counts = []
+    for group in groups:
+        before = len(nodes)
+        for sequence in group:
+            node = -1
+            for token in sequence:
+                node = nodes.setdefault((node, token), len(nodes))
+        counts.append(len(nodes) - before)
+    return counts
 
 
 def common_length(one: Sequence[int], other: Sequence[int]) -> int:

@@ -26,6 +26,7 @@ from secl.question import GivenAnswer, Question
 from secl.records import Decision, LearningOutcome, Record, Reply
 from secl.settings.groups import LoopSettings, SignalName
 from secl.signals import NormalisedPTrue, Signal, make_signal
+from secl.writing import Written
 
 UNDECIDED = Decision(alarm=False, in_burst=False, remaining=0, statistic=None)
 """Of a given answer. No gate reads its entropy, which belongs to another model's words."""
@@ -147,7 +148,7 @@ class Calibrator(Shown):
         """Answer first, learn after: a confidence never depends on its own question's lesson."""
         return self.learn(self.answer(question))
 
-    def answer(self, question: Question, written: str | None = None) -> Record:
+    def answer(self, question: Question, written: str | Written | None = None) -> Record:
         """Answer a question and let the gate decide; no lesson is held.
 
         Args:
@@ -194,7 +195,9 @@ class Calibrator(Shown):
         self.state = state
         return self._latest
 
-    def answer_window(self, questions: Sequence[Question], written: Sequence[str | None] = ()) -> list[Record]:
+    def answer_window(
+        self, questions: Sequence[Question], written: Sequence[str | Written | None] = ()
+    ) -> list[Record]:
         """Answer questions that share passes under one version; `learn` may follow for each. As for `answer`."""
         texts = written or [None] * len(questions)
         evidence = [self.plan.weighed(False)] * len(questions)

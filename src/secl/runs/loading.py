@@ -11,7 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from secl.backends.shared import SharedAnswers
 from secl.calibrator import Calibrator
 from secl.data.question_files import QuestionFile, QuestionRow, read_rows
 from secl.data.streams import arrange, load_stream
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from secl.backends.endpoint.model import EndpointModel
     from secl.backends.local.loading.loader import Loaded, ModelCache
     from secl.backends.local.model import LocalModel
+    from secl.backends.local.shared import SharedAnswers
 
 Load = Callable[[Recipe], Model]
 """Loads the model that settings name."""

@@ -11,14 +11,17 @@ import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
+from typing import TYPE_CHECKING
 
-from secl.backends.shared import SharedAnswers
 from secl.calibrator.lookahead import WINDOW
 from secl.errors import SeclError
 from secl.records import Record
 from secl.runs.loading import load_model
 from secl.runs.runner import Run
 from secl.runs.sweep import Job, OnProgress, groups, is_finished, open_job, raise_first
+
+if TYPE_CHECKING:
+    from secl.backends.local.shared import SharedAnswers
 
 TOGETHER = 16
 """Most runs in lockstep: each has modules, an adapter and a database of its own."""
@@ -36,8 +39,12 @@ def run_here(jobs: Sequence[Job], on_progress: OnProgress | None = None) -> None
 
 def _run_in_lockstep(jobs: Sequence[Job], on_progress: OnProgress) -> list[SeclError]:
     """Do some runs; what kept those that failed from ending."""
-    shared = SharedAnswers()
-    load = partial(load_model, shared=shared) if len(jobs) > 1 else None
+    shared: SharedAnswers | None = None
+    if len(jobs) > 1:
+        from secl.backends.local.shared import SharedAnswers  # torch takes seconds to import
+
+        shared = SharedAnswers()
+    load = None if shared is None else partial(load_model, shared=shared)
     failures: list[SeclError] = []
     going: list[tuple[Job, Run, Iterator[Record]]] = []
     with ExitStack() as stores:
@@ -64,7 +71,8 @@ def _run_in_lockstep(jobs: Sequence[Job], on_progress: OnProgress) -> list[SeclE
                 except SeclError as problem:
                     failures.append(_of_run(job, problem))
                     going.remove(each)
-            shared.clear()
+            if shared is not None:
+                shared.clear()
     return failures
 
 

@@ -69,9 +69,9 @@ def count(server: FakeVllm) -> Count:
     return sent
 
 
-def written(model: LocalModel, **settings: Any) -> str:
+def written(model: LocalModel, **settings: Any) -> Written:
     (text,) = Written.of(model.write(LONG, Writing(max_tokens=len(TEXT), **settings)))
-    return text.text
+    return text
 
 
 def same(one: ModelAnswer, other: ModelAnswer) -> None:
@@ -89,11 +89,9 @@ def test_the_confidence_of_a_long_chat_takes_its_text_a_few_times_and_not_once_f
     count()
     model.meter.take()
     kept, kept_sent = model.answer(LONG, written=text), count()
-    vllm = model.asker.backend
-    monkeypatch.setattr(vllm, "text_behind", lambda *_: None)
-    whole, whole_sent = model.answer(LONG, written=text), count()
+    whole, whole_sent = model.answer(LONG, written=text.text), count()
     monkeypatch.setattr(vllm_backend, "SEPARATE_POSITIONS", 10_000)
-    apart, apart_sent = model.answer(LONG, written=text), count()
+    apart, apart_sent = model.answer(LONG, written=text.text), count()
     same(kept, whole)
     same(kept, apart)
     tokens = int(kept.plain_tokens)
@@ -117,7 +115,7 @@ def test_a_text_under_learned_weights_and_one_from_elsewhere_are_read_in_one_req
     assert (answer.reply.version, answer.frozen.version) == (1, 0)
     assert answer.reply.entropy == pytest.approx(answer.frozen.entropy, abs=1e-9)
     assert count()["prompts"] <= 4
-    (rating,) = model.rate_given([GivenAnswer(LONG, text)], ())
+    (rating,) = model.rate_given([GivenAnswer(LONG, text.text)], ())
     assert rating.reply.log_probability == pytest.approx(answer.frozen.log_probability, abs=1e-9)
     assert count()["prompts"] <= 4  # P(True) is asked for as well
 
@@ -128,19 +126,11 @@ def test_drawn_tokens_that_are_not_among_the_most_probable_do_not_change_the_ent
     monkeypatch.setattr(server, "rule", lambda _, prompt: np.cos(np.arange(len(tiny_tokenizer())) * len(prompt)))
     prompt = model.prompting.answer(LONG)
     vllm: Any = model.asker.backend
-    list(model.write(LONG, Writing(max_tokens=20, temperature=2.0, seed=1)))
-    draft = vllm.text_behind(prompt, prompt)
+    (text,) = Written.of(model.write(LONG, Writing(max_tokens=20, temperature=2.0, seed=1)))
+    draft: Any = text.draft
     assert any(len(step.log_p) > vllm.top for step in draft.steps)
     positions = [(0, len(prompt) + number) for number in range(20)]
     bundle = Bundle([[*prompt, *draft.written]], positions)
-    drawn, greedy = VllmReading(vllm, replace(bundle, written=draft), 0), VllmReading(vllm, bundle, 0)
+    drawn, greedy = VllmReading(vllm, replace(bundle, draft=draft), 0), VllmReading(vllm, bundle, 0)
     entropies = [each.text_statistics(positions, draft.written[:19], []).entropy for each in (drawn, greedy)]
     assert entropies[0] == pytest.approx(entropies[1], abs=1e-9)
-
-
-def test_kept_texts_are_bounded_by_their_tokens(model: LocalModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vllm_backend, "KEPT_TOKENS", 25)
-    vllm: Any = model.asker.backend
-    for _ in range(5):
-        list(model.write(LONG, Writing(max_tokens=10)))
-    assert [len(draft.written) for draft in vllm._texts] == [10, 10]

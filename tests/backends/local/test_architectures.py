@@ -85,7 +85,7 @@ def check_chat(model: LocalModel, by_itself: Any) -> None:
     question = Question(SENTENCE * 4 + "What of it?", form="text")
     (written,) = Written.of(model.write(question, Writing(max_tokens=20)))
     assert written.text == generated(by_itself, model, question)
-    reply = model.answer(question, written=written.text).reply
+    reply = model.answer(question, written=written).reply
     behind = model.prompting.confidence(question, as_written(written.text, "text"))
     assert len(behind) > 2 * WINDOW
     assert reply.bins == bins(by_itself, behind, model.backend.token_ids.digits)
@@ -110,7 +110,7 @@ def check_lesson(model: LocalModel) -> None:
         assert update.after < before.stated
         reply, item = model.answer(question).reply, model._latest
         assert item is not None
-        said = reply.text if question.options else item.answer(model.version).text or ""
+        said = reply.text if question.options else item.answer_of(model.version).text or ""
         with model.adapter.on():
             expected = bins(
                 model.backend.model, model.prompting.confidence(question, said), model.backend.token_ids.digits

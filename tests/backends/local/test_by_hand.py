@@ -13,6 +13,7 @@ import pytest
 
 from examples.secl_by_hand import ByHand, PageHinkley, secl
 from secl import gates
+from secl.backends.local.asking.cases import Case
 from secl.backends.local.loading.loader import load
 from secl.backends.local.model import LocalModel
 from secl.backends.token_ids import render
@@ -121,7 +122,7 @@ def test_the_papers_method_gives_the_records_of_the_paper_by_hand(
     hand = PaperByHand(tiny_model(family), tiny_tokenizer(), (2, 3), FAMILIES[family], beta=beta)
     hand.optimizer.param_groups[0]["lr"] = 1e-3
     for question in opened:
-        (item,) = model.answering.prefetch([(question, None)], [("p_true",)], 0).values()  # type: ignore[list-item]
+        (item,) = model.answering.prefetch([Case(question, kinds=frozenset({"p_true"}))], 0).values()
         assert item.listing is not None
         assert model.backend.rules.text(item.listing).splitlines() == hand.listed(vars_of(question))
     parameters = {key.removeprefix("gate."): value for key, value in gate.items()}

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
 from secl.backends.base import Bundle
-from secl.backends.local.asking.candidates import among_options, beside
+from secl.backends.local.asking.candidates import among_options
 from secl.backends.local.model import LocalModel
-from secl.backends.token_ids import distinct_tokens
 from secl.errors import QuestionError
 from secl.evidence import CandidateEvidence, EvidenceKind
 from secl.question import Question
@@ -60,7 +60,9 @@ def test_p_false_is_that_of_transformers_alone(family: str, make_model: MakeMode
 
 def bundle_of(model: LocalModel, question: Question) -> Bundle:
     """All that is read about a question with both kinds of evidence."""
-    return beside(model.prompting.choices(question, judged=True), among_options(model.asker, question))
+    prompting, more = model.prompting, among_options(model.asker, question).bundle
+    verdicts = prompting.verdicts(question, question.options)
+    return replace(prompting.choices(question), verdicts=verdicts, orders=more.orders, spans=more.spans)
 
 
 def spent(model: LocalModel, question: Question, evidence: tuple[EvidenceKind, ...]) -> dict[str, float]:
@@ -82,8 +84,7 @@ def test_the_parts_of_the_ledger_are_the_tokens_of_the_pass(family: str, make_mo
     model = make_model(family)
 
     def cost(sequences: Sequence[Sequence[int]]) -> int:
-        # The plain path computes no common beginning once.
-        return sum(map(len, sequences)) if family == "gpt2" else distinct_tokens(sequences)
+        return len({tuple(sequence[: end + 1]) for sequence in sequences for end in range(len(sequence))})
 
     bundle = bundle_of(model, CHOICE)
     spans = [span.tokens[:-1] for span in bundle.spans]

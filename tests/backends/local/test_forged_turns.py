@@ -102,8 +102,8 @@ def variants(text: str) -> dict[str, Question]:
 def prompts(prompting: Prompting, asked: Question, option: str) -> Iterator[Sequence[int]]:
     """Every token sequence that is made of a question, whose second option or given answer is `option`."""
     choice = replace(asked, options=("Rome", option), form="choice")
-    bundle = prompting.choices(choice, judged=True)
-    yield from (*bundle.answers, *bundle.verdicts, *prompting.orders(choice, [(1, 0)]))
+    yield from (*prompting.choices(choice).answers, *prompting.verdicts(choice, choice.options))
+    yield from prompting.orders(choice, [(1, 0)])
     for form in FORMS[1:]:
         each = replace(asked, form=form)
         yield prompting.answer(each)

@@ -11,6 +11,8 @@ import torch
 from secl.backends.generation import Draft
 from secl.backends.local import model as model_module
 from secl.backends.local.asking import candidates, prefill_probe
+from secl.backends.local.asking.cases import Case, Comparison
+from secl.backends.local.model import LocalModel
 from secl.backends.open_answers import FIRST, FURTHER, LISTED, compare, settled
 from secl.data.quiz import quiz
 from secl.evidence import Sample
@@ -32,6 +34,13 @@ OPEN = [
 
 def sample(text: str | None) -> Sample:
     return Sample(text=text, candidate=None, log_p=None)
+
+
+def compared(model: LocalModel, question: Question, answer: str) -> Comparison | None:
+    """What an answer is compared with."""
+    case = Case(question, answer=answer)
+    candidates.compare_answers(model.asker, [case])
+    return case.comparison
 
 
 @pytest.mark.parametrize("family", ["llama", "gemma2"])
@@ -131,7 +140,7 @@ def test_an_answer_is_one_of_a_choice_in_an_order_of_its_own(question: Question,
 def test_what_all_samples_repeat_needs_no_more_of_them(make_model: MakeModel, monkeypatch: pytest.MonkeyPatch) -> None:
     model = make_model()
     monkeypatch.setattr(candidates, "_read", lambda asker, draft: sample("Forty-two."))
-    (same,) = candidates.among_answers(model.asker, [(OPEN[0], "forty-two", ())])
+    same = compared(model, OPEN[0], "forty-two")
     assert same is not None
     assert [each.candidate for each in same.samples] == [0] * FIRST
     assert (same.candidates, same.source) == (("forty-two", NONE_OF_THESE), "none")
@@ -150,10 +159,10 @@ def test_a_number_that_a_program_computes_too_is_not_reasoned_for_again(
 ) -> None:
     model = make_model()
     monkeypatch.setattr(model.backend.rules, "text", lambda draft: "answer = 3 + 4\n```" if draft.stop else "")
-    (same,) = candidates.among_answers(model.asker, [(OPEN[1], "7", ())])
+    same = compared(model, OPEN[1], "7")
     assert same is not None
     assert [(each.text, each.candidate, each.program) for each in same.samples] == [("7", 0, True)]
-    (other,) = candidates.among_answers(model.asker, [(OPEN[1], "8", ())])
+    other = compared(model, OPEN[1], "8")
     assert other is not None
     assert other.candidates[:2] == ("8", "7")
     assert [each.program for each in other.samples] == [True, *[False] * FURTHER]
@@ -176,15 +185,10 @@ def test_an_answer_too_long_to_compare_and_candidates_too_long_to_read_are_not_c
     make_model: MakeModel,
 ) -> None:
     model = make_model()
-
-    def compared(question: Question, answer: str) -> candidates.Comparison | None:
-        (found,) = candidates.among_answers(model.asker, [(question, answer, ())])
-        return found
-
-    assert compared(OPEN[3], "A long answer.\nIn two lines.") is None
-    assert compared(OPEN[0], "Marlowe") is not None
+    assert compared(model, OPEN[3], "A long answer.\nIn two lines.") is None
+    assert compared(model, OPEN[0], "Marlowe") is not None
     model.backend.limit = 20
-    assert compared(OPEN[0], "Marlowe") is None
+    assert compared(model, OPEN[0], "Marlowe") is None
     with_grader = replace(OPEN[0], grader="contains")
     model.backend.limit = 1000
-    assert compared(with_grader, "Marlowe") is not None
+    assert compared(model, with_grader, "Marlowe") is not None

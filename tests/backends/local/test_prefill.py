@@ -39,6 +39,7 @@ def test_answers_are_read_as_in_passes_of_their_own(
     kept, whole = taught(make_model(family, learning_rate=0.2)), taught(make_model(family, learning_rate=0.2))
     assert kept.backend.prefill is not None
     whole.backend.prefill = None
+    seen, seen_whole = tokens_seen(kept.backend.model), tokens_seen(whole.backend.model)
     answers = answered(kept, 1)
     assert any(answer.reply.text != answer.frozen.text for answer in answers)  # the adapted model wrote on by itself
     for one, other in zip(answers, answered(whole, 1), strict=True):
@@ -52,13 +53,22 @@ def test_answers_are_read_as_in_passes_of_their_own(
             assert a.bins == pytest.approx(b.bins, abs=1e-5)
             assert a.entropy == pytest.approx(b.entropy, abs=1e-5)
             assert a.log_probability == pytest.approx(b.log_probability, abs=1e-3)
-    assert kept.meter.take().answering < whole.meter.take().answering
+    assert sum(seen) < sum(seen_whole)
+    assert kept.meter.take() == whole.meter.take()
     assert kept.backend.network.run([[5, 6]]).cache is None
 
 
-def test_every_token_of_an_untouched_model_is_counted_once(make_model: MakeModel) -> None:
+def test_a_question_costs_the_tokens_that_it_takes_alone_whoever_shares_its_passes(make_model: MakeModel) -> None:
     model = make_model()
     assert model.environment  # how short replies begin is tried now, at no question's cost
     seen = tokens_seen(model.backend.model)
-    answered(model, 0)
-    assert model.meter.take().total == pytest.approx(sum(seen))
+    alone = []
+    for question in OPEN[:3]:
+        model.answer(question)
+        alone.append(model.meter.take())
+        assert alone[-1].total == sum(seen)
+        seen.clear()
+    model.prefetch([*OPEN, OPEN[1]], [()] * 5, weights_fixed=True)
+    for question, ledger in zip(OPEN, alone, strict=False):
+        model.answer(question)
+        assert model.meter.take() == ledger

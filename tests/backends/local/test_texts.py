@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from secl.backends.local import prefill, texts
+from secl.backends.generation import Draft
+from secl.backends.local import texts
 from secl.backends.local.fast.batch import Batch
 from secl.backends.local.model import LocalModel
 from secl.backends.token_ids import render
@@ -72,11 +73,8 @@ def test_what_is_said_of_a_text_does_not_depend_on_what_was_kept_of_its_prompt(
     def answered(*, kept: bool) -> Any:
         model = make_model(family, learning_rate=0.2)
         (text,) = written(model, ASKED)
-        assert model.backend.prefill is not None
-        if not kept:
-            model.backend.prefill._texts.clear()
         seen, prompt = tokens_seen(model.backend.model), len(model.prompting.answer(ASKED))
-        first = model.answer(ASKED, written=text.text)
+        first = model.answer(ASKED, written=text if kept else text.text)
         assert (prompt in seen) == (not kept)
         model.learn(ASKED, first.reply, 0.05)
         return first, model.answer(ASKED, written=text.text), model
@@ -97,7 +95,7 @@ def test_the_prompt_of_a_text_goes_through_the_network_once(make_model: MakeMode
     prompt = len(model.prompting.answer(ASKED))
     assert seen == [prompt, *([1] * (text.completion_tokens - 1))]
     seen.clear()
-    model.answer(ASKED, written=text.text)
+    model.answer(ASKED, written=text)
     (read,) = seen
     whole = len(model.prompting.confidence(ASKED, text.text))
     assert read == whole - prompt
@@ -107,44 +105,24 @@ def test_the_prompt_of_a_text_goes_through_the_network_once(make_model: MakeMode
 def test_the_prompt_of_many_texts_goes_through_the_network_once_for_all(make_model: MakeModel) -> None:
     model = make_model()
     other = replace(ASKED, text="And of Spain?")
-    drawn = [text.text for text in written(model, ASKED, max_tokens=4, temperature=1.0, n=16)]
+    drawn = written(model, ASKED, max_tokens=4, temperature=1.0, n=16)
     seen = tokens_seen(model.backend.model)
     model.prefetch([ASKED] * 16, [()] * 16, weights_fixed=True, written=drawn)
-    assert len(seen) == len(set(drawn))
+    assert len(seen) == len({text.text for text in drawn})
     assert len(model.prompting.answer(ASKED)) not in seen
     seen.clear()
-    for text in drawn[:3]:  # the first pass reads a prompt that is not kept, and the others go on from there
-        model.prefetch([other], [()], weights_fixed=True, written=[text])
+    model.prefetch([other] * 3, [()] * 3, weights_fixed=True, written=[text.text for text in drawn[:3]])
     assert seen.count(len(model.prompting.answer(other))) == 1
 
 
-def test_prompts_read_again_are_let_go_before_those_that_wait_for_their_texts(
-    make_model: MakeModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model = make_model()
-    asked = [replace(ASKED, text=f"And of number {i}?") for i in range(4)]
-    prompts = [len(model.prompting.answer(each)) for each in asked]
-    monkeypatch.setattr(prefill, "KEPT_TOKENS", sum(prompts[1:]))
-    drawn = [written(model, each, max_tokens=4)[0].text for each in asked]
-    seen = tokens_seen(model.backend.model)
-    model.prefetch(asked, [()] * 4, weights_fixed=True, written=drawn)
-    assert len(seen) == 5  # the first prompt, and behind each what is asked
-    assert model.backend.prefill is not None
-    written(model, ASKED, max_tokens=1)
-    assert sum(map(len, model.backend.prefill._texts)) <= sum(prompts[1:])
-
-
-def test_a_long_prompt_is_let_go_once_its_texts_have_their_confidence(
-    make_model: MakeModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_prompt_is_let_go_once_its_texts_have_their_confidence(make_model: MakeModel) -> None:
     """Keys and values of 32,000 tokens are gigabytes of a large model."""
     model = make_model()
-    monkeypatch.setattr(prefill, "KEPT_TOKENS", 4)
-    (text,) = written(model, ASKED, max_tokens=4)
-    assert model.backend.prefill is not None
-    assert len(model.backend.prefill._texts) == 1
-    model.prefetch([ASKED], [()], weights_fixed=True, written=[text.text])
-    assert not model.backend.prefill._texts
+    texts = written(model, ASKED, max_tokens=4, n=2, temperature=1.0)
+    drafts = [text.draft for text in texts if isinstance(text.draft, Draft)]
+    assert [draft.begun is not None for draft in drafts] == [True, True]
+    model.prefetch([ASKED] * 2, [()] * 2, weights_fixed=True, written=texts)
+    assert [draft.begun for draft in drafts] == [None, None]
 
 
 @pytest.mark.parametrize("temperature", [1e-300, 1e-45, 1e-5])

@@ -24,7 +24,7 @@ from secl.prompts.templates import MAX_ANSWER_TOKENS
 from secl.question import GivenAnswer, Question
 from secl.records import Ledger, Meter, Reply
 from secl.settings.groups import AnswerWeights, PromptSettings
-from secl.writing import Piece, Writing
+from secl.writing import Piece, Writing, Written
 
 T = TypeVar("T")
 
@@ -107,12 +107,12 @@ class EndpointModel(Shown):
         evidence: Sequence[Collection[EvidenceKind]],
         *,
         weights_fixed: bool,  # noqa: ARG002  (they always are)
-        written: Sequence[str | None] = (),
+        written: Sequence[str | Written | None] = (),
     ) -> None:
         """Ask about a window of upcoming questions at the same time; see `secl.model.Model.prefetch`."""
         wanted: dict[tuple[Question, str | None], set[EvidenceKind]] = {}
         for question, kinds, text in zip(questions, evidence, written or [None] * len(questions), strict=True):
-            wanted.setdefault((question, text), set()).update(kinds)
+            wanted.setdefault((question, None if text is None else str(text)), set()).update(kinds)
         findings = self._together(lambda turn: self._find(turn[0], turn[1], wanted[turn]), [*wanted])
         self._window = dict(zip(wanted, findings, strict=True))
 
@@ -148,7 +148,7 @@ class EndpointModel(Shown):
         return self.writer.write(question, writing)
 
     def answer(
-        self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | None = None
+        self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | Written | None = None
     ) -> ModelAnswer:
         """Answer and state a confidence; a question that comes twice in a window is asked and paid for once.
 
@@ -156,7 +156,8 @@ class EndpointModel(Shown):
             QuestionError: the server refuses the question; it is too long, say.
             UnavailableError: the server does not answer now.
         """
-        findings = self._window.get((question, written)) or self._find(question, written, {*evidence})
+        text = None if written is None else str(written)
+        findings = self._window.get((question, text)) or self._find(question, text, {*evidence})
         self._latest = findings
         self._pay(findings)
         return ModelAnswer(reply=findings.reply, frozen=findings.reply, plain_tokens=findings.plain_tokens)

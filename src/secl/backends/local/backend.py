@@ -9,12 +9,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from secl.backends.base import Bundle, EvidenceTokens, Position, TextStatistics, TokenSequence, Training
+from secl.backends.base import Bundle, Position, TextStatistics, TokenSequence, Training
 from secl.backends.generation import Draft, TextRules
 from secl.backends.local.adapter import Adapter, parse_layers
 from secl.backends.local.distillation import Distiller
-from secl.backends.local.fast.batching import GROUP_TOKENS, BundlePass, passes
+from secl.backends.local.fast.batching import GROUP_TOKENS, passes
 from secl.backends.local.fast.prefix_tree import Nodes
+from secl.backends.local.fast.replay import Pass
 from secl.backends.local.fast.select_network import Trial, check_usable, connect
 from secl.backends.local.fast.shared_network import SharedNetwork
 from secl.backends.local.loading.guard import as_model_error, enough_memory
@@ -61,30 +62,26 @@ class LocalReading:
 
     Attributes:
         bundle: what is read.
-        share: the pass that holds it.
-        tokens: spent on this reading.
+        forward: the pass that holds it.
+        tokens: through the network for this reading, of the bundle alone.
         states: of the adapted model, at the positions of the bundle; None for the frozen model, whose hidden states
             are in the pass.
     """
 
     bundle: Bundle
-    share: BundlePass
+    forward: Pass
     rows: _Rows
     tokens: float
     states: Tensor | None = None
 
-    @property
-    def evidence_tokens(self) -> EvidenceTokens:
-        return EvidenceTokens.of(self.bundle, self.share.cost)
-
     def nodes(self, positions: Sequence[Position]) -> Nodes:
         """Nodes of the pass before which the positions are: those of the last token before each."""
-        return np.array([self.share.paths[number][length - 1] for number, length in positions], dtype=np.int64)
+        return np.array([self.forward.paths[number][length - 1] for number, length in positions], dtype=np.int64)
 
     def hidden(self, positions: Sequence[Position]) -> Tensor:
         """Final hidden states (N, d) before the next token at each position."""
         if self.states is None:
-            return self.share.forward.frozen(self.nodes(positions))
+            return self.forward.frozen(self.nodes(positions))
         row_of = {position: row for row, position in enumerate(self.bundle.positions)}
         return self.states[[row_of[position] for position in positions]]
 
@@ -111,7 +108,7 @@ class LocalReading:
         )
         tokens = np.array([token for span in self.bundle.spans for token in span.tokens[span.start :]])
         own, device = torch.empty(len(tokens), device=self.rows.device), self.rows.device
-        for number, log_p in enumerate(self.rows.log_p(self.share.forward.frozen(nodes))):
+        for number, log_p in enumerate(self.rows.log_p(self.forward.frozen(nodes))):
             here = np.flatnonzero(places // ROWS == number)
             own[sent(here, device)] = log_p[sent(places[here] % ROWS, device), sent(tokens[here], device)]
         sums: list[float] = torch.stack([part.sum() for part in torch.split(own, [*map(len, positions)])]).tolist()
@@ -207,11 +204,12 @@ class LocalBackend:
 
     def read(self, bundles: Sequence[Bundle]) -> list[LocalReading]:
         begun = self.prefill.go_on(bundles) if self.prefill is not None else [None] * len(bundles)
-        whole = [bundle.sequences for bundle, share in zip(bundles, begun, strict=True) if share is None]
-        others = iter(passes(self.network.run, whole, GROUP_TOKENS))
-        shares = [next(others) if share is None else share for share in begun]
+        others = [bundle for bundle, forward in zip(bundles, begun, strict=True) if forward is None]
+        sizes, sequences = [bundle.size for bundle in others], [bundle.sequences for bundle in others]
+        whole = iter(passes(self.network.run, sequences, sizes, GROUP_TOKENS))
         return [
-            LocalReading(bundle, share, self._rows, share.tokens) for bundle, share in zip(bundles, shares, strict=True)
+            LocalReading(bundle, next(whole) if forward is None else forward, self._rows, bundle.size)
+            for bundle, forward in zip(bundles, begun, strict=True)
         ]
 
     @torch.no_grad()
@@ -220,17 +218,15 @@ class LocalBackend:
         """Replay the passes of some readings with the adapter's present weights: once each, whoever shares one."""
         groups: dict[int, list[int]] = {}
         for number, reading in enumerate(readings):
-            groups.setdefault(id(reading.share.forward), []).append(number)
+            groups.setdefault(id(reading.forward.states), []).append(number)
         adapted: dict[int, LocalReading] = {}
         for numbers in groups.values():
             nodes = [readings[number].nodes(readings[number].bundle.positions) for number in numbers]
-            replay = self.network.adapted(readings[numbers[0]].share.forward, np.concatenate(nodes))
+            replay = self.network.adapted(readings[numbers[0]].forward, np.concatenate(nodes))
             states = torch.split(replay(), [len(each) for each in nodes])
             for number, own in zip(numbers, states, strict=True):
-                frozen = readings[number]
-                adapted[number] = LocalReading(
-                    frozen.bundle, frozen.share, self._rows, replay.tokens / len(numbers), own
-                )
+                tokens = readings[number].bundle.tokens["answering"] * self.network.top_share
+                adapted[number] = replace(readings[number], tokens=tokens, states=own)
         return [adapted[number] for number in range(len(readings))]
 
     def write(self, batches: Sequence[Sequence[Draft]]) -> None:
@@ -260,11 +256,7 @@ class LocalBackend:
         prefix = [*written[:agreed], chosen[agreed]]
         if agreed == len(written) and self.rules.ended(Draft.answer([], draft.form, prefix)):
             return None
-        return replace(Draft.answer(draft.prompt, draft.form, prefix), version=version)
-
-    def release(self) -> None:
-        if self.prefill is not None:
-            self.prefill.release()
+        return replace(Draft.answer(draft.prompt, draft.form, prefix), version=version, begun=draft.begun)
 
     def write_texts(self, prompt: TokenSequence, writing: Writing) -> Iterator[Piece]:
         with enough_memory():
@@ -278,9 +270,9 @@ class LocalBackend:
     @enough_memory()
     def train(self, reading: LocalReading, position: Position, target: float) -> Training:
         node = reading.nodes([position])
-        replay = self.network.adapted(reading.share.forward, node)
+        replay = self.network.adapted(reading.forward, node)
         losses, after = self.distiller.train(
-            self.adapter, self.network.head, replay, reading.share.forward.frozen(node), self._digits, target
+            self.adapter, self.network.head, replay, reading.forward.frozen(node), self._digits, target
         )
         return Training(losses, after, self.distiller.tokens(replay))
 

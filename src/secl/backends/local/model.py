@@ -6,19 +6,21 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import Any
 
+from secl.backends.generation import Draft
 from secl.backends.local.adapter import Adapter, plain_config
 from secl.backends.local.asking import dinco, rating
-from secl.backends.local.asking.answers import Answering, Prefetched, Turn
+from secl.backends.local.asking.answers import Answering
 from secl.backends.local.asking.asker import Asker
 from secl.backends.local.asking.candidates import compared, sampled
+from secl.backends.local.asking.cases import Case, Turn
 from secl.backends.local.asking.nli import nli_model
 from secl.backends.local.asking.prefill_probe import prefers_prefill
 from secl.backends.local.asking.readout import Readout, shares
 from secl.backends.local.backend import LocalBackend
 from secl.backends.local.loading.loader import Loaded, ModelCache, load
+from secl.backends.local.shared import AskKey, SharedAnswers
 from secl.backends.local.writer import draw_many
 from secl.backends.prompting import Prompting
-from secl.backends.shared import Asking, SharedAnswers
 from secl.backends.text_stream import answers_alone
 from secl.display import Shown
 from secl.errors import ParameterError, QuestionError, TooLongError
@@ -27,7 +29,7 @@ from secl.model import ModelAnswer, Rating
 from secl.question import GivenAnswer, Question
 from secl.records import Meter, Purpose, Reply, Update
 from secl.settings.groups import AdapterSettings, AnswerWeights, Device, Dtype, PromptSettings, PTrueKind, Quantize
-from secl.writing import Piece, Writing
+from secl.writing import Piece, Writing, Written
 
 
 class LocalModel(Shown):
@@ -78,18 +80,18 @@ class LocalModel(Shown):
         self.writes_apart = False
         self.meter = Meter()
         ids = self.backend.token_ids
-        asking = Asking(loaded.fingerprint, *self.backend.shape, p_true, prompts, seed)
-        in_common = None if shared is None else shared.to(asking)
+        key = AskKey(loaded.fingerprint, *self.backend.shape, p_true, prompts, seed)
+        windows, verdicts = (None, None) if shared is None else shared.to(key)
         known = loaded.preset.prefilled
         prefers = partial(prefers_prefill, self.backend) if known is None else lambda: known
         self.prompting, readout = Prompting(ids, prompts, prefers), Readout(ids, p_true)
-        self.asker = Asker(self.backend, self.backend, self.prompting, readout, self.meter, seed, in_common)
-        self.answering = Answering(self.asker, rewrites=answer_weights == "adapted")
+        self.asker = Asker(self.backend, self.backend, self.prompting, readout, self.meter, seed, verdicts)
+        self.answering = Answering(self.asker, rewrites=answer_weights == "adapted", windows=windows)
         self._nli = None if nli is None else nli_model(nli, self.backend.device)
         if self._nli is not None:
             self.fingerprint += f"+{self._nli.fingerprint}"
-        self._window: dict[Turn, Prefetched] = {}
-        self._latest: Prefetched | None = None
+        self._window: dict[Turn, Case] = {}
+        self._latest: Case | None = None
 
     @classmethod
     def load(
@@ -151,17 +153,22 @@ class LocalModel(Shown):
         evidence: Sequence[Collection[EvidenceKind]],
         *,
         weights_fixed: bool,
-        written: Sequence[str | None] = (),
+        written: Sequence[str | Written | None] = (),
     ) -> None:
         """Answer a window of upcoming questions together; see `secl.model.Model.prefetch`."""
-        texts = written or [None] * len(questions)
-        for question, text in zip(questions, texts, strict=True):
-            self.check(question, text)
-        turns = [self.answering.turn(question, text) for question, text in zip(questions, texts, strict=True)]
-        self._window = self.answering.prefetch(turns, evidence, self.version if weights_fixed else 0)
+        cases = list(map(self._case, questions, written or [None] * len(questions), evidence))
+        for case in cases:
+            self.check(case.question, case.given)
+        self._window = self.answering.prefetch(cases, self.version if weights_fixed else 0)
+
+    def _case(self, question: Question, written: str | Written | None, evidence: Collection[EvidenceKind]) -> Case:
+        """A question, and what was written in answer to it as it stands in the conversation."""
+        given = None if written is None or question.options else self.prompting.given(question, str(written))
+        draft = written.draft if isinstance(written, Written) and isinstance(written.draft, Draft) else None
+        return Case(question, given, frozenset(evidence), draft=draft)
 
     def answer(
-        self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | None = None
+        self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | Written | None = None
     ) -> ModelAnswer:
         """Answer and state a confidence, as the adapted and as the frozen model; see `secl.model.Model.answer`.
 
@@ -169,22 +176,22 @@ class LocalModel(Shown):
             QuestionError: the question has more options than letters, or is longer than the model can read.
             UnavailableError: no server answers (a `ModelError`; later one may).
         """
-        version, turn = self.version, self.answering.turn(question, written)
-        item = self._window.get(turn)
-        if item is None:
-            self.check(question, written)
-            item = self.answering.prefetch([turn], [evidence], version)[turn]
-        if version and item.version != version:
-            self.answering.adapt(item, version)
-        self._latest = item
-        for purpose, tokens in item.spent.items():
+        version, case = self.version, self._case(question, written, evidence)
+        turn = case.turn
+        if turn not in self._window:
+            self.check(question, case.given)
+        case = self._window.get(turn) or self.answering.prefetch([case], version)[turn]
+        if version and case.version != version:
+            self.answering.adapt(case, version)
+        self._latest = case
+        for purpose, tokens in case.spent.items():
             self.meter.spend(purpose, tokens)
         if version:
-            self.meter.spend("adapting", item.adapted_tokens)
+            self.meter.spend("adapting", case.answer_of(version).tokens)
         return ModelAnswer(
-            reply=self.answering.reply(item, version, written),
-            frozen=item.frozen.reply,
-            plain_tokens=float(len(item.frozen.reading.bundle.answers[0])),
+            reply=self.answering.reply(case, version, None if written is None else str(written)),
+            frozen=case.frozen.reply,
+            plain_tokens=float(len(case.frozen.reading.bundle.answers[0])),
         )
 
     def write(self, question: Question, writing: Writing) -> Iterator[Piece]:
@@ -222,8 +229,8 @@ class LocalModel(Shown):
         """P(True) of the answer and of its distractors from the frozen model; None without a readable answer."""
         if reply.answer is None:
             return None
-        item = self._latest_item(question)
-        known, listing = (None, None) if item is None else (item.p_true, item.listing)
+        case = self._latest_case(question)
+        known, listing = (None, None) if case is None else (case.p_true, case.listing)
         return self.asker.p_true(question, reply.answer, known, listing)
 
     def compare_candidates(self, question: Question, reply: Reply) -> CandidateEvidence | None:
@@ -234,8 +241,8 @@ class LocalModel(Shown):
         """
         if reply.answer is None:
             return None
-        item = self._latest_item(question)
-        known = None if item is None else item.candidates
+        case = self._latest_case(question)
+        known = None if case is None else case.candidates
         if known is not None and (question.options or known.candidates[0] == reply.answer):
             return known
         return compared(self.asker, question, reply.answer)
@@ -262,13 +269,13 @@ class LocalModel(Shown):
 
     def _option_shares(self, question: Question, purpose: Purpose) -> tuple[float, ...]:
         """The frozen model's probabilities of the option letters."""
-        item = self._latest_item(question)
-        if item is None:
-            item = self.answering.prefetch([(question, None)], [()], 0)[question, None]
-            self.meter.spend(purpose, item.spent["answering"])
-        return shares(item.frozen.reply.option_log_p)
+        case = self._latest_case(question)
+        if case is None:
+            case = self.answering.prefetch([Case(question)], 0)[question, None]
+            self.meter.spend(purpose, case.spent["answering"])
+        return shares(case.frozen.reply.option_log_p)
 
-    def _latest_item(self, question: Question) -> Prefetched | None:
+    def _latest_case(self, question: Question) -> Case | None:
         return self._latest if self._latest is not None and self._latest.question == question else None
 
     def learn(self, question: Question, reply: Reply, target: float) -> Update:
@@ -277,11 +284,11 @@ class LocalModel(Shown):
         Raises:
             QuestionError: another question was answered since.
         """
-        item = self._latest_item(question)
-        if item is None:
+        case = self._latest_case(question)
+        if case is None:
             raise QuestionError(f"{question.mention} is not the latest one answered; answer it again first.")
-        reading = item.answer(self.version).reading
-        training = self.asker.backend.train(reading, item.digit_position(reading, reply), target)
+        reading = case.answer_of(self.version).reading
+        training = self.asker.backend.train(reading, case.digit_position(reading, reply), target)
         self.meter.spend("learning", training.tokens)
         return Update(
             version=self.version, before=reply.stated, target=target, after=training.after, losses=training.losses

@@ -57,10 +57,12 @@ def write_texts(
     model: PreTrainedModel, rules: TextRules, prompt: Sequence[int], writing: Writing, prefill: Prefill | None = None
 ) -> Iterator[Piece]:
     """Write texts behind a prompt, one token of each in turn; `max_tokens` is given, and the adapter is off."""
-    begun = Batch.of(model, [list(prompt)]) if prefill is None else prefill.text(prompt)
+    begun, forward = (Batch.of(model, [list(prompt)]), None) if prefill is None else prefill.text(prompt)
     # The prompt goes through the network once for all texts.
     rows = [begun, *(replace(begun, cache=copy.deepcopy(begun.cache)) for _ in range(writing.n - 1))]
     texts = [_Text(rules, prompt, writing, number, row) for number, row in enumerate(rows)]
+    for text in texts:
+        text.draft.begun = forward
     while texts:
         for text in texts:
             yield text.step()
@@ -74,7 +76,6 @@ class _Text(FreeText):
         super().__init__(rules, prompt, writing, number)
         self._row = row
         self._generator = torch.Generator(row.logits.device).manual_seed(writing.seed + number)
-        self._latest = 0
         self._warpers: list[LogitsProcessor] = []
         if writing.temperature not in (0, 1):
             self._warpers.append(TemperatureLogitsWarper(float(writing.temperature)))
@@ -84,11 +85,10 @@ class _Text(FreeText):
     @torch.no_grad()
     def step(self) -> Piece:
         """Write the next token."""
-        if self.written:
-            self._row.step([0], [self._latest])
-        self._latest = self._choose()
-        top = self.writing.top_logprobs
-        return self.push(self._latest, () if top is None else (self._report(self._latest, top),))
+        if self.draft.written:
+            self._row.step([0], self.draft.written[-1:])
+        token, top = self._choose(), self.writing.top_logprobs
+        return self.push(token, () if top is None else (self._report(token, top),))
 
     def _choose(self) -> int:
         if self.writing.temperature < GREEDY:

@@ -14,6 +14,7 @@ from torch import Tensor
 from secl.backends.generation import Draft, TextRules
 from secl.backends.local.fast.batch import Batch, fast_single_row
 from secl.backends.local.loading.guard import enough_memory, in_halves
+from secl.backends.local.loading.loader import Remembered
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -23,10 +24,6 @@ FIRST_LOOK = 1024
 
 REMEMBERED = 1024
 """Batches whose texts are remembered, the first ones: streams are asked from the start again."""
-
-
-Remembered = dict[bytes, list[tuple[list[int], float]]]
-"""Tokens that each draft of a batch was given, and what it spent, by digest of the batch."""
 
 
 class Writer:
@@ -59,27 +56,25 @@ class Writer:
         # The whole batch is the key, because the padding of a row, and so its last digits, depend on the other rows.
         texts = [(draft.prompt, draft.written, draft.form, draft.limit, draft.lines) for draft in drafts]
         key = hashlib.sha256(repr((texts, begun is None)).encode()).digest()
-        if key not in self.remembered:
-            before = [draft.tokens for draft in drafts]
+        known = self.remembered.get(key)
+        if known is None:
             self._write(drafts, begun)
-            tokens = [draft.tokens - earlier for draft, earlier in zip(drafts, before, strict=True)]
             if len(self.remembered) < REMEMBERED:
-                self.remembered[key] = [(list(d.written), spent) for d, spent in zip(drafts, tokens, strict=True)]
+                self.remembered[key] = [[*draft.written] for draft in drafts]
             return
-        for draft, (written, spent) in zip(drafts, self.remembered[key], strict=True):
-            draft.written = list(written)
-            draft.tokens += spent  # so that a record does not depend on what was asked before it
+        for draft, written in zip(drafts, known, strict=True):
+            draft.written = [*written]
 
     def _write(self, drafts: Sequence[Draft], begun: Batch | None) -> None:
         """Finish drafts together, or in halves, each from where it was, where there is too little memory for all."""
-        before = {id(draft): (list(draft.written), list(draft.log_p), draft.tokens) for draft in drafts}
+        before = {id(draft): (list(draft.written), list(draft.log_p)) for draft in drafts}
 
         def write(some: Sequence[Draft]) -> list[None]:
             whole = len(some) == len(drafts)
             if begun is not None and not whole:
                 begun.clear()  # halves need its memory
             for draft in some:
-                written, log_p, draft.tokens = before[id(draft)]
+                written, log_p = before[id(draft)]
                 draft.written, draft.log_p = list(written), list(log_p)
             self._write_together(some, begun if whole else None)
             return []
@@ -95,9 +90,6 @@ class Writer:
             id(draft): torch.Generator().manual_seed(draft.seed) for draft in active if draft.seed is not None
         }
         batch = begun or Batch.of(self.model, [[*draft.prompt, *draft.written] for draft in active])
-        if begun is None:
-            for draft in active:
-                draft.tokens += (len(draft.prompt) + len(draft.written)) / batch.shared
         while True:
             next_tokens = batch.logits.argmax(-1).tolist()
             sampled = [row for row, draft in enumerate(active) if id(draft) in generators]
@@ -117,20 +109,18 @@ class Writer:
             active = [active[row] for row in rows]
             with fast_single_row if self.alone and len(rows) == 1 else nullcontext():
                 batch.step(rows, [draft.written[-1] for draft in active])
-            # One more token of each; the last token of a finished text never goes through the network.
-            for draft in active:
-                draft.tokens += 1
 
     @enough_memory()
     @torch.no_grad()
-    def beams(self, draft: Draft, count: int) -> list[Draft]:
-        """Beam search for the `count` most probable texts (sum of log-probabilities, no length penalty), best first.
+    def beams(self, draft: Draft, count: int) -> tuple[list[Draft], int]:
+        """Beam search for the `count` most probable texts (sum of log-probabilities, no length penalty).
 
-        Texts end as greedy ones do. The search is over when no unfinished text can still come among them. The tokens
-        that went through the network are added to `draft`.
+        Texts end as greedy ones do. The search is over when no unfinished text can still come among them.
+
+        Returns:
+            the texts, the most probable first, and the tokens that went through the network.
         """
-        batch = Batch.of(self.model, [draft.prompt])
-        draft.tokens += len(draft.prompt)
+        batch, tokens = Batch.of(self.model, [draft.prompt]), len(draft.prompt)
         beams, finished = [(0.0, draft)], list[tuple[float, Draft]]()
         while beams:
             scores = torch.tensor([score for score, _ in beams], device=batch.logits.device)
@@ -153,8 +143,8 @@ class Writer:
                 break
             beams = unfinished
             batch.step(rows, [each.written[-1] for _, each in beams])
-            draft.tokens += len(beams)
-        return [text for _, text in finished]
+            tokens += len(beams)
+        return [text for _, text in finished], tokens
 
 
 def draw(logits: Tensor, chances: Sequence[float], top_p: float) -> list[int]:

@@ -15,6 +15,7 @@ from secl.model import Model
 from secl.question import GivenAnswer, Question
 from secl.records import Record
 from secl.server.entries import new_record_id
+from secl.writing import Written
 
 GATHER = 0.005
 """Seconds that the first request waits for others: clients answered together ask again together."""
@@ -50,7 +51,7 @@ class Request:
 
     asked: Question | GivenAnswer
     future: Future[Answer]
-    written: str | None = None
+    written: str | Written | None = None
     record_id: str = field(default_factory=new_record_id)
 
     @property

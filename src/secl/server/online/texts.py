@@ -141,7 +141,7 @@ class TextWriters:
     def _answered(self, job: WritingJob, texts: Sequence[Written]) -> tuple[Answer, ...]:
         """The answers to what was written, once they are there."""
         requests = [
-            Request(asked=job.question, future=Future(), written=text.text, record_id=identifier)
+            Request(asked=job.question, future=Future(), written=text, record_id=identifier)
             for text, identifier in zip(texts, job.record_ids, strict=False)
         ]
         self.unrated |= set(job.record_ids)

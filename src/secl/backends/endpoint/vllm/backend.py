@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from secl.backends.base import Bundle, EvidenceTokens, Position, TextStatistics, TokenSequence, Training
+from secl.backends.base import Bundle, Position, TextStatistics, TokenSequence, Training
 from secl.backends.endpoint.vllm.server import CompletionRequest, TokenServer
 from secl.backends.endpoint.vllm.versions import Versions
 from secl.backends.entropy import entropy_of
 from secl.backends.generation import Draft, Step
 from secl.backends.local.backend import LocalBackend, LocalReading
 from secl.backends.text_stream import FreeText
-from secl.backends.token_ids import common_length, distinct_tokens
+from secl.backends.token_ids import common_length
 from secl.errors import NotFiniteError
 from secl.writing import Piece, Token, Writing
 
@@ -36,9 +36,6 @@ SEPARATE_POSITIONS = 8
 NEGLIGIBLE = math.log(1e-7)
 """Where the last of the most probable tokens has less, this is close enough for every less probable one."""
 
-KEPT_TOKENS = 2**15
-"""Tokens of written texts whose probabilities are kept until somebody asks for their confidence; a few kB each."""
-
 
 class VllmReading:
     """A bundle as one version reads it; a request goes to the servers when a number is wanted."""
@@ -47,13 +44,10 @@ class VllmReading:
         self.backend = backend
         self.bundle = bundle
         self.version = version
-        self._span_tokens = 0.0
-        self._asked: list[tuple[int, ...]] = []
         self._log_p: dict[Position, dict[int, float]] = {}
         self._entropy: dict[Position, float] = {}
         self._least: dict[Position, float] = {}  # of the most probable tokens
-        self._written: tuple[int, ...] = ()
-        draft = bundle.written if bundle.begun is None else backend.text_behind(bundle.begun, bundle.answers[0])
+        draft = bundle.draft
         if draft is not None and draft.version == version:
             # The server reported the distribution before each token that it wrote. They hold as far as the text has the
             # same tokens here; a trimmed text may have others.
@@ -61,24 +55,11 @@ class VllmReading:
             alike = common_length(written, bundle.answers[0])
             for length, step in zip(range(first, alike + 1), draft.steps, strict=False):
                 self._note((0, length), step)
-            self._written = written if bundle.begun is None else ()
 
     @property
     def tokens(self) -> float:
-        """Tokens of all requests, with a prefix cache that forgets nothing; the draft paid for its own."""
-        written = [self._written] if self._written else []
-        return float(distinct_tokens([*written, *self._asked]) - len(self._written)) + self._span_tokens
-
-    @property
-    def evidence_tokens(self) -> EvidenceTokens:
-        # What was asked at the ends of verdicts and orders was not asked for the answers.
-        groups = [self.bundle.verdicts, self.bundle.orders]
-        ends = {tuple(sequence) for group in groups for sequence in group}
-        prefixes = [[prefix for prefix in self._asked if prefix not in ends]]
-        for group in groups:
-            prefixes.append([*prefixes[-1], *(tuple(sequence) for sequence in group if tuple(sequence) in self._asked)])
-        answers, verdicts, orders = map(distinct_tokens, prefixes)
-        return EvidenceTokens(verdicts - answers, orders - verdicts, self._span_tokens)
+        """Those of the bundle, as for the model in this process."""
+        return float(self.bundle.tokens["answering"] if self.version else self.bundle.size)
 
     def logits(self, positions: Sequence[Position], ids: Sequence[int]) -> list[list[float]]:
         return self.log_p(positions, ids)
@@ -93,7 +74,6 @@ class VllmReading:
             return []
         texts = [span.tokens for span in spans]
         rows = self.backend.server.read(texts)
-        self._span_tokens = float(sum(map(len, texts)))  # servers take nothing of such a request from their cache
         return [sum(row[span.start - 1 :]) for row, span in zip(rows, spans, strict=True)]
 
     def text_statistics(
@@ -120,12 +100,10 @@ class VllmReading:
         *before, (number, length) = positions
         if len(before) >= SEPARATE_POSITIONS and {each for each, _ in before} == {number}:
             text = tuple(self.bundle.sequences[number][:length])
-            self._asked.append(text)
             ((*inside, end),) = self.backend.server.complete(name, [text], CompletionRequest(top=top, inside=True))
             steps = [*(inside[each - 1] for _, each in before), end]
         else:
             prefixes = [tuple(self.bundle.prefix(position)) for position in positions]
-            self._asked += prefixes
             steps = [step for (step,) in self.backend.server.complete(name, prefixes, CompletionRequest(top=top))]
         for position, step in zip(positions, steps, strict=True):
             self._note(position, step)
@@ -140,7 +118,6 @@ class VllmReading:
         if not lacking:
             return
         prefixes = [tuple(self.bundle.prefix(position)) for position in lacking]
-        self._asked += prefixes
         request = CompletionRequest(ids=tuple(dict.fromkeys(token for ids in lacking.values() for token in ids)))
         texts = self.backend.server.complete(self.backend.adapter_name(self.version), prefixes, request)
         for position, (step,) in zip(lacking, texts, strict=True):
@@ -172,8 +149,6 @@ class VllmBackend:
         # A question that the server cannot read to its end is refused like one that the learner cannot read.
         self.limit = min(learner.limit, server.window or learner.limit)
         self._pool = ThreadPoolExecutor(CONCURRENT_REQUESTS, thread_name_prefix="secl-vllm")
-        self._texts: list[Draft] = []
-        self._keeping = threading.Lock()
 
     @property
     def environment(self) -> dict[str, str | int]:
@@ -200,8 +175,6 @@ class VllmBackend:
     def write(self, batches: Sequence[Sequence[Draft]]) -> None:
         """Finish all drafts at the same time."""
         list(self._pool.map(self._finish, [draft for batch in batches for draft in batch]))
-        for batch in batches:
-            _share_prompts(batch)
 
     def write_texts(self, prompt: TokenSequence, writing: Writing) -> Iterator[Piece]:
         """Draws depend on the seed and on the server's random numbers, which differ from this machine's."""
@@ -216,29 +189,17 @@ class VllmBackend:
             seed=writing.seed if drawn else None,
         )
         texts = [FreeText(rules, prompt, writing, number) for number in range(writing.n)]
-        drafts = [Draft([*prompt], "text", writing.max_tokens or 1) for _ in texts]
         # Where nothing is drawn all texts are the same, and are written once.
         for number, steps, finish in self.server.stream(prompt, request, writing.n if drawn else 1):
-            drafts[number].written.extend(step.token for step in steps)
-            drafts[number].steps.extend(steps)
             for text in [texts[number]] if drawn else texts:
                 for step in steps:
                     if not text.ended:
+                        text.draft.steps.append(step)
                         yield text.push(step.token, _report(text, step, writing.top_logprobs))
                 if finish is not None and not text.ended:
                     yield text.end("length" if finish == "length" else "stop")
         if not all(text.ended for text in texts):
             raise self.server.endpoint.broke_off()
-        with self._keeping:
-            self._texts += [draft for draft in drafts if draft.steps]
-            while len(self._texts) > 1 and sum(len(draft.written) for draft in self._texts) > KEPT_TOKENS:
-                del self._texts[0]
-
-    def text_behind(self, prompt: TokenSequence, sequence: TokenSequence) -> Draft | None:
-        """The written text behind a prompt that has most in common with a sequence; None if none is kept."""
-        with self._keeping:
-            behind = [draft for draft in self._texts if draft.prompt == [*prompt]]
-        return max(behind, key=lambda draft: common_length(draft.written, sequence[len(prompt) :]), default=None)
 
     def rewrite(
         self, drafts: Sequence[Draft], readings: Sequence[VllmReading | LocalReading], version: int
@@ -248,12 +209,7 @@ class VllmBackend:
         if local:
             return self.learner.rewrite(drafts, local, version)
         begun = [replace(Draft.answer(draft.prompt, draft.form), version=version) for draft in drafts]
-        rewritten = list(self._pool.map(self._finish, begun))
-        _share_prompts(rewritten)
-        return [*rewritten]
-
-    def release(self) -> None:
-        """Nothing is kept."""
+        return list(self._pool.map(self._finish, begun))
 
     def _finish(self, draft: Draft) -> Draft:
         """Finish a draft; it ends exactly where the learner would end it."""
@@ -325,15 +281,6 @@ class VllmBackend:
         """End all connections, and the threads."""
         self._pool.shutdown()
         self.server.endpoint.close()
-
-
-def _share_prompts(batch: Sequence[Draft]) -> None:
-    """Count the tokens of finished drafts; a prompt that several have in common is read once."""
-    prompts: set[tuple[int, ...]] = set()
-    for draft in batch:
-        prompt = tuple(draft.prompt)
-        draft.tokens = float(len(draft.written) + (0 if prompt in prompts else len(prompt)))
-        prompts.add(prompt)
 
 
 def _report(text: FreeText, step: Step, count: int | None) -> tuple[Token, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,11 +12,12 @@ from secl.backends.local.asking.readout import Readout
 from secl.backends.local.backend import LocalBackend
 from secl.backends.open_answers import NOTHING, Distractors, choose_distractors
 from secl.backends.prompting import Prompting
-from secl.backends.shared import AnswersInCommon
 from secl.evidence import PTrue
 from secl.prompts.parsing import is_brief
 from secl.question import Question
 from secl.records import Meter
+
+Verdicts = dict[Hashable, tuple[PTrue, float]]
 
 
 @dataclass
@@ -30,7 +31,8 @@ class Asker:
         readout: reads the replies.
         meter: counts the tokens by purpose.
         seed: of all that is drawn.
-        shared: with others that ask alike; None where there are none.
+        verdicts: P(True) of candidates by question, candidates and their source, with its tokens; shared with others
+            that ask alike, None where there are none.
     """
 
     learner: LocalBackend
@@ -39,7 +41,7 @@ class Asker:
     readout: Readout
     meter: Meter
     seed: int
-    shared: AnswersInCommon | None = None
+    verdicts: Verdicts | None = None
 
     def seed_for(self, question: Question, purpose: object) -> int:
         """A seed for one purpose of one question."""
@@ -59,7 +61,10 @@ class Asker:
             listing: as for `distractors`.
         """
         if not question.options:
-            rivals = self.distractors(question, answer, listing) if is_brief(answer, question.form) else NOTHING
+            rivals = NOTHING
+            if is_brief(answer, question.form):
+                rivals, tokens = self.distractors(question, answer, listing)
+                self.meter.spend("scoring", tokens)
             return self._judge(question, (answer, *rivals.answers), rivals.source)
         known = of_options or self._judge(question, question.options, "options")
         own = question.letters.index(answer)
@@ -73,12 +78,12 @@ class Asker:
 
     def _judge(self, question: Question, candidates: Sequence[str], source: str) -> PTrue:
         key = (question, tuple(candidates), source)
-        known = None if self.shared is None else self.shared.verdicts.get(key)
+        known = None if self.verdicts is None else self.verdicts.get(key)
         if known is None:
             (reading,) = self.backend.read([Bundle(verdicts=self.prompting.verdicts(question, candidates))])
             known = self.readout.p_true(reading, candidates, source), reading.tokens
-            if self.shared is not None:
-                self.shared.verdicts[key] = known
+            if self.verdicts is not None:
+                self.verdicts[key] = known
         p_true, tokens = known
         self.meter.spend("scoring", tokens)
         return p_true
@@ -90,21 +95,23 @@ class Asker:
         limit, top_p = list_tokens(question.form, listed), self.prompting.prompts.top_p
         return Draft(prompt, question.form, limit, lines=listed, seed=seed, top_p=top_p)
 
-    def distractors(self, question: Question, answer: str, listing: Draft | None) -> Distractors:
-        """Plausible other answers to an open question.
+    def distractors(self, question: Question, answer: str, listing: Draft | None) -> tuple[Distractors, int]:
+        """Plausible other answers to an open question, and the tokens of lists that had to be written.
 
         Args:
             question: without options.
             answer: that they differ from.
             listing: the greedy list, written and paid for already; None to write it.
         """
+        tokens = 0
 
         def items(attempt: int | None, draft: Draft | None = None) -> list[str]:
+            nonlocal tokens
             if draft is None:
                 draft = self.list_of_answers(question, attempt)
                 self.backend.write([[draft]])
-                self.meter.spend("scoring", draft.tokens)
+                tokens += len(draft.prompt) + draft.tokens
             return items_of(self.learner.rules.text(draft), question.form, self.prompting.listed)
 
         count = self.prompting.prompts.distractors
-        return choose_distractors(answer, question.form, count, items(None, listing), items)
+        return choose_distractors(answer, question.form, count, items(None, listing), items), tokens

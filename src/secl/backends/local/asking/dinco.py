@@ -22,8 +22,9 @@ BEAMS = 5
 def beam_answers(asker: Asker, question: Question) -> list[str]:
     """Up to `BEAMS` different answers to an open question, the most probable first."""
     start = Draft.answer(asker.prompting.answer(question), question.form)
-    texts = [asker.answer_in(draft) for draft in asker.learner.writer.beams(start, BEAMS)]
-    asker.meter.spend("comparing", start.tokens)
+    drafts, tokens = asker.learner.writer.beams(start, BEAMS)
+    texts = [asker.answer_in(draft) for draft in drafts]
+    asker.meter.spend("comparing", tokens)
     answers = [answer for text in texts if (answer := read_answer(text, question.form)) is not None]
     return list(first_by_key(answers, question.form).values())
 
@@ -56,7 +57,7 @@ def gather(
     bundle = Bundle(verdicts=[asker.prompting.verification(question, text) for text in texts])
     (reading,) = asker.backend.read([bundle])
     asker.meter.spend("comparing", reading.tokens)
-    p_yes = asker.readout.p_yes(reading, bundle.verdict_positions)
+    p_yes = asker.readout.p_yes(reading, bundle.ends("scoring"))
     # Samples that count as the same answer get the same text, that of a candidate if there is one.
     distinct = first_by_key([*answers, *(sample for sample in counted if sample is not None)], form)
     text_by_key = {key: question.text_of(answer) for key, answer in distinct.items()}
@@ -95,7 +96,7 @@ def ask_whether_one_implies(asker: Asker, question: Question, pairs: Sequence[Pa
     readings = asker.backend.read([Bundle(verdicts=[prompts[pair] for pair in group]) for group in groups])
     scores: dict[Pair, tuple[float, float]] = {}
     for group, reading in zip(groups, readings, strict=True):
-        letters = asker.readout.options(reading, reading.bundle.verdict_positions, 3)
+        letters = asker.readout.options(reading, reading.bundle.ends("scoring"), 3)
         scores |= {pair: (p[0], p[2]) for pair, p in zip(group, letters, strict=True)}
         asker.meter.spend("comparing", reading.tokens)
     return [scores[pair] for pair in pairs]

@@ -27,7 +27,7 @@ def prefers_prefill(backend: LocalBackend) -> bool:
     ids = backend.token_ids
     prompts = [answer_prompt(fact, prefilled=prefilled) for prefilled in (True, False) for fact in facts]
     (reading,) = backend.read([Bundle(verdicts=[ids.encode(ids.render(prompt)) for prompt in prompts])])
-    positions = reading.bundle.verdict_positions
+    positions = reading.bundle.ends("scoring")
     rows = reading.log_p(positions, reading.most_likely(positions))
     log_p = [row[i] for i, row in enumerate(rows)]
     return fmean(log_p[len(facts) :]) - fmean(log_p[: len(facts)]) < MARGIN

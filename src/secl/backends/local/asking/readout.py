@@ -68,7 +68,7 @@ class Readout:
         true, false = self.token_ids.true, self.token_ids.false
         if self.kind == "token":
             true, false = true[:1], false[:1]
-        p = _double(reading.log_p(reading.bundle.verdict_positions, (*true, *false))).exp()
+        p = _double(reading.log_p(reading.bundle.ends("scoring"), (*true, *false))).exp()
         p_true, p_false = p[:, : len(true)].sum(-1), p[:, len(true) :].sum(-1)
         return PTrue(
             candidates=tuple(candidates),
@@ -79,7 +79,7 @@ class Readout:
 
     def letters(self, reading: Reading, count: int) -> tuple[tuple[float, ...], ...]:
         """ln P of the first `count` option letters at the end of each sequence in `orders` of a bundle."""
-        if not (positions := reading.bundle.order_positions):
+        if not (positions := reading.bundle.ends("reordering")):
             return ()
         return tuple(tuple(row) for row in reading.log_p(positions, self.token_ids.letters[:count]))
 

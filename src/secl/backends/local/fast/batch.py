@@ -24,14 +24,12 @@ class Batch:
     Attributes:
         mask: (rows, length), 0 at the padding.
         logits: (rows, vocabulary) of the next token, in float32.
-        shared: how many rows went through the network as one, because all are the same.
     """
 
     model: PreTrainedModel
     cache: DynamicCache
     mask: Tensor
     logits: Tensor
-    shared: int = 1
 
     @classmethod
     @torch.no_grad()
@@ -43,7 +41,6 @@ class Batch:
             batch = cls.of(model, rows[:1])
             batch.cache.batch_repeat_interleave(copies)
             batch.mask, batch.logits = batch.mask.repeat(copies, 1), batch.logits.repeat(copies, 1)
-            batch.shared = copies
             return batch
         longest = max(map(len, rows))
         home = compute_device(model)

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
-import numpy as np
-from numpy.typing import NDArray
-
-from secl.backends.local.fast.prefix_tree import Nodes, Trie
 from secl.backends.local.fast.replay import Pass
 from secl.backends.local.fast.shared_network import SharedNetwork
 from secl.backends.local.loading.guard import in_halves
@@ -20,101 +16,62 @@ GROUP_TOKENS = 1000
 Attention grows with the square. No device has a number of its own, because a pass of another shape rounds differently.
 """
 
-
-@dataclass(frozen=True)
-class BundlePass:
-    """A bundle of sequences in a pass that it may share with others.
-
-    Attributes:
-        forward: the pass.
-        paths: for each sequence of the bundle the nodes of its tokens.
-        weights: what each node of the pass costs a bundle that needs it: 1, or less if several bundles do.
-    """
-
-    forward: Pass
-    paths: list[Nodes]
-    weights: NDArray[np.float64]
-
-    @property
-    def tokens(self) -> float:
-        """The bundle's share of the tokens; one that several bundles have in common is paid for in equal parts."""
-        return self.cost(len(self.paths))
-
-    def cost(self, count: int) -> float:
-        """The same for its first `count` sequences."""
-        return float(self.weights[np.unique(np.concatenate(self.paths[:count]))].sum()) if count else 0.0
+Sequences = Sequence[Sequence[int]]
+"""Token sequences of one bundle."""
 
 
 def passes(
-    run: Callable[[Sequence[Sequence[int]]], Pass],
-    bundles: Sequence[Sequence[Sequence[int]]],
-    max_tokens: int,
-) -> list[BundlePass]:
-    """Run bundles of token sequences; neighbours share a pass of at most `max_tokens` distinct tokens.
+    run: Callable[[Sequences], Pass], bundles: Sequence[Sequences], sizes: Sequence[int], max_tokens: int
+) -> list[Pass]:
+    """Run bundles, of distinct tokens `sizes`; neighbours share a pass of at most `max_tokens` of them.
 
     Raises:
         ModelError: a bundle alone needs more memory than the device has.
     """
 
-    def run_together(own: Sequence[Sequence[Sequence[int]]]) -> list[BundlePass]:
-        return _shares(run([sequence for bundle in own for sequence in bundle]), own, 0)
+    def run_together(own: Sequence[Sequences]) -> list[Pass]:
+        return _parts(run([sequence for bundle in own for sequence in bundle]), own)
 
-    shares: list[BundlePass] = []
-    for group in groups([len(Trie.of(bundle).tokens) for bundle in bundles], max_tokens):
-        shares += in_halves(run_together, [bundles[number] for number in group])
-    return shares
+    found: list[Pass] = []
+    for group in groups(sizes, max_tokens):
+        found += in_halves(run_together, [bundles[number] for number in group])
+    return found
 
 
 def grown(
     network: SharedNetwork,
-    begun: Sequence[BundlePass],
-    bundles: Sequence[Sequence[Sequence[int]]],
+    begun: Sequence[Pass],
+    bundles: Sequence[Sequences],
+    sizes: Sequence[int],
     max_tokens: int,
-    *,
-    paid: bool = True,
-) -> list[BundlePass]:
+) -> list[Pass]:
     """Go on from passes that can grow; neighbours that begin in the same one share the next.
 
     Args:
         begun: for each bundle a sequence in a pass, like which its sequences may begin.
+        sizes: distinct tokens of each bundle.
         max_tokens: most new tokens in a pass of several bundles.
-        paid: whether somebody paid for what is known already.
     """
-    known = [share.forward.trie.tokens[share.paths[0]].tolist() for share in begun]
-    sizes = [
-        len(Trie.of([sequence, *bundle]).tokens) - len(sequence)
-        for sequence, bundle in zip(known, bundles, strict=True)
-    ]
 
-    def grow_together(numbers: Sequence[int]) -> list[BundlePass]:
+    def grow_together(numbers: Sequence[int]) -> list[Pass]:
         own = [bundles[number] for number in numbers]
         paths = [begun[number].paths[0] for number in numbers]
-        sequences = [sequence for bundle in own for sequence in bundle]
-        forward = network.grow(begun[numbers[0]].forward, paths, sequences)
-        return _shares(forward, own, forward.known if paid else 0)
+        forward = network.grow(begun[numbers[0]], paths, [sequence for bundle in own for sequence in bundle])
+        return _parts(forward, own)
 
-    shares: list[BundlePass] = []
-    for _, same in itertools.groupby(range(len(bundles)), lambda number: id(begun[number].forward)):
+    found: list[Pass] = []
+    for _, same in itertools.groupby(range(len(bundles)), lambda number: id(begun[number].states)):
         numbers = list(same)
-        for places in groups([sizes[number] for number in numbers], max_tokens):
-            shares += in_halves(grow_together, [numbers[index] for index in places])
-    return shares
+        new = [max(0, sizes[number] - len(begun[number].paths[0])) for number in numbers]
+        for places in groups(new, max_tokens):
+            found += in_halves(grow_together, [numbers[index] for index in places])
+    return found
 
 
-def alone(forward: Pass, sequence: Sequence[int]) -> BundlePass:
-    """A pass over one sequence."""
-    (share,) = _shares(forward, [[sequence]], 0)
-    return share
-
-
-def _shares(forward: Pass, bundles: Sequence[Sequence[Sequence[int]]], known: int) -> list[BundlePass]:
-    """What each bundle has of a pass whose first `known` nodes were paid for before."""
+def _parts(forward: Pass, bundles: Sequence[Sequences]) -> list[Pass]:
+    """The pass as each bundle sees it."""
     paths = iter(forward.trie.paths)
-    own = [[next(paths) for _ in bundle] for bundle in bundles]
-    nodes = [np.unique(np.concatenate(each)) for each in own]
-    weights = 1 / np.maximum(1, np.bincount(np.concatenate(nodes)))  # how many bundles need each node
-    weights[:known] = 0
-    return [BundlePass(forward, each, weights) for each in own]
+    return [replace(forward, part=[next(paths) for _ in bundle]) for bundle in bundles]
 
 
 def groups(sizes: Sequence[int], most: int) -> list[list[int]]:

@@ -100,6 +100,7 @@ class Pass:
         captured: trunk states, for replays; empty on the plain path.
         cache: keys and values of all layers; None if they were not kept.
         known: how many of the tokens, the first ones, were computed by another pass.
+        part: nodes of the sequences of one bundle, of several in the pass; None for all sequences.
     """
 
     trie: Trie
@@ -108,6 +109,12 @@ class Pass:
     captured: Captured
     cache: Cache | None = None
     known: int = 0
+    part: Sequence[Nodes] | None = None
+
+    @property
+    def paths(self) -> Sequence[Nodes]:
+        """For each sequence the nodes of its tokens."""
+        return self.trie.paths if self.part is None else self.part
 
     def frozen(self, nodes: Nodes) -> Tensor:
         """What the head reads of the frozen model (N, d) at `nodes`."""

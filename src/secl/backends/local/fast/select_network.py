@@ -46,6 +46,7 @@ class PlainNetwork:
         self.device = compute_device(model)
         self.adapter = adapter
         self.head = head
+        self.top_share = 1.0
         self._hidden: Tensor
         # What goes into the head is the final hidden state, wherever the model computes it.
         if isinstance(head, LinearHead):

@@ -24,10 +24,12 @@ from secl.backends.local.loading.placement import AUTO, check_map, choose_device
 from secl.backends.local.loading.presets import PRESETS, Preset, preset_of, rule_for
 from secl.backends.local.loading.quantisation import check_quantisable, quantisation
 from secl.backends.local.loading.thinking import answering_at_once
-from secl.backends.local.writer import Remembered
 from secl.backends.token_ids import Tokenizer
 from secl.errors import ModelError, ParameterError
 from secl.settings.groups import Device, Dtype, Quantize
+
+Remembered = dict[bytes, list[list[int]]]
+"""Tokens that the frozen model wrote for each draft of a batch, by digest of the batch."""
 
 DTYPES: dict[str, torch.dtype] = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 

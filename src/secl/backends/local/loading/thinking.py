@@ -13,9 +13,10 @@ import json
 from typing import TYPE_CHECKING
 
 import jinja2
+import torch
 
-from secl.backends.generation import Draft, TextRules
-from secl.backends.local.writer import Writer
+from secl.backends.local.loading.guard import quiet
+from secl.backends.local.loading.placement import compute_device
 from secl.backends.token_ids import Tokenizer, render, template_error
 from secl.errors import ModelError
 from secl.prompts.parsing import THOUGHTS, Thought
@@ -94,7 +95,10 @@ def _given(tokenizer: Tokenizer, text: str) -> Tokenizer:
 def _thinks(model: PreTrainedModel, tokenizer: Tokenizer, known: list[Thought]) -> Thought | None:
     """The thought that a reply of the model begins with."""
     prompt = tokenizer(render(tokenizer, answer_prompt(ASKED)), add_special_tokens=False)["input_ids"]
-    draft = Draft(prompt, ASKED.form, FIRST_TOKENS)
-    Writer(model, TextRules(tokenizer, model.generation_config.eos_token_id)).write([draft])
-    reply = tokenizer.decode(draft.written).lstrip()
+    begun = torch.tensor([prompt], device=compute_device(model))
+    with quiet():
+        written = model.generate(
+            begun, attention_mask=torch.ones_like(begun), do_sample=False, max_new_tokens=FIRST_TOKENS
+        )
+    reply = tokenizer.decode(written[0, len(prompt) :].tolist()).lstrip()
     return next((each for each in known if reply.startswith(each.opening)), None)

@@ -1,0 +1,187 @@
+"""A question with an answer on its way through the network: the same for own answers and for those from elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from secl.backends.base import Bundle, Position, Reading
+from secl.backends.generation import Draft
+from secl.backends.local.asking.asker import Asker
+from secl.backends.local.asking.readout import Readout
+from secl.evidence import CandidateEvidence, EvidenceKind, LetterOrder, Likelihood, PTrue, Sample
+from secl.question import Question
+from secl.records import Purpose, Reply
+
+Turn = tuple[Question, str | None]
+"""A question, and the answer that is there already, as it stands in the conversation; None for none."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What is read to compare candidates.
+
+    Attributes:
+        bundle: a sequence for each order, and spans of the candidates, behind the question first and then behind none.
+        candidates: their texts; those without spans are the last ones.
+        orders: the number of the candidate at each place.
+        source: where the candidates come from.
+        samples: further answers to an open question.
+        sampling: tokens that these took.
+    """
+
+    bundle: Bundle
+    candidates: Sequence[str]
+    orders: Sequence[tuple[int, ...]]
+    source: str
+    samples: tuple[Sample, ...] = ()
+    sampling: int = 0
+
+    def read(self, reading: Reading, readout: Readout) -> CandidateEvidence:
+        """What a reading of the bundle, or of one with its orders and spans, says about the candidates."""
+        count = len(self.candidates)
+        letters, likelihoods = readout.letters(reading, count), reading.likelihoods()
+        half = len(likelihoods) // 2
+        texts = [
+            Likelihood(given=given, alone=alone, tokens=len(span.tokens) - span.start)
+            for given, alone, span in zip(likelihoods[:half], likelihoods[half:], reading.bundle.spans, strict=False)
+        ]
+        return CandidateEvidence(
+            candidates=tuple(self.candidates),
+            letters=tuple(
+                LetterOrder(order=order, log_p=tuple(row[order.index(number)] for number in range(count)))
+                for order, row in zip(self.orders, letters, strict=True)
+            ),
+            likelihoods=(*texts, *[None] * (count - half)),
+            samples=self.samples,
+            source=self.source,
+        )
+
+
+@dataclass
+class Answer:
+    """The answer of one version of the model.
+
+    Attributes:
+        reading: the version as a reader of the answer.
+        text: the answer as it stands in the conversation; None for multiple choice.
+        tokens: through the network, to write and read the answer.
+        counts: tokens of the prompt and of the answer; None for an answer from elsewhere.
+        reply: what is read off (`read_reply`).
+    """
+
+    reading: Reading
+    text: str | None
+    tokens: float
+    counts: tuple[int | None, int | None] = (None, None)
+    reply: Reply = field(init=False)
+
+
+@dataclass
+class Case:
+    """A question with an answer, and all that is known about both so far.
+
+    Attributes:
+        question: as asked.
+        given: the answer that is there already: an option letter, or a text as it stands in the conversation.
+        kinds: evidence that is wanted beside the answer.
+        answer: what candidates are compared with; None for what cannot be read, and before the answer is there.
+        rivals: other answers that were given, which say something else.
+        draft: the text as it is written, or as far as a given text was; None for multiple choice and other given texts.
+        listing: a list of answers, for distractors; None where it is not needed.
+        comparison: of all candidates; None where it is not wanted, or there is nothing to compare.
+        judged, source: texts whose P(True) is read beside the answer, and where they come from.
+        finding: tokens of looking for what is judged.
+        frozen: answer of the frozen model.
+        p_true, candidates: what is said of `judged` and of the candidates; None where it is not asked for.
+        version, adapted: the latest answer of an adapted model, and its version; 0 while there is none.
+    """
+
+    question: Question
+    given: str | None = None
+    kinds: frozenset[EvidenceKind] = frozenset()
+    answer: str | None = None
+    rivals: Sequence[str] = ()
+    draft: Draft | None = None
+    listing: Draft | None = None
+    comparison: Comparison | None = None
+    judged: Sequence[str] = ()
+    source: str = "options"
+    finding: int = 0
+    frozen: Answer = field(init=False)
+    p_true: PTrue | None = None
+    candidates: CandidateEvidence | None = None
+    version: int = 0
+    adapted: Answer | None = None
+
+    @property
+    def turn(self) -> Turn:
+        """The question and the given answer."""
+        return self.question, self.given
+
+    @property
+    def written(self) -> bool:
+        """Whether the model writes the answer for this case."""
+        return not self.question.options and self.given is None
+
+    @property
+    def spent(self) -> dict[Purpose, float]:
+        """Tokens of the frozen model, by purpose: they depend on the case alone, and not on who shared its passes."""
+        parts = self.frozen.reading.bundle.tokens
+        listing = 0 if self.listing is None else len(self.listing.prompt) + self.listing.tokens
+        return {
+            **parts,
+            "answering": self.frozen.tokens - sum(parts.values()) + parts["answering"],
+            "scoring": parts["scoring"] + listing + self.finding,
+            "sampling": 0 if self.comparison is None else self.comparison.sampling,
+        }
+
+    def answer_of(self, version: int) -> Answer:
+        """The answer of the adapted model, or the frozen one's for version 0."""
+        return self.adapted if version and self.adapted is not None else self.frozen
+
+    def digit_position(self, reading: Reading, reply: Reply) -> Position:
+        """Where the confidence of a reply is stated."""
+        positions = reading.bundle.positions
+        return positions[1 + self.question.letters.index(reply.text)] if self.question.options else positions[-1]
+
+    def copy(self) -> Case:
+        """The same, to go on independently."""
+        copied = replace(self, draft=None if self.draft is None else replace(self.draft))
+        copied.frozen = self.frozen
+        return copied
+
+
+def read_answers(
+    asker: Asker, cases: Sequence[Case], texts: Sequence[str | None], drafts: Sequence[Draft | None]
+) -> list[Answer]:
+    """Read an answer to each case with the frozen model, and beside it all that is asked about the case."""
+    bundles = []
+    for case, text, draft in zip(cases, texts, drafts, strict=True):
+        prompting, question = asker.prompting, case.question
+        bundle = prompting.choices(question) if text is None else prompting.written(question, text, draft)
+        bundle = replace(bundle, verdicts=prompting.verdicts(question, case.judged))
+        if case.comparison is not None:
+            bundle = replace(bundle, orders=case.comparison.bundle.orders, spans=case.comparison.bundle.spans)
+        bundles.append(bundle)
+    return [
+        Answer(reading, text, reading.tokens) for reading, text in zip(asker.backend.read(bundles), texts, strict=True)
+    ]
+
+
+def read_reply(asker: Asker, case: Case, answer: Answer, version: int, letter: str | None = None) -> None:
+    """Read the reply off an answer: to multiple choice the likeliest letter, or a given one."""
+    if answer.text is None:
+        reply = asker.readout.choice(case.question, answer.reading, version, letter)
+    else:
+        reply = asker.readout.open(case.question, answer.text, answer.reading, version)
+    prompt, written = answer.counts
+    answer.reply = replace(reply, prompt_tokens=prompt, answer_tokens=written)
+
+
+def read_evidence(asker: Asker, case: Case) -> None:
+    """Read off what the frozen model says of the judged texts and of the candidates."""
+    if case.judged:
+        case.p_true = asker.readout.p_true(case.frozen.reading, case.judged, case.source)
+    if case.comparison is not None:
+        case.candidates = case.comparison.read(case.frozen.reading, asker.readout)

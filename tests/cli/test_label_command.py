@@ -105,7 +105,7 @@ def test_the_report_of_a_resumed_run_and_a_comparison_count_its_labels(
     resumed = shell("run", "--resume", folders[0])
     assert resumed.code == 0, resumed.err
     assert json.loads((folders[0] / "summary.json").read_text())["unlabelled"] == 10
-    assert "No answer is known to be right or wrong" not in resumed.out
+    assert "No answer has a label" not in resumed.out
     compared = shell("compare", *folders, "--json")
     assert compared.code == 0, compared.err
     assert json.loads(compared.out)["graded"] == 30

@@ -21,6 +21,7 @@ from secl.metrics.probability import normalised_p_true
 from secl.question import Question
 from secl.records import Record, Reply
 from secl.reports.check_section import check_sentences
+from secl.reports.formatting import percent
 from secl.settings.groups import LoopSettings
 from secl.testing import ScriptedModel, toy_stream, unit
 from tests.reports.conftest import record, reply
@@ -211,7 +212,7 @@ def test_best_answers_are_recommended_where_they_are_right_more_often_for_sure()
     assert found.answer == "best"
     own, best = found.best["accuracy"].a, found.best["accuracy"].b
     assert check_sentences(found)[1].endswith(
-        f"; {100 * best:.1f}% of its best answers are right, and {100 * own:.1f}% of the own ones."
+        f"; {percent(best)} of its best answers are right, and {percent(own)} of the own ones."
     )
 
 

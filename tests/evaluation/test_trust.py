@@ -10,9 +10,10 @@ import pytest
 
 from secl.evaluation.symptoms import seen, seen_in_one
 from secl.evaluation.trust import GAP, assess, conclude, from_grades
-from secl.evidence import CandidateEvidence, Evidence, LetterOrder, Posterior
+from secl.evidence import CandidateEvidence, Evidence, Labelled, LetterOrder, Posterior
 from secl.question import Question
 from secl.records import Record
+from secl.reports.verdict import sentence_of, trust_line
 from tests.reports.conftest import MakeRecord
 
 Graded = list[tuple[float, bool]]
@@ -51,16 +52,16 @@ BAD = "do not act on it"
 @pytest.mark.parametrize(
     ("graded", "level", "code", "words"),
     [
-        (calibrated(200), "fine", None, "Tested on 200 graded answers"),
-        ([(0.75, number < 2) for number in range(14)], BAD, "overconfident", "say 75% and 14% are right"),
-        ([(p / 2, right) for p, right in calibrated(300)], "unproven", "underconfident", "too low"),
+        (calibrated(200), "fine", None, "Tested on 200 graded answers: "),
+        ([(0.75, number < 2) for number in range(14)], BAD, "overconfident", "mean confidence 75%, accuracy 14%"),
+        ([(p / 2, right) for p, right in calibrated(300)], "unproven", "underconfident", "Underconfident: "),
         (unranked(), BAD, "chance", "AUROC"),
         ([(1 - p, right) for p, right in calibrated(300)], BAD, "inverted", "higher for wrong answers"),
-        (right_in_the_mean_alone(), "unproven", "miscalibrated", "95% have 0."),
+        (right_in_the_mean_alone(), "unproven", "miscalibrated", "have 0.035 at most"),
         ([(0.9 + n / 1000, n > 0) for n in range(60)], "unproven", "few_labels", "Nearly all graded answers are right"),
-        ([(0.4 + n / 100, n % 2 > 0) for n in range(30)], "unproven", "few_labels", "do not tell whether"),
+        ([(0.4 + n / 100, n % 2 > 0) for n in range(30)], "unproven", "few_labels", "do not show whether"),
         ([(p, n % 100 < 100 * p) for n in range(1000) for p in (0.46, 0.54)], "unproven", "weak", "hardly separate"),
-        ([], "unproven", "unlabelled", "No answer is known"),
+        ([], "unproven", "unlabelled", "No answer has a label"),
     ],
 )
 def test_right_answers_decide_what_a_confidence_is_worth(
@@ -69,18 +70,18 @@ def test_right_answers_decide_what_a_confidence_is_worth(
     verdict = from_grades(graded)
     assert verdict.level == level
     assert (verdict.codes[0] if verdict.codes else None) == code
-    assert words in verdict.line
+    assert words in trust_line(verdict)
     assert math.isnan(verdict.accuracy) is (not graded)
 
 
 def test_advice_is_possible_to_follow_and_volunteers_are_named() -> None:
     few = [(0.5, number % 2 > 0) for number in range(10)]
-    assert "ask 40 more questions to test" in from_grades(few, answers=10).line
-    assert "label the other 5 and ask 35 more questions to test" in from_grades(few, answers=15).line
-    assert "label 40 more to test" in from_grades(few, answers=50).line
+    assert "ask 40 more questions to test" in trust_line(from_grades(few, answers=10))
+    assert "label the other 5 and ask 35 more questions to test" in trust_line(from_grades(few, answers=15))
+    assert "label 40 more to test" in trust_line(from_grades(few, answers=50))
     wrong = [(0.75, number < 2) for number in range(14)]
-    assert "People chose" in from_grades(wrong, chosen=True).line
-    assert "People chose" not in from_grades(wrong).line
+    assert "People chose" in trust_line(from_grades(wrong, chosen=True))
+    assert "People chose" not in trust_line(from_grades(wrong))
 
 
 def codes(records: list[Record]) -> set[str]:
@@ -91,7 +92,7 @@ def test_one_letter_whatever_the_options_is_said_and_letters_as_they_fall_are_no
     records = [choice(make_record(n), "B" if n < 109 else "C") for n in range(120)]
     (reason,) = [each for each in seen(records) if each.code == "same_letter"]
     assert reason.severity == "stop"
-    assert "B on 109 of 120 questions" in reason.sentence
+    assert "B to 109 of 120 questions" in sentence_of(reason)
     letters = np.random.default_rng(0).choice(list("ABCD"), 400, p=(0.4, 0.3, 0.2, 0.1))
     for harmless in (
         [choice(make_record(n), letter) for n, letter in enumerate(letters)],
@@ -105,8 +106,17 @@ def test_what_shows_without_right_answers(make_record: MakeRecord) -> None:
     silent = [replace(make_record(n, digit=n % 10, digit_mass=0.0002), correct=None) for n in range(30)]
     verdict = assess(silent)
     assert (verdict.level, verdict.warnings) == ("unproven", ("digit_mass",))  # only right answers tell what it means
-    assert "0.0002" in verdict.line
-    assert codes([make_record(n, digit=2) for n in range(40)]) == {"constant"}
+    assert "0.0002" in trust_line(verdict)
+    equal = [make_record(n, digit=2) for n in range(40)]
+    assert codes(equal) == {"constant"}
+    moved = [
+        replace(
+            each,
+            labelled=Labelled(label_free=0.25, confidence=n / 40, low=0.0, high=1.0, labels=9, of_domain=9, until=9),
+        )
+        for n, each in enumerate(equal)
+    ]
+    assert codes(moved) == {"constant"}  # labels move equal confidences apart, and rank nothing
     unreadable = [replace(each, reply=replace(each.reply, answer=None)) for each in silent]
     assert "unreadable" in codes(unreadable)
     sound = [choice(make_record(n, digit=n % 10), "ABCD"[n % 4]) for n in range(60)]
@@ -121,7 +131,7 @@ def test_answers_changed_by_learning_are_counted(make_record: MakeRecord) -> Non
     ]
     (reason,) = [each for each in seen(changed) if each.code == "answers_changed"]
     assert reason.severity == "doubt"
-    assert "8 of 40; 0 wrong ones became right, and 8 right ones wrong" in reason.sentence
+    assert "8 of 40 answers: 0 from wrong to right, 8 from right to wrong" in sentence_of(reason)
 
 
 def test_right_answers_overrule_what_looks_odd(make_record: MakeRecord) -> None:
@@ -156,7 +166,7 @@ def test_one_answer_tells_where_its_letters_follow_the_place_or_nothing_is_said(
     )
     (reason,) = seen_in_one(record.question, record.reply, Evidence(candidates=compared))
     assert reason.code == "same_letter"
-    assert "A. Rome" in reason.sentence
+    assert "A. Rome" in sentence_of(reason)
     silent = replace(record.reply, digit_mass=0.01, option_log_p=(-9.0, -9.0))
     assert [each.code for each in seen_in_one(record.question, silent, Evidence())] == ["digit_mass", "letter_mass"]
     plain = make_record(0)

@@ -86,7 +86,7 @@ def test_a_graded_run_has_its_sections_in_order_and_what_few_people_need_is_fold
         "Reliability of the other confidences",
         "How the run was made",
     ]
-    assert sections[1].sentences[0].startswith(("Yes", "No", "That is not proven"))
+    assert sections[1].sentences[0].startswith(("Yes", "No", "Not proven"))
 
 
 def test_the_first_reliability_diagrams_are_those_that_matter(make_stream: MakeStream, make_report: MakeReport) -> None:
@@ -180,7 +180,7 @@ def test_a_page_without_right_answers_has_an_estimate_and_no_empty_table(
     assert "3 answers of 4: low confidence." in text
     assert not any(cell.text == "–" for cell in page.iter(f"{XHTML}td"))  # noqa: RUF001
     labelled = make_report([various[0].with_label(True), *various[1:]])
-    assert "Of 1 answer with one 100.0% are right (21 to 100%), where the mean of their" in headline(labelled)
+    assert "Of 1 graded answer 100% are right (21 to 100%); their mean confidence" in headline(labelled)
     band = Labelled(label_free=0.95, confidence=0.6, low=0.4, high=0.8, labels=12, of_domain=3, until=12)
     moved = make_report([replace(record, labelled=band) for record in various])
     assert "moved by up to 12 labels" in headline(moved)

@@ -13,10 +13,12 @@ from secl.evaluation.reason import Reason
 from secl.evaluation.trust import Verdict
 from secl.labels import label_of
 from secl.labels.state import relabelled
-from secl.reports.result import bands_table, look_first, next_step, trust_line
+from secl.reports.formatting import percent
+from secl.reports.result import bands_table, look_first, next_step
 from secl.reports.run_report import RunReport
 from secl.reports.sections import print_sections, sections_of
 from secl.reports.summary_table import main_table
+from secl.reports.verdict import trust_line
 from tests.answers import answered
 
 HIGH, LOW = [0.9] * 40 + [0.3] * 40, [True] * 36 + [False] * 4 + [True] * 12 + [False] * 28
@@ -41,11 +43,11 @@ def shown(run: RunReport) -> list[str]:
 @pytest.mark.parametrize(
     ("confidence", "correct", "level", "ranking"),
     [
-        (HIGH, LOW, "expected 48 (60%): fine.", "Yes: a right answer was the surer one in"),
-        ([0.9] * 60, [True, False] * 30, "too high by 40 points.", "Not shown: "),
-        ([0.3] * 60, [True] * 50 + [False] * 10, "too low by 53 points.", "Not shown: "),
-        ([0.5] * 4, [True, False] * 2, "no difference that 4 answers could show.", "Unknown: it takes 20 graded"),
-        ([0.5] * 4, [True] * 4, "no difference that 4 answers could show.", "Unknown: all graded answers are right."),
+        (HIGH, LOW, "mean confidence 60%: no error found.", "better than chance; "),
+        ([0.9] * 60, [True, False] * 30, "overconfident by 40 points.", "not shown; "),
+        ([0.3] * 60, [True] * 50 + [False] * 10, "underconfident by 53 points.", "not shown; "),
+        ([0.5] * 4, [True, False] * 2, "no error that 4 answers could show.", "unknown below 20 graded"),
+        ([0.5] * 4, [True] * 4, "no error that 4 answers could show.", "unknown; all graded answers are right."),
     ],
 )
 def test_the_counts_stand_first_in_words(
@@ -54,9 +56,11 @@ def test_the_counts_stand_first_in_words(
     lines = shown(report_of(answered(confidence, correct)))
     text = " ".join(lines)
     assert lines[1] == f"{len(correct)} questions answered, 1 left out."
-    assert lines[2].startswith(f"Right: {sum(correct)} of {len(correct)} answers (")
+    assert lines[2].startswith(
+        f"Accuracy {percent(sum(correct) / len(correct))} ({sum(correct)} of {len(correct)} answers), mean"
+    )
     assert level in text
-    assert f"Are surer answers right more often? {ranking}" in text
+    assert f"Ranking: {ranking}" in text
     assert len(lines) <= 20
     assert max(map(len, lines)) <= 80
 
@@ -75,14 +79,14 @@ def test_labels_do_not_rank_the_answers_that_they_grade(report_of: Report) -> No
     log = [label_of(record, record.position % 3 > 0, number=record.position + 1) for record in records]
     rated = [record.with_label(record.position % 3 > 0) for record in relabelled(records, log)]
     run = report_of(rated)
-    assert "Not shown: a right answer was the surer one in 50% of pairs" in " ".join(shown(run))
-    assert "(AUROC 0.50, 0.50 to 0.50" in run.trust.line
+    assert "not shown; right answers have the higher confidence in 50% of pairs" in " ".join(shown(run))
+    assert "(AUROC 0.50, 0.50 to 0.50" in trust_line(run.trust)
 
 
 def test_without_grades_the_confidences_speak_and_a_person_is_asked(report_of: Report) -> None:
     run = report_of(answered([0.9, 0.2], [None, None]))
     text = " ".join(shown(run))
-    assert "About 55% of 2 answers are right, if the confidences mean what they say" in text
+    assert "About 55% of 2 answers are right (" in text
     cells = [[cell.text for cell in row] for row in bands_table(run.rows).sections[""]]
     assert cells == [["0.8 to 1", "1"], ["0.2 to 0.4", "1"]]
     assert look_first(run.rows) == 'Look first at: "Question 1?" (A. yes, 0.20)'
@@ -103,6 +107,9 @@ def test_what_to_type_next_follows_from_what_there_is(report_of: Report) -> None
 
 
 def test_the_line_of_the_verdict_gives_the_worst_reasons_alone() -> None:
-    reasons = (Reason("constant", "stop", "All same."), Reason("tested", "note", "By the way."))
+    reasons = (Reason("constant", "stop", 9, 9, value=0.5), Reason("tested", "note", 60))
     line = trust_line(Verdict("do not act on it", reasons, questions=9, graded=0))
-    assert line == "verdict on the reported confidence: do not act on it. All same."
+    assert line == (
+        "verdict: do not act on it (reported confidence). 9 of 9 confidences are 0.50: "
+        "equal confidences do not rank answers."
+    )

@@ -45,6 +45,7 @@ def ask(
     from secl.reports.console import answer_details, answer_reasons, answer_table
     from secl.reports.formatting import terminal_text
     from secl.reports.table import to_rich
+    from secl.reports.verdict import sentence_of
     from secl.runs.encoding import to_export
     from secl.runs.loading import load_for_asking
 
@@ -60,7 +61,7 @@ def ask(
     gc.freeze()  # what is loaded stays until the end: a search for garbage among it takes as long as ten tokens
     record = calibrator.ask(to_ask)
     if as_json:
-        reasons = [reason.sentence for reason in seen_in_one(record.question, record.reply, record.evidence)]
+        reasons = [sentence_of(reason) for reason in seen_in_one(record.question, record.reply, record.evidence)]
         print_json({**json_value(to_export(record)), "warnings": reasons})
         return
     screen = console()

@@ -100,9 +100,10 @@ def write_and_print(store: Store, records: Sequence[Record], out: Path | None = 
     `summary.json` is written anew when the page goes into the run's own folder.
     """
     from secl.reports.folder import write_report
-    from secl.reports.result import look_first, next_step, trust_line
+    from secl.reports.result import look_first, next_step
     from secl.reports.run_report import RunReport
     from secl.reports.sections import print_sections, sections_of
+    from secl.reports.verdict import trust_line
     from secl.runs.runner import write_summary
 
     run = RunReport.of(store, records)

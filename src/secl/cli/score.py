@@ -58,8 +58,8 @@ def _print(run: Run) -> None:
     from secl.reports.acceptance_report import accepted_sentence
     from secl.reports.answers import answer_rows, questions_table
     from secl.reports.formatting import counted
-    from secl.reports.result import trust_line
     from secl.reports.table import to_rich
+    from secl.reports.verdict import trust_line
 
     screen, records = console(), run.records
     rows = answer_rows(records)

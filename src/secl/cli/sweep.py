@@ -106,7 +106,7 @@ def comparison(jobs: Sequence[Job]) -> RichTable:
         cells = score_cells(summary.estimators[name])
         best = summary.estimators.get("posterior_best") if name != "posterior_best" else None
         share = None if best is None else best.accuracy
-        accuracy = Cell(cells["Accuracy"].text, "" if share is None else f"best {percent(share)}")
+        accuracy = Cell(cells["Accuracy"].text, "" if share is None else f"best {percent(share, 1)}")
         cells |= {"Folder": Cell(job.folder.name), "Accuracy": accuracy}
         rows.append([cells[heading] for heading in headings])
     texts = [Column(heading, text=True) for heading in headings[:2]]

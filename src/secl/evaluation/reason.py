@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
+
+from secl.evaluation.json_values import HIDDEN
+from secl.metrics.bootstrap import Interval
 
 Severity = Literal["note", "doubt", "stop"]
 """A note changes nothing, a doubt keeps a verdict from being fine, a stop means: do not act on it."""
@@ -34,10 +37,43 @@ UNLIKELY, RARE = 0.05, 1e-3
 """Probabilities below which chance is a bad explanation (as for the floor of the ECE in tables), and none."""
 
 
+_WORDED = {HIDDEN: True}
+"""Of fields for the sentence alone."""
+
+
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a verdict is what it is; the sentence for people ends with what to do where something can be done."""
+    """Why a verdict is what it is, with the numbers of its sentence (`secl.reports.verdict.sentence_of`).
+
+    Attributes:
+        count: answers that show it; graded answers where right answers tell.
+        total: answers that were looked at; 0 where it is about one answer alone.
+        value: what was measured: AUROC, ECE, a mean confidence, or a probability.
+        beside: what belongs beside it: accuracy beside a mean confidence, the 95% quantile of the floor beside an ECE.
+        chance: probability of so large a difference if the confidences are calibrated.
+        interval: of the AUROC.
+        more: graded answers that are missing.
+        left: answers that could be labelled; None where further ones are to come.
+        won, lost: wrong answers that learning made right, right ones that it made wrong.
+        answer: the letter of all answers, or the option chosen in another order.
+        best: whether the most probable candidates were the answers.
+        stated: whether the confidences are the stated ones.
+        chosen: whether people chose what to rate.
+    """
 
     code: Code
     severity: Severity
-    sentence: str
+    count: int = field(default=0, metadata=_WORDED)
+    total: int = field(default=0, metadata=_WORDED)
+    value: float | None = field(default=None, metadata=_WORDED)
+    beside: float | None = field(default=None, metadata=_WORDED)
+    chance: float | None = field(default=None, metadata=_WORDED)
+    interval: Interval | None = field(default=None, metadata=_WORDED)
+    more: int = field(default=0, metadata=_WORDED)
+    left: int | None = field(default=None, metadata=_WORDED)
+    won: int = field(default=0, metadata=_WORDED)
+    lost: int = field(default=0, metadata=_WORDED)
+    answer: str = field(default="", metadata=_WORDED)
+    best: bool = field(default=False, metadata=_WORDED)
+    stated: bool = field(default=False, metadata=_WORDED)
+    chosen: bool = field(default=False, metadata=_WORDED)

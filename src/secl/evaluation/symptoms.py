@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Literal
 
-from secl.evaluation.reason import FEWEST, RARE, Reason
+from secl.evaluation.reason import FEWEST, RARE, Reason, Severity
 from secl.evidence import Evidence
 from secl.metrics.calibration import chance_of_count
 from secl.question import Question
@@ -53,12 +53,9 @@ def _of_letters(records: Sequence[Record]) -> Reason | None:
     share = (count - expected) / (len(answered) - expected) if expected < len(answered) else 0.0
     if share < 0.5 or max(sizes) * chance_of_count(chances, count) >= RARE:  # of any letter, not of this one alone
         return None
-    text = f"The model answers {letter} on {count} of {len(answered)} questions, whatever the options"
-    if sum(map(stated_alone, answered)) < len(answered) / 2:
-        if not answered[-1].answers_best:
-            text += "; --answer best gives the most probable candidates instead"
-        return Reason("same_letter", "note", f"{text}.")
-    return Reason("same_letter", "stop" if share > 0.8 else "doubt", f"{text}; use --method posterior --answer best.")
+    stated, best = 2 * sum(map(stated_alone, answered)) >= len(answered), answered[-1].answers_best
+    severity: Severity = "note" if not stated else "stop" if share > 0.8 else "doubt"
+    return Reason("same_letter", severity, count, len(answered), answer=letter, best=best, stated=stated)
 
 
 def _of_digits(records: Sequence[Record]) -> Reason | None:
@@ -66,11 +63,7 @@ def _of_digits(records: Sequence[Record]) -> Reason | None:
     masses = [record.reply.digit_mass for record in records if stated_alone(record)]
     if len(masses) < FEWEST or median(masses) >= LOW_DIGIT_MASS:
         return None
-    text = (
-        "Asked for its confidence, the model hardly says a digit (median probability of all ten: "
-        f"{median(masses):.2g}), and the stated confidence is read from these; --method posterior does not need it."
-    )
-    return Reason("digit_mass", "doubt", text)
+    return Reason("digit_mass", "doubt", len(masses), len(records), value=median(masses))
 
 
 def _of_unreadable(records: Sequence[Record]) -> Reason | None:
@@ -78,19 +71,17 @@ def _of_unreadable(records: Sequence[Record]) -> Reason | None:
     count = sum(record.answer is None for record in records)
     if count < 0.2 * len(records):
         return None
-    text = f"No answer could be read in {count} of {len(records)} replies; their confidences are about nothing."
-    return Reason("unreadable", "stop" if count > len(records) / 2 else "doubt", text)
+    return Reason("unreadable", "stop" if count > len(records) / 2 else "doubt", count, len(records))
 
 
 def _of_spread(records: Sequence[Record]) -> Reason | None:
-    """Whether nearly all confidences are the same."""
-    confidences = [record.confidence for record in records]
+    """Whether nearly all confidences are the same before labels, which move equal ones apart."""
+    confidences = [record.label_free for record in records]
     middle = median(confidences)
     same = sum(abs(each - middle) <= 0.01 for each in confidences)
     if same < NEARLY_ALL * len(confidences):
         return None
-    text = f"{same} of {len(confidences)} confidences are {middle:.2f}: they tell no answer from another."
-    return Reason("constant", "stop", text)
+    return Reason("constant", "stop", same, len(confidences), value=middle)
 
 
 def _of_changed_answers(records: Sequence[Record]) -> Reason | None:
@@ -98,13 +89,10 @@ def _of_changed_answers(records: Sequence[Record]) -> Reason | None:
     changed = [record for record in records if record.reply.answer != record.frozen.answer and record.reply.version]
     if not changed:
         return None
-    text = f"Learning changed answers too, and not only confidences: {len(changed)} of {len(records)}"
     lost = sum(bool(record.frozen_correct) and record.correct is False for record in changed)
     won = sum(bool(record.correct) and record.frozen_correct is False for record in changed)
-    if lost + won:
-        text += f"; {won} wrong ones became right, and {lost} right ones wrong"
     harm = lost > won and chance_of_count((0.5,) * (lost + won), lost) < 0.05
-    return Reason("answers_changed", "doubt" if harm else "note", f"{text}.")
+    return Reason("answers_changed", "doubt" if harm else "note", len(changed), len(records), won=won, lost=lost)
 
 
 def stated_alone(record: Record) -> bool:
@@ -122,18 +110,13 @@ def seen_in_one(question: Question, reply: Reply, evidence: Evidence) -> list[Re
     """What one answer shows about itself, where there are no others to compare it with."""
     reasons = []
     if reply.digit_mass < LOW_DIGIT_MASS:
-        text = (
-            f"Asked for its confidence, the model hardly says a digit (probability of all ten: {reply.digit_mass:.2g})"
-        )
-        reasons.append(Reason("digit_mass", "doubt", f"{text}; the stated confidence is read from these."))
+        reasons.append(Reason("digit_mass", "doubt", value=reply.digit_mass))
     letters = math.fsum(math.exp(each) for each in reply.option_log_p)
     if reply.option_log_p and letters < LOW_LETTER_MASS:
-        text = f"The model hardly says a letter (probability of all {len(reply.option_log_p)}: {letters:.2g})"
-        reasons.append(Reason("letter_mass", "doubt", f"{text}; its answer is the most probable of these."))
+        reasons.append(Reason("letter_mass", "doubt", len(reply.option_log_p), value=letters))
     other = _other_choice(question, reply, evidence)
     if other is not None:
-        text = f"With its options in another order the model chooses {other}."
-        reasons.append(Reason("same_letter", "doubt", text))
+        reasons.append(Reason("same_letter", "doubt", answer=other))
     return reasons
 
 

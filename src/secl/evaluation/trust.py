@@ -70,17 +70,6 @@ class Verdict:
         """The reasons for which they must not be acted on; empty unless that is the verdict."""
         return tuple(reason for reason in self.reasons if reason.severity == "stop")
 
-    @property
-    def line(self) -> str:
-        """The verdict and what stands behind it, in one line.
-
-        >>> assess([]).line
-        'unproven. Nothing has been answered yet.'
-        """
-        worst = self.reasons[0].severity
-        weighty = [each.sentence for each in self.reasons if each.severity == worst]
-        return f"{self.level}. {' '.join(weighty[:1] if worst == 'note' else weighty)}"
-
 
 def assess(records: Sequence[Record]) -> Verdict:
     """The verdict on a run: its records in order, with what people said of them (`Record.with_label`), if anything."""
@@ -94,7 +83,7 @@ def assess(records: Sequence[Record]) -> Verdict:
 def conclude(from_records: Sequence[Reason], on_labels: Verdict, questions: int) -> Verdict:
     """The verdict on so many answers from what is `seen` in their records and from the tests on right answers."""
     if not questions:
-        return Verdict("unproven", (Reason("unlabelled", "doubt", "Nothing has been answered yet."),), 0, 0)
+        return Verdict("unproven", (Reason("unlabelled", "doubt", left=0),), 0, 0)
     proven = on_labels.level == "fine"
     # Whoever separates right from wrong and means what it says does so whatever else looks odd.
     others = [replace(each, severity="note") if proven else each for each in from_records]
@@ -129,27 +118,18 @@ def from_grades(
     """
     n = len(graded)
     if not n:
-        text = (
-            "No answer is known to be right or wrong, so nothing has tested these confidences; label some (secl label)."
-        )
-        return Verdict("unproven", (Reason("unlabelled", "doubt", text),), 0, 0)
+        return Verdict("unproven", (Reason("unlabelled", "doubt", left=answers),), 0, 0)
     confidences, grades = tuple(each for each, _ in graded), tuple(bool(right) for _, right in graded)
     ranks = confidences if ranks is None else tuple(ranks)
     accuracy, mean = fmean(grades), fmean(confidences)
     left = None if answers is None else answers - n
     reasons = [*_level_reasons(confidences, grades, chosen=chosen), *_ranking_reasons(ranks, grades, left)]
     if n < ENOUGH and all(reason.code != "few_labels" for reason in reasons):
-        many = "Only one answer is" if n == 1 else f"Only {n} answers are"
-        text = f"{many} known to be right or wrong; {further(ENOUGH - n, left)} to test the confidences."
-        reasons.append(Reason("few_labels", "doubt", text))
+        reasons.append(Reason("few_labels", "doubt", n, more=ENOUGH - n, left=left))
     if reasons:
         return Verdict(_level(reasons, proven=False), _by_weight(reasons), n, n, accuracy, mean)
     area, interval = separation(ranks, grades)
-    text = (
-        f"Tested on {_amount(n, 'graded answer')}: they separate right from wrong ({_area(area, interval)}), and say "
-        f"{_percent(mean)} where {_percent(accuracy)} are right."
-    )
-    return Verdict("fine", (Reason("tested", "note", text),), n, n, accuracy, mean)
+    return Verdict("fine", (Reason("tested", "note", n, value=area, interval=interval),), n, n, accuracy, mean)
 
 
 def _level_reasons(confidences: tuple[float, ...], grades: tuple[bool, ...], *, chosen: bool) -> list[Reason]:
@@ -161,21 +141,10 @@ def _level_reasons(confidences: tuple[float, ...], grades: tuple[bool, ...], *, 
         error, floor = ece(confidences, grades), ece_floor(confidences)
         if len(grades) < FEWEST or max(GAP / 2, floor.upper) >= error:
             return []
-        text = (
-            f"Confidences and shares of right answers lie apart by {error:.3f} (ECE) on "
-            f"{_amount(len(grades), 'graded answer')}; of calibrated ones 95% have {floor.upper:.3f} at most."
-        )
-        return [Reason("miscalibrated", "doubt", text)]
-    observed = (
-        f"on {_amount(len(grades), 'graded answer')} they say {_percent(mean)} and {_percent(accuracy)} are right, "
-        f"which happens to {_rarely(chance)} of calibrated ones"
-    )
-    if gap < 0:
-        return [Reason("underconfident", "doubt", f"The confidences are too low: {observed}.")]
+        return [Reason("miscalibrated", "doubt", len(grades), value=error, beside=floor.upper)]
+    code: Code = "underconfident" if gap < 0 else "overconfident"
     severity: Severity = "stop" if gap >= GAP and chance < RARE else "doubt"
-    caveat = " People chose what to rate: if they rate wrong answers more often, it is less bad than that."
-    text = f"The confidences are too high: {observed}.{caveat if chosen else ''}"
-    return [Reason("overconfident", severity, text)]
+    return [Reason(code, severity, len(grades), value=mean, beside=accuracy, chance=chance, chosen=chosen)]
 
 
 def _ranking_reasons(confidences: tuple[float, ...], grades: tuple[bool, ...], left: int | None) -> list[Reason]:
@@ -184,49 +153,19 @@ def _ranking_reasons(confidences: tuple[float, ...], grades: tuple[bool, ...], l
         return []
     area, interval = separation(confidences, grades)
     if math.isnan(area) or math.isnan(interval.low):
-        kind = "right" if fmean(grades) > 0.5 else "wrong"
-        text = f"Nearly all graded answers are {kind}, so whether the confidences tell right from wrong is unknown."
-        return [Reason("few_labels", "doubt", text)]
-    shown = _area(area, interval)
+        return [Reason("few_labels", "doubt", len(grades), beside=fmean(grades))]
+
+    def reason(code: Code, severity: Severity) -> list[Reason]:
+        return [Reason(code, severity, len(grades), value=area, interval=interval, left=left)]
+
     if interval.high < 0.5:
-        text = f"The confidences are higher for wrong answers than for right ones ({shown})."
-        return [Reason("inverted", "stop", text)]
-    if interval.low > 0.5 and area > WEAK:
-        return []
+        return reason("inverted", "stop")
     if interval.low > 0.5:
-        return [Reason("weak", "doubt", f"The confidences hardly separate right from wrong answers ({shown}).")]
-    if interval.high <= WEAK:
-        return [Reason("chance", "stop", f"The confidences do not separate right from wrong answers ({shown}).")]
-    text = f"{_amount(len(grades), 'graded answer')} do not tell whether the confidences separate right from wrong"
-    return [Reason("few_labels", "doubt", f"{text} ({shown}); {'ask' if left == 0 else 'label'} more.")]
-
-
-def further(more: int, left: int | None) -> str:
-    """What to do for so many more graded answers, where so many are there to be labelled."""
-    if left is None or left >= more:
-        return f"label {more} more"
-    ask = f"ask {_amount(more - left, 'more question')}"
-    others = "other one" if left == 1 else f"other {left}"
-    return f"label the {others} and {ask}" if left else ask
+        return [] if area > WEAK else reason("weak", "doubt")
+    return reason("chance", "stop") if interval.high <= WEAK else reason("few_labels", "doubt")
 
 
 @lru_cache(maxsize=16)
 def separation(confidences: tuple[float, ...], grades: tuple[bool, ...]) -> tuple[float, Interval]:
     """AUROC and its 95% bootstrap interval."""
     return auroc(confidences, grades), intervals(confidences, grades)["auroc"]
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f}%"
-
-
-def _rarely(chance: float) -> str:
-    return "fewer than 0.1%" if chance < RARE else f"{100 * chance:.1f}%"
-
-
-def _amount(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
-def _area(area: float, interval: Interval) -> str:
-    return f"AUROC {area:.2f}, {interval.low:.2f} to {interval.high:.2f}, where chance gives 0.5"

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import asdict
 
 from secl.evaluation.acceptance import Advice, Answers
-from secl.evaluation.trust import further
 from secl.grading import reported_correct
 from secl.metrics.risk_control import Threshold, estimated, guaranteed, risk_bound
 from secl.records import Record
-from secl.reports.formatting import UNDEFINED, amount, counted
+from secl.reports.formatting import UNDEFINED, amount, counted, percent
 from secl.reports.table import Table, plain_table
+from secl.reports.verdict import further
 
 ASSUMPTION = (
     "This holds for answers like these: the labelled ones must be a random sample of them, and later ones come from "
@@ -35,16 +34,16 @@ def sentences(answers: Answers, advice: Advice) -> list[str]:
 
 def _with_threshold(advice: Advice, threshold: Threshold) -> list[str]:
     """What to accept, and what that rests on."""
-    aim = f"at most {share(advice.risk)} of them wrong"
+    aim = f"at most {percent(advice.risk)} of them wrong"
     above = f"Of the {counted(threshold.labels, 'labelled answer')} above it {threshold.wrong} are wrong"
     if advice.basis == "labels":
-        promise = f"with {share(advice.certainty)} certainty (from {counted(advice.labels, 'label')})"
+        promise = f"with {percent(advice.certainty)} certainty (from {counted(advice.labels, 'label')})"
         bound = float(risk_bound(threshold.wrong, threshold.labels, advice.certainty))
-        return [f"{accept(threshold)}, {aim} {promise}.", f"{above}, so {share(bound)} at most.", ASSUMPTION]
+        return [f"{accept(threshold)}, {aim} {promise}.", f"{above}, so {percent(bound)} at most.", ASSUMPTION]
     if advice.basis == "volunteers":
         which = f"({counted(advice.labels, 'label')} of answers that were not drawn at random)"
         return [f"{accept(threshold)}, {aim}: an estimate and no promise {which}.", f"{above}."]
-    about = f"about {share(threshold.expected)} of them wrong by the confidences alone"
+    about = f"about {percent(threshold.expected)} of them wrong by the confidences alone"
     return [f"{accept(threshold)}, {about}: an estimate.", _to_promise(advice)]
 
 
@@ -59,11 +58,11 @@ def _to_promise(advice: Advice) -> str:
 def _without_threshold(advice: Advice) -> list[str]:
     """Why there is none, what it would take, and what to do next."""
     if advice.basis == "confidences":
-        none = f"By the confidences alone no answer is sure enough for {share(advice.risk)} wrong ones."
+        none = f"By the confidences alone no answer is sure enough for {percent(advice.risk)} wrong ones."
         return [none, _to_promise(advice)]
     graded = counted(advice.labels, "graded answer")
     wrong = f"{amount(advice.wrong)} of {graded} {'is' if advice.wrong == 1 else 'are'} wrong"
-    aim = f"At most {share(advice.risk)} wrong with {share(advice.certainty)} certainty"
+    aim = f"At most {percent(advice.risk)} wrong with {percent(advice.certainty)} certainty"
     left = advice.answers - advice.labels
     if advice.needed is not None and advice.needed > advice.labels:
         lines = [
@@ -83,7 +82,7 @@ def _without_threshold(advice: Advice) -> list[str]:
         else:
             following = "look at every answer, or try another confidence: secl check --questions FILE"
     if advice.nearest is not None and advice.nearest < MOSTLY_WRONG:
-        lines.append(f"The lowest share of wrong ones that can be promised now is {share(advice.nearest)}.")
+        lines.append(f"The lowest share of wrong ones that can be promised now is {percent(advice.nearest)}.")
     return [*lines, f"Next: {following}"]
 
 
@@ -111,26 +110,14 @@ def accept(threshold: Threshold) -> str:
     """
     if threshold.value == 0:
         return "Accept every answer"
-    return f"Accept at {threshold.value} or above: {share(threshold.coverage)} of answers"
-
-
-def share(value: float) -> str:
-    """A share in percent, with as many digits as it takes to tell it from 0 and 1.
-
-    >>> share(0.05), share(0.4149), share(0.0251), share(0.9993), share(float("nan"))
-    ('5%', '41%', '2.5%', '99.93%', '–')
-    """
-    if math.isnan(value):
-        return UNDEFINED
-    digits = 0 if 0.1 <= value <= 0.99 or value in (0, 1) else 1 if value <= 0.99 else 2
-    return f"{float(f'{100 * value:.{digits}f}'):g}%"
+    return f"Accept at {threshold.value} or above: {percent(threshold.coverage)} of answers"
 
 
 def value_and_coverage(threshold: Threshold | None) -> tuple[str, str]:
     """A threshold and what it accepts, for a table."""
     if threshold is None:
         return "none", UNDEFINED
-    return (str(threshold.value) if threshold.value else "all", share(threshold.coverage))
+    return (str(threshold.value) if threshold.value else "all", percent(threshold.coverage))
 
 
 def _accepted(threshold: Threshold | None) -> tuple[str, ...]:
@@ -166,11 +153,11 @@ def accepted_sentence(records: Sequence[Record]) -> str | None:
     accepted = [record for record in judged if record.accepted]
     limits = sorted({record.accept for record in judged if record.accept is not None})
     above = str(limits[0]) if len(limits) == 1 else f"thresholds from {limits[0]} to {limits[-1]}"
-    part = share(len(accepted) / len(judged))
+    part = percent(len(accepted) / len(judged))
     text = f"Accepted at {above}: {amount(len(accepted))} of {counted(len(judged), 'answer')} ({part})"
     for group, which in ((accepted, "these"), ([each for each in judged if not each.accepted], "the rejected ones")):
         grades = [right for record in group if (right := reported_correct(record)) is not None]
-        text += f"; {share(sum(grades) / len(grades))} of {which} are right" if grades else ""
+        text += f"; {percent(sum(grades) / len(grades))} of {which} are right" if grades else ""
     return f"{text}."
 
 
@@ -179,7 +166,7 @@ def risk_table(answers: Answers) -> Table:
     curve = answers.curve
     by_confidence = {risk: value_and_coverage(estimated(curve, risk)) for risk in RISKS}
     if answers.basis != "labels":
-        estimates = [(share(risk), value, part) for risk, (value, part) in by_confidence.items()]
+        estimates = [(percent(risk), value, part) for risk, (value, part) in by_confidence.items()]
         note = (
             "By the confidences alone, and as good as they are: nothing is promised without labels of answers drawn at "
             "random. How many it takes is said by secl threshold RUN --risk 0.1."
@@ -189,6 +176,6 @@ def risk_table(answers: Answers) -> Table:
     promised = {risk: guaranteed(curve, risk, CERTAINTY) for risk in RISKS}
     return plain_table(
         (*headings, "by the confidences: accept from", "answers accepted"),
-        [(share(risk), *_accepted(threshold), *by_confidence[risk]) for risk, threshold in promised.items()],
-        (f"A promise holds with {share(CERTAINTY)} certainty, from {counted(curve.total, 'label')}. {ASSUMPTION}",),
+        [(percent(risk), *_accepted(threshold), *by_confidence[risk]) for risk, threshold in promised.items()],
+        (f"A promise holds with {percent(CERTAINTY)} certainty, from {counted(curve.total, 'label')}. {ASSUMPTION}",),
     )

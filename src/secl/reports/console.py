@@ -10,8 +10,9 @@ from secl.evaluation.symptoms import seen_in_one
 from secl.evidence import Posterior, PTrue, Sample
 from secl.question import Question
 from secl.records import Record, Reply
-from secl.reports.formatting import counted, whole_percent
+from secl.reports.formatting import counted, percent, percents
 from secl.reports.table import Table, listing, plain_table
+from secl.reports.verdict import sentence_of
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
@@ -29,7 +30,7 @@ MOST = 5
 def answer_table(record: Record) -> Table:
     """The returned answer with its confidence and 90 % interval, the other candidates, and the stated confidence."""
     question, posterior, own = record.question, record.posterior, record.reply.answer
-    stated = f"own answer, stated {whole_percent(record.reply.stated)}" if own is not None else "no readable answer"
+    stated = f"own answer, stated {percent(record.reply.stated)}" if own is not None else "no readable answer"
     if posterior is None or record.answer is None:
         text = "no readable answer" if record.answer is None else question.text_of(record.answer)
         rows = [(text, _confidence(record), stated if own is not None else "")]
@@ -39,7 +40,7 @@ def answer_table(record: Record) -> Table:
     rows = []
     for number in [each for each in order if each == returned] + [each for each in order if each != returned]:
         note = stated if number == posterior.own else ""
-        share = _confidence(record) if number == returned else whole_percent(posterior.probabilities[number])
+        share = _confidence(record) if number == returned else percent(posterior.probabilities[number])
         if len(rows) < MOST or note:
             rows.append((excerpt(_candidate(posterior, number), LONGEST), share, note))
     if len(order) > len(rows):
@@ -57,13 +58,13 @@ def _candidate(posterior: Posterior, number: int) -> str:
 def _confidence(record: Record) -> str:
     """The confidence with its 90 % interval, where there is one."""
     band = record.labelled
-    likely = whole_percent(record.confidence)
-    return f"{likely} ({100 * band.low:.0f} to {100 * band.high:.0f}%)" if band else likely
+    likely = percent(record.confidence)
+    return f"{likely} ({percents(band.low, band.high)})" if band else likely
 
 
 def answer_reasons(record: Record) -> list[str]:
     """Why the confidence is not to be relied on, or else what it rests on, a sentence each."""
-    reasons = [reason.sentence for reason in seen_in_one(record.question, record.reply, record.evidence)]
+    reasons = [sentence_of(reason) for reason in seen_in_one(record.question, record.reply, record.evidence)]
     own = record.posterior is None or record.posterior.own == record.posterior.best
     return reasons or ([_why(record)] if own else [])
 

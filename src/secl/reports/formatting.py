@@ -30,20 +30,28 @@ def number(value: float | None, digits: int, sign: str = "") -> str:
     return UNDEFINED if value is None or math.isnan(value) else f"{value:{sign}.{digits}f}"
 
 
-def percent(value: float | None) -> str:
-    """A share as a percentage; a dash for None and nan."""
-    return UNDEFINED if value is None or math.isnan(value) else f"{100 * value:.1f}%"
+def percent(share: float | None, decimals: int = 0) -> str:
+    """A share in percent; a dash for None and nan.
 
+    Tables take one decimal. Sentences take none from 10% to 99%, and one beyond. Only 0 and 1 are "0%" and "100%".
 
-def whole_percent(share: float) -> str:
-    """A probability as a whole percentage, which is never 0 or 100.
-
-    >>> whole_percent(0.765), whole_percent(0.9996), whole_percent(0.001)
-    ('76%', 'over 99%', 'under 1%')
+    >>> [percent(share) for share in (0.4149, 0.05, 0.0251, 0.9993, 0.0, 0.0004)], percent(0.4149, 1)
+    (['41%', '5%', '2.5%', 'over 99.9%', '0%', 'under 0.1%'], '41.5%')
     """
-    if share > 0.99:
-        return "over 99%"
-    return f"{100 * share:.0f}%" if share >= 0.01 else "under 1%"
+    if share is None or math.isnan(share):
+        return UNDEFINED
+    if 0 < share < 0.001:
+        return "under 0.1%"
+    if 0.999 < share < 1:
+        return "over 99.9%"
+    if decimals:
+        return f"{100 * share:.{decimals}f}%"
+    return f"{100 * share:.0f}%" if 0.1 <= share <= 0.99 else f"{round(100 * share, 1):g}%"
+
+
+def percents(low: float, high: float) -> str:
+    """A range of shares in percent, as in "46 to 93%"."""
+    return f"{percent(low).removesuffix('%')} to {percent(high)}"
 
 
 def amount(value: int) -> str:

@@ -12,11 +12,11 @@ from statistics import fmean
 from secl.display import excerpt
 from secl.evaluation.reason import FEWEST
 from secl.evaluation.symptoms import Source, main_source
-from secl.evaluation.trust import ENOUGH, Level, Verdict, separation
+from secl.evaluation.trust import ENOUGH, Level, separation
 from secl.metrics.calibration import Z, wilson
 from secl.reports.acceptance_report import accepted_sentence
 from secl.reports.answers import SIGNS, AnswerRow, neediest
-from secl.reports.formatting import RANGE, amount, counted, number, percent
+from secl.reports.formatting import amount, counted, percent, percents
 from secl.reports.run_report import RunReport
 from secl.reports.table import Cell, Column, Row, Table, plain_table
 
@@ -27,21 +27,11 @@ LONGEST = 100
 """Characters of the question to look at first."""
 
 ANSWERS: dict[Level, str] = {
-    "fine": "Yes, as far as these answers can tell, on the {source} confidence.",
-    "unproven": "That is not proven of the {source} confidence.",
+    "fine": "Yes: tests of the {source} confidence found no error.",
+    "unproven": "Not proven for the {source} confidence.",
     "do not act on it": "No: do not act on the {source} confidence.",
 }
 """Whether the confidences may be acted on, for each verdict."""
-
-
-def trust_line(verdict: Verdict) -> str:
-    """The verdict in one line.
-
-    >>> from secl.evaluation.trust import assess
-    >>> trust_line(assess([]))
-    'verdict on the stated confidence: unproven. Nothing has been answered yet.'
-    """
-    return f"verdict on the {verdict.source} confidence: {verdict.line}"
 
 
 def result_sentences(run: RunReport) -> list[str]:
@@ -70,9 +60,9 @@ def _right(run: RunReport) -> list[str]:
     ranks = [row.record.label_free for row in graded]  # labels must not rank the answers that they grade
     which = counted(n, "answer") if n == len(run.rows) else f"{amount(n)} graded answers"
     return [
-        f"Right: {amount(right)} of {which} ({100 * right / n:.0f}%). The confidences expected {n * mean:.0f} "
-        f"({100 * mean:.0f}%): {_level(run, mean - right / n)}.",
-        f"Are surer answers right more often? {_ranking(ranks, grades)}",
+        f"Accuracy {percent(right / n)} ({amount(right)} of {which}), mean confidence {percent(mean)}: "
+        f"{_level(run, mean - right / n)}.",
+        f"Ranking: {_ranking(ranks, grades)}",
     ]
 
 
@@ -80,24 +70,22 @@ def _level(run: RunReport, gap: float) -> str:
     """Whether the confidences are too low or too high, as the verdict's tests have it."""
     codes = run.trust.codes
     if "overconfident" in codes or "underconfident" in codes:
-        return f"too {'high' if gap > 0 else 'low'} by {100 * abs(gap):.0f} points"
+        return f"{'over' if gap > 0 else 'under'}confident by {100 * abs(gap):.0f} points"
     if "miscalibrated" in codes:
-        return "right on the whole, and wrong in places"
-    return "fine" if run.trust.graded >= ENOUGH else f"no difference that {run.trust.graded} answers could show"
+        return "calibrated on the whole, wrong in places"
+    return "no error found" if run.trust.graded >= ENOUGH else f"no error that {run.trust.graded} answers could show"
 
 
 def _ranking(confidences: Sequence[float], grades: Sequence[bool]) -> str:
     area, span = separation(tuple(confidences), tuple(grades))
     if math.isnan(area):
-        return f"Unknown: all graded answers are {'right' if grades[0] else 'wrong'}."
+        return f"unknown; all graded answers are {'right' if grades[0] else 'wrong'}."
     if len(grades) < FEWEST:
-        return f"Unknown: it takes {FEWEST} graded answers to see."
+        return f"unknown below {FEWEST} graded answers."
     if math.isnan(span.low):
-        return f"Unknown: nearly all graded answers are {'right' if fmean(grades) > 0.5 else 'wrong'}."
-    share = f"a right answer was the surer one in {100 * area:.0f}% of pairs, and a coin gives 50%."
-    if span.low > 0.5:
-        return f"Yes: {share}"
-    return f"No, less often: {share}" if span.high < 0.5 else f"Not shown: {share}"
+        return f"unknown; nearly all graded answers are {'right' if fmean(grades) > 0.5 else 'wrong'}."
+    shown = "better than chance" if span.low > 0.5 else "worse than chance" if span.high < 0.5 else "not shown"
+    return f"{shown}; right answers have the higher confidence in {percent(area)} of pairs (chance: 50%)."
 
 
 def bands_table(rows: Sequence[AnswerRow]) -> Table:
@@ -137,8 +125,8 @@ NEEDY = 10
 """Answers that are shown as those that most need a person."""
 
 UNTESTED = (
-    "No right answer was there to compare with; twenty labels (secl label) show an error of 30 points in four of five "
-    "cases, one of 20 in every other."
+    "No answer has a label or a reference. Twenty labels (secl label) would show an error of 30 points in 80% of "
+    "cases, one of 20 points in 50%."
 )
 """What is not known without labels, and what would tell (docs/findings.md)."""
 
@@ -176,8 +164,8 @@ def headline(run: RunReport) -> str:
     share, low, high = estimate_share([row.confidence for row in rows])
     which = " without a label or a reference" if graded else ""
     text = (
-        f"About {100 * share:.0f}% of {counted(len(rows), 'answer')}{which} are right, if the confidences mean what "
-        f"they say ({100 * low:.0f} to {100 * high:.0f}%): the mean of {_basis(run, rows)}."
+        f"About {percent(share)} of {counted(len(rows), 'answer')}{which} are right ({percents(low, high)}) "
+        f"if the confidences are calibrated: the mean of {_basis(run, rows)}."
     )
     return f"{text} {_of_graded(graded) if graded else UNTESTED}"
 
@@ -201,8 +189,8 @@ def _of_graded(rows: Sequence[AnswerRow]) -> str:
     low, high = wilson(share, len(rows))
     mean = fmean(row.confidence for row in rows)
     return (
-        f"Of {counted(len(rows), 'answer')} with one {percent(share)} are right ({100 * low:.0f} to "
-        f"{100 * high:.0f}%), where the mean of their confidences is {number(mean, 3)}."
+        f"Of {counted(len(rows), 'graded answer')} {percent(share)} are right ({percents(low, high)}); "
+        f"their mean confidence is {percent(mean)}."
     )
 
 
@@ -231,6 +219,6 @@ def _domain(name: str, rows: Sequence[AnswerRow]) -> Row:
     return [
         Cell(name),
         Cell(amount(len(rows))),
-        Cell(percent(share), f"{100 * low:.0f}{RANGE}{100 * high:.0f}%"),
+        Cell(percent(share, 1), percents(low, high)),
         Cell(amount(sum(bool(row.signs) for row in rows))),
     ]

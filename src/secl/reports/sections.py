@@ -21,6 +21,7 @@ from secl.reports.result import ANSWERS, NEEDY, bands_table, domains_table, resu
 from secl.reports.run_report import RunReport, command, panels
 from secl.reports.summary_table import domain_table, main_table, summary_table
 from secl.reports.table import Table, plain_table, to_rich
+from secl.reports.verdict import sentence_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -92,7 +93,7 @@ def sections_of(run: RunReport) -> Iterator[Section]:
     table = main_table(run) or bands_table(run.rows)
     yield Section("Result", result_sentences(run), [table], warning=not run.complete)
     verdict = run.trust
-    reasons = [reason.sentence for reason in verdict.reasons]
+    reasons = [sentence_of(reason) for reason in verdict.reasons]
     answer = ANSWERS[verdict.level].format(source=verdict.source)
     yield Section("May these confidences be acted on?", [answer, *reasons], warning=verdict.level != "fine")
     if run.graded:
@@ -189,7 +190,7 @@ def graders_line(records: Sequence[Record]) -> str | None:
     disputed = sum(len({*each}) > 1 for each in zip(*grades.values(), strict=True))
     if disputed <= FEW * len(open_ones):
         return None
-    shares = ", ".join(f"{name} {100 * sum(each) / len(each):.0f}%" for name, each in grades.items())
+    shares = ", ".join(f"{name} {percent(sum(each) / len(each))}" for name, each in grades.items())
     used = ", ".join(dict.fromkeys(grader_of(record.question) for record in open_ones))
     return (
         f"{len(COMPARED)} graders disagree on {disputed} of {counted(len(open_ones), 'answer')} (right by {shares}); "
@@ -258,7 +259,7 @@ def ledger_table(records: Sequence[Record]) -> Table:
     }
     total, questions = sum(by_purpose.values()), max(len(records), 1)
     lines = [*((name, tokens) for name, tokens in by_purpose.items() if tokens), ("together", total)]
-    rows = [(name, f"{n:,.0f}", f"{n / questions:,.1f}", percent(n / total if total else None)) for name, n in lines]
+    rows = [(name, f"{n:,.0f}", f"{n / questions:,.1f}", percent(n / total if total else None, 1)) for name, n in lines]
     note = (
         "A token that goes through a part of the layers counts for that part; a backward pass counts twice its forward "
         "pass."

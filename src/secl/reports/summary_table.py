@@ -44,8 +44,8 @@ def main_table(run: RunReport) -> Table | None:
     texts = [
         (
             row.estimator.title,
-            percent(row.accuracy),
-            percent(row.mean_confidence),
+            percent(row.accuracy, 1),
+            percent(row.mean_confidence, 1),
             number(row.brier, 3),
             number(row.auroc, 3),
         )
@@ -71,7 +71,7 @@ def score_cells(row: EstimatorSummary | None) -> dict[str, Cell]:
         Cell(number(row.brier, 3), span(intervals.get("brier"))),
         Cell(number(row.ece, 3), floor_side(row)),
         Cell(number(row.auroc, 3), span(intervals.get("auroc"))),
-        Cell(percent(row.accuracy)),
+        Cell(percent(row.accuracy, 1)),
         Cell(amount(row.n)),
         Cell(number(row.cost_paper, 1)),
         Cell(number(row.cost_measured, 1)),
@@ -179,4 +179,4 @@ def _domain_row(domain: str, part: Summary, name: str, watched: bool) -> Row:
 def _best_accuracy(summary: Summary) -> str:
     """Accuracy of the posterior's best answers; empty without any."""
     best = summary.estimators.get("posterior_best")
-    return "" if best is None or math.isnan(best.accuracy) else f"best {percent(best.accuracy)}"
+    return "" if best is None or math.isnan(best.accuracy) else f"best {percent(best.accuracy, 1)}"

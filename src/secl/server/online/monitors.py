@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from secl.evaluation.symptoms import seen
 from secl.evaluation.trust import Level, Verdict, conclude, from_grades
 from secl.records import Record
+from secl.reports.verdict import trust_line
 from secl.server.settings import MAX_DRIFT
 
 log = logging.getLogger("secl.server")
@@ -56,7 +57,7 @@ class Monitor:
             self._verdict = changes, verdict
             if verdict.level != self._level:
                 self._level = verdict.level
-                log.log(logging.WARNING if verdict.stops else logging.INFO, "confidences: %s", verdict.line)
+                log.log(logging.WARNING if verdict.stops else logging.INFO, "confidences: %s", trust_line(verdict))
         return self._verdict[1]
 
 

@@ -8,9 +8,10 @@ import numpy as np
 from pydantic import BaseModel
 
 from secl.evaluation.json_values import defined
-from secl.evaluation.reason import Reason
+from secl.evaluation.reason import Code, Severity
 from secl.evaluation.trust import Level
 from secl.metrics.calibration import brier, ece
+from secl.reports.verdict import sentence_of
 from secl.server.entries import Event
 from secl.server.history import versions
 from secl.server.http.health import problems
@@ -73,13 +74,21 @@ class Labels(BaseModel):
     ece: float | None
 
 
+class Why(BaseModel):
+    """A reason of a verdict, for programs and in words."""
+
+    code: Code
+    severity: Severity
+    sentence: str
+
+
 class Trust(BaseModel):
     """Whether the confidences of the latest answers may be acted on; graded: labelled answers among them."""
 
     level: Level
     questions: int
     graded: int
-    reasons: list[Reason]
+    reasons: list[Why]
 
 
 class State(BaseModel):
@@ -126,7 +135,10 @@ def view(service: Service) -> State:
         keep_text=service.state.keep_text,
         accept=service.calibrator.loop.accept,
         verdict=Trust(
-            level=verdict.level, questions=verdict.questions, graded=verdict.graded, reasons=list(verdict.reasons)
+            level=verdict.level,
+            questions=verdict.questions,
+            graded=verdict.graded,
+            reasons=[Why(code=r.code, severity=r.severity, sentence=sentence_of(r)) for r in verdict.reasons],
         ),
         labels=measured([(confidence, right) for confidence, right, *_ in labelled], drawn),
         timeline=timeline,

@@ -1,0 +1,114 @@
+"""The verdict on confidences and its reasons in words."""
+
+from __future__ import annotations
+
+from secl.evaluation.reason import Reason
+from secl.evaluation.trust import Verdict
+from secl.reports.formatting import counted, number, percent
+
+
+def trust_line(verdict: Verdict) -> str:
+    """The verdict in one line, with its source and its gravest reasons.
+
+    >>> from secl.evaluation.trust import assess
+    >>> trust_line(assess([]))
+    'verdict: unproven (stated confidence). No question is answered yet.'
+    """
+    return f"verdict: {verdict.level} ({verdict.source} confidence). {' '.join(gravest(verdict))}"
+
+
+def gravest(verdict: Verdict) -> list[str]:
+    """The sentences of the gravest reasons; of mere notes the first alone."""
+    worst = [reason for reason in verdict.reasons if reason.severity == verdict.reasons[0].severity]
+    return [sentence_of(reason) for reason in (worst[:1] if worst[0].severity == "note" else worst)]
+
+
+def sentence_of(reason: Reason) -> str:
+    """A reason in words; it ends with what to do where something can be done."""
+    shown = f"{reason.count:,} of {counted(reason.total, _NOUNS.get(reason.code, 'answer'))}"
+    match reason.code:
+        case "same_letter" if not reason.total:
+            return f"With its options in another order the model chooses {reason.answer}."
+        case "same_letter":
+            return f"The model answers {reason.answer} to {shown}, whatever the options{_instead(reason)}."
+        case "digit_mass":
+            which = f"median probability of all ten over {counted(reason.count, 'reply')}" if reason.total else ""
+            text = f"Asked for its confidence, the model hardly says a digit ({which or 'probability of all ten'}: "
+            text += f"{reason.value:.2g}), so the stated confidence is unreliable"
+            return f"{text}; --method posterior does not need it." if reason.total else f"{text}."
+        case "letter_mass":
+            text = f"The model hardly says a letter (probability of all {reason.count}: {reason.value:.2g})"
+            return f"{text}; its answer is the most probable of these."
+        case "unreadable":
+            return f"{shown} hold no readable answer, so their confidences mean nothing."
+        case "constant":
+            return f"{shown} are {reason.value:.2f}: equal confidences do not rank answers."
+        case "answers_changed":
+            known = f": {reason.won} from wrong to right, {reason.lost} from right to wrong"
+            return f"Learning changed {shown}{known if reason.won + reason.lost else ''}."
+        case "unlabelled" | "few_labels":
+            return _missing(reason)
+    return _graded(reason)
+
+
+_NOUNS = {"same_letter": "question", "unreadable": "reply", "constant": "confidence"}
+
+
+def _instead(reason: Reason) -> str:
+    """What to do about one letter for all; empty where it is done already."""
+    if reason.stated:
+        return "; use --method posterior --answer best"
+    return "" if reason.best else "; --answer best gives the most probable candidates instead"
+
+
+def _missing(reason: Reason) -> str:
+    """Why right answers do not settle the verdict, and how many it takes."""
+    if reason.code == "unlabelled":
+        if reason.left == 0:
+            return "No question is answered yet."
+        return "No answer has a label or a reference, so these confidences are untested; label some (secl label)."
+    if reason.more:
+        many = "Only one answer has" if reason.count == 1 else f"Only {reason.count} answers have"
+        return f"{many} a label or a reference; {further(reason.more, reason.left)} to test the confidences."
+    if reason.interval is None:
+        kind = "right" if (reason.beside or 0) > 0.5 else "wrong"
+        return f"Nearly all graded answers are {kind}, so whether the confidences rank answers is unknown."
+    text = f"{counted(reason.count, 'graded answer')} do not show whether the confidences rank answers"
+    return f"{text} ({_area(reason)}); {'ask' if reason.left == 0 else 'label'} more."
+
+
+def _graded(reason: Reason) -> str:
+    """What graded answers show."""
+    on = f"on {counted(reason.count, 'graded answer')}"
+    match reason.code:
+        case "tested":
+            return f"Tested {on}: no error was found, and the confidences rank answers ({_area(reason)})."
+        case "miscalibrated":
+            text = f"Calibrated on the whole, but wrong in places: ECE {number(reason.value, 3)} {on}"
+            return f"{text}; 95% of calibrated confidences have {number(reason.beside, 3)} at most."
+        case "inverted":
+            return f"The confidences are higher for wrong answers than for right ones ({_area(reason)})."
+        case "weak":
+            return f"The confidences hardly separate right from wrong answers ({_area(reason)})."
+        case "chance":
+            return f"The confidences do not separate right from wrong answers ({_area(reason)})."
+    means = f"mean confidence {percent(reason.value)}, accuracy {percent(reason.beside)}"
+    text = f"{reason.code.capitalize()}: {means} {on}"
+    text += f"; chance alone makes so large a difference in {percent(reason.chance)} of cases."
+    caveat = " People chose which answers to rate: if they prefer wrong ones, the true error is smaller."
+    return text + (caveat if reason.chosen and reason.code == "overconfident" else "")
+
+
+def further(more: int, left: int | None) -> str:
+    """What to do for so many more graded answers, where so many are there to be labelled."""
+    if left is None or left >= more:
+        return f"label {more} more"
+    ask = f"ask {counted(more - left, 'more question')}"
+    others = "other one" if left == 1 else f"other {left}"
+    return f"label the {others} and {ask}" if left else ask
+
+
+def _area(reason: Reason) -> str:
+    interval = reason.interval
+    ends = "" if interval is None else f", {interval.low:.2f} to {interval.high:.2f}"
+    return f"AUROC {number(reason.value, 2)}{ends}; chance gives 0.5"

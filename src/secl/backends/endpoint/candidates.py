@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from secl.backends.endpoint.chat import Pending
 from secl.backends.endpoint.reading import VERDICTS, read_names
-from secl.backends.generation import question_seed
 from secl.backends.open_answers import Distractors, Drawn
 from secl.evidence import CandidateEvidence, EvidenceKind, LetterOrder, PTrue
-from secl.prompts.templates import (
-    NONE_OF_THESE,
-    Prompt,
-    as_choice,
-    order_prompt,
-    orders_of_answers,
-    other_order,
-    p_true_prompt,
-)
+from secl.prompts.templates import NONE_OF_THESE
 from secl.question import LETTERS, Question
 from secl.records import Purpose, Reply
-from secl.settings.groups import PTruePrompt
 from secl.writing import Written
 
 EvidenceKinds = AbstractSet[EvidenceKind]
@@ -76,35 +66,19 @@ class Findings:
 
 @dataclass(frozen=True)
 class Probe:
-    """Requests under way about the candidates of a question: letters by order (None: not asked), verdicts."""
+    """Requests under way about the candidates of a question.
+
+    Attributes:
+        texts: the candidates.
+        source: of the candidates, as in `secl.evidence.CandidateEvidence`.
+        letters: by order of the candidates; None if not asked for.
+        verdicts: for each candidate; empty if not asked for.
+    """
 
     texts: Sequence[str]
+    source: str
     letters: Mapping[tuple[int, ...], Pending] | None
     verdicts: Sequence[Pending]
-    source: str
-
-    @classmethod
-    def begin(
-        cls,
-        ask: Callable[[Prompt], Pending],
-        question: Question,
-        texts: Sequence[str],
-        evidence: EvidenceKinds,
-        source: str,
-        p_true: PTruePrompt,
-        seed: int,
-    ) -> Probe:
-        """Begin to ask about candidates; an open question becomes a choice between them and "None of these"."""
-        letters = None
-        if "candidates" in evidence and question.options:
-            order = other_order(len(texts))
-            letters = {order: ask(order_prompt(question, order))}
-        elif "candidates" in evidence and len(texts) < len(LETTERS):
-            choice = as_choice(question, texts)
-            orders = orders_of_answers(len(texts), question_seed(seed, question, "candidates"))
-            letters = {order: ask(order_prompt(choice, order)) for order in orders}
-        judged = [p_true_prompt(question, text, p_true) for text in texts] if "p_true" in evidence else []
-        return cls(texts, letters, [ask(prompt) for prompt in judged], source)
 
     def read(self, findings: Findings) -> None:
         """Wait for the requests, and add their results."""

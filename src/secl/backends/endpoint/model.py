@@ -164,7 +164,15 @@ class EndpointModel(Shown):
 
     def rate_given(self, given: Sequence[GivenAnswer], evidence: Collection[EvidenceKind]) -> list[Rating]:
         """Rate answers from elsewhere at the same time; see `secl.model.Model.rate_given`."""
-        return [_rating(each) for each in self._together(lambda each: self.asker.rate(each, {*evidence}), given)]
+        return [
+            Rating(
+                reply=findings.reply,
+                evidence=Evidence(p_true=findings.p_true, candidates=findings.candidates),
+                ledger=Ledger(**findings.spent),
+                plain_tokens=findings.plain_tokens,
+            )
+            for findings in self._together(lambda each: self.asker.rate(each, {*evidence}), given)
+        ]
 
     def score_p_true(self, question: Question, reply: Reply) -> PTrue | None:
         """Return P(True) of the answer and its distractors; None without a readable answer or verdict."""
@@ -237,15 +245,6 @@ class EndpointModel(Shown):
         self._questions.shutdown(cancel_futures=True)
         self.requests.close()
         self.endpoint.close()
-
-
-def _rating(findings: Findings) -> Rating:
-    return Rating(
-        reply=findings.reply,
-        evidence=Evidence(p_true=findings.p_true, candidates=findings.candidates),
-        ledger=Ledger(**findings.spent),
-        plain_tokens=findings.plain_tokens,
-    )
 
 
 def _nucleus(log_p: Mapping[str, float], top_p: float) -> dict[str, float]:

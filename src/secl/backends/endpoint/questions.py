@@ -11,7 +11,7 @@ from functools import partial
 from statistics import fmean
 
 from secl.backends.endpoint.candidates import EvidenceKinds, Findings, Probe
-from secl.backends.endpoint.chat import Pending, Requests
+from secl.backends.endpoint.chat import Requests
 from secl.backends.endpoint.reading import DIGITS, NameDistribution, bins_of, entropy, read_names, within
 from secl.backends.generation import items_of, list_tokens, question_seed
 from secl.backends.open_answers import (
@@ -32,12 +32,16 @@ from secl.prompts.parsing import as_written, is_brief, read_answer, trim_answer
 from secl.prompts.templates import (
     MAX_ANSWER_TOKENS,
     answer_prompt,
+    as_choice,
     digit_prompt,
     distractor_prompt,
     order_prompt,
+    orders_of_answers,
+    other_order,
+    p_true_prompt,
     program_prompt,
 )
-from secl.question import GivenAnswer, Question
+from secl.question import LETTERS, GivenAnswer, Question
 from secl.records import Reply
 from secl.settings.groups import PromptSettings
 from secl.writing import Token, Written
@@ -162,27 +166,35 @@ class EndpointAsker:
             log_probability=math.fsum(token.log_p for token in tokens) if tokens else math.nan,
         )
 
-    def _list(self, question: Question, seed: int | None = None) -> Pending:
-        """Ask for a list of answers to compare an open answer with."""
-        return self._ask(distractor_prompt(question, self.listed), list_tokens(question.form, self.listed), seed=seed)
-
     def _distractors(self, findings: Findings, answer: str) -> Distractors:
         """Return answers to compare an open answer with."""
         question = findings.question
         if not is_brief(answer, question.form):
             return NOTHING
 
-        def items(pending: Pending) -> list[str]:
-            return items_of(findings.take("scoring", pending).text, question.form, self.listed)
+        def listed(seed: int | None = None) -> list[str]:
+            prompt, tokens = distractor_prompt(question, self.listed), list_tokens(question.form, self.listed)
+            written = findings.take("scoring", self._ask(prompt, tokens, seed=seed))
+            return items_of(written.text, question.form, self.listed)
 
         def sample_list(attempt: int) -> list[str]:
-            return items(self._list(question, question_seed(self.seed, question, attempt)))
+            return listed(question_seed(self.seed, question, attempt))
 
-        first = items(self._list(question))
-        return choose_distractors(answer, question.form, self.prompts.distractors, first, sample_list)
+        return choose_distractors(answer, question.form, self.prompts.distractors, listed(), sample_list)
 
     def _probe(self, question: Question, texts: Sequence[str], evidence: EvidenceKinds, source: str) -> Probe:
-        return Probe.begin(self._ask, question, texts, evidence, source, self.prompts.p_true_prompt, self.seed)
+        """Ask about candidates; an open question becomes a choice between them and "None of these"."""
+        letters = None
+        if "candidates" in evidence and question.options:
+            order = other_order(len(texts))
+            letters = {order: self._ask(order_prompt(question, order))}
+        elif "candidates" in evidence and len(texts) < len(LETTERS):
+            choice = as_choice(question, texts)
+            orders = orders_of_answers(len(texts), question_seed(self.seed, question, "candidates"))
+            letters = {order: self._ask(order_prompt(choice, order)) for order in orders}
+        judged = texts if "p_true" in evidence else ()
+        wording = self.prompts.p_true_prompt
+        return Probe(texts, source, letters, [self._ask(p_true_prompt(question, each, wording)) for each in judged])
 
 
 def _read_sample(sampled: Written, question: Question) -> Sample:

@@ -65,7 +65,7 @@ def test_log_probabilities_are_given_as_far_as_they_are_asked_for(model: Endpoin
 
 def test_a_written_text_is_answered_for_in_the_same_conversation(model: EndpointModel, wordy: FakeServer) -> None:
     (text,) = Written.of(model.write(FREE, Writing()))
-    answer = model.answer(FREE, written=text.text)
+    answer = model.answer(FREE, written=text)
     assert answer.reply.text == "Lima, of course."
     assert answer.reply.log_probability == pytest.approx(5 * math.log(0.5))
     assert answer.plain_tokens == 15 + 11

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from secl.backends.endpoint.client import Endpoint
 from secl.backends.endpoint.vllm import backend as vllm_backend
 from secl.backends.endpoint.vllm import server as vllm_server
 from secl.backends.endpoint.vllm.backend import VllmBackend
@@ -53,7 +54,7 @@ def fake(fakes: Fakes) -> FakeVllm:
 def token(fake: FakeVllm, monkeypatch: pytest.MonkeyPatch) -> Iterator[TokenServer]:
     """A client of a server without a network behind it."""
     monkeypatch.setattr(vllm_server, "WAIT", 0.05)
-    server = TokenServer(fake.url + "/v1/")
+    server = TokenServer(Endpoint(fake.url + "/v1/"))
     yield server
     server.endpoint.close()
 
@@ -136,7 +137,7 @@ def test_refusals_of_a_server_are_told_apart(
         token.complete("base", [[1]], CompletionRequest(ids=(1, 2)))
     monkeypatch.setattr(fake, "answer", lambda *given: (200, {"data": "nothing"}))
     with pytest.raises(ModelError, match="does not list its models"):
-        token.refresh()
+        TokenServer(token.endpoint)
     for ask in (lambda: token.complete("base", [[1]], CompletionRequest()), lambda: token.read([[1, 2]])):
         with pytest.raises(ModelError, match="log-probabilities"):
             ask()

@@ -53,14 +53,12 @@ class Findings:
         return written
 
     def pay(self, purpose: Purpose, tokens: float) -> None:
-        """Count tokens."""
         self.spent[purpose] = self.spent.get(purpose, 0.0) + tokens
         if purpose == "answering":
             self.plain_tokens += tokens
 
     @property
     def own(self) -> str:
-        """Text of the answer."""
         return self.question.text_of(str(self.reply.answer))
 
 

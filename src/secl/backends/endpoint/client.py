@@ -69,7 +69,6 @@ class Endpoint:
         self._options: openai.RequestOptions = {"headers": dict.fromkeys(omitted, openai.omit)}
 
     def close(self) -> None:
-        """Close its connections."""
         self._client.close()
 
     def models(self) -> list[dict[str, Any]]:

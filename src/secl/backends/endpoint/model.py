@@ -111,9 +111,12 @@ class EndpointModel(Shown):
     ) -> None:
         """Ask about a window of upcoming questions at the same time; see `secl.model.Model.prefetch`."""
         wanted: dict[tuple[Question, str | None], set[EvidenceKind]] = {}
+        texts = {}
         for question, kinds, text in zip(questions, evidence, written or [None] * len(questions), strict=True):
-            wanted.setdefault((question, None if text is None else str(text)), set()).update(kinds)
-        findings = self._together(lambda turn: self._find(turn[0], turn[1], wanted[turn]), [*wanted])
+            turn = question, None if text is None else str(text)
+            wanted.setdefault(turn, set()).update(kinds)
+            texts[turn] = text
+        findings = self._together(lambda turn: self._find(turn[0], texts[turn], wanted[turn]), [*wanted])
         self._window = dict(zip(wanted, findings, strict=True))
 
     def _together(self, ask: Callable[[T], Findings], items: Sequence[T]) -> list[Findings]:
@@ -133,12 +136,11 @@ class EndpointModel(Shown):
             self._kept = dict(zip(items, pending, strict=True))
         return [future.result() for future in pending]
 
-    def _find(self, question: Question, text: str | None, evidence: set[EvidenceKind]) -> Findings:
+    def _find(self, question: Question, text: str | Written | None, evidence: set[EvidenceKind]) -> Findings:
         """Answer a question, or take a text that was written already."""
         if text is None and question.free:
-            writing = Writing(max_tokens=MAX_ANSWER_TOKENS[question.form])
-            text = "".join(piece.text for piece in self.writer.write(question, writing))
-        return self.asker.answer(question, evidence, None if text is None else self.writer.taken(question, text))
+            (text,) = Written.of(self.writer.write(question, Writing(max_tokens=MAX_ANSWER_TOKENS[question.form])))
+        return self.asker.answer(question, evidence, text)
 
     def memory_share(self, question: Question, writing: Writing) -> float:  # noqa: ARG002
         return 0.0
@@ -157,7 +159,7 @@ class EndpointModel(Shown):
             UnavailableError: the server does not answer now.
         """
         text = None if written is None else str(written)
-        findings = self._window.get((question, text)) or self._find(question, text, {*evidence})
+        findings = self._window.get((question, text)) or self._find(question, written, {*evidence})
         self._latest = findings
         self._pay(findings)
         return ModelAnswer(reply=findings.reply, frozen=findings.reply, plain_tokens=findings.plain_tokens)

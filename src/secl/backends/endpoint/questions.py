@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterable, Sequence
 from functools import partial
 from statistics import fmean
+from typing import cast
 
 from secl.backends.endpoint.candidates import EvidenceKinds, Findings, Probe
 from secl.backends.endpoint.chat import Requests
@@ -57,7 +58,7 @@ class EndpointAsker:
         self._ask = partial(requests.send, top_p=prompts.top_p)
         self.prompts, self.seed, self.listed = prompts, seed, prompts.distractors + 1
 
-    def answer(self, question: Question, evidence: EvidenceKinds, written: Written | None = None) -> Findings:
+    def answer(self, question: Question, evidence: EvidenceKinds, written: str | Written | None = None) -> Findings:
         """Answer a question, or take the `written` answer, and gather evidence."""
         findings = Findings(question)
         if question.options:
@@ -66,8 +67,10 @@ class EndpointAsker:
         if written is None:
             drawn = findings.take("answering", self._ask(answer_prompt(question), MAX_ANSWER_TOKENS[question.form]))
             text, tokens = trim_answer(drawn.text, question.form), drawn.tokens
+        elif isinstance(written, str):
+            text, tokens = written, ()
         else:
-            text, tokens = written.text, written.tokens
+            text, tokens = written.text, cast(tuple[Token, ...], written.draft or ())
             findings.pay("answering", written.length)
         self._state(findings, text, within(tokens, text.strip()))
         self.gather(findings, evidence)

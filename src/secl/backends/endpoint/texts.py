@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 
@@ -13,10 +12,7 @@ from secl.backends.endpoint.reading import Usage, parts_of, read_chat
 from secl.errors import ModelError, QuestionError, UnavailableError
 from secl.prompts.templates import answer_prompt
 from secl.question import Question
-from secl.writing import Finish, Piece, Writing, Written
-
-REMEMBERED = 1024
-"""Most texts whose tokens are kept for their confidence."""
+from secl.writing import Finish, Piece, Token, Writing
 
 FINISHES: Mapping[str, Finish] = {"stop": "stop", "length": "length"}
 
@@ -26,13 +22,12 @@ class ChatWriter:
 
     def __init__(self, endpoint: Endpoint, abilities: Abilities) -> None:
         self.endpoint, self.abilities = endpoint, abilities
-        self._written: dict[tuple[Question, str], Written] = {}
-        self._lock = threading.Lock()
 
     def write(self, question: Question, writing: Writing) -> Iterator[Piece]:
         """Yield the pieces of all texts, of several in turn; see `secl.model.Model.write`.
 
-        Every text is a request of its own, because not every server writes several.
+        Every text is a request of its own, because not every server writes several. The draft in a last piece is the
+        tuple of the text's tokens.
 
         Raises:
             QuestionError: the server refuses the request, or gives fewer log-probabilities than are wanted.
@@ -55,15 +50,10 @@ class ChatWriter:
             for text in texts:
                 text.close()
 
-    def taken(self, question: Question, text: str) -> Written:
-        """Return a text with its tokens; without tokens if the text is unknown, or was taken before."""
-        with self._lock:
-            known = self._written.pop((question, text), None)
-        return known or Written(text=text, finish="stop", prompt_tokens=0, completion_tokens=0)
-
     def _write(self, question: Question, writing: Writing, number: int) -> Generator[Piece, None, None]:
         body = self._request(question, replace(writing, seed=writing.seed + number))
-        pieces: list[Piece] = []
+        written: list[Token] = []
+        begun = False
         finish = ""
         usage: Usage = {}
         try:
@@ -71,26 +61,26 @@ class ChatWriter:
                 for chunk in chunks:
                     text, tokens, ended, used = parts_of(chunk)
                     finish, usage = ended or finish, used or usage
+                    written += tokens
                     if text or tokens:
-                        pieces.append(Piece(choice=number, text=text, tokens=tokens))
-                        yield _shown(pieces[-1], writing.top_logprobs)
+                        begun = True
+                        yield Piece(choice=number, text=text, tokens=_shown(tokens, writing.top_logprobs))
             if not finish:
                 raise self.endpoint.broke_off()
         except UnavailableError:
-            if not pieces:  # llama.cpp closes a stream where it refuses a prompt, and says why only without one
+            if not begun:  # llama.cpp closes a stream where it refuses a prompt, and says why only without one
                 with suppress(UnavailableError):
                     self._prompt_tokens(body)
             raise
         if finish not in FINISHES:
             raise QuestionError(f"the endpoint ended the answer with the reason {finish!r}.")
-        last = Piece(
+        yield Piece(
             choice=number,
             finish=FINISHES[finish],
             prompt_tokens=usage.get("prompt_tokens") or self._prompt_tokens(body),
-            completion_tokens=usage.get("completion_tokens") or sum(len(piece.tokens) for piece in pieces),
+            completion_tokens=usage.get("completion_tokens") or len(written),
+            draft=tuple(written),
         )
-        self._remember(question, [*pieces, last])
-        yield last
 
     def _request(self, question: Question, writing: Writing) -> dict[str, object]:
         """Return the body of a request; without a limit in `writing`, the server's own limit holds."""
@@ -105,15 +95,6 @@ class ChatWriter:
             raise ModelError(f"{self.endpoint.url} does not say how many tokens a prompt has.")
         return tokens
 
-    def _remember(self, question: Question, pieces: list[Piece]) -> None:
-        (written,) = Written.of(pieces)
-        with self._lock:
-            self._written[question, written.text] = written
-            while len(self._written) > REMEMBERED:
-                del self._written[next(iter(self._written))]
 
-
-def _shown(piece: Piece, top: int | None) -> Piece:
-    """Return a piece with the log-probabilities that were asked for."""
-    tokens = () if top is None else tuple(replace(token, top=token.top[:top]) for token in piece.tokens)
-    return replace(piece, tokens=tokens)
+def _shown(tokens: Sequence[Token], top: int | None) -> tuple[Token, ...]:
+    return () if top is None else tuple(replace(token, top=token.top[:top]) for token in tokens)

@@ -58,7 +58,6 @@ class VllmReading:
 
     @property
     def tokens(self) -> float:
-        """Those of the bundle, as for the model in this process."""
         return float(self.bundle.tokens["answering"] if self.version else self.bundle.size)
 
     def logits(self, positions: Sequence[Position], ids: Sequence[int]) -> list[list[float]]:
@@ -278,7 +277,6 @@ class VllmBackend:
         self._name = ""
 
     def close(self) -> None:
-        """End all connections, and the threads."""
         self._pool.shutdown()
         self.server.endpoint.close()
 

@@ -10,8 +10,9 @@ import numpy as np
 from safetensors.numpy import load, save
 
 from secl.backends.base import Bundle, Span
+from secl.backends.endpoint.client import Endpoint
 from secl.backends.endpoint.vllm.backend import VllmBackend
-from secl.backends.endpoint.vllm.server import CompletionRequest, TokenServer
+from secl.backends.endpoint.vllm.server import SILENCE, CompletionRequest, TokenServer
 from secl.backends.endpoint.vllm.versions import Versions
 from secl.backends.local.model import LocalModel
 from secl.backends.token_ids import SAMPLE
@@ -57,16 +58,16 @@ def answer_by_vllm(
         ModelError: the server does not answer, serves another model, or does not find the published version.
         StorageError: the folder cannot be written.
     """
-    server = TokenServer(url, key=key)
+    endpoint = Endpoint(url, key=key, silence=SILENCE)
     try:
-        server.refresh()
+        server = TokenServer(endpoint)
         # A server loads no adapter that was made for a model of another name.
         config = {**learner.adapter_config, "base_model_name_or_path": server.root}
         versions = Versions(folder, config, name)
         backend = VllmBackend(learner.backend, server, versions, learns=learns)
         _check_model(learner, backend)
     except BaseException:
-        server.endpoint.close()
+        endpoint.close()
         raise
     learner.asker.backend, learner.writes_apart = backend, True
     return backend

@@ -78,34 +78,20 @@ class CompletionRequest:
 class TokenServer:
     """A vLLM server.
 
-    Args:
-        url: its address, for example "http://10.0.0.7:8000".
-        key: its --api-key.
-
     Attributes:
         url: base address of its API.
-        base: name of its base model; empty before the first `refresh`.
-        root: folder or hub id of its base model; empty before the first `refresh`.
+        base: name of its base model.
+        root: folder or hub id of its base model.
         window: most tokens of a prompt with its answer; 0 if unknown.
 
     Raises:
-        ParameterError: not a URL.
+        UnavailableError: no answer, or another kind of server.
     """
 
-    def __init__(self, url: str, *, key: str | None = None) -> None:
-        self.endpoint = Endpoint(url, key=key, silence=SILENCE)
-        self.url = self.endpoint.url
-        self.base = self.root = ""
-        self.window = 0
-
-    def refresh(self) -> None:
-        """Ask the server for its base model.
-
-        Raises:
-            UnavailableError: no answer, or another kind of server.
-        """
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.endpoint, self.url = endpoint, endpoint.url
         try:
-            (base, *_) = [card for card in self.endpoint.models() if not card.get("parent")]
+            (base, *_) = [card for card in endpoint.models() if not card.get("parent")]
             self.base, self.root = base["id"], str(base["root"])
             self.window = int(base.get("max_model_len") or 0)
         except (KeyError, TypeError, ValueError) as problem:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from examples.secl_by_hand import ByHand
-from secl.backends.local.adapter import parse_layers
 from secl.backends.local.loading.loader import Loaded, ModelCache, load
+from secl.backends.local.loading.presets import parse_layers
 from secl.backends.local.model import LocalModel
 from secl.data.quiz import quiz
 from secl.data.streams import load_stream

@@ -9,13 +9,13 @@ from typing import Any
 import torch
 from transformers import AutoConfig
 
-from secl.backends.local.adapter import Adapter, parse_layers
+from secl.backends.local.adapter import Adapter
 from secl.backends.local.loading.conversion import convert_gguf
 from secl.backends.local.loading.guard import as_model_error, quiet
 from secl.backends.local.loading.loader import choose_dtype, locate, text_class
 from secl.backends.local.loading.model_parts import text_config
 from secl.backends.local.loading.placement import choose_device
-from secl.backends.local.loading.presets import PRESETS, SHAPES, Preset, preset_of, rule_for
+from secl.backends.local.loading.presets import PRESETS, SHAPES, Preset, parse_layers, preset_of, rule_for
 from secl.settings.groups import AdapterSettings
 
 

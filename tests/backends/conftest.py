@@ -111,7 +111,7 @@ def make_learner(brief: None) -> MakeLearner:
 @pytest.fixture
 def tiny_server(fakes: Fakes, make_learner: MakeLearner) -> Fakes:
     """Start fake servers of the learner's model."""
-    config = make_learner().adapter.lora.config.to_dict()
+    config = make_learner().adapter.config.to_dict()
     keep = ("r", "lora_alpha", "target_modules", "layers_to_transform", "lora_dropout", "bias", "task_type")
 
     def start(seed: int = 0, **settings: Any) -> FakeVllm:

@@ -9,8 +9,7 @@ from typing import Any, get_args
 import pytest
 import transformers
 
-from secl.backends.local.adapter import parse_layers
-from secl.backends.local.loading.presets import PRESETS
+from secl.backends.local.loading.presets import PRESETS, parse_layers
 from secl.errors import ParameterError
 from secl.evaluation.estimators import ESTIMATORS
 from secl.methods import PAPER, method

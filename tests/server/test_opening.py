@@ -29,7 +29,7 @@ def service(tiny_llama: Path, tmp_path: Path) -> Iterator[Service]:
 
 def test_the_twin_shares_all_weights_but_those_that_learn(service: Service) -> None:
     def weights(model: object) -> dict[str, torch.Tensor]:
-        return dict(model.adapter.lora.peft.named_parameters())  # type: ignore[attr-defined]
+        return dict(model.adapter.peft.named_parameters())  # type: ignore[attr-defined]
 
     ours, theirs = weights(service.model), weights(service.learner.model)
     apart = {name for name in ours if ours[name].data_ptr() != theirs[name].data_ptr()}

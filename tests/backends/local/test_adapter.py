@@ -10,8 +10,8 @@ import pytest
 import torch
 import transformers
 
-from secl.backends.local.adapter import Adapter, parse_layers
-from secl.backends.local.loading.presets import PRESETS, preset_of, rule_for
+from secl.backends.local.adapter import Adapter
+from secl.backends.local.loading.presets import PRESETS, parse_layers, preset_of, rule_for
 from secl.calibrator.lesson import teach
 from secl.errors import ModelError, ParameterError
 from secl.settings.groups import LoopSettings
@@ -201,7 +201,7 @@ def test_drift_is_the_norm_of_what_peft_merges_into_the_weights(make_model: Make
     reply = model.answer(questions[0]).reply
     model.learn(questions[0], reply, 0.2)
     drift = model.relative_norm
-    peft = model.adapter.lora.peft
+    peft = model.adapter.peft
     layers = [m for name, m in peft.named_modules() if name.endswith(("q_proj", "v_proj", "qkv_proj"))]
     adapted = [layer for layer in layers if hasattr(layer, "lora_A")]
     before = [layer.base_layer.weight.detach().double().clone() for layer in adapted]

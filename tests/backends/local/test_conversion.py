@@ -98,8 +98,13 @@ def test_rows_are_converted_to_the_files_that_transformers_writes(
     assert in_rows == whole
 
 
-def test_a_converted_model_computes_what_was_stored(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("bytes_of_a_shard", "shards"), [(10**9, 1), (20_000, 9)])
+def test_a_converted_model_computes_what_was_stored(
+    bytes_of_a_shard: int, shards: int, tmp_path: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conversion, "SHARD_BYTES", bytes_of_a_shard)
     loaded = load(str(tiny_gguf(tmp_path / "tiny.gguf", "llama")), dtype="fp32")
+    assert len([*own_cache.glob("*/*.safetensors")]) == shards
     tokens = torch.arange(40)[None]
     with torch.no_grad():
         ours, original = loaded.model(tokens).logits, tiny_model("llama")(tokens).logits

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 import re
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -15,48 +17,17 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
+from secl.backends.local.loading.model_parts import decoder_of, layers_of
+from secl.backends.local.loading.placement import weights_at_hand
 from secl.backends.local.loading.quantisation import keep_gradients
-from secl.errors import ModelError, ParameterError
+from secl.errors import ModelError
 
 if TYPE_CHECKING:
+    from peft import LoraConfig, PeftModel
+    from peft.tuners.lora import LoraLayer
     from transformers import PreTrainedModel
 
-    from secl.backends.local.lora import Lora
-
 NUMBERS, STEP = "version and updates", "step"
-
-
-def parse_layers(text: str, count: int) -> tuple[int, ...]:
-    """Layer numbers from a description, for a network of `count` layers.
-
-    Args:
-        text: "all", "last:8", "first:4", "middle:4", "12-15", or "3,5,7".
-        count: how many layers the network has.
-
-    Raises:
-        ParameterError: not one of these forms, or outside the network.
-
-    >>> parse_layers("last:4", 28), parse_layers("middle:4", 28)
-    ((24, 25, 26, 27), (12, 13, 14, 15))
-    """
-    chosen: list[int]
-    if text == "all":
-        chosen = list(range(count))
-    elif match := re.fullmatch(r"(first|middle|last):(\d+)", text):
-        size = int(match[2])
-        start = {"first": 0, "middle": (count - size) // 2, "last": count - size}[match[1]]
-        chosen = list(range(start, start + size)) if 0 < size <= count else []
-    elif match := re.fullmatch(r"(\d+)-(\d+)", text):
-        chosen = list(range(int(match[1]), int(match[2]) + 1))
-    elif re.fullmatch(r"\d+(,\d+)*", text):
-        chosen = sorted({int(part) for part in text.split(",")})
-    else:
-        raise ParameterError(
-            f"layers {text!r} is not understood; write all, last:4, first:4, middle:4, 12-15 or 3,5,7."
-        )
-    if not chosen or chosen[-1] >= count:
-        raise ParameterError(f"layers {text!r} do not fit a model of {count} layers (0 to {count - 1}).")
-    return tuple(chosen)
 
 
 class Adapter:
@@ -94,26 +65,70 @@ class Adapter:
             raise ModelError(f"LoRA does not fit {type(model).__name__}: it has no modules {' or '.join(modules)}.")
         model.requires_grad_(False)
         keep_gradients(model)  # before anything is read
-        self._settings = (model, layers, modules, rank, alpha, seed)
-        self.learning_rate = learning_rate
+        self.model, self.layers, self.modules = model, layers, modules
+        self.rank, self.alpha, self.learning_rate, self.seed = rank, alpha, learning_rate, seed
         self.version = self.updates = 0
 
+    # PEFT takes a second to import, and a model that never learns does without its matrices.
+
     @cached_property
-    def lora(self) -> Lora:
-        """The weights in the model, where they are put when they are first needed.
+    def config(self) -> LoraConfig:
+        """The configuration in PEFT's terms."""
+        from peft import LoraConfig
+
+        return LoraConfig(
+            r=self.rank,
+            lora_alpha=self.alpha,
+            target_modules=list(self.modules),
+            layers_to_transform=list(self.layers),
+            exclude_modules=_elsewhere(self.model, self.modules),
+            lora_dropout=0.0,
+            bias="none",
+            task_type="CAUSAL_LM",
+        )
+
+    @cached_property
+    def peft(self) -> PeftModel:
+        """The model with LoRA's matrices in it, where they are put when they are first needed.
 
         Raises:
             ModelError: PEFT cannot adapt modules of that kind.
         """
-        # PEFT takes a second to import, and a model that never learns does without.
-        from secl.backends.local.lora import Lora
+        from peft import get_peft_model
 
-        return Lora(*self._settings)
+        # PEFT draws the initial weights from the global generator; the fork leaves the caller's stream alone.
+        with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
+            torch.manual_seed(self.seed)
+            try:
+                # Its weights go where those of the adapted modules are.
+                with warnings.catch_warnings(), weights_at_hand(_adapted(self.model, self.layers, self.modules)):
+                    # PEFT asks transformers for a deprecated name, and announces what it does for Conv1D modules.
+                    warnings.filterwarnings("ignore", message=".*(is_gradient_checkpointing|fan_in_fan_out).*")
+                    peft = get_peft_model(self.model, self.config)
+            except ValueError as problem:
+                raise ModelError(f"LoRA does not fit {type(self.model).__name__}: {problem}") from problem
+        peft.eval()
+        keep_gradients(self.model)
+        return peft
 
-    @property
+    @cached_property
     def parameters(self) -> dict[str, nn.Parameter]:
         """The trainable tensors by name, in a fixed order."""
-        return self.lora.parameters
+        parameters = {name: each for name, each in self.peft.named_parameters() if each.requires_grad}
+        self._initial = [parameter.detach().clone() for parameter in parameters.values()]
+        self._switch(on=False)
+        return parameters
+
+    @cached_property
+    def _modules(self) -> list[LoraLayer]:
+        # Kept, because PEFT's own switch walks through all modules of the network, for every pass.
+        from peft.tuners.lora import LoraLayer
+
+        return [module for module in self.model.modules() if isinstance(module, LoraLayer)]
+
+    def _switch(self, *, on: bool) -> None:
+        for module in self._modules:
+            module.enable_adapters(on)
 
     @cached_property
     def optimizer(self) -> torch.optim.AdamW:
@@ -131,11 +146,16 @@ class Adapter:
     @contextmanager
     def on(self) -> Iterator[None]:
         """Inside the block the network is the adapted model; outside it is the frozen one."""
-        if "lora" not in vars(self):  # nothing has been learned: it is the adapted model as it stands
+        if "parameters" not in vars(self):  # nothing has been learned: it is the adapted model as it stands
             yield
             return
-        with self.lora.on():
+        self._switch(on=True)
+        try:
             yield
+        finally:
+            self._switch(on=False)
+            for parameter in self.parameters.values():
+                parameter.requires_grad_(True)
 
     @contextmanager
     def all_or_nothing(self) -> Iterator[None]:
@@ -159,7 +179,7 @@ class Adapter:
     def reset(self) -> None:
         """Back to the untouched model: initial weights, empty optimizer, version 0."""
         with torch.no_grad():
-            for parameter, initial in zip(self.parameters.values(), self.lora.initial, strict=True):
+            for parameter, initial in zip(self.parameters.values(), self._initial, strict=True):
                 parameter.copy_(initial)
         self.optimizer = self._new_optimizer()
         self.version = 0
@@ -187,7 +207,16 @@ class Adapter:
     @property
     def relative_norm(self) -> float:
         """How far the adapted weights are from the frozen ones: norm of the change over norm of what was changed."""
-        return self.lora.relative_norm
+        from peft.utils.integrations import dequantize_module_weight
+
+        change = base = 0.0
+        for module in self._modules if self.parameters else ():
+            scale = module.scaling["default"]
+            delta = scale * module.lora_B["default"].weight.detach().float() @ module.lora_A["default"].weight.float()
+            change += delta.square().sum().item()
+            with weights_at_hand([module.get_base_layer()]):
+                base += dequantize_module_weight(module.get_base_layer()).detach().float().square().sum().item()
+        return math.sqrt(change / base)
 
     def snapshot(self) -> bytes:
         """Weights, optimizer state and version as safetensors bytes; `restore` brings back exactly this."""
@@ -237,3 +266,18 @@ def plain_config(config: Mapping[str, object]) -> dict[str, object]:
     """A PEFT configuration (`LoraConfig.to_dict()`) as JSON values: sets become sorted lists."""
     values: dict[str, object] = json.loads(json.dumps(config, default=sorted))
     return values
+
+
+def _elsewhere(model: PreTrainedModel, modules: Sequence[str]) -> str | None:
+    """A pattern for all that is not in the text model of a multimodal one, where modules of these names are, too."""
+    text = decoder_of(model)
+    prefix = next(name for name, module in model.named_modules() if module is text)
+    inside = re.compile(rf"{re.escape(prefix)}\." if prefix else "")
+    others = [name for name, _ in model.named_modules() if name.endswith(tuple(modules)) and not inside.match(name)]
+    return rf"(?!{inside.pattern}).*" if others else None
+
+
+def _adapted(model: PreTrainedModel, layers: Sequence[int], modules: Sequence[str]) -> list[nn.Module]:
+    """The linear modules that LoRA goes onto."""
+    chosen = [layer for number, layer in enumerate(layers_of(model)) if number in layers]
+    return [module for layer in chosen for name, module in layer.named_modules() if name.endswith(tuple(modules))]

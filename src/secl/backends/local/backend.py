@@ -11,7 +11,7 @@ from torch import Tensor
 
 from secl.backends.base import Bundle, Position, TextStatistics, TokenSequence, Training
 from secl.backends.generation import Draft, TextRules
-from secl.backends.local.adapter import Adapter, parse_layers
+from secl.backends.local.adapter import Adapter
 from secl.backends.local.distillation import Distiller
 from secl.backends.local.fast.batching import GROUP_TOKENS, passes
 from secl.backends.local.fast.prefix_tree import Nodes
@@ -22,7 +22,7 @@ from secl.backends.local.loading.guard import as_model_error, enough_memory
 from secl.backends.local.loading.loader import Loaded
 from secl.backends.local.loading.model_parts import Head, layers_of, text_config
 from secl.backends.local.loading.placement import compute_device, described_devices, sent
-from secl.backends.local.loading.presets import name_of
+from secl.backends.local.loading.presets import name_of, parse_layers
 from secl.backends.local.loading.quantisation import described_weights
 from secl.backends.local.prefill import Prefill
 from secl.backends.local.texts import room_for_texts, write_texts

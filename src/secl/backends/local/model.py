@@ -129,7 +129,7 @@ class LocalModel(Shown):
     @property
     def adapter_config(self) -> dict[str, object]:
         """Configuration of the adapter in PEFT's terms, as JSON values."""
-        return plain_config(self.adapter.lora.config.to_dict())
+        return plain_config(self.adapter.config.to_dict())
 
     @property
     def version(self) -> int:

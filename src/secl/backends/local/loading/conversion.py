@@ -6,7 +6,6 @@ import contextlib
 import fcntl
 import hashlib
 import json
-import math
 import shutil
 import sys
 import tempfile
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.filesize import decimal
 from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
+from safetensors.torch import save_file
 from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedConfig, PreTrainedModel
 
@@ -41,7 +41,8 @@ IN_ROWS = ("llama", "qwen2")
 ROWS_BYTES = 2**24
 """Most bytes of rows that are dequantised, in float32, at a time."""
 
-SAFETENSORS_NAMES = {torch.bfloat16: "BF16", torch.float16: "F16", torch.float32: "F32"}
+SHARD_BYTES = 10**9
+"""Weights are written in files of at least that size, each of which is in memory as a whole before."""
 
 Advance = Callable[[int], None]
 """Says that so many more bytes are written."""
@@ -138,8 +139,7 @@ def _progress(path: Path, folder: Path, size: int) -> Iterator[Advance]:
 def _write_in_rows(
     folder: Path, stored: Mapping[str, ReaderTensor], config: PreTrainedConfig, precision: torch.dtype, advance: Advance
 ) -> None:
-    """Write configuration and weights as `save_pretrained` would, with a few rows in memory at a time."""
-    from gguf import dequantize
+    """Write configuration and weights as `save_pretrained` would, with one file of them in memory at a time."""
 
     with torch.device("meta"), quiet():
         model = AutoModelForCausalLM.from_config(config, dtype=precision)
@@ -147,15 +147,40 @@ def _write_in_rows(
     model.config.save_pretrained(folder)
     model.generation_config.save_pretrained(folder)
     weights = _weights_of(model, stored)
-    with (folder / "model.safetensors").open("wb") as file:
-        file.write(_header({name: tuple(map(int, tensor.shape[::-1])) for name, tensor in weights.items()}, precision))
-        for name, tensor in weights.items():
-            rows = _in_order(name, tensor.data, config)
-            step = max(1, ROWS_BYTES * len(rows) // (4 * int(tensor.n_elements)))
-            for start in range(0, len(rows), step):
-                values = torch.tensor(dequantize(rows[start : start + step], tensor.tensor_type)).to(precision)
-                _check_finite(name, values)
-                advance(file.write(values.view(torch.uint8).numpy().tobytes()))
+    shards: list[list[str]] = [[]]
+    size = 0
+    for name, tensor in weights.items():
+        if size >= SHARD_BYTES:
+            shards.append([])
+            size = 0
+        shards[-1].append(name)
+        size += precision.itemsize * int(tensor.n_elements)
+    places: dict[str, str] = {}
+    for number, names in enumerate(shards, 1):
+        file = "model.safetensors" if len(shards) == 1 else f"model-{number:05}-of-{len(shards):05}.safetensors"
+        values = {name: _dequantised(name, weights[name], config, precision, advance) for name in names}
+        save_file(values, folder / file, metadata={"format": "pt"})
+        places |= dict.fromkeys(names, file)
+    if len(shards) > 1:
+        index = {"metadata": {}, "weight_map": places}
+        (folder / "model.safetensors.index.json").write_text(json.dumps(index), encoding="utf-8")
+
+
+def _dequantised(
+    name: str, tensor: ReaderTensor, config: PreTrainedConfig, precision: torch.dtype, advance: Advance
+) -> Tensor:
+    """A weight as transformers has it, with a few rows in float32 at a time."""
+    from gguf import dequantize
+
+    rows = _in_order(name, tensor.data, config)
+    values = torch.empty(tuple(map(int, tensor.shape[::-1])), dtype=precision)
+    step = max(1, ROWS_BYTES * len(rows) // (4 * int(tensor.n_elements)))
+    for start in range(0, len(rows), step):
+        some = values[start : start + step]
+        some.copy_(torch.tensor(dequantize(rows[start : start + step], tensor.tensor_type)))
+        _check_finite(name, some)
+        advance(some.nbytes)
+    return values
 
 
 def _weights_of(model: PreTrainedModel, stored: Mapping[str, ReaderTensor]) -> dict[str, ReaderTensor]:
@@ -183,18 +208,6 @@ def _in_order(name: str, rows: NDArray[np.generic], config: PreTrainedConfig) ->
     if config.model_type != "llama" or heads is None:
         return rows
     return rows.reshape(heads, -1, 2, *rows.shape[1:]).swapaxes(1, 2).reshape(rows.shape)
-
-
-def _header(shapes: Mapping[str, tuple[int, ...]], precision: torch.dtype) -> bytes:
-    """What a safetensors file begins with: its length, then names, shapes and places as JSON."""
-    entries: dict[str, object] = {"__metadata__": {"format": "pt"}}
-    end = 0
-    for name, shape in shapes.items():
-        begin, end = end, end + math.prod(shape) * precision.itemsize
-        entries[name] = {"dtype": SAFETENSORS_NAMES[precision], "shape": shape, "data_offsets": (begin, end)}
-    text = json.dumps(entries, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    return len(text).to_bytes(8, "little") + text
 
 
 def _check_finite(name: str, values: Tensor) -> None:

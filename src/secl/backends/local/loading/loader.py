@@ -102,7 +102,7 @@ def load(
 
     Raises:
         ModelError: it cannot be found, read or used.
-        ParameterError: unknown dtype or device, a bad device map, or what cannot be had together.
+        ParameterError: unknown dtype or device, a bad device map, or incompatible options.
     """
     if device_map is not None and device != AUTO:
         raise ParameterError(f"device_map spreads a model, and device is {device!r}; leave one of them out.")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from torch import nn
 
 from secl.backends.local.loading.model_parts import decoder_of, text_config
-from secl.errors import ModelError
+from secl.errors import ModelError, ParameterError
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
@@ -89,6 +90,39 @@ SHAPES: dict[str, Shape] = {
 """Of the models with presets. A Llama 2 or a Llama 3 has the layers of Llama 3.1 and is not it."""
 
 _BY_INSPECTION = (QUERY_VALUE, FUSED, ("query_key_value",), ("c_attn",), ("Wqkv",), ("query", "value"))
+
+
+def parse_layers(text: str, count: int) -> tuple[int, ...]:
+    """Layer numbers from a description, for a network of `count` layers.
+
+    Args:
+        text: "all", "last:8", "first:4", "middle:4", "12-15", or "3,5,7".
+        count: how many layers the network has.
+
+    Raises:
+        ParameterError: not one of these forms, or outside the network.
+
+    >>> parse_layers("last:4", 28), parse_layers("middle:4", 28)
+    ((24, 25, 26, 27), (12, 13, 14, 15))
+    """
+    chosen: list[int]
+    if text == "all":
+        chosen = list(range(count))
+    elif match := re.fullmatch(r"(first|middle|last):(\d+)", text):
+        size = int(match[2])
+        start = {"first": 0, "middle": (count - size) // 2, "last": count - size}[match[1]]
+        chosen = list(range(start, start + size)) if 0 < size <= count else []
+    elif match := re.fullmatch(r"(\d+)-(\d+)", text):
+        chosen = list(range(int(match[1]), int(match[2]) + 1))
+    elif re.fullmatch(r"\d+(,\d+)*", text):
+        chosen = sorted({int(part) for part in text.split(",")})
+    else:
+        raise ParameterError(
+            f"layers {text!r} is not understood; write all, last:4, first:4, middle:4, 12-15 or 3,5,7."
+        )
+    if not chosen or chosen[-1] >= count:
+        raise ParameterError(f"layers {text!r} do not fit a model of {count} layers (0 to {count - 1}).")
+    return tuple(chosen)
 
 
 def preset_of(config: PreTrainedConfig) -> Preset | None:

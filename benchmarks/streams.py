@@ -25,7 +25,7 @@ from secl.gates import Gate
 from secl.metrics.probability import bin_index, directional_target
 from secl.question import Question
 from secl.records import Record
-from secl.runs.loading import build_calibrator, load_model, load_questions
+from secl.runs.loading import build_calibrator, load_model, read_stream
 from secl.runs.runner import start_run
 from secl.runs.settings import RunSettings
 
@@ -94,7 +94,7 @@ def measure_in_float32(setting: Setting, say: Say) -> dict[str, Any]:
 
 def run(setting: Setting, recipe: RunSettings, say: Say) -> Race:
     """One stream, three ways, in turns."""
-    questions = load_questions(recipe)
+    questions = read_stream(recipe).questions
     model = load_model(recipe)
     coming = build_calibrator(recipe, model).run(questions)
     rows = by_hand(setting.by_hand(), questions, recipe.build_gate(), recipe, model.tau)

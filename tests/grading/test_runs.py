@@ -10,7 +10,7 @@ import pytest
 from secl.data.streams import fingerprint
 from secl.errors import DataError, ParameterError
 from secl.question import Question
-from secl.runs.loading import load_questions, read_stream
+from secl.runs.loading import read_stream
 from secl.runs.settings import RunSettings
 from secl.settings.groups import StreamSettings
 
@@ -32,8 +32,8 @@ def test_the_grader_of_a_run_is_for_open_questions_that_have_none_of_their_own(t
         {"question": "2 + 2?", "reference": "4", "form": "number"},
         {"question": "Who?", "references": {"correct": ["x"], "incorrect": ["y"]}},
     )
-    plain = load_questions(RunSettings.of({"stream.questions": str(path)}))
-    named = load_questions(RunSettings.of({"stream.questions": str(path), "stream.grader": "contains"}))
+    plain = read_stream(RunSettings.of({"stream.questions": str(path)})).questions
+    named = read_stream(RunSettings.of({"stream.questions": str(path), "stream.grader": "contains"})).questions
     assert [question.grader for question in plain] == ["", "exact", "", "", ""]
     assert [question.grader for question in named] == ["contains", "exact", "", "", ""]
     assert fingerprint(plain) == fingerprint(named)  # the same is asked
@@ -44,7 +44,7 @@ def test_a_reference_that_does_not_fit_the_grader_is_refused_or_skipped(tmp_path
         tmp_path, {"question": "Who?", "reference": "x"}, {"question": "What?", "reference": "(", "id": "q2"}
     )
     with pytest.raises(DataError, match="'q2' has the reference '\\('"):
-        load_questions(RunSettings.of({"stream.questions": str(path), "stream.grader": "regex"}))
+        read_stream(RunSettings.of({"stream.questions": str(path), "stream.grader": "regex"}))
     stream = read_stream(
         RunSettings.of({"stream.questions": str(path), "stream.grader": "regex", "stream.skip_bad": True})
     )

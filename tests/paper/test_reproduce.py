@@ -13,7 +13,7 @@ from secl.backends.local.loading.presets import PRESETS, parse_layers
 from secl.errors import ParameterError
 from secl.evaluation.estimators import ESTIMATORS
 from secl.methods import PAPER, method
-from secl.runs.loading import build_calibrator, load_questions
+from secl.runs.loading import build_calibrator, read_stream
 from secl.runs.runner import SUMMARY
 from secl.runs.settings import RunSettings
 from secl.runs.store import Store
@@ -53,7 +53,7 @@ class Scripted:
     def __call__(self, jobs: Sequence[Job]) -> None:
         for job in jobs:
             self.names.append(job.name)
-            questions = load_questions(job.settings)
+            questions = read_stream(job.settings).questions
             model: Any = ScriptedModel(stated=0.6 + job.settings.seed % 3 / 10)
             layers = parse_layers(job.settings.adapter.layers or "last:4", 28)
             manifest = {

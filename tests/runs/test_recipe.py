@@ -11,7 +11,7 @@ import pytest
 
 from secl.errors import ParameterError
 from secl.gates import Always, EntropyShift, Never, PageHinkley
-from secl.runs.loading import load_questions
+from secl.runs.loading import read_stream
 from secl.runs.recipes import read_toml, with_absolute_paths
 from secl.runs.settings import RunSettings, dotted
 from secl.signals import SelfConsistency
@@ -160,8 +160,8 @@ def test_questions_of_a_file_are_limited_by_domain_and_then_put_in_order(tmp_pat
     lines = [{"question": f"{domain}{i}?", "domain": domain} for domain in "ab" for i in range(3)]
     path = tmp_path / "mine.jsonl"
     path.write_text("\n".join(map(json.dumps, lines)))
-    asked = load_questions(
+    asked = read_stream(
         RunSettings.of({"stream.questions": str(path), "stream.per_domain": 2, "stream.order": "reversed"})
-    )
+    ).questions
     assert [question.text for question in asked] == ["b0?", "b1?", "a0?", "a1?"]
-    assert len(load_questions(RunSettings.of({"stream.questions": str(path)}))) == 6
+    assert len(read_stream(RunSettings.of({"stream.questions": str(path)})).questions) == 6

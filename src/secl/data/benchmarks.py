@@ -34,11 +34,6 @@ class Benchmark:
     Official files and the Hugging Face hub give equal questions.
 
     Attributes:
-        name: key in `BENCHMARKS` and on the command line.
-        description: one line.
-        form: form of the answers.
-        split: official split.
-        licence: licence of the questions.
         hub: repository and configuration on the hub.
         read: (data folder -> the rows of its official files, in the schema of the hub), and (row, index, seed) ->
             question, where the index counts inside the subject of the row; None for the quiz.
@@ -130,11 +125,8 @@ def load(name: str, n: int | None = None, *, data: Path | None = None, seed: int
     """The first `n` questions of a benchmark; they do not depend on `n`.
 
     Args:
-        name: a key of `BENCHMARKS`.
-        n: number of questions, at least 1; None for all of them.
         data: folder with the official files; None for the environment variable SECL_DATA, and without that the hub.
-        seed: seed of the option order of "truthfulqa", of the order of "mmlu_sampled", and of the whole quiz; no other
-            question depends on it.
+        seed: of the option order of "truthfulqa", of the order of "mmlu_sampled", and of the whole quiz.
 
     Raises:
         ParameterError: the name is unknown, or n is below 1.

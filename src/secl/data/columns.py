@@ -82,8 +82,7 @@ def meanings(
         meaning = SYNONYMS.get(plain(name))
         if by_name[name] is None and meaning not in taken:
             by_name[name] = meaning
-    _check_unique(by_name)
-    _check_letters(by_name)
+    _check(by_name)
     if question_needed and "question" not in by_name.values():
         raise DataError(
             f"has no {columns.get('question', 'question')!r}; its names are {', '.join(map(repr, names))}; say which "
@@ -103,7 +102,7 @@ def _letter(name: str) -> str | None:
     return letter if len(letter) == 1 and letter in LETTERS else None
 
 
-def _check_unique(by_name: Mapping[str, str | None]) -> None:
+def _check(by_name: Mapping[str, str | None]) -> None:
     name_of: dict[str, str] = {}
     for name, meaning in by_name.items():
         if meaning in name_of:
@@ -113,11 +112,8 @@ def _check_unique(by_name: Mapping[str, str | None]) -> None:
             )
         if meaning is not None:
             name_of[meaning] = name
-
-
-def _check_letters(by_name: Mapping[str, str | None]) -> None:
-    letters = sorted(meaning for meaning in by_name.values() if meaning and meaning in LETTERS)
-    if letters and "options" in by_name.values():
+    letters = sorted(meaning for meaning in name_of if meaning in LETTERS)
+    if letters and "options" in name_of:
         raise DataError(f"has both 'options' and the column {letters[0]!r}; keep one way to give options.")
     if "".join(letters) != LETTERS[: len(letters)]:
         raise DataError(f"has the option columns {', '.join(letters)}; name them A, B, C, ... without a gap.")
@@ -132,10 +128,7 @@ _CLASSES = ("label", "class", "category")
 def unread(extras: Iterable[str], *, classes: bool = False, asked: bool = False) -> list[str]:
     """A sentence for each extra column whose name makes one think that it should mean something.
 
-    Args:
-        extras: names of columns, also repeated ones.
-        classes: whether all rows have the same options.
-        asked: whether a template makes the questions, so that no column is missed as the question.
+    `classes`: all rows have the same options. `asked`: a template makes the questions.
 
     >>> unread(["refrence", "year"])
     ["the column 'refrence' is carried along and not read; if it is the reference, say --columns 'reference=refrence'"]

@@ -14,7 +14,7 @@ def hub_rows(benchmark: str, repository: str, configuration: str, split: str) ->
     """The rows of a dataset at an address on the hub, each with its location for error messages.
 
     Raises:
-        DataError: the package `datasets` is not installed, or neither the hub nor its cache has the data.
+        DataError: `datasets` is not installed, or neither the hub nor its cache has the data.
     """
     try:
         import datasets

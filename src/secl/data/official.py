@@ -134,46 +134,26 @@ def _rows(data: Path, *parts: str, flat: Callable[[Row], Row] = lambda row: row)
 
 
 def gsm8k_question(row: Row, index: int, _seed: int) -> Question:
-    """GSM8K: {question, answer}, the answer a solution that ends in "#### number".
-
-    >>> gsm8k_question({"question": "1000 + 234?", "answer": "Add.\\n#### 1,234"}, 0, 42).reference
-    '1234'
-    """
+    """GSM8K: {question, answer}, the answer a solution that ends in "#### number"."""
     reference = clean(row["answer"]).rpartition("####")
     if not reference[1]:
         raise ValueError("its answer has no '####'")
-    return Question(
-        clean(row["question"]),
-        reference=reference[2].strip().replace(",", ""),
-        domain="gsm8k",
-        id=f"gsm8k-{index:04d}",
-        form="number",
-    )
+    number = reference[2].strip().replace(",", "")
+    return Question(clean(row["question"]), (), number, "gsm8k", f"gsm8k-{index:04d}", "number")
 
 
 def mmlu_question(row: Row, index: int, _seed: int) -> Question:
     """MMLU: {question, subject, choices, answer}, the answer a position from 0; `index` counts inside the subject."""
-    return Question(
-        clean(row["question"]),
-        options=_options(row["choices"]),
-        reference=LETTERS[int(row["answer"])],
-        domain="mmlu",
-        id=f"mmlu-{row['subject']}-{index:04d}",
-        form="choice",
-    )
+    options, name = _options(row["choices"]), f"mmlu-{row['subject']}-{index:04d}"
+    return Question(clean(row["question"]), options, LETTERS[int(row["answer"])], "mmlu", name)
 
 
 def arc_question(row: Row, _index: int, _seed: int) -> Question:
     """ARC: {id, question, choices: {text, label}, answerKey}; labels A-E or 1-5 become letters by position."""
     labels = [clean(label) for label in row["choices"]["label"]]
-    return Question(
-        clean(row["question"]),
-        options=_options(row["choices"]["text"]),
-        reference=LETTERS[labels.index(clean(row["answerKey"]))],
-        domain="arc",
-        id=f"arc-{clean(row['id'])}",
-        form="choice",
-    )
+    reference = LETTERS[labels.index(clean(row["answerKey"]))]
+    options = _options(row["choices"]["text"])
+    return Question(clean(row["question"]), options, reference, "arc", f"arc-{clean(row['id'])}")
 
 
 def truthfulqa_question(row: Row, index: int, seed: int, *, shuffled: bool = True) -> Question:
@@ -188,38 +168,24 @@ def truthfulqa_question(row: Row, index: int, seed: int, *, shuffled: bool = Tru
     order = list(range(len(options)))
     if shuffled:
         random.Random(f"truthfulqa-{seed}-{index}").shuffle(order)
-    return Question(
-        clean(row["question"]),
-        options=tuple(options[position] for position in order),
-        reference=LETTERS[order.index(labels.index(1))],
-        domain="truthfulqa",
-        id=f"truthfulqa-{index:04d}",
-        form="choice",
-    )
+    arranged, reference = tuple(options[position] for position in order), LETTERS[order.index(labels.index(1))]
+    return Question(clean(row["question"]), arranged, reference, "truthfulqa", f"truthfulqa-{index:04d}")
 
 
 def truthfulqa_gen_question(row: Row, index: int, _seed: int) -> Question:
     """TruthfulQA generation: {question, best_answer, correct_answers, incorrect_answers}; the best comes first."""
     best = clean(row["best_answer"])
-    correct = _answers(row["correct_answers"])
-    incorrect = _answers(row["incorrect_answers"])
+    # A trailing ';' leaves an empty answer behind.
+    correct, incorrect = (tuple(filter(None, _options(row[f"{kind}_answers"]))) for kind in ("correct", "incorrect"))
     if not best or not incorrect:
         raise ValueError("it lacks a best answer or incorrect answers")
-    return Question(
-        clean(row["question"]),
-        reference=References((best, *(answer for answer in correct if answer != best)), incorrect),
-        domain="truthfulqa_gen",
-        id=f"truthfulqa_gen-{index:04d}",
-        form="sentence",
-    )
+    references = References((best, *(answer for answer in correct if answer != best)), incorrect)
+    name = f"truthfulqa_gen-{index:04d}"
+    return Question(clean(row["question"]), (), references, "truthfulqa_gen", name, "sentence")
 
 
 def clean(text: object) -> str:
-    """The text with `\\n` as its only line break and without spaces around it.
-
-    >>> clean(" one\\r\\ntwo ")
-    'one\\ntwo'
-    """
+    """The text with `\\n` as its only line break and without spaces around it."""
     if not isinstance(text, str):
         raise TypeError(f"{text!r} is not a text")
     return text.replace("\r\n", "\n").replace("\r", "\n").strip()
@@ -229,8 +195,3 @@ def _options(texts: object) -> tuple[str, ...]:
     if not isinstance(texts, list | tuple):
         raise TypeError("its options are not a list")
     return tuple(clean(text) for text in texts)
-
-
-def _answers(texts: object) -> tuple[str, ...]:
-    """Answers without the empty ones that a trailing ';' leaves behind."""
-    return tuple(answer for answer in _options(texts) if answer)

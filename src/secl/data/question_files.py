@@ -21,6 +21,7 @@ import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from secl.data.cells import joined
@@ -40,11 +41,9 @@ class QuestionRow:
     """A question, and what its row says beside it.
 
     Attributes:
-        question: what is asked.
         location: its file and its line, row or item there, for messages; "" for a benchmark.
         answer: an answer that somebody gave, as written: with options a letter or a text; else None.
         correct: whether that answer is right, as far as the row says.
-        rivals: other answers to an open question.
     """
 
     question: Question
@@ -157,8 +156,7 @@ class _Reader:
     @functools.cached_property
     def meaning_of(self) -> Callable[[tuple[str, ...]], dict[str, str | None]]:
         """The meaning of each of some columns."""
-        needed = self.template is None
-        return functools.cache(functools.partial(meanings, columns=self.columns, question_needed=needed))
+        return functools.cache(partial(meanings, columns=self.columns, question_needed=self.template is None))
 
     @functools.cached_property
     def filling(self) -> dict[str, str]:

@@ -19,8 +19,6 @@ Values = Mapping[str, object]
 """Values by their meaning (`secl.data.columns`)."""
 
 _TRUTH = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
-
-
 _TWO_WAYS = "has options of its own, but the same options are given for all rows; keep one way to give options."
 
 
@@ -64,13 +62,11 @@ def with_options(question: Question, options: Sequence[str]) -> Question:
 def build_question(
     values: Values, row: tuple[tuple[str, Cell], ...], name: str, number: int, grader: Grader, given: tuple[str, ...]
 ) -> Question:
-    """The question of a row.
+    """The question of a row, of its values by their meaning.
 
     Args:
-        values: its values by their meaning.
         row: all of its cells, for `Question.row`.
         name: the domain of a question that has none and, with the `number` of the row, its id.
-        number: of the row.
         grader: of an open question that brings none.
         given: options that all rows have; none for those of the row.
 

@@ -30,9 +30,8 @@ def load_stream(
     Args:
         names: keys of `secl.data.benchmarks.BENCHMARKS`, each once, in forward order; "arc:50" takes 50 of it.
         per_domain: questions of each benchmark that has no number of its own, at least 1; None for all.
-        order: "forward" as named, "reversed" from the last domain to the first (each domain still from its first
-            question on), "shuffled" over all questions by the seed.
-        seed: seed of the shuffle and of the benchmarks that use one.
+        order: as in `arrange`.
+        seed: of the shuffle and of the benchmarks that use one.
         data: folder with the official files, see `secl.data.benchmarks.load`.
 
     Raises:
@@ -44,8 +43,14 @@ def load_stream(
     """
     if isinstance(names, str):
         raise ParameterError(f"the benchmark names are the text {names!r}; give a list of names such as [{names!r}].")
+    if not names:
+        raise ParameterError(f"no benchmark is named; choose from {', '.join(BENCHMARKS)}.")
     counts = [_split_count(name, per_domain) for name in names]
-    _check_names([name for name, _ in counts])
+    bare = [name for name, _ in counts]
+    for name in bare:
+        find_benchmark(name)
+        if bare.count(name) > 1:
+            raise ParameterError(f"the benchmark {name!r} is named twice; name each once.")
     if order not in get_args(Order):
         raise ParameterError(f"the order {order!r} is unknown; the orders are {', '.join(get_args(Order))}.")
     questions = [question for name, count in counts for question in load(name, count, data=data, seed=seed)]
@@ -53,13 +58,7 @@ def load_stream(
 
 
 def arrange(questions: Sequence[Question], order: Order, seed: int = 42) -> list[Question]:
-    """The same questions in another order.
-
-    Args:
-        questions: a stream in forward order, for example from `secl.data.question_files.read_questions`.
-        order: "forward" changes nothing; "reversed" reverses the order of the domains (by first appearance; inside a
-            domain the order stays); "shuffled" mixes all questions.
-    """
+    """Return questions in another order: "reversed" is that of the domains, "shuffled" mixes all by the seed."""
     if order == "reversed":
         domains: defaultdict[str, list[Question]] = defaultdict(list)
         for question in questions:
@@ -77,10 +76,6 @@ def fingerprint(questions: Sequence[Question], given: Sequence[GivenAnswer] | No
     How answers are graded is no part of it: that may be set for a whole run.
 
     A run stores it, so that resuming with a changed stream is refused.
-
-    >>> one, two = Question("One?"), Question("Two?")
-    >>> fingerprint([one, two]) == fingerprint([one, two]), fingerprint([one, two]) == fingerprint([two, one])
-    (True, False)
     """
     digest = hashlib.sha256()
     for question in questions:
@@ -101,12 +96,3 @@ def _split_count(name: str, default: int | None) -> tuple[str, int | None]:
     if not count.isdecimal() or int(count) < 1:
         raise ParameterError(f"{name!r} does not say how many questions to take; write for example {base}:50.")
     return base, int(count)
-
-
-def _check_names(names: Sequence[str]) -> None:
-    if not names:
-        raise ParameterError(f"no benchmark is named; choose from {', '.join(BENCHMARKS)}.")
-    for name in names:
-        find_benchmark(name)
-        if names.count(name) > 1:
-            raise ParameterError(f"the benchmark {name!r} is named twice; name each once.")

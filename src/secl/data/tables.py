@@ -35,7 +35,6 @@ class Row:
     """One row of a table.
 
     Attributes:
-        number: of its line, row or item, from 1.
         location: file and number in words, as in "q.csv, line 3"; for messages.
         values: JSON values by column, None for an empty cell; a list in memory may hold a question instead. A text says
             why the row cannot be read.
@@ -108,7 +107,7 @@ def table_of(source: object, name: str) -> Table:
         keys = ", ".join(repr(key) for key in list(source)[:5])
         raise ParameterError(f"these rows are a dictionary with the keys {keys}; give one of its tables, or a list.")
     if hasattr(source, "to_dicts"):
-        items: Iterable[object] = table.to_dicts()
+        items: Iterable[object] = table.to_dicts()  # polars
     elif hasattr(source, "to_pylist"):
         items = table.to_pylist()
     elif hasattr(source, "to_dict") and hasattr(source, "columns"):
@@ -125,11 +124,7 @@ def table_of(source: object, name: str) -> Table:
 
 
 def parse_json(text: str) -> object:
-    """The value of one JSON text; the DataError of broken JSON begins with a verb, as in "is broken JSON (...)".
-
-    >>> parse_json('{"a": 1}')
-    {'a': 1}
-    """
+    """The value of one JSON text; the DataError of broken JSON begins with a verb, as in "is broken JSON (...)"."""
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
@@ -225,10 +220,7 @@ def csv_rows(path: Path, text: str | None = None, delimiter: str = ",") -> Itera
 def _with_header(rows: Iterator[tuple[int, Sequence[object]]], source: str, delimiters: str = "") -> Table:
     """The rows below the first one, which names the columns; a column without a name is called by its number.
 
-    Args:
-        rows: their numbers and cells.
-        source: the file and what is counted, for messages.
-        delimiters: what stands between cells, where a wrong number of them means that some are not quoted.
+    Where `delimiters` are named, a wrong number of cells means that some of them are not quoted.
     """
     number, names = next(rows)
     header = tuple(str(_filled(name) or f"column {column}") for column, name in enumerate(names, start=1))
@@ -264,16 +256,26 @@ def _sheet(path: Path, content: bytes) -> Iterator[tuple[int, list[object]]]:
 
 def _read(path: Path, content: bytes, engine: str, reader: str, kind: str, **how: object) -> Any:
     """A file as pandas reads it, through a package that knows the format."""
-    try:
-        pandas = import_module("pandas")
-        import_module(engine)
-    except ImportError as problem:
-        raise ParameterError(needs(str(path), f"pandas and {engine}", "tables")) from problem
+    pandas = pandas_for(str(path), engine)
     try:
         return getattr(pandas, reader)(io.BytesIO(content), engine=engine, **how)
     except Exception as problem:  # whatever a broken file makes it raise
         reason = (str(problem).strip().splitlines() or [type(problem).__name__])[0].rstrip(".")
         raise DataError(f"{path} is no {kind} that can be read ({reason}).") from problem
+
+
+def pandas_for(what: str, *engine: str) -> Any:
+    """Import pandas, with the package that knows a format.
+
+    Raises:
+        ParameterError: one of them is not installed.
+    """
+    packages = ("pandas", *engine)
+    try:
+        pandas, *_ = map(import_module, packages)
+        return pandas
+    except ImportError as problem:
+        raise ParameterError(needs(what, " and ".join(packages), "tables")) from problem
 
 
 def _cells(values: Mapping[Any, object]) -> dict[str, object]:

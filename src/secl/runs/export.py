@@ -10,13 +10,13 @@ import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
 
 from secl.data.cells import harmless, joined
 from secl.data.columns import plain
-from secl.errors import ParameterError, RunError, StorageError, needs
+from secl.data.tables import pandas_for
+from secl.errors import ParameterError, RunError, StorageError
 from secl.evaluation.json_values import defined, json_value
 from secl.grading import reported_correct
 from secl.question import Question, References
@@ -43,17 +43,12 @@ CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 def to_frame(records: Iterable[Record], *, full: bool = False) -> Any:
     """A data frame of pandas: the table that the questions came from, with an answer and a confidence in each row.
 
-    Args:
-        records: a row for each.
-        full: add every number of a record.
+    `full` adds every number of a record.
 
     Raises:
         ParameterError: pandas is not installed.
     """
-    try:
-        import pandas
-    except ImportError as problem:
-        raise ParameterError(needs("a data frame", "pandas", "tables")) from problem
+    pandas = pandas_for("a data frame")
     columns, rows = to_table(records, full=full)
     return pandas.DataFrame(rows, columns=columns)
 
@@ -138,11 +133,8 @@ def write(store: Store, format: str | None = None, out: Path | None = None, *, f
 
     Args:
         format: "jsonl" (complete records, the default), or a table as of `to_table`: "csv", "parquet" or "xlsx".
-        out: the file; None for `records.FORMAT` in the run folder, "-" for standard output.
+        out: the file; None for `records.FORMAT` in the run folder, "-" for standard output, which returns None.
         full: add every number of a record to a table.
-
-    Returns:
-        the file written, or None for standard output.
 
     Raises:
         ParameterError: an unknown format, one whose package is not installed, or no file that can hold it.
@@ -200,7 +192,7 @@ def _cell(value: object) -> object:
 
 
 def _parquet(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> bytes:
-    pandas = _pandas("parquet", "pyarrow")
+    pandas = pandas_for("parquet", "pyarrow")
     frame = pandas.DataFrame(rows, columns=columns)
     for column, *cells in zip(columns, *rows, strict=True):
         kinds = {type(cell) for cell in cells if cell is not None}
@@ -212,7 +204,7 @@ def _parquet(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> bytes:
 
 
 def _workbook(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> bytes:
-    pandas = _pandas("xlsx", "openpyxl")
+    pandas = pandas_for("xlsx", "openpyxl")
 
     def cell(value: object) -> object:
         value = _cell(value)
@@ -227,15 +219,6 @@ def _workbook(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> bytes
     stream = io.BytesIO()
     frame.to_excel(stream, sheet_name="records", engine="openpyxl", index=False)
     return stream.getvalue()
-
-
-def _pandas(format: str, engine: str) -> Any:
-    """Pandas, with the package that writes a format."""
-    try:
-        import_module(engine)
-        return import_module("pandas")
-    except ImportError as problem:
-        raise ParameterError(needs(format, f"pandas and {engine}", "tables")) from problem
 
 
 def write_version(store: Store, version: int, out: Path | None = None) -> Path:

@@ -19,7 +19,6 @@ from secl.labels import Label
 from secl.machine import uncollected
 from secl.model import Model
 from secl.posterior.rule import PosteriorRule
-from secl.question import Question
 from secl.runs.manifest import Manifest, Mode
 from secl.runs.settings import Recipe, RunSettings
 from secl.runs.store import Store
@@ -130,11 +129,6 @@ def _answers_note(file: QuestionFile) -> tuple[str, ...]:
         "the column of answers holds what somebody answered and no references, so nothing is graded by it; secl score "
         "rates these answers, and --columns reference=answer makes them references.",
     )
-
-
-def load_questions(settings: RunSettings) -> list[Question]:
-    """The questions that settings name, in the order in which they are asked."""
-    return read_stream(settings).questions
 
 
 def load_model(settings: Recipe, shared: SharedAnswers | None = None, *, key: str | None = None) -> Model:

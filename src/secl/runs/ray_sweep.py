@@ -18,7 +18,6 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from threading import Event, current_thread, main_thread
 from types import FrameType, ModuleType
 from urllib.parse import urlsplit
 
@@ -66,7 +65,6 @@ def run_on_ray(
     """Do the runs that are not finished on a Ray cluster; unfinished ones in their folders are done anew and replaced.
 
     Args:
-        jobs: see `secl.runs.sweep.plan`.
         address: "ray://HOST:PORT" of a cluster's client server. None takes the Ray that this process has started or
             connected to, and leaves it running; without one it starts a cluster on this machine, which ends with this
             call. That one listens on the loopback address only, unless Ray was imported before this call.
@@ -102,13 +100,15 @@ def _run_tasks(ray: ModuleType, waiting: Sequence[Job], here: int | None, on_pro
     room = max(node["Resources"].get("CPU", 0) for node in ray.nodes() if node["Alive"])
     gpus = ray.cluster_resources().get("GPU", 0)
     cpus = 1 if here else max(1, min(threads, room))
-    task = ray.remote(max_retries=RETRIES, num_cpus=cpus, num_gpus=share_of_gpu(gpus, here or 1))(run_remotely)
+    # All runs here have room on the GPUs at once; Ray counts in ten-thousandths.
+    share = int(10_000 / math.ceil((here or 1) / gpus)) / 10_000 if gpus else 0.0
+    task = ray.remote(max_retries=RETRIES, num_cpus=cpus, num_gpus=share)(run_remotely)
     running = {task.remote(job.name, job.settings.to_json(), threads): job for job in waiting}
     failures: list[SeclError] = []
     with _interrupts() as interrupted:
         try:
             while running:
-                if interrupted.is_set():
+                if interrupted:
                     raise KeyboardInterrupt
                 ended, _ = ray.wait(list(running), timeout=0.5)
                 for result in ended:
@@ -120,34 +120,24 @@ def _run_tasks(ray: ModuleType, waiting: Sequence[Job], here: int | None, on_pro
     return failures
 
 
-def share_of_gpu(gpus: float, workers: int) -> float:
-    """The part of a GPU that each of some workers has, so that all of them have room at once.
-
-    >>> share_of_gpu(2, 3), share_of_gpu(4, 3), share_of_gpu(0, 3)
-    (0.5, 1.0, 0.0)
-    """
-    return int(10_000 / math.ceil(workers / gpus)) / 10_000 if gpus else 0.0  # Ray counts in ten-thousandths
-
-
 @contextmanager
-def _interrupts() -> Iterator[Event]:
-    """Set after a Ctrl-C, whose exception is lost where it comes up in the middle of one of Ray's destructors."""
-    seen = Event()
-    if current_thread() is not main_thread():  # no other thread may have a handler
-        yield seen
-        return
+def _interrupts() -> Iterator[list[int]]:
+    """Note each Ctrl-C, whose exception is lost where it comes up in the middle of one of Ray's destructors."""
+    seen: list[int] = []
     before = signal.getsignal(signal.SIGINT)
 
     def handler(number: int, frame: FrameType | None) -> None:
-        seen.set()
+        seen.append(number)
         if callable(before):
             before(number, frame)
 
-    signal.signal(signal.SIGINT, handler)
+    with suppress(ValueError):  # only the main thread may have a handler
+        signal.signal(signal.SIGINT, handler)
     try:
         yield seen
     finally:
-        signal.signal(signal.SIGINT, before)
+        with suppress(ValueError):
+            signal.signal(signal.SIGINT, before)
 
 
 def _collect(ray: ModuleType, result: object, job: Job, on_progress: OnProgress) -> list[SeclError]:

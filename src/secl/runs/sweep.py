@@ -27,13 +27,12 @@ from pathlib import Path
 
 from secl.errors import ParameterError, RunError, SeclError
 from secl.runs.folder import FILE, check_free, storage_errors
-from secl.runs.loading import Load, load_questions
+from secl.runs.loading import Load, read_stream
 from secl.runs.manifest import Manifest
 from secl.runs.recipes import read_toml, with_absolute_paths
 from secl.runs.runner import SUMMARY, Progress, Run, resume_run, start_run
 from secl.runs.settings import MACHINE_SETTINGS, SETTINGS, RunSettings, as_compared, dotted
 from secl.runs.store import Store
-from secl.settings.groups import StreamSettings
 
 GRID, RUNS = "grid", "runs"
 INDEX = "runs.json"
@@ -203,16 +202,11 @@ def raise_first(failures: Sequence[SeclError]) -> None:
         raise type(failures[0])(f"{failures[0]}{others}") from failures[0]
 
 
-def question_counts(jobs: Iterable[Job]) -> dict[str, int]:
+def question_counts(jobs: Sequence[Job]) -> dict[str, int]:
     """The number of questions of each run, by its name; every stream is read once."""
-    count_of_source: dict[StreamSettings, int] = {}
-    counts = {}
-    for job in jobs:
-        source = job.settings.stream
-        if source not in count_of_source:
-            count_of_source[source] = len(load_questions(job.settings))
-        counts[job.name] = count_of_source[source]
-    return counts
+    of_stream = {job.settings.stream: job.settings for job in jobs}
+    counts = {stream: len(read_stream(settings).rows) for stream, settings in of_stream.items()}
+    return {job.name: counts[job.settings.stream] for job in jobs}
 
 
 def read_files(folder: Path) -> dict[str, bytes]:

@@ -17,7 +17,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.timing import resident, seconds
+import psutil  # type: ignore[import-untyped]
+
+from benchmarks.timing import seconds
 from secl.question import Question
 from secl.reports.folder import write_report
 from secl.reports.run_report import RunReport
@@ -61,7 +63,7 @@ def grow(count: int, folder: Path) -> dict[str, float]:
     def note(done: int, _all: int, _record: object) -> None:
         moments.append(time.perf_counter())
         if done % size == 0:
-            memory.append(resident())
+            memory.append(psutil.Process().memory_info().rss)
 
     with store:
         run.proceed(note)

@@ -17,10 +17,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
+from scipy.special import expit
 
 from benchmarks.labels import Rated, review_label
 from benchmarks.study import heading, row
-from benchmarks.thresholds import sigmoid
 from secl.labels import Label, LabelState
 from secl.metrics.calibration import brier, ece
 from secl.metrics.discrimination import auroc
@@ -57,11 +57,11 @@ def domain_rows(draws: int) -> Iterator[str]:
                     generator.normal(0.5, 1.2, domains * each + 400),
                     generator.integers(domains, size=domains * each + 400),
                 )
-                chance = sigmoid(logits + level + own[domain])
+                chance = expit(logits + level + own[domain])
                 right = generator.random(len(logits)) < chance
                 answers = [
                     Rated(float(c), bool(r), f"domain {d}")
-                    for c, r, d in zip(sigmoid(logits), right, domain, strict=True)
+                    for c, r, d in zip(expit(logits), right, domain, strict=True)
                 ]
                 fresh, truth = answers[domains * each :], chance[domains * each :]
                 labels = [review_label(place, answer) for place, answer in enumerate(answers[: domains * each])]
@@ -85,8 +85,8 @@ def bias_rows(draws: int) -> Iterator[str]:
 
 def _bias(count: int, spread: float, folds: int, generator: np.random.Generator) -> tuple[float, float, float, float]:
     """Bias of Brier score, mean confidence and ECE, and the change of AUROC."""
-    confidence = sigmoid(generator.normal(0.7, spread, count + 2000))
-    chance = sigmoid(np.log(confidence / (1 - confidence)) - 0.5)
+    confidence = expit(generator.normal(0.7, spread, count + 2000))
+    chance = expit(np.log(confidence / (1 - confidence)) - 0.5)
     right = generator.random(count + 2000) < chance
     answers = [Rated(float(c), bool(r), "") for c, r in zip(confidence, right, strict=True)]
     labels = [review_label(place, answer) for place, answer in enumerate(answers[:count])]

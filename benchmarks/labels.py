@@ -79,36 +79,26 @@ def disliked(answers: Sequence[Rated], count: int, generator: random.Random) -> 
     return rated[:count]
 
 
-def volunteered(answers: Sequence[Rated], count: int, generator: random.Random) -> Chosen:
-    """The same, from users of whom nobody knows what they choose."""
-    return [(place, None) for place, _ in disliked(answers, count, generator)]
-
-
-def taken_for_fair(answers: Sequence[Rated], count: int, generator: random.Random) -> Chosen:
-    """The same, taken as if they had been drawn at random."""
-    return [(place, 1.0) for place, _ in disliked(answers, count, generator)]
-
-
-def fair_volunteers(answers: Sequence[Rated], count: int, generator: random.Random) -> Chosen:
-    """All answers alike, but nobody knows: what caution costs."""
-    return [(place, None) for place, _ in at_random(answers, count, generator)]
+def taken_for(draw: Draw, chance: float | None) -> Draw:
+    """The same answers, stored with another chance than they had; None if nobody knows it."""
+    return lambda answers, count, generator: [(place, chance) for place, _ in draw(answers, count, generator)]
 
 
 def some_at_random(answers: Sequence[Rated], count: int, generator: random.Random) -> Chosen:
     """A fifth at random, the others volunteered."""
     fair = at_random(answers, count // 5, generator)
     asked = {place for place, _ in fair}
-    others = [each for each in volunteered(answers, count, generator) if each[0] not in asked]
+    others = [(place, None) for place, _ in disliked(answers, count, generator) if place not in asked]
     return [*others[: count - len(fair)], *fair]
 
 
 DRAWN: dict[str, Draw] = {
     "at random": at_random,
-    "chosen by users": volunteered,
-    "chosen by users, taken for fair": taken_for_fair,
+    "chosen by users": taken_for(disliked, None),
+    "chosen by users, taken for fair": taken_for(disliked, 1.0),
     "chosen by users, chance known": disliked,
     "a fifth at random, the rest chosen by users": some_at_random,
-    "at random, taken for chosen by users": fair_volunteers,
+    "at random, taken for chosen by users": taken_for(at_random, None),
 }
 
 

@@ -17,12 +17,12 @@ import torch
 from torch import Tensor
 
 from benchmarks.by_hand import by_library
-from benchmarks.plain import Plain
 from benchmarks.setting import Say, Setting
 from benchmarks.timing import Work, alternate, medians
 from secl.backends.local.model import LocalModel
+from secl.backends.token_ids import render
 from secl.prompts.parsing import is_complete, trim_answer
-from secl.prompts.templates import MAX_ANSWER_TOKENS
+from secl.prompts.templates import MAX_ANSWER_TOKENS, answer_prompt, confidence_prompt
 from secl.question import Form, Question
 
 BATCH = 16
@@ -104,19 +104,41 @@ def read(model: LocalModel, questions: Sequence[Question]) -> list[str]:
     return said
 
 
-class Writer(Plain):
-    """Greedy answers, a batch at a time."""
+class Writer:
+    """Greedy answers of plain transformers to the library's prompts, a batch at a time."""
 
+    def __init__(self, model: Any, tokenizer: Any) -> None:
+        self.model, self.tokenizer = model, tokenizer
+
+    def encode(self, text: str) -> list[int]:
+        return list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
+
+    def decode(self, rows: Tensor) -> list[str]:
+        return [self.tokenizer.decode(row, skip_special_tokens=True) for row in rows.tolist()]
+
+    def breaks(self) -> set[int]:
+        """Tokens that hold a line break, with which a short answer ends."""
+        return {i for i in range(len(self.tokenizer)) if "\n" in self.tokenizer.decode([i])}
+
+    def length_of_reply(self, question: Question) -> int:
+        """Tokens of an answer with its confidence line."""
+        prompts = answer_prompt(question), confidence_prompt(question, "A")
+        before, after = (render(self.tokenizer, prompt) for prompt in prompts)
+        return len(self.encode(after + "0")) - len(self.encode(before))
+
+    @torch.no_grad()
     def write(
         self, questions: Sequence[Question], limit: int, ends: set[int], form: Form = "choice", *, exactly: bool = False
     ) -> list[str]:
         """Greedy continuations of at most (or exactly) `limit` tokens, ended by any of `ends` or a final number."""
         texts: list[str] = []
         for place in range(0, len(questions), BATCH):
-            prompts = self.prompts(questions[place : place + BATCH])
+            batch = questions[place : place + BATCH]
+            prompts = [self.encode(render(self.tokenizer, answer_prompt(question))) for question in batch]
             longest = max(map(len, prompts))
-            written = self.generate(
-                prompts,
+            written = self.model.generate(
+                input_ids=torch.tensor([[0] * (longest - len(prompt)) + prompt for prompt in prompts]),
+                attention_mask=torch.tensor([[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in prompts]),
                 do_sample=False,
                 max_new_tokens=limit,
                 min_new_tokens=limit if exactly else None,

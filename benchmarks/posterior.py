@@ -18,6 +18,8 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from scipy.optimize import minimize
+from scipy.special import softmax
 
 import secl
 from benchmarks.study import heading, in_a_sentence, row
@@ -134,8 +136,6 @@ def difference(values: Array, base: Array) -> str:
 
 def with_labels(records: Sequence[Record]) -> tuple[str, list[Posterior | None]]:
     """Posteriors by the weights of least -ln P(right) on the other folds: weights that know the answers."""
-    from scipy.optimize import minimize
-
     rule, state = PosteriorRule(), PosteriorState()
     read = [rule.read(each.question, each.reply, each.frozen, each.evidence) for each in records]
     for views in read:
@@ -145,7 +145,7 @@ def with_labels(records: Sequence[Record]) -> tuple[str, list[Posterior | None]]
 
     def loss(weights: Array, taught: Sequence[int]) -> float:
         chosen = ((matrices[i], right[i]) for i in taught)
-        return sum(-math.log(max(chances(each @ weights)[z], 1e-12)) for each, z in chosen if each is not None)
+        return sum(-math.log(max(softmax(each @ weights)[z], 1e-12)) for each, z in chosen if each is not None)
 
     found = []
     for fold in range(FOLDS):
@@ -154,7 +154,7 @@ def with_labels(records: Sequence[Record]) -> tuple[str, list[Posterior | None]]
     changed = [
         posterior
         if posterior is None or each is None
-        else replace(posterior, probabilities=tuple(chances(each @ found[i % FOLDS]).tolist()))
+        else replace(posterior, probabilities=tuple(softmax(each @ found[i % FOLDS]).tolist()))
         for i, (posterior, each) in enumerate(zip(replayed(rule, records), matrices, strict=True))
     ]
     return ", ".join(f"{weight:.2f}" for weight in np.mean(found, axis=0)), changed
@@ -165,12 +165,6 @@ def matrix(state: PosteriorState, views: Views) -> Array:
     letters = state.sums_of(views).mean_letters(views) if views.orders else (0.0,) * len(views.candidates)
     values = {**views.values, LETTERS: letters}
     return np.array([values.get(name, (0.0,) * len(letters)) for name in (LETTERS, "likelihood")]).T
-
-
-def chances(scores: Array) -> Array:
-    """Softmax."""
-    exp = np.exp(scores - scores.max())
-    return np.asarray(exp / exp.sum())
 
 
 def shuffled(records: Sequence[Record], seed: int) -> list[Record]:

@@ -19,25 +19,21 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import expit
 
 from benchmarks.labels import Rated, review_label
 from benchmarks.study import heading, row
+from secl.calibrator import Calibrator
 from secl.evaluation.acceptance import advise, answers_of
 from secl.labels import Label
 from secl.metrics.risk_control import guaranteed, risk_coverage
 from secl.question import Question
-from secl.records import Record
-from secl.testing import ScriptedModel
+from secl.testing import ScriptedModel, bins_around
 
 Vector = npt.NDArray[np.float64]
 Whole = npt.NDArray[np.intp]
 ANSWERS, CERTAINTY, FRESH = 1000, 0.9, 20_000
 LABELS, DOMAINS = (20, 50, 200), (1, 14, 40)
-
-
-def sigmoid(logits: npt.ArrayLike) -> Vector:
-    """1 / (1 + exp(-x))."""
-    return np.asarray(1 / (1 + np.exp(-np.asarray(logits, np.float64))))
 
 
 @dataclass(frozen=True)
@@ -72,7 +68,7 @@ def beta(a: float, b: float) -> Callable[[np.random.Generator, int], Vector]:
 
 def clipped(generator: np.random.Generator, count: int) -> Vector:
     """Half of the confidences lie above .999, where the logit is clipped, so that a map makes ties of them."""
-    usual, sure = sigmoid(1.8 + generator.normal(size=count)), 1 - 10 ** -generator.uniform(3.1, 6, count)
+    usual, sure = expit(1.8 + generator.normal(size=count)), 1 - 10 ** -generator.uniform(3.1, 6, count)
     return np.asarray(np.where(generator.random(count) < 0.5, sure, usual))
 
 
@@ -84,12 +80,12 @@ def constant(share: float) -> Callable[[Vector, Whole], Vector]:
 def shifted(confidence: Vector, domain: Whole) -> Vector:
     """Domains are up to 1.5 logits easier or harder than the confidences say."""
     shift = np.random.default_rng(3).normal(0, 0.75, 64)[domain]
-    return sigmoid(np.log(confidence / (1 - confidence)) + np.clip(shift, -1.5, 1.5))
+    return np.asarray(expit(np.log(confidence / (1 - confidence)) + np.clip(shift, -1.5, 1.5)))
 
 
 WORLDS = {
     "equal confidences": World(0.1, lambda _, count: np.full(count, 0.85), constant(0.85)),
-    "nearly equal": World(0.1, lambda g, count: sigmoid(1.73 + 0.1 * g.normal(size=count)), constant(0.85)),
+    "nearly equal": World(0.1, lambda g, count: expit(1.73 + 0.1 * g.normal(size=count)), constant(0.85)),
     "ties at the clip": World(0.1, clipped, constant(0.86)),
     "worth nothing": World(0.2, beta(4, 1), constant(0.78)),
     "worst at the top": World(0.1, beta(4, 1), lambda c, _: np.where(c > 0.95, 0.7, c**0.5)),
@@ -215,14 +211,14 @@ def given_as(kind: str, log: Sequence[Label], generator: np.random.Generator) ->
 
 def stored(streams: int) -> Iterator[str]:
     """A line for each world and kind of labels, through `secl threshold`'s own code: reviews, feedback, a state."""
-    base = _record()
+    base = Calibrator(ScriptedModel(), method="stated").answer(Question("One question?"))
     for (name, world), kind in itertools.product(WORLDS.items(), KINDS):
         generator, outcomes = np.random.default_rng(7), []
         for _ in range(streams // 4):
             answers = drawn(world, 14, ANSWERS, generator)
             log = given_as(kind, labelled(answers, range(667 if kind == "feedback, one chance" else 200)), generator)
             records = [
-                replace(base, position=place, reply=replace(base.reply, bins=_bins(confidence)))
+                replace(base, position=place, reply=replace(base.reply, bins=bins_around(confidence)))
                 for place, confidence in enumerate(answers.confidence.tolist())
             ]
             kept = records[500:] if kind == "pruned records" else records
@@ -231,20 +227,6 @@ def stored(streams: int) -> Iterator[str]:
             value = advice.threshold.value if promised and advice.threshold else 0.0
             outcomes.append(outcome(answers.confidence, value, answers.chance) if promised else Outcome())
         yield row(name, kind, *measures(outcomes, world.risk))
-
-
-def _record() -> Record:
-    from secl.calibrator import Calibrator
-
-    record = Calibrator(ScriptedModel(), method="stated").answer(Question("One question?"))
-    return replace(record, correct=None, frozen_correct=None)
-
-
-def _bins(confidence: float) -> tuple[float, ...]:
-    """Ten digits whose mean is a confidence, as near as they come."""
-    place = min(max(10 * confidence - 0.5, 0.0), 9.0)
-    low = min(int(place), 8)
-    return tuple(1 - (place - low) if k == low else place - low if k == low + 1 else 0.0 for k in range(10))
 
 
 def main() -> None:

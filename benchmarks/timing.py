@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-import resource
 import statistics
-import sys
 import time
 from collections.abc import Callable, Mapping
 from importlib.metadata import version
@@ -65,21 +63,6 @@ def machine(**more: Any) -> dict[str, Any]:
         **{name: version(name) for name in LIBRARIES},
         **more,
     }
-
-
-def resident() -> int:
-    """Bytes of this process that are in memory now; where the system does not tell, the most that ever were."""
-    return _status("VmRSS")
-
-
-def _status(key: str) -> int:
-    file = Path("/proc/self/status")
-    lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
-    for line in lines:
-        if line.startswith(f"{key}:"):
-            return 1024 * int(line.split()[1])
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return most if sys.platform == "darwin" else 1024 * most
 
 
 def _processor() -> str:

@@ -12,8 +12,8 @@ from pathlib import Path
 from pydantic.fields import FieldInfo
 
 from reference.tables import code, table
-from secl.runs.settings import SETTINGS, flag_of, shown
 from secl.settings.base import allowed
+from secl.settings.names import SETTINGS, flag_of, shown
 
 COLUMNS = ("key", "flag", "default", "meaning")
 MARK = "<!-- made by: python -m reference.settings -->\n"

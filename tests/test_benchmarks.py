@@ -8,7 +8,7 @@ import sys
 import pytest
 
 
-@pytest.mark.parametrize("name", ["labels", "open_answers", "posterior", "sentences"])
+@pytest.mark.parametrize("name", ["labels", "posterior", "sentences"])
 def test_a_folder_without_a_run_is_named(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

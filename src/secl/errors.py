@@ -53,15 +53,7 @@ class StorageError(SeclError):
 
 
 class RequestError(SeclError):
-    """A server refuses a request.
-
-    Args:
-        status: HTTP status.
-        message: one sentence for the person who sent the request.
-        code: a word for programs.
-        param: name of the field at fault.
-        headers: extra HTTP headers of the response.
-    """
+    """A server refuses a request, with a word for programs (`code`) and the name of the field at fault (`param`)."""
 
     def __init__(
         self, status: int, message: str, code: str, param: str | None = None, headers: dict[str, str] | None = None

@@ -40,13 +40,7 @@ class LetterOrder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Likelihood:
-    """Log-likelihood of a candidate as a text.
-
-    Attributes:
-        given: ln probability as the answer to the question, without any options.
-        alone: the same without a question.
-        tokens: its length.
-    """
+    """Ln probability of a candidate's text as the answer to the question without options (`given`), and `alone`."""
 
     given: float
     alone: float
@@ -63,7 +57,7 @@ class Sample:
     """A further answer of the frozen model, drawn at temperature 1, or computed.
 
     Attributes:
-        text: the answer; None if it could not be read.
+        text: None if it could not be read.
         candidate: number of the candidate that says the same; None without any.
         log_p: ln probability over the whole vocabulary; None if the server does not tell, and for programs.
         program: whether a short program computed it, which the model wrote without reasoning before.
@@ -178,11 +172,8 @@ class Labelled:
     """A confidence calibrated by the labels that existed by then (`secl.labels`).
 
     Attributes:
-        label_free: the confidence without any label, in [0, 1].
-        confidence: the calibrated one; the same without labels.
         low, high: bounds of the 90% credible interval; without labels, from the calibration of other models.
-        labels: number of labels.
-        of_domain: number of them about the question's domain.
+        of_domain: number of labels about the question's domain.
         until: number of the latest entry of the log of labels; 0 without any.
     """
 

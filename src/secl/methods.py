@@ -17,10 +17,7 @@ class Method:
 
     Attributes:
         gate: name of its gate in `secl.gates.GATES`.
-        evidence_on: where evidence is gathered, in bursts or always.
         reports: names of the estimators that its report shows, the most important last; empty for all.
-        note: one-line description.
-        learns: whether bursts change the weights.
         evidence: kinds of evidence gathered beyond the one that the training signal needs.
         defaults: values of settings that are not given, by their dotted names.
     """
@@ -68,13 +65,7 @@ METHODS: dict[str, Method] = {
     "posterior": Method(
         "never",
         "always",
-        (
-            *_FREE,
-            "order_averaged",
-            "likelihood",
-            "posterior_best",
-            "posterior",
-        ),
+        (*_FREE, "order_averaged", "likelihood", "posterior_best", "posterior"),
         "a probability for every candidate, without learning or labels (the default)",
         evidence=("candidates",),
     ),

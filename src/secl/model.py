@@ -40,7 +40,6 @@ class Rating:
         reply: the given answer as if this model had written it: how sure it states to be of it, and how probable and
             how surprising its words are.
         evidence: P(True) of the answer at least, and what else was asked for; without an answer that can be read, none.
-        ledger: tokens that went through the network for it.
         plain_tokens: tokens of one plain pass over prompt, answer and confidence.
     """
 
@@ -62,12 +61,9 @@ class Model(Protocol):
     time.
 
     Attributes:
-        name: what the user called it.
         tau: the temperature that suits its P(True).
         letters: correlation of its option letters between two orders of the options, place effects removed, -1 to 1;
             None if nobody measured it.
-        meter: counts the tokens of every call, by purpose.
-        answer_weights: whose weights write the answers.
         writes_apart: whether texts are written elsewhere, so that `write` may go on in several threads at once and
             beside all other calls.
     """
@@ -136,7 +132,6 @@ class Model(Protocol):
         """Answer a question, and state a confidence.
 
         Args:
-            question: to answer.
             evidence: what will be asked about the answer, so that both can share a pass.
             written: the answer, where this model gave one before, as `write` gave it or as `Reply.text`: it is read,
                 whatever the present weights would write or choose, and the reply is about it.
@@ -146,12 +141,8 @@ class Model(Protocol):
     def write(self, question: Question, writing: Writing) -> Iterator[Piece]:
         """Write free answers with the untouched weights, as the model would without this library.
 
-        Args:
-            question: of the form "text".
-            writing: how. The same question and the same writing give the same texts.
-
-        Returns:
-            the pieces of all texts as they come, of several in turn; an iterator that is closed early stops writing.
+        The pieces of all texts come in turn. The same question, of the form "text", and the same writing give the same
+        texts. An iterator that is closed early stops writing.
 
         Raises:
             QuestionError: the model cannot answer the question; a `TooLongError` names both numbers of tokens.
@@ -177,11 +168,8 @@ class Model(Protocol):
     def rate_given(self, given: Sequence[GivenAnswer], evidence: Collection[EvidenceKind]) -> Sequence[Rating]:
         """Rate answers from elsewhere with the frozen model; they may share passes.
 
-        Nothing of it depends on what the model itself would answer, and nothing changes the model.
-
-        Args:
-            given: the answers.
-            evidence: what to ask beyond P(True) of each answer: "candidates", and "p_true" for that of its rivals too.
+        Nothing of it depends on what the model itself would answer, and nothing changes the model. `evidence` is asked
+        for beyond P(True) of each answer: "candidates", and "p_true" for that of its rivals too.
 
         Raises:
             QuestionError: one of them cannot be rated; see `check_given`.

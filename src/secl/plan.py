@@ -18,8 +18,6 @@ class EvidencePlan:
     """Which kinds of evidence a loop gathers.
 
     Attributes:
-        kinds: all of them.
-        on: "always", or for questions in bursts.
         weighs_p_true: whether the posterior reads P(True).
         answer: which answer is returned, the model's own or the best candidate; None for the best one of a question
             with options.

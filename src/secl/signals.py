@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Protocol
 
-from secl.errors import ParameterError, check_finite
+from secl.errors import ParameterError
 from secl.evidence import DincoEvidence, Evidence, EvidenceKind
 from secl.grading import answer_key
 from secl.metrics.dinco import COUNTED, consistency, normalised_verbalised_confidence
@@ -55,19 +55,12 @@ class NormalisedPTrue(_ReplySignal):
 
     Equal options are one candidate: they are right or wrong together, so none is a distractor of the other.
 
-    Attributes:
-        tau: temperature; below 1 sharpens, above 1 smooths.
-        formula: "log" is softmax(log P / tau), "exp" is softmax(P / tau) as in Eq. normp.
+    `formula`: "log" is softmax(log P / tau), "exp" is softmax(P / tau) as in Eq. normp.
     """
 
     tau: float = 1.0
     formula: Formula = "log"
     needs: ClassVar[EvidenceKind] = "p_true"
-
-    def __post_init__(self) -> None:
-        check_finite("temperature tau", self.tau, self.tau > 0, "be above 0")
-        if self.formula not in ("log", "exp"):
-            raise ParameterError(f"formula is {self.formula!r}; it is 'log' or 'exp'.")
 
     def __call__(self, question: Question, reply: Reply, evidence: Evidence) -> float | None:  # noqa: ARG002
         p_true = evidence.p_true
@@ -93,8 +86,7 @@ class RawPTrue(_ReplySignal):
 class SelfConsistency:
     """Share of the samples with the same answer (Wang et al. 2023), normalised as in grading.
 
-    Attributes:
-        policy: "greedy" is about the reply's answer, "mode" about the most frequent sample (the earliest of a tie).
+    `policy`: "greedy" is about the reply's answer, "mode" about the most frequent sample (the earliest of a tie).
     """
 
     policy: Consistency = "greedy"
@@ -124,9 +116,8 @@ def _key(question: Question, answer: str) -> object:
 class DincoSignal:
     """Confidence normalised over beam distractors, averaged with self-consistency (Wang et al. 2025).
 
-    Attributes:
-        policy: "beam" is about the most probable beam, as published; "greedy" about the reply's own answer, with the
-            beams as its distractors.
+    `policy`: "beam" is about the most probable beam, as published; "greedy" about the reply's own answer, with the
+    beams as its distractors.
     """
 
     policy: Literal["beam", "greedy"] = "beam"

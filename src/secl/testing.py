@@ -151,14 +151,16 @@ class ScriptedModel(Shown):
         reply = Reply(
             text=text,
             answer=text,
-            bins=_bins(self.stated + self._shift),
+            bins=bins_around(self.stated + self._shift),
             digit_mass=1.0,
             entropy=entropy,
             log_probability=-entropy,
             option_log_p=option_log_p,
             version=self.version,
         )
-        return ModelAnswer(reply=reply, frozen=replace(reply, bins=_bins(self.stated), version=0), plain_tokens=10.0)
+        return ModelAnswer(
+            reply=reply, frozen=replace(reply, bins=bins_around(self.stated), version=0), plain_tokens=10.0
+        )
 
     def rate_given(self, given: Sequence[GivenAnswer], evidence: Collection[EvidenceKind]) -> list[Rating]:
         """Rate a given answer with the stated confidence of the model's own; evidence depends on the answer's text."""
@@ -248,7 +250,7 @@ class ScriptedModel(Shown):
         self._updates += 1
         self.version = self._updates
         self.meter.spend("learning", 30)
-        after = sum(p * (k + 0.5) / 10 for k, p in enumerate(_bins(self.stated + self._shift)))
+        after = sum(p * (k + 0.5) / 10 for k, p in enumerate(bins_around(self.stated + self._shift)))
         return Update(version=self.version, before=before, target=target, after=after, losses=((before - target) ** 2,))
 
     def reset(self) -> None:
@@ -287,7 +289,7 @@ class ScriptedModel(Shown):
         """Nothing to release."""
 
 
-def _bins(confidence: float) -> tuple[float, ...]:
+def bins_around(confidence: float) -> tuple[float, ...]:
     """Return ten probabilities whose expected bin centre is `confidence`, on the two bins around it."""
     position = min(max(confidence * 10 - 0.5, 0.0), 9.0)
     low = min(int(position), 8)

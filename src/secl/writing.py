@@ -77,9 +77,7 @@ class Piece:
         choice: number of the text, from 0.
         text: may be empty; never holds part of a stop text or of a character.
         tokens: where log-probabilities were asked for.
-        finish: why the text ended, in its last piece.
-        prompt_tokens: of the prompt, in the last piece.
-        completion_tokens: of the text, in the last piece.
+        finish, prompt_tokens, completion_tokens: in the last piece.
         draft: what the model keeps of the text, in the last piece, for reading on behind the text; opaque to others.
     """
 
@@ -121,16 +119,14 @@ class Written:
         texts: dict[int, list[Piece]] = {}
         for piece in pieces:
             texts.setdefault(piece.choice, []).append(piece)
-        return tuple(cls._joined(texts[number]) for number in sorted(texts))
-
-    @classmethod
-    def _joined(cls, pieces: list[Piece]) -> Written:
-        last = pieces[-1]
-        return cls(
-            text="".join(piece.text for piece in pieces),
-            finish=last.finish or "length",
-            prompt_tokens=last.prompt_tokens,
-            completion_tokens=last.completion_tokens,
-            tokens=tuple(token for piece in pieces for token in piece.tokens),
-            draft=last.draft,
+        return tuple(
+            cls(
+                text="".join(piece.text for piece in parts),
+                finish=parts[-1].finish or "length",
+                prompt_tokens=parts[-1].prompt_tokens,
+                completion_tokens=parts[-1].completion_tokens,
+                tokens=tuple(token for piece in parts for token in piece.tokens),
+                draft=parts[-1].draft,
+            )
+            for _, parts in sorted(texts.items())
         )

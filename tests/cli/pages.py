@@ -17,7 +17,7 @@ from secl.errors import SeclError
 from secl.evidence import Evidence
 from secl.gates import gate_class
 from secl.methods import method
-from secl.runs.settings import SETTINGS, flag_of, with_set
+from secl.settings.names import SETTINGS, flag_of, with_set
 
 FENCE = re.compile(r"^ *```\w*\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
 PAST = r"[^`\n]{0,3}\bat [0-9a-f]{7}\b"

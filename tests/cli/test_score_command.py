@@ -12,8 +12,9 @@ import pytest
 from secl.reports.run_report import command
 from secl.runs import runner
 from secl.runs.recipes import score_settings
-from secl.runs.settings import RunSettings, with_set
+from secl.runs.settings import RunSettings
 from secl.runs.store import Store
+from secl.settings.names import with_set
 from secl.testing import ScriptedModel
 from tests.cli.conftest import Shell
 

@@ -10,7 +10,8 @@ import pytest
 
 from reference.settings import with_all_settings
 from secl.runs.loading import load_for_asking
-from secl.runs.settings import SETTINGS, RunSettings, with_set
+from secl.runs.settings import RunSettings
+from secl.settings.names import SETTINGS, with_set
 from tests.cli.conftest import Shell
 from tests.conftest import ROOT
 

@@ -13,7 +13,8 @@ from secl.errors import ParameterError
 from secl.gates import Always, EntropyShift, Never, PageHinkley
 from secl.runs.loading import read_stream
 from secl.runs.recipes import read_toml, with_absolute_paths
-from secl.runs.settings import RunSettings, dotted
+from secl.runs.settings import RunSettings
+from secl.settings.names import dotted
 from secl.signals import SelfConsistency
 
 

@@ -14,9 +14,9 @@ from secl.records import Record
 from secl.runs.manifest import Manifest
 from secl.runs.recipes import score_settings, used_by_score
 from secl.runs.runner import estimators_of, resume_run, start_run
-from secl.runs.settings import SETTINGS
 from secl.runs.store import Store
 from secl.settings.groups import GateSettings
+from secl.settings.names import SETTINGS
 from secl.testing import ScriptedModel, toy_stream
 from tests.runs.conftest import stop_after
 

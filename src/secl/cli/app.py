@@ -17,9 +17,9 @@ from pydantic import Field
 
 from secl.cli.machine import set_defaults
 from secl.errors import SeclError
-from secl.runs.settings import METHOD, OF_MODEL, OF_QUESTIONS, flag_of, nearest
 from secl.settings.base import Settings
 from secl.settings.groups import FLAT, ModelSettings, Seed, StreamSettings
+from secl.settings.names import METHOD, OF_MODEL, OF_QUESTIONS, flag_of, nearest
 
 if TYPE_CHECKING:
     from rich.console import Console

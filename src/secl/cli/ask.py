@@ -11,8 +11,9 @@ from cyclopts import Parameter
 
 from secl.cli.app import AsJson, Full, Set, app, console, print_json
 from secl.errors import ParameterError
-from secl.runs.settings import Recipe, with_set
+from secl.runs.settings import Recipe
 from secl.settings.groups import FLAT
+from secl.settings.names import with_set
 
 
 @app.command

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 from secl.cli.app import AsJson, AskedSettings, Set, app, console, print_json
 from secl.cli.run import name_skipped, proceed
 from secl.errors import ParameterError, RunError
-from secl.runs.settings import RunSettings, with_set
+from secl.runs.settings import RunSettings
 from secl.settings.groups import FLAT
+from secl.settings.names import with_set
 
 if TYPE_CHECKING:
     from secl.runs.runner import Run

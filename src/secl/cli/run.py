@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from secl.cli.app import Full, Set, app, console, echo, fail
 from secl.errors import ParameterError, StorageError
-from secl.runs.settings import OF_OUTPUT, RunSettings, dotted, with_set
+from secl.runs.settings import RunSettings
 from secl.settings.groups import FLAT
+from secl.settings.names import OF_OUTPUT, dotted, with_set
 
 if TYPE_CHECKING:
     from secl.model import Model

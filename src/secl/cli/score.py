@@ -9,8 +9,8 @@ from cyclopts import Parameter
 
 from secl.cli.app import AsJson, AskedSettings, Set, app, console, echo, print_json
 from secl.errors import ParameterError
-from secl.runs.settings import with_set
 from secl.settings.groups import FLAT
+from secl.settings.names import with_set
 
 if TYPE_CHECKING:
     from secl.runs.runner import Run

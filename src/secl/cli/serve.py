@@ -16,9 +16,10 @@ from cyclopts import Group, Parameter
 
 from secl.cli.app import Set, app, console, echo
 from secl.errors import ParameterError, needs
-from secl.runs.settings import OF_MODEL, OF_OUTPUT, Recipe, dotted, with_set
+from secl.runs.settings import Recipe
 from secl.server.settings import HttpSettings, Limits
 from secl.settings.groups import FLAT
+from secl.settings.names import OF_MODEL, OF_OUTPUT, dotted, with_set
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 

@@ -22,10 +22,6 @@ def quiz(domain: str, n: int | None = None, seed: int = 42) -> list[Question]:
     """The first `n` questions of a domain, one of each kind in turn; None for all.
 
     The seed determines the order of the questions and of their options.
-
-    >>> question = quiz("capitals", 1, seed=3)[0]
-    >>> question.id, question.domain, len(question.options)
-    ('quiz-capitals-000', 'quiz/capitals', 4)
     """
     kinds: dict[str, list[Mapping[str, Any]]] = {}
     for line in files("secl.data").joinpath("facts", f"{domain}.jsonl").read_text(encoding="utf-8").splitlines():

@@ -22,13 +22,6 @@ def same_answer(question: Question, one: str, other: str) -> bool:
 
     The shorter one is looked for in the other, so a sentence and the name in it are the same answer. Numbers after
     reasoning are compared as numbers; with decimal places, as a number that rounds to another.
-
-    >>> question = Question("10 / 3?", form="number")
-    >>> same_answer(question, "3.33", "10/3"), same_answer(question, "3.3e-9", "0.00000000333")
-    (True, True)
-    >>> question = Question("What is the capital of France?")
-    >>> same_answer(question, "Paris", "The capital of France is Paris."), same_answer(question, "Paris", "Lyon")
-    (True, False)
     """
     one, other = shortened(one), shortened(other)
     if question.form == "number":
@@ -51,12 +44,7 @@ def _is_rounded(one: str, other: str) -> bool:
 
 
 def is_echo(question: Question, answer: str) -> bool:
-    """Return whether an answer only repeats the question: both have the same words that name something.
-
-    >>> question = Question("What is the capital of Luxembourg?")
-    >>> is_echo(question, "The capital of Luxembourg."), is_echo(question, "Luxembourg")
-    (True, False)
-    """
+    """Return whether an answer only repeats the question: both have the same words that name something."""
     named = _named_in_question(question.text)
     return bool(named) and named == _naming(answer)
 
@@ -79,9 +67,6 @@ def group(
     Returns:
         the different answers, those of `known` and then the others as they come, without echoes of the question; and
         for each of `answers` the number of the first of them that says the same, None for no answer or an echo.
-
-    >>> group(Question("Capital of France?"), ["Lyon", "It is Paris.", None], ["Paris"])
-    (['Paris', 'Lyon'], [1, 0, None])
     """
     different = list(known)
     numbers: list[int | None] = []

@@ -57,11 +57,7 @@ def answer_key(answer: str, form: Form) -> object:
 
 
 def same_text(one: str, other: str) -> bool:
-    """Return whether two short texts are equal once normalised, or are the same number and nothing else.
-
-    >>> same_text("The  Eiffel Tower.", "eiffel tower"), same_text("$1,000", "1000.0"), same_text("3.5", "35")
-    (True, True, False)
-    """
+    """Return whether two short texts are equal once normalised, or are the same number and nothing else."""
     if normalise_text(one) == normalise_text(other):
         return True
     first, second = only_number(one), only_number(other)
@@ -69,11 +65,7 @@ def same_text(one: str, other: str) -> bool:
 
 
 def contains(part: str, text: str) -> bool:
-    """Return whether a text holds another as whole words, both normalised.
-
-    >>> contains("Goethe", "Faust was written by Johann Wolfgang von Goethe."), contains("56", "1956")
-    (True, False)
-    """
+    """Return whether a text holds another as whole words, both normalised."""
     return f" {normalise_text(part)} " in f" {normalise_text(text)} "
 
 
@@ -126,11 +118,6 @@ def parse_number(text: str) -> Fraction | None:
     is", on that line and behind its last "="; the last number of the text. Commas in thousands, currency signs, units
     and trailing periods are ignored ("50%" is 50); fractions, mixed numbers and exponents are understood. A division
     by zero is no number.
-
-    >>> [str(parse_number(text)) for text in ("#### 1,234", "$5.00", "7 apples", "-3", "1/2", "50%.", "no idea")]
-    ['1234', '5', '7', '-3', '1/2', '50', 'None']
-    >>> str(parse_number("2 + 2 = 4 in 1 step.\\nAnswer: 4 apples\\nThat took 9 seconds."))
-    '4'
     """
     text = _LATEX_FRACTION.sub(r"\1/\2", DASHES.sub("-", text))
     behind_hashes = text.rpartition("####")

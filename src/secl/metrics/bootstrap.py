@@ -73,11 +73,7 @@ class Difference:
 
 
 def percentile_interval(values: npt.ArrayLike) -> Interval:
-    """Return the middle `LEVEL` of the defined values (linear quantiles); nan if fewer than half are defined.
-
-    >>> percentile_interval([0.5, 0.5, float("nan")])
-    Interval(low=0.5, high=0.5)
-    """
+    """Return the middle `LEVEL` of the defined values (linear quantiles); nan if fewer than half are defined."""
     numbers = np.asarray(values, dtype=np.float64)
     defined = numbers[~np.isnan(numbers)]
     if defined.size == 0 or 2 * defined.size < numbers.size:
@@ -108,11 +104,7 @@ def intervals(
     domains: Sequence[Hashable] | None = None,
     resamples: int = RESAMPLES,
 ) -> dict[str, Interval]:
-    """Return 95% intervals of all measures but calibration errors (`error_interval`), as `resampled_measures`.
-
-    >>> intervals([0.9, 0.2, 0.6], [1, 0, 1], resamples=4)["auroc"]
-    Interval(low=nan, high=nan)
-    """
+    """Return 95% intervals of all measures but calibration errors (`error_interval`), as `resampled_measures`."""
     resampled = resampled_measures(confidence, correct, domains=domains, resamples=resamples, errors=False)
     undefined = OF_BOTH_KINDS if rarer_kind(correct) < FEWEST_OF_A_KIND else ()
     return {
@@ -134,13 +126,6 @@ def paired_differences(
 
     Question i is item i of all lists; the grades may differ because the answers may. Intervals end at -1 and 1. They
     are nan below `FEWEST_COMPARED` questions, and for AUROC below `FEWEST_OF_A_KIND` on either side.
-
-    >>> a, b, right = [0.9, 0.9, 0.9], [0.8, 0.2, 0.2], [1, 0, 0]
-    >>> differences = paired_differences(10 * a, 10 * right, 10 * b, 10 * right, resamples=50)
-    >>> round(differences["ece"].difference, 3), differences["accuracy"].interval
-    (-0.367, Interval(low=0.0, high=0.0))
-    >>> paired_differences(a, right, b, right, resamples=50)["accuracy"].interval
-    Interval(low=nan, high=nan)
     """
     sides = graded(a, correct_a), graded(b, correct_b)
     sizes = [confidences.size for confidences, _ in sides]
@@ -175,9 +160,6 @@ def resampled_measures(
     Many answers, whose measures vary less, have fewer `resamples`: at most `MOST_DRAWN` / n of them, and at least
     `FEWEST_RESAMPLES`. Adaptive ECE keeps equal confidences in the order given. `errors` includes the calibration
     errors, `OF_BINS`.
-
-    >>> resampled_measures([0.9, 0.2, 0.6], [1, 0, 1], resamples=4)["ece"].shape
-    (4,)
     """
     check_whole("number of resamples", resamples, least=1)
     confidences, grades = graded(confidence, correct)

@@ -39,11 +39,7 @@ class Bin:
 
 
 def ece(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
-    """Return the expected calibration error: sum over equal-width bins of |B|/n |acc(B) - conf(B)|, in [0, 1].
-
-    >>> round(ece([0.95, 0.95, 0.15, 0.15], [1, 0, 0, 0]), 3)
-    0.3
-    """
+    """Return the expected calibration error: sum over equal-width bins of |B|/n |acc(B) - conf(B)|, in [0, 1]."""
     confidences, grades = graded(confidence, correct)
     if confidences.size == 0:
         return math.nan
@@ -68,9 +64,6 @@ def ece_floor(confidence: npt.ArrayLike) -> EceFloor:
     ECE adds up the gaps of bins in absolute value, so chance alone makes it positive: about .05 for 450 answers. Grades
     are drawn from Bernoulli(confidence), and their ECE is measured. `FLOOR_DRAWS` give the mean to about .0005 and the
     quantile to about .001 for 450 answers in all bins. Beyond `MOST_EXACT` answers the gaps have their normal limits.
-
-    >>> ece_floor([0.0, 1.0]), round(ece_floor([0.5]).mean, 3)
-    (EceFloor(mean=0.0, upper=0.0), 0.5)
     """
     confidences = np.sort(graded(confidence, np.zeros(np.shape(confidence)))[0])
     index = bin_index(confidences)
@@ -93,9 +86,6 @@ def ada_ece(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
 
     Answers are sorted by confidence and cut into ten runs by the rule of numpy.array_split. Equal confidences stay in
     the order given, so a cut that goes through them depends on that order.
-
-    >>> round(ada_ece([0.9] * 10 + [0.6] * 10, [1] * 10 + [0] * 10), 3)
-    0.35
     """
     confidences, grades = graded(confidence, correct)
     if confidences.size == 0:
@@ -105,21 +95,13 @@ def ada_ece(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
 
 
 def brier(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
-    """Return the Brier score: mean of (confidence - grade) squared, in [0, 1].
-
-    >>> round(brier([0.9, 0.4], [1, 0]), 3)
-    0.085
-    """
+    """Return the Brier score: mean of (confidence - grade) squared, in [0, 1]."""
     confidences, grades = graded(confidence, correct)
     return float(np.mean((confidences - grades) ** 2)) if confidences.size else math.nan
 
 
 def reliability(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> list[Bin]:
-    """Return the bars of a reliability diagram, empty ones included, the lowest bin first.
-
-    >>> [(b.lo, b.hi, b.count, round(b.accuracy, 2)) for b in reliability([0.2, 0.91, 0.97], [0, 1, 0]) if b.count]
-    [(0.2, 0.3, 1, 0.0), (0.9, 1.0, 2, 0.5)]
-    """
+    """Return the bars of a reliability diagram, empty ones included, the lowest bin first."""
     confidences, grades = graded(confidence, correct)
     index, bars = bin_index(confidences), []
     for k, (lo, hi) in enumerate(pairwise(BIN_EDGES.tolist())):
@@ -147,9 +129,6 @@ def chance_of_count(confidence: tuple[float, ...], right: int) -> float:
     """Return the two-sided p-value of a number of right answers under calibrated confidences.
 
     The number has a Poisson-binomial distribution, beyond `MOST_EXACT` answers its normal limit.
-
-    >>> round(chance_of_count((0.9, 0.9, 0.9), 0), 6)
-    0.002
     """
     p = np.asarray(confidence, dtype=np.float64)
     if p.size > MOST_EXACT:

@@ -19,9 +19,6 @@ def normalised_verbalised_confidence(p_yes: Sequence[float], entails: Matrix, co
     The weight of a distractor is its contradiction of the answer (mean of both directions), divided by 1 + the sum of
     P(entail) from every other distractor. The mass is at least 1. The answer comes first in `p_yes` (n) and in both
     matrices (n, n), in which candidate i entails or contradicts candidate j.
-
-    >>> normalised_verbalised_confidence([0.9, 0.6], [[1, 0], [0, 1]], [[0, 1], [1, 0]])
-    0.6
     """
     mass = p_yes[0]
     distractors = range(1, len(p_yes))
@@ -33,9 +30,5 @@ def normalised_verbalised_confidence(p_yes: Sequence[float], entails: Matrix, co
 
 
 def consistency(agreement: Sequence[float]) -> float:
-    """Return SC: share of the samples that agree with the answer, which itself counts as one more sample.
-
-    >>> consistency([1.0, 0.95, 0.9, 0.2, 0.0])
-    0.5
-    """
+    """Return SC: share of the samples that agree with the answer, which itself counts as one more sample."""
     return (1 + sum(same > MATCH for same in agreement)) / (len(agreement) + 1)

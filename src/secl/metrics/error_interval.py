@@ -30,10 +30,6 @@ def ece_interval(confidence: npt.ArrayLike, correct: npt.ArrayLike, *, draws: in
     (`WIDENED`), and with one gap for all bins, because chance makes observed gaps more uneven than true ones. In each
     world grades are drawn anew, binomial in every bin. A world agrees unless the observed error lies among the outer
     5 % of its draws. The interval always includes the observed error. docs/log.md has its coverage.
-
-    >>> interval = ece_interval([0.75] * 400, [1] * 300 + [0] * 100)  # exactly as often right as stated
-    >>> interval.low, round(interval.high, 2)
-    (0.0, 0.02)
     """
     confidences, grades = graded(confidence, correct)
     return _interval(bin_index(confidences), confidences, grades, draws)

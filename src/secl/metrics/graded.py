@@ -15,9 +15,6 @@ def graded(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> tuple[Vector, V
 
     Raises:
         ParameterError: not two lists of one length, a confidence outside [0, 1] or nan, a grade that is not 0 or 1.
-
-    >>> graded([0.5, 1.0], [True, False])
-    (array([0.5, 1. ]), array([1., 0.]))
     """
     confidences, grades = _vectors(confidence, correct)
     odd = (grades != 0.0) & (grades != 1.0)

@@ -29,11 +29,6 @@ def bin_index(p: float | npt.NDArray[np.floating] | Sequence[float]) -> int | np
 
     ECE, the bin gate and the read-out share this rule. A float32 is compared as the number it is: float32 0.7 lies
     below 0.7.
-
-    >>> bin_index(0.3), bin_index(1.0)
-    (3, 9)
-    >>> bin_index([0.0, 0.1, 0.19, 0.95]).tolist()
-    [0, 1, 1, 9]
     """
     values = np.asarray(p, dtype=np.float64)
     check_probabilities("probability", values)
@@ -56,13 +51,6 @@ def normalised_p_true(p_true: Sequence[float], tau: float, formula: Formula = "l
 
     Raises:
         ParameterError: fewer than two candidates, a value outside [0, 1], tau not above 0, or another formula.
-
-    >>> round(normalised_p_true([0.8, 0.4, 0.4], tau=1.0), 6)
-    0.5
-    >>> round(normalised_p_true([1.0, 0.0, 0.0, 0.0, 0.0], tau=0.7, formula="exp"), 3)
-    0.511
-    >>> normalised_p_true([0.0, 0.0], tau=0.7)
-    0.5
     """
     if len(p_true) < 2:
         raise ParameterError(f"normalised P(True) needs an answer and a distractor, not {len(p_true)} candidates.")
@@ -90,11 +78,6 @@ def directional_target(stated: float, signal: float, alpha: float, delta: float)
 
     Raises:
         ParameterError: a value outside its range, or nan: without a signal there is no target.
-
-    >>> round(directional_target(0.9, 0.3, alpha=0.5, delta=0.15), 3)
-    0.825
-    >>> round(directional_target(0.5, 0.6, alpha=0.5, delta=0.15), 3)
-    0.55
     """
     for name, number in (("stated confidence", stated), ("signal", signal), ("step size alpha", alpha)):
         check_finite(name, number, 0.0 <= number <= 1.0, "lie between 0 and 1")
@@ -106,9 +89,6 @@ def softmax(log_p: Sequence[float], tau: float = 1.0) -> list[float]:
     """Return log-probabilities, divided by a temperature, as probabilities that sum to 1.
 
     The sum is rounded once (`math.fsum`), so the last digits are the same everywhere; those of scipy's differ.
-
-    >>> softmax([0.0, 0.0])
-    [0.5, 0.5]
     """
     high = max(log_p)  # its weight is 1, so nothing overflows and the sum is never 0, however small tau is
     weights = [math.exp((log - high) / tau) for log in log_p]

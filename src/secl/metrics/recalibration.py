@@ -36,9 +36,6 @@ class Temperature:
     """Temperature scaling: c becomes sigmoid(logit(c) / t), with c clipped to [CLIP, 1 - CLIP].
 
     The temperature t lies above 0: 1 keeps c, larger ones pull it towards 0.5.
-
-    >>> Temperature(2.0)([0.1, 0.5, 0.9]).round(3).tolist()
-    [0.25, 0.5, 0.75]
     """
 
     t: float
@@ -55,9 +52,6 @@ class Platt:
     """Platt scaling: c becomes sigmoid(a c + b), on the confidence itself and not on its logit.
 
     The slope a lies below 0 where more confident answers are less often right.
-
-    >>> Platt(4.0, -2.0)([0.0, 0.5, 1.0]).round(3).tolist()
-    [0.119, 0.5, 0.881]
     """
 
     a: float
@@ -74,9 +68,6 @@ def fit_temperature(confidence: npt.ArrayLike, target: npt.ArrayLike) -> Tempera
 
     The optimum lies on a bound if sharper is always better (T_MIN: all answers right and stated above 0.5) or flatter
     is (T_MAX: all of them wrong). If all confidences are 0.5, the temperature is 1.
-
-    >>> round(fit_temperature([0.9, 0.9, 0.9, 0.9], [1, 1, 1, 0]).t, 3)
-    2.0
     """
     confidences, targets = with_targets(confidence, target)
     logits = _logits(confidences)
@@ -101,10 +92,6 @@ def fit_platt(confidence: npt.ArrayLike, target: npt.ArrayLike) -> Platt:
     A soft target y counts as a right answer with weight y and a wrong one with weight 1 - y. The mean of the mapped
     confidences is the mean target. Equal confidences get the constant map to the mean target, clipped to [CLIP, 1 -
     CLIP]; so does a mean target of 0 or 1. Right and wrong answers that a threshold separates give a steep step.
-
-    >>> fitted = fit_platt([0.2, 0.2, 0.2, 0.8, 0.8, 0.8], [0, 0, 1, 0, 1, 1])
-    >>> fitted([0.2, 0.8]).round(4).tolist()
-    [0.3333, 0.6667]
     """
     confidences, targets = with_targets(confidence, target)
     rate = targets.mean()
@@ -152,10 +139,6 @@ def cross_validated(confidence: npt.ArrayLike, correct: npt.ArrayLike, kind: Kin
 
     Raises:
         ParameterError: fewer answers than `FOLDS`.
-
-    >>> made = cross_validated([0.9] * 20, [True, False] * 10, "platt")
-    >>> len(made.fitted), round(float(made.confidence.mean()), 1)
-    (5, 0.5)
     """
     confidences, grades = graded(confidence, correct)
     if confidences.size < FOLDS:
@@ -179,9 +162,6 @@ def label_free(confidence: npt.ArrayLike, signal: npt.ArrayLike | Sequence[float
     This is the control for learning by weights: the same signal, and at most two numbers to learn. The signal is nan or
     None where a question was not scored. The first `FEWEST_SCORED` scored questions keep their confidences. Then every
     new signal fits a map anew; beyond `MOST_REFITTED`, every 2% more do.
-
-    >>> label_free([0.9] * 12, [0.6] * 9 + [None, 0.6, 0.2], "platt").round(3).tolist()[9:]
-    [0.9, 0.9, 0.6]
     """
     signals = np.asarray(signal, dtype=np.float64)
     unscored = np.isnan(signals)

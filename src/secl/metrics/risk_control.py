@@ -87,12 +87,7 @@ class Threshold:
 
 
 def risk_coverage(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> RiskCoverage:
-    """Return the curve of n answers; the grade of an answer without a label is nan.
-
-    >>> curve = risk_coverage([0.9, 0.8, 0.8, 0.2], [1, 0, float("nan"), 0])
-    >>> curve.coverage.tolist(), curve.labels.tolist(), curve.risk.tolist()
-    ([0.25, 0.75, 1.0], [1, 2, 3], [0.0, 0.5, 0.6666666666666666])
-    """
+    """Return the curve of n answers; the grade of an answer without a label is nan."""
     labelled = ~np.isnan(np.asarray(correct, np.float64))
     confidences, grades = graded(confidence, np.where(labelled, correct, 0.0))
     distinct, index = np.unique(-confidences, return_inverse=True)
@@ -112,11 +107,7 @@ def risk_coverage(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> RiskCove
 
 
 def risk_bound(wrong: npt.ArrayLike, labels: npt.ArrayLike, certainty: float) -> Vector:
-    """Return the exact upper bound (Clopper and Pearson 1934) of a risk, at a certainty in (0, 1); 1 without labels.
-
-    >>> float(risk_bound(0, 22, 0.9).round(4)), float(risk_bound(1, 38, 0.9).round(4)), float(risk_bound(3, 3, 0.9))
-    (0.0994, 0.0985, 1.0)
-    """
+    """Return the exact upper bound (Clopper and Pearson 1934) of a risk, at a certainty in (0, 1); 1 without labels."""
     from scipy.special import betaincinv
 
     k, n = np.broadcast_arrays(np.asarray(wrong, np.float64), np.asarray(labels, np.float64))
@@ -126,11 +117,7 @@ def risk_bound(wrong: npt.ArrayLike, labels: npt.ArrayLike, certainty: float) ->
 
 
 def fewest_labels(risk: float, certainty: float) -> int:
-    """Return the fewest accepted labelled answers, all right, that show a risk of at most `risk`.
-
-    >>> fewest_labels(0.1, 0.9)
-    22
-    """
+    """Return the fewest accepted labelled answers, all right, that show a risk of at most `risk`."""
     check_level(risk, certainty)
     return math.ceil(round(math.log1p(-certainty) / math.log1p(-risk), 9))  # (1 - risk)^n <= 1 - certainty
 

@@ -111,11 +111,7 @@ def correlation(groups: Iterable[LetterSums], before: float, weight: float = PRI
 
 
 def of_mean(correlation: float, orders: int) -> float:
-    """Return the reliability of a mean over orders from the correlation of two (Spearman-Brown); 0 below 0.
-
-    >>> round(of_mean(0.5, 2), 3), of_mean(-0.3, 2)
-    (0.667, 0.0)
-    """
+    """Return the reliability of a mean over orders from the correlation of two (Spearman-Brown); 0 below 0."""
     return orders * correlation / (1 + (orders - 1) * correlation) if correlation > 0 else 0.0
 
 

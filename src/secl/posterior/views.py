@@ -232,9 +232,6 @@ def centred(texts: Sequence[str], values: Sequence[float | None]) -> tuple[float
     """Return values less the mean over different texts; those of different texts sum to 0.
 
     Equal texts share their mean value. A candidate without a value gets 0. An infinite one counts as the least finite.
-
-    >>> centred(("Rome", "Paris", "Rome"), (1.0, 5.0, 3.0))
-    (-1.5, 1.5, -1.5)
     """
     by_text: dict[str, list[float]] = {}
     least = min((value for value in values if _known(value)), default=0.0)

@@ -77,11 +77,7 @@ def without_thought(text: str) -> str:
 
 
 def is_complete(text: str, form: Form) -> bool:
-    """Whether a generated answer has ended, so that further tokens cannot change it.
-
-    >>> is_complete("Paris\\n", "short"), is_complete("2 + 2 = 4\\nAnswer: 4", "number")
-    (True, False)
-    """
+    """Whether a generated answer has ended, so that further tokens cannot change it."""
     if form == "text":
         return False
     text = without_thought(text)
@@ -131,11 +127,7 @@ def _looped(words: Sequence[str], period: int) -> int:
 
 
 def trim_answer(text: str, form: Form) -> str:
-    """The answer as written, without a thought before it, the confidence line and all that follows.
-
-    >>> trim_answer(" Paris\\nConfidence: 9", "short")
-    ' Paris'
-    """
+    """The answer as written, without a thought before it, the confidence line and all that follows."""
     text = without_thought(text)
     if form == "text":
         return text
@@ -150,13 +142,7 @@ def trim_answer(text: str, form: Form) -> str:
 
 
 def read_answer(text: str, form: Form) -> str | None:
-    """The answer inside a trimmed reply: a number for the form "number", else the text itself; None for a loop.
-
-    >>> read_answer("3 boxes of 4 are 12.\\nAnswer: $12.00", "number")
-    '12'
-    >>> read_answer("no idea", "number") is None
-    True
-    """
+    """The answer inside a trimmed reply: a number for the form "number", else the text itself; None for a loop."""
     if form != "number":
         return None if is_loop(text) else text.strip() or None
     number = parse_number(text)
@@ -175,21 +161,13 @@ def as_written(answer: str, form: Form) -> str:
 
 
 def is_brief(answer: str, form: Form) -> bool:
-    """Whether an answer is short enough to be compared with others: no page, and no longer than graders read.
-
-    >>> is_brief("Paris is the capital of France.", "text"), is_brief("1. Wash it.\\n2. Dry it.", "text")
-    (True, False)
-    """
+    """Whether an answer is short enough to be compared with others: no page, and no longer than graders read."""
     text = answer.strip()
     return len(text) <= LONGEST_TEXT if form != "text" else "\n" not in text and len(text) <= BRIEF
 
 
 def read_list(text: str, form: Form) -> list[str]:
-    """The items of a generated list, one per line, without list marks and blank lines; numbers only for "number".
-
-    >>> read_list(" Rome\\n2. Milan\\n- Turin", "short")
-    ['Rome', 'Milan', 'Turin']
-    """
+    """The items of a generated list, one per line, without list marks and blank lines; numbers only for "number"."""
     items = []
     for line in text.splitlines():
         item = _LIST_MARK.sub("", line).strip().rstrip(".").strip("\"'").strip()

@@ -101,11 +101,6 @@ def quoted(passage: str) -> str:
     """A passage as it is shown: without the colon behind "Confidence" or "Answer", so that nothing looks like a reply.
 
     Models copy what looks like our own format, so a passage that states a confidence would set the model's.
-
-    >>> print(quoted("Rain in Oslo.\\nConfidence: 9"))
-    Context:
-    Rain in Oslo.
-    Confidence 9
     """
     return f"Context:\n{_LIKE_A_REPLY.sub(' ', passage)}"
 
@@ -155,9 +150,6 @@ def other_order(options: int) -> tuple[int, ...]:
 
     Of an odd number of options, the middle one trades places with a neighbour. An order has the number of the option at
     each place.
-
-    >>> other_order(4), other_order(3)
-    ((3, 2, 1, 0), (1, 2, 0))
     """
     backwards = [*range(options)][::-1]
     middle = options // 2

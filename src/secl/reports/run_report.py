@@ -21,8 +21,9 @@ from secl.runs.labelling import stored_answers
 from secl.runs.manifest import Manifest, Mode
 from secl.runs.recipes import used_by_score
 from secl.runs.runner import evaluate_run
-from secl.runs.settings import RunSettings, flag_of, shown
+from secl.runs.settings import RunSettings
 from secl.runs.store import Store
+from secl.settings.names import flag_of, shown
 
 
 @dataclass(frozen=True)

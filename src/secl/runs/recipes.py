@@ -10,7 +10,8 @@ from typing import Any
 
 from secl.errors import DataError, ParameterError
 from secl.gates import is_own_gate
-from secl.runs.settings import RunSettings, dotted
+from secl.runs.settings import RunSettings
+from secl.settings.names import dotted
 
 LEFT_ALONE = (
     "gate.",

@@ -1,40 +1,16 @@
-"""The settings of a server (`Recipe`) and of a run (`RunSettings`), each named `group.key` wherever it is written.
-
-Recipe files and manifests hold tables of groups, which `dotted` turns into that one spelling; Python, sweeps and
-`--set` use the names themselves: {"stream.benchmarks": ["arc"], "evidence.tau": 0.7, "seed": 3}.
-"""
+"""The settings of a server (`Recipe`) and of a run (`RunSettings`): what they mean together, and whether they fit."""
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Self, get_origin
-
-from cyclopts import Group, Parameter
-from pydantic import Field
-from pydantic.fields import FieldInfo
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Self
 
 from secl.errors import ParameterError
 from secl.gates import Gate, gate_class, is_own_gate
 from secl.methods import Method, method
 from secl.plan import EvidencePlan
-from secl.settings.base import OFF, Settings
-from secl.settings.groups import (
-    ENDPOINT_VIEWS,
-    FLAT,
-    UNFLAGGED,
-    AdapterSettings,
-    AnswerName,
-    AnswerWeights,
-    EvidenceSettings,
-    GateSettings,
-    LoopSettings,
-    ModelSettings,
-    PosteriorSettings,
-    PromptSettings,
-    Seed,
-    StreamSettings,
-)
+from secl.settings.groups import ENDPOINT_VIEWS, AnswerName, AnswerWeights, LoopSettings
+from secl.settings.names import RecipeTables, RunTables, as_compared, dotted, tables
 
 if TYPE_CHECKING:
     from secl.signals import Signal
@@ -45,15 +21,8 @@ MACHINE_SETTINGS = ("stream.data", "model.device", "model.device_map", "model.en
 CHANGEABLE_SETTINGS = (*MACHINE_SETTINGS, "model.engine", "loop.accept")
 """Settings that may differ when a run is resumed or a server started again; each record has its own threshold."""
 
-MODEL, QUESTIONS, METHOD, OUTPUT = (
-    Group(name, sort_key=order) for order, name in enumerate(("Model", "Questions", "Method", "Output"))
-)
-"""Under which a help lists its flags."""
 
-OF_MODEL, OF_QUESTIONS, OF_METHOD, OF_OUTPUT = (Parameter(group=group) for group in (MODEL, QUESTIONS, METHOD, OUTPUT))
-
-
-class Recipe(Settings):
+class Recipe(RecipeTables):
     """Which model answers, by which method, and how: everything that a server or a single question needs.
 
     `secl.settings.groups` declares the settings. `of` also applies the method's defaults and checks that the settings
@@ -65,16 +34,6 @@ class Recipe(Settings):
     >>> Recipe.of({"method": "secl", "evidence.tau": 0.7, "gate.name": "always"}).evidence.tau
     0.7
     """
-
-    model: Annotated[ModelSettings, FLAT, OF_MODEL] = ModelSettings()
-    method: Annotated[str, OF_METHOD] = Field("posterior", description="posterior by default; secl learns.")
-    gate: Annotated[GateSettings, FLAT, OF_METHOD] = GateSettings()
-    evidence: Annotated[EvidenceSettings, UNFLAGGED] = EvidenceSettings()
-    prompts: Annotated[PromptSettings, UNFLAGGED] = PromptSettings()
-    posterior: Annotated[PosteriorSettings, UNFLAGGED] = PosteriorSettings()
-    loop: Annotated[LoopSettings, FLAT, OF_METHOD] = LoopSettings()
-    adapter: Annotated[AdapterSettings, UNFLAGGED] = AdapterSettings()
-    seed: Annotated[Seed, OF_METHOD] = Field(42, description="Seed of everything random.")
 
     @classmethod
     def of(cls, values: Mapping[str, object]) -> Self:
@@ -99,9 +58,9 @@ class Recipe(Settings):
         behind = {"model.name": "", "posterior.views": ENDPOINT_VIEWS}  # the only model that an endpoint has
         return defaults | (behind if given.get("model.engine") == "openai" else {})
 
-    def dotted(self, *, given: bool = False) -> dict[str, Any]:
-        """Return the settings by their dotted names; those `given` when this was made, or all."""
-        return dotted(self.model_dump(exclude_unset=given))
+    def dotted(self) -> dict[str, Any]:
+        """Return the settings by their dotted names."""
+        return dotted(self.model_dump())
 
     def to_json(self) -> dict[str, Any]:
         """Return tables of plain JSON values, which `of` reads."""
@@ -247,14 +206,12 @@ class Recipe(Settings):
         return make_signal(evidence.signal, self.tau(own_tau), evidence.formula, evidence.consistency)
 
 
-class RunSettings(Recipe):
+class RunSettings(Recipe, RunTables):
     """All settings of a run. Together with the model's and the stream's content they determine its records.
 
     >>> RunSettings.of({"stream.benchmarks": ["capitals:9"]}).answer
     'own'
     """
-
-    stream: Annotated[StreamSettings, FLAT, OF_QUESTIONS] = StreamSettings()
 
     @property
     def has_questions(self) -> bool:
@@ -284,121 +241,3 @@ class RunSettings(Recipe):
     def answer(self) -> AnswerName | None:
         """Which answer is returned; benchmarks compare the model's own, as published results do."""
         return self.loop.answer or ("own" if self.stream.benchmarks else None)
-
-
-def _fields(settings: type[Settings], table: str = "") -> Iterator[tuple[str, FieldInfo]]:
-    """Return the fields of settings by their dotted names."""
-    for key, field in settings.model_fields.items():
-        if isinstance(field.annotation, type) and issubclass(field.annotation, Settings):
-            yield from _fields(field.annotation, f"{key}.")
-        else:
-            yield f"{table}{key}", field
-
-
-SETTINGS = dict(_fields(RunSettings))
-"""Every setting by its dotted name."""
-
-
-def dotted(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings by their dotted names, from tables, dotted names or both.
-
-    Raises:
-        ParameterError: an unknown name.
-
-    >>> dotted({"gate": {"name": "always"}, "evidence.tau": 0.7, "seed": 3})
-    {'gate.name': 'always', 'evidence.tau': 0.7, 'seed': 3}
-    """
-    names: dict[str, Any] = {}
-    for key, value in values.items():
-        is_table = isinstance(value, Mapping) and key not in SETTINGS
-        names |= {f"{key}.{name}": part for name, part in value.items()} if is_table else {key: value}
-    for name in names:
-        if name in RunSettings.model_fields and name not in SETTINGS:
-            inner = [known for known in SETTINGS if known.startswith(f"{name}.")]
-            raise ParameterError(f"{name} is {names[name]!r}; it must be a table of the settings {', '.join(inner)}.")
-        if name not in SETTINGS:
-            raise ParameterError(f"there is no setting {name!r}; the nearest is {nearest(name)} (docs/runs.md).")
-    return names
-
-
-def tables(names: Mapping[str, object]) -> dict[str, Any]:
-    """Return settings with dotted names as tables, one for each group."""
-    groups: dict[str, Any] = {}
-    for name, value in names.items():
-        *table, key = name.split(".")
-        (groups.setdefault(table[0], {}) if table else groups)[key] = value
-    return groups
-
-
-def nearest(name: str) -> str:
-    """Return the setting with the most similar name.
-
-    >>> nearest("benchmarks"), nearest("gate"), nearest("loop.tau")
-    ('stream.benchmarks', 'gate.name', 'evidence.tau')
-    """
-    if f"{name}.name" in SETTINGS:
-        return f"{name}.name"
-    table, _, key = name.rpartition(".")
-
-    def similarity(known: str) -> tuple[float, bool]:
-        return difflib.SequenceMatcher(None, key, known.rpartition(".")[2]).ratio(), known.startswith(f"{table}.")
-
-    return max(SETTINGS, key=similarity)
-
-
-def flag_of(name: str) -> str | None:
-    """Return the flag of a setting; None where only --set and recipes set it.
-
-    >>> flag_of("model.name"), flag_of("stream.per_domain"), flag_of("evidence.tau")
-    ('--model', '--per-domain', None)
-    """
-    table, _, key = name.rpartition(".")
-    metadata = [*(RunSettings.model_fields[table].metadata if table else ()), *SETTINGS[name].metadata]
-    if UNFLAGGED in metadata:
-        return None
-    named = [next(iter(part.name)) for part in SETTINGS[name].metadata if isinstance(part, Parameter) and part.name]
-    return named[0] if named else f"--{key.replace('_', '-')}"
-
-
-def with_set(flags: Settings | None, pairs: Sequence[str] | None) -> dict[str, object]:
-    """Return the settings that flags name, by their dotted names, with those of `--set` over them, checked like flags.
-
-    Args:
-        flags: settings as the command line made them; None for none.
-        pairs: arguments of --set, each "group.key=value".
-
-    Raises:
-        ParameterError: a pair without a value, an unknown setting, or a value that it cannot have.
-
-    >>> with_set(None, ["evidence.tau=0.7"])
-    {'evidence.tau': 0.7}
-    """
-    names: dict[str, object] = dotted(flags.model_dump(exclude_unset=True)) if flags else {}
-    for pair in pairs or ():
-        name, equals, value = (part.strip() for part in pair.partition("="))
-        if not equals:
-            raise ParameterError(f"--set {pair} gives no value; write --set group.key=value, as evidence.tau=0.7.")
-        if name not in SETTINGS:
-            raise ParameterError(f"--set {pair}: no such setting; the nearest is {nearest(name)} (docs/runs.md).")
-        names[name] = (value,) if get_origin(SETTINGS[name].annotation) is tuple else value
-    return RunSettings.model_validate(tables(names)).dotted(given=True) if pairs else names
-
-
-def shown(name: str, value: object) -> str:
-    """Return a setting as a flag or a file would give it.
-
-    >>> shown("loop.bin_gate", None), shown("adapter.modules", ("q_proj", "v_proj"))
-    ('off', 'q_proj,v_proj')
-    """
-    if name == "loop.bin_gate" and value is None:
-        return OFF
-    return (" | " if name == "stream.options" else ",").join(value) if isinstance(value, tuple) else str(value)
-
-
-def as_compared(name: str, value: object) -> str:
-    """Return a setting in words for a comparison, also one that was not given.
-
-    >>> as_compared("gate.burst", None), as_compared("loop.bin_gate", None), as_compared("adapter.modules", ())
-    ('default', 'off', 'none')
-    """
-    return "default" if value is None and name != "loop.bin_gate" else shown(name, value) or "none"

@@ -31,8 +31,9 @@ from secl.runs.loading import Load, read_stream
 from secl.runs.manifest import Manifest
 from secl.runs.recipes import read_toml, with_absolute_paths
 from secl.runs.runner import SUMMARY, Progress, Run, resume_run, start_run
-from secl.runs.settings import MACHINE_SETTINGS, SETTINGS, RunSettings, as_compared, dotted
+from secl.runs.settings import MACHINE_SETTINGS, RunSettings
 from secl.runs.store import Store
+from secl.settings.names import SETTINGS, as_compared, dotted
 
 GRID, RUNS = "grid", "runs"
 INDEX = "runs.json"

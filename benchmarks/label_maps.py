@@ -21,7 +21,8 @@ from scipy.special import expit
 
 from benchmarks.labels import Rated, review_label
 from benchmarks.study import heading, row
-from secl.labels import Label, LabelState
+from secl.labels.label import Label
+from secl.labels.state import LabelState
 from secl.metrics.calibration import brier, ece
 from secl.metrics.discrimination import auroc
 

@@ -21,8 +21,9 @@ import numpy as np
 import secl
 from benchmarks.study import heading, in_a_sentence, row
 from secl.evaluation.posterior import replayed
-from secl.grading import reported_correct
-from secl.labels import Label, LabelState
+from secl.grading.rules import reported_correct
+from secl.labels.label import Label
+from secl.labels.state import LabelState
 from secl.metrics.calibration import ece
 from secl.posterior.rule import PosteriorRule
 from secl.records import Record

@@ -26,7 +26,7 @@ from benchmarks.study import heading, in_a_sentence, row
 from secl.evaluation.measures import measure
 from secl.evaluation.posterior import replayed
 from secl.evidence import Posterior
-from secl.grading import correctness
+from secl.grading.rules import correctness
 from secl.metrics.bootstrap import symmetric_interval
 from secl.posterior.rule import PosteriorRule, PosteriorState
 from secl.posterior.views import LETTERS, VIEWS, Views, Weight

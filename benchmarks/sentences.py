@@ -25,7 +25,7 @@ from secl.evaluation.check import decide
 from secl.evaluation.symptoms import seen, seen_in_one
 from secl.evaluation.trust import from_grades
 from secl.gates import Never
-from secl.grading import reported_correct
+from secl.grading.rules import reported_correct
 from secl.metrics.bootstrap import paired_differences
 from secl.metrics.discrimination import auroc
 from secl.metrics.risk_control import guaranteed, labels_needed, nearest_risk, risk_coverage

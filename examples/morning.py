@@ -17,8 +17,9 @@ from pathlib import Path
 
 import secl
 from secl.evaluation.acceptance import answers_of
-from secl.grading import grade
-from secl.labels import random_order, relabelled
+from secl.grading.rules import grade
+from secl.labels.label import random_order
+from secl.labels.state import relabelled
 from secl.reports.figures.drawing import write_picture
 from secl.reports.figures.risk_coverage import risk_coverage_figure
 

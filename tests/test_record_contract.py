@@ -14,7 +14,7 @@ import pytest
 from secl.calibrator import Calibrator
 from secl.evidence import EvidenceKind, PTrue
 from secl.gates import Always, Never
-from secl.grading import grade
+from secl.grading.rules import grade
 from secl.methods import METHODS
 from secl.model import ModelAnswer
 from secl.posterior.rule import PosteriorRule

@@ -11,7 +11,7 @@ from secl.data.question_files import read_rows
 from secl.display import Shown
 from secl.errors import ParameterError, QuestionError
 from secl.evaluation.acceptance import Advice, Judgement, advise, answers_from, judgement_of
-from secl.labels import Label, label_of
+from secl.labels.label import Label, label_of
 from secl.question import GivenAnswer, Question
 from secl.records import Record
 from secl.runs.loading import build_calibrator, load_local, load_model

@@ -112,9 +112,6 @@ def public_reason(problem: Exception, what: str) -> str:
 def check_whole(name: str, value: object, least: int) -> None:
     """Validate a whole number of at least `least`.
 
-    Raises:
-        ParameterError: the value is anything else.
-
     >>> check_whole("number of bins", 0, least=1)
     Traceback (most recent call last):
     secl.errors.ParameterError: the number of bins must be a whole number of at least 1, not 0.
@@ -125,9 +122,6 @@ def check_whole(name: str, value: object, least: int) -> None:
 
 def check_finite(name: str, value: float, fits: bool, rule: str) -> None:
     """Validate a finite number that satisfies its rule.
-
-    Raises:
-        ParameterError: `fits` is false, or the number is infinite or nan.
 
     >>> check_finite("temperature", -1.0, False, "be above 0")
     Traceback (most recent call last):

@@ -78,27 +78,22 @@ class Model(Protocol):
     @property
     def fingerprint(self) -> str:
         """Changes with the weights and whatever else of the model the records depend on; a resumed run checks it."""
-        ...
 
     @property
     def environment(self) -> dict[str, str | int]:
         """Where and how it computes (device, type of the body, threads): what the last digit may depend on."""
-        ...
 
     @property
     def adapter_config(self) -> dict[str, object]:
         """Configuration of the adapter as plain JSON values, in PEFT's words; empty if there is none."""
-        ...
 
     @property
     def version(self) -> int:
         """Number of the latest update in the present adapter; 0 is the untouched model."""
-        ...
 
     @property
     def relative_norm(self) -> float:
         """Norm of the change of the weights over the norm of what was changed; 0 is the untouched model."""
-        ...
 
     def check(self, question: Question) -> None:
         """Check that the model can answer a question.
@@ -106,7 +101,6 @@ class Model(Protocol):
         Raises:
             QuestionError: it cannot; the question is too long, say.
         """
-        ...
 
     def prefetch(
         self,
@@ -124,7 +118,6 @@ class Model(Protocol):
             weights_fixed: no update is expected before the last of them.
             written: for each the answer that it will be given, as in `answer`; empty for none at all.
         """
-        ...
 
     def answer(
         self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | Written | None = None
@@ -136,7 +129,6 @@ class Model(Protocol):
             written: the answer, where this model gave one before, as `write` gave it or as `Reply.text`: it is read,
                 whatever the present weights would write or choose, and the reply is about it.
         """
-        ...
 
     def write(self, question: Question, writing: Writing) -> Iterator[Piece]:
         """Write free answers with the untouched weights, as the model would without this library.
@@ -147,15 +139,9 @@ class Model(Protocol):
         Raises:
             QuestionError: the model cannot answer the question; a `TooLongError` names both numbers of tokens.
         """
-        ...
 
     def memory_share(self, question: Question, writing: Writing) -> float:
-        """Fraction of the memory for texts that `write` needs at most, up to 1; 0 if texts are written elsewhere.
-
-        Raises:
-            QuestionError: all of that memory is too little, or as of `write`.
-        """
-        ...
+        """Fraction of the memory for texts that `write` needs at most, up to 1; 0 if texts are written elsewhere."""
 
     def check_given(self, given: GivenAnswer) -> None:
         """Check that the model can rate an answer from elsewhere.
@@ -163,34 +149,25 @@ class Model(Protocol):
         Raises:
             QuestionError: it cannot; the answer or a rival is too long, say.
         """
-        ...
 
     def rate_given(self, given: Sequence[GivenAnswer], evidence: Collection[EvidenceKind]) -> Sequence[Rating]:
         """Rate answers from elsewhere with the frozen model; they may share passes.
 
         Nothing of it depends on what the model itself would answer, and nothing changes the model. `evidence` is asked
         for beyond P(True) of each answer: "candidates", and "p_true" for that of its rivals too.
-
-        Raises:
-            QuestionError: one of them cannot be rated; see `check_given`.
         """
-        ...
 
     def compare_candidates(self, question: Question, reply: Reply) -> CandidateEvidence | None:
         """Letters under further orders and likelihoods of all candidates; None if there are none to compare."""
-        ...
 
     def score_p_true(self, question: Question, reply: Reply) -> PTrue | None:
         """P(True) of the reply's answer and of its distractors; None without a readable answer."""
-        ...
 
     def sample(self, question: Question, count: int) -> tuple[str | None, ...]:
         """Further answers, drawn at temperature 1, in the form of `Reply.answer`."""
-        ...
 
     def dinco(self, question: Question, reply: Reply, samples: Sequence[str | None]) -> DincoEvidence | None:
         """Answers found by beam search, verified and compared with each other and with the samples; None if none."""
-        ...
 
     def learn(self, question: Question, reply: Reply, target: float) -> Update:
         """Move the stated confidence of `reply`, the latest answer of this model, towards `target` (Eq. loss).
@@ -198,32 +175,24 @@ class Model(Protocol):
         Raises:
             NotFiniteError: what was computed is not finite; everything is as it was, and the error has the tokens.
         """
-        ...
 
     def reset(self) -> None:
         """Go back to version 0 with an empty optimizer; numbers of versions are never used twice."""
-        ...
 
     def snapshot(self) -> bytes:
         """The whole state of learning: weights, optimizer, version, random state."""
-        ...
 
     def restore(self, snapshot: bytes) -> None:
         """Return to a snapshot, bit for bit."""
-        ...
 
     def weights(self) -> bytes:
         """The adapter's weights alone: what a version is."""
-        ...
 
     def load_version(self, weights: bytes, version: int) -> None:
         """Go back to a version by its weights; the optimizer starts anew, the next update takes a new number."""
-        ...
 
     def set_pause_hook(self, hook: Callable[[], None]) -> None:
         """Call `hook` now and then during long computations; it may block, or raise to abandon them."""
-        ...
 
     def close(self) -> None:
         """Release connections and files; the model is not used afterwards."""
-        ...

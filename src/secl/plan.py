@@ -21,9 +21,6 @@ class EvidencePlan:
         weighs_p_true: whether the posterior reads P(True).
         answer: which answer is returned, the model's own or the best candidate; None for the best one of a question
             with options.
-
-    Raises:
-        ParameterError: an unknown kind.
     """
 
     kinds: frozenset[EvidenceKind]

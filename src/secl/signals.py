@@ -9,7 +9,7 @@ from typing import ClassVar, Literal, Protocol
 
 from secl.errors import ParameterError
 from secl.evidence import DincoEvidence, Evidence, EvidenceKind
-from secl.grading import answer_key
+from secl.grading.texts import answer_key
 from secl.metrics.dinco import COUNTED, consistency, normalised_verbalised_confidence
 from secl.metrics.probability import normalised_p_true
 from secl.question import Question
@@ -150,11 +150,7 @@ class DincoSignal:
 
 
 def make_signal(name: SignalName, tau: float, formula: Formula = "log", consistency: Consistency = "greedy") -> Signal:
-    """Return the training signal called `name`; each takes those of the other settings that concern it.
-
-    Raises:
-        ParameterError: there is none of that name.
-    """
+    """Return the training signal called `name`; each takes those of the other settings that concern it."""
     signals: dict[SignalName, Signal] = {
         "norm_p_true": NormalisedPTrue(tau, formula),
         "p_true": RawPTrue(),

@@ -28,9 +28,6 @@ class Writing:
         stop: texts before which it ends.
         n: how many texts, at least 1.
         top_logprobs: alternatives to report for every token, 0 to 20; None for no log-probabilities.
-
-    Raises:
-        ParameterError: one is out of range.
     """
 
     max_tokens: int | None = None

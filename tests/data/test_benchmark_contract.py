@@ -10,7 +10,8 @@ import pytest
 
 from secl.data.benchmarks import BENCHMARKS, Benchmark, load
 from secl.errors import DataError
-from secl.grading import grade, parse_number
+from secl.grading.rules import grade
+from secl.grading.texts import parse_number
 from secl.question import References
 
 PUBLISHED = {

@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from secl.evaluation.acceptance import advise, answers_of
-from secl.labels import Label, LabelSource, label_of, relabelled
+from secl.labels.label import Label, LabelSource, label_of
+from secl.labels.state import relabelled
 from secl.records import Record
 from tests.answers import answered
 

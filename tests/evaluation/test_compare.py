@@ -11,7 +11,8 @@ import pytest
 from secl.errors import RunError
 from secl.evaluation.compare import Side, compare, comparison_json
 from secl.evaluation.estimators import ESTIMATORS
-from secl.labels import label_of, relabelled
+from secl.labels.label import label_of
+from secl.labels.state import relabelled
 from secl.metrics.bootstrap import Difference, paired_differences
 from secl.metrics.calibration import ece_floor
 from secl.question import Question

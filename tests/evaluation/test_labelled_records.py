@@ -9,7 +9,7 @@ from statistics import fmean
 import pytest
 
 from secl.evaluation.summary import summarise
-from secl.labels import label_of
+from secl.labels.label import label_of
 from secl.runs.labelling import current_records
 from secl.runs.store import Store
 from tests.answers import run_folder

@@ -11,7 +11,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from secl.errors import QuestionError
-from secl.grading import grade, grader_of, parse_number, regrade, same_text
+from secl.grading.rules import grade, grader_of, regrade
+from secl.grading.texts import parse_number, same_text
 from secl.question import GRADERS, Question, References
 from secl.testing import ScriptedModel
 from tests.grading.everyday import ADVERSARIAL, CASES, Case

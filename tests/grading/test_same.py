@@ -8,9 +8,11 @@ from __future__ import annotations
 import pytest
 
 from secl.backends.open_answers import computed
-from secl.grading import LONGEST_TEXT, everyday, grade, normalise_text, parse_number, same
+from secl.grading import everyday, same
 from secl.grading.mentions import read_words
+from secl.grading.rules import grade
 from secl.grading.same import group, is_echo, same_answer
+from secl.grading.texts import LONGEST_TEXT, normalise_text, parse_number
 from secl.prompts.parsing import is_brief
 from secl.question import FORMS, Question
 

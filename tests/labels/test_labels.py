@@ -14,8 +14,20 @@ from scipy.optimize import minimize
 
 from secl.calibrator import Calibrator
 from secl.errors import ParameterError
-from secl.labels import MIN_CHANCE, Label, LabelState, label_of, random_order, relabelled
-from secl.labels.state import FEWEST_OF_DOMAIN, FOLDS, MOST_DOMAINS, NARROW, WIDE, Prior, fit, label_weights, log_odds
+from secl.labels.label import MIN_CHANCE, Label, label_of, random_order
+from secl.labels.state import (
+    FEWEST_OF_DOMAIN,
+    FOLDS,
+    MOST_DOMAINS,
+    NARROW,
+    WIDE,
+    LabelState,
+    Prior,
+    fit,
+    label_weights,
+    log_odds,
+    relabelled,
+)
 from secl.testing import ScriptedModel, toy_stream
 from tests.answers import answered
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from secl.errors import RunError
-from secl.labels import LabelState, label_of, relabelled
+from secl.labels.label import label_of
+from secl.labels.state import LabelState, relabelled
 from secl.runs.labelling import add_label, current_records, queue, stored_answers
 from secl.runs.runner import Run, resume_run, start_run
 from secl.runs.settings import RunSettings

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from secl.evaluation.acceptance import answers_of
-from secl.labels import label_of
+from secl.labels.label import label_of
 from secl.metrics.risk_control import risk_coverage
 from secl.reports.acceptance_report import risk_table
 from secl.reports.figures.drawing import write_picture

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from secl.evaluation.reason import Reason
 from secl.evaluation.trust import Verdict
-from secl.labels import label_of
+from secl.labels.label import label_of
 from secl.labels.state import relabelled
 from secl.reports.formatting import percent
 from secl.reports.result import bands_table, look_first, next_step

@@ -8,7 +8,8 @@ import pytest
 
 from secl.errors import ParameterError
 from secl.evaluation.trust import Verdict, conclude
-from secl.labels import MIN_CHANCE, LabelState
+from secl.labels.label import MIN_CHANCE
+from secl.labels.state import LabelState
 from secl.server.http.health import problems
 from secl.server.online import monitors
 from secl.server.online.monitors import LABELS, Monitor

@@ -14,7 +14,8 @@ import secl
 from secl.backends.open_answers import compare
 from secl.cli.server_pages import explanation_page, history_page
 from secl.evidence import EvidenceKind, Sample
-from secl.grading import LONGEST_TEXT, everyday
+from secl.grading import everyday
+from secl.grading.texts import LONGEST_TEXT
 from secl.model import Rating
 from secl.prompts.parsing import is_brief
 from secl.question import GivenAnswer, Question

@@ -16,8 +16,9 @@ from secl.display import Shown
 from secl.errors import RunError
 from secl.evidence import Evidence, EvidenceKind, Posterior
 from secl.gates import Gate, gate_class
-from secl.grading import grade
-from secl.labels import Label, LabelState
+from secl.grading.rules import grade
+from secl.labels.label import Label
+from secl.labels.state import LabelState
 from secl.methods import Method, method_to_follow
 from secl.model import Model, Rating
 from secl.plan import EvidencePlan

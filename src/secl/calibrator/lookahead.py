@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from secl.gates import Gate
-from secl.labels import LabelState
+from secl.labels.state import LabelState
 from secl.model import Model
 from secl.plan import EvidencePlan
 from secl.posterior.rule import PosteriorState

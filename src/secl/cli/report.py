@@ -50,13 +50,8 @@ def report(run: RunFolder, /, *, grader: Grader | None = None, out: Path | None 
 
 
 def _graded_anew(records: Sequence[Record], grader: Grader, folder: Path) -> list[Record]:
-    """Records of a run as another grader sees them.
-
-    Raises:
-        ParameterError: there is nothing to grade.
-        QuestionError: a reference does not fit the grader.
-    """
-    from secl.grading import regrade
+    """Records of a run as another grader sees them."""
+    from secl.grading.rules import regrade
 
     if all(record.question.options or record.question.reference is None for record in records):
         raise ParameterError(f"{folder} has no open question with a reference; leave --grader out.")

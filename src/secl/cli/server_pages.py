@@ -36,7 +36,8 @@ def history_page(past: Values) -> list[RenderableType]:
     if past["first"]:
         parts.append(f"the records before number {past['first']} were pruned")
     labelled = counted(past["labelled"], "answer")
-    parts.append(f"lessons: {_outcomes(past['lessons'])}; {labelled} labelled by people")
+    lessons = ", ".join(f"{count} {outcome_in_words(name)}" for name, count in sorted(past["lessons"].items()))
+    parts.append(f"lessons: {lessons or 'none'}; {labelled} labelled by people")
     versions = [
         (
             f"{'*' if each['version'] == past['version'] else ' '} {each['version']}",
@@ -62,10 +63,6 @@ def history_page(past: Values) -> list[RenderableType]:
         *_section("Versions (* is where learning stands)", of_versions, versions),
         *_section("Events", ("time", "what", "after record", "version", ""), events),
     ]
-
-
-def _outcomes(lessons: dict[str, int]) -> str:
-    return ", ".join(f"{count} {outcome_in_words(name)}" for name, count in sorted(lessons.items())) or "none"
 
 
 def _section(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[RenderableType]:

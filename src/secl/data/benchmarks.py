@@ -170,11 +170,7 @@ def _official(
 
 
 def find_benchmark(name: str) -> Benchmark:
-    """The entry called `name`.
-
-    Raises:
-        ParameterError: there is none; the message lists them.
-    """
+    """The entry called `name`."""
     if name not in BENCHMARKS:
         raise ParameterError(f"the benchmark {name!r} is unknown; the benchmarks are {', '.join(BENCHMARKS)}.")
     return BENCHMARKS[name]

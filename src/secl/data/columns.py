@@ -43,11 +43,7 @@ SYNONYMS = {
 
 
 def check_mapping(columns: Mapping[str, str]) -> None:
-    """Check a mapping from a column's meaning to its name in a file.
-
-    Raises:
-        ParameterError: it maps what is no key, or one column twice.
-    """
+    """Check a mapping from a column's meaning to its name in a file."""
     for key, name in columns.items():
         if key not in KEYS:
             raise ParameterError(f"columns maps {key!r}, which is none of {', '.join(KEYS)}.")

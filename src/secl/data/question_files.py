@@ -195,11 +195,7 @@ class _Reader:
         return QuestionFile(tuple(rows), tuple(skipped), tuple(f"{source}: {note}." for note in notes))
 
     def _row(self, raw: Row) -> QuestionRow:
-        """The question of a row.
-
-        Raises:
-            DataError: what is wrong with it.
-        """
+        """The question of a row."""
         if isinstance(raw.values, str):
             raise DataError(raw.values)
         if isinstance(raw.values, Question):

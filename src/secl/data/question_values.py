@@ -12,7 +12,7 @@ from typing import get_args
 
 from secl.data.tables import parse_json
 from secl.errors import DataError, ParameterError, QuestionError
-from secl.grading import check_grader, grader_of
+from secl.grading.rules import check_grader, grader_of
 from secl.question import LETTERS, Cell, Form, Grader, Question, References, Role, Turn, letter_of
 
 Values = Mapping[str, object]
@@ -42,11 +42,7 @@ def check_options(options: Sequence[str]) -> None:
 
 
 def with_options(question: Question, options: Sequence[str]) -> Question:
-    """A question with the options that all rows have; none leaves it as it is.
-
-    Raises:
-        DataError: it has options of its own, or a reference that is none of them.
-    """
+    """A question with the options that all rows have; none leaves it as it is."""
     if not options:
         return question
     if question.options:
@@ -69,9 +65,6 @@ def build_question(
         name: the domain of a question that has none and, with the `number` of the row, its id.
         grader: of an open question that brings none.
         given: options that all rows have; none for those of the row.
-
-    Raises:
-        DataError: what the row says is not usable.
     """
     question = text(values, "question")
     if question is None:
@@ -105,11 +98,7 @@ def build_question(
 
 
 def text(values: Values, key: str) -> str | None:
-    """The value of `key` as a text without outer spaces; numbers become texts, null and "" become None.
-
-    Raises:
-        DataError: it is neither text nor number.
-    """
+    """The value of `key` as a text without outer spaces; numbers become texts, null and "" become None."""
     value = values.get(key)
     if value is None:
         return None
@@ -121,21 +110,13 @@ def text(values: Values, key: str) -> str | None:
 
 
 def texts(values: Values, key: str) -> tuple[str, ...]:
-    """The members of a list, or of the text "a | b"; none where it is absent.
-
-    Raises:
-        DataError: it is neither, or a member is empty.
-    """
+    """The members of a list, or of the text "a | b"; none where it is absent."""
     value = _structure(values, key)
     return () if value in (None, "", []) else _texts(value, f"has {key!r}")
 
 
 def truth(values: Values, key: str) -> bool | None:
-    """The value of `key` as true or false; None where it is absent.
-
-    Raises:
-        DataError: it is none of true, false, 1, 0, yes and no.
-    """
+    """The value of `key` as true or false; None where it is absent."""
     value = values.get(key)
     if value is None or value == "":
         return None

@@ -98,9 +98,6 @@ def table_of(source: object, name: str) -> Table:
     """A table in memory: a DataFrame (pandas or polars), an Arrow table, a `datasets.Dataset`, or dictionaries.
 
     A list may also hold questions, as texts or as `Question`.
-
-    Raises:
-        ParameterError: it is none of these.
     """
     table: Any = source
     if isinstance(source, Mapping):
@@ -265,11 +262,7 @@ def _read(path: Path, content: bytes, engine: str, reader: str, kind: str, **how
 
 
 def pandas_for(what: str, *engine: str) -> Any:
-    """Import pandas, with the package that knows a format.
-
-    Raises:
-        ParameterError: one of them is not installed.
-    """
+    """Import pandas, with the package that knows a format."""
     packages = ("pandas", *engine)
     try:
         pandas, *_ = map(import_module, packages)

@@ -21,8 +21,8 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 
 from secl.errors import ParameterError
-from secl.grading import grade, reported_correct
-from secl.labels import Label, LabelSource, standing
+from secl.grading.rules import grade, reported_correct
+from secl.labels.label import Label, LabelSource, standing
 from secl.metrics.graded import Vector
 from secl.metrics.risk_control import (
     RiskCoverage,

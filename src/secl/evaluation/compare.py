@@ -11,7 +11,7 @@ from typing import Any
 from secl.errors import RunError
 from secl.evaluation.json_values import json_value
 from secl.evaluation.series import Estimator, Series
-from secl.grading import answer_key
+from secl.grading.texts import answer_key
 from secl.metrics.bootstrap import Difference, Interval, paired_differences
 from secl.metrics.calibration import EceFloor, ece_floor
 from secl.metrics.standard import OF_BOTH_KINDS

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from secl.evidence import EvidenceKind
-from secl.grading import correctness
+from secl.grading.rules import correctness
 from secl.metrics.graded import Vector
 from secl.records import Record
 

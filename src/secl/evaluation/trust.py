@@ -16,7 +16,7 @@ from typing import Literal
 
 from secl.evaluation.reason import FEWEST, RARE, UNLIKELY, Code, Reason, Severity
 from secl.evaluation.symptoms import main_source, seen
-from secl.grading import reported_correct
+from secl.grading.rules import reported_correct
 from secl.metrics.bootstrap import Interval, intervals
 from secl.metrics.calibration import chance_of_count, ece, ece_floor
 from secl.metrics.discrimination import auroc

@@ -11,31 +11,3 @@ an answer that fits any of several right answers:
     regex     the reference is a regular expression, searched for without regard to case
     overlap   ROUGE-1: closer to a right answer than to any wrong one (TruthfulQA)
 """
-
-from secl.grading.rules import (
-    check_grader,
-    correctness,
-    grade,
-    grade_by_references,
-    grader_of,
-    regrade,
-    reported_correct,
-)
-from secl.grading.texts import LONGEST_TEXT, answer_key, contains, normalise_text, parse_number, same_text, write_number
-
-__all__ = [
-    "LONGEST_TEXT",
-    "answer_key",
-    "check_grader",
-    "contains",
-    "correctness",
-    "grade",
-    "grade_by_references",
-    "grader_of",
-    "normalise_text",
-    "parse_number",
-    "regrade",
-    "reported_correct",
-    "same_text",
-    "write_number",
-]

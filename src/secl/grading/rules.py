@@ -91,9 +91,6 @@ def regrade(records: Iterable[Record], grader: str) -> list[Record]:
     """Return records with the answers to their open questions graded by another grader; no model is asked.
 
     Multiple choice keeps its letters, and labels override every grader.
-
-    Raises:
-        QuestionError: the grader is unknown, or the reference of a question does not fit it.
     """
 
     def regraded(record: Record) -> Record:

@@ -102,11 +102,7 @@ class Scaling:
 
 
 def fit(labels: Sequence[Label], prior: Prior, decay: float) -> Scaling:
-    """Return the Gaussian after some labels, the oldest first; without any, the prior.
-
-    Raises:
-        numpy.linalg.LinAlgError: the numbers of the fit are not finite.
-    """
+    """Return the Gaussian after some labels, the oldest first; without any, the prior."""
     most = Counter(label.domain for label in labels).most_common(MOST_DOMAINS)
     domains = {name: 3 + k for k, name in enumerate(sorted(name for name, n in most if n >= FEWEST_OF_DOMAIN))}
     rows = np.zeros((len(labels), 3 + len(domains)))

@@ -136,9 +136,6 @@ def cross_validated(confidence: npt.ArrayLike, correct: npt.ArrayLike, kind: Kin
     """Map every confidence by a map that was fitted to the grades of the other folds.
 
     Folds are those of scikit-learn's KFold, shuffled. Every fold has its own map, so AUROC over all questions changes.
-
-    Raises:
-        ParameterError: fewer answers than `FOLDS`.
     """
     confidences, grades = graded(confidence, correct)
     if confidences.size < FOLDS:

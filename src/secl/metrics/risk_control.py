@@ -142,9 +142,6 @@ def guaranteed(curve: RiskCoverage, risk: float, certainty: float) -> Threshold 
 
     The thresholds tested, and their order, depend on the confidences of all answers and on the number of labels, never
     on which answers have one: the tests begin where as many labels are to be expected as a first test needs.
-
-    Raises:
-        ParameterError: a risk or a certainty out of range (`check_level`).
     """
     tested = _walk(curve, risk, certainty)
     if not tested.size:

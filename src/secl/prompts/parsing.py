@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from secl.grading import LONGEST_TEXT, parse_number, write_number
+from secl.grading.texts import LONGEST_TEXT, parse_number, write_number
 from secl.question import Form
 
 MAX_WORDS = 12

@@ -8,7 +8,7 @@ from typing import Literal
 
 from secl.display import excerpt
 from secl.evaluation.symptoms import LOW_DIGIT_MASS, Source, stated_alone
-from secl.grading import reported_correct
+from secl.grading.rules import reported_correct
 from secl.posterior.views import pmi_of
 from secl.question import Question, References
 from secl.records import Record

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from secl.grading import grade, grader_of
+from secl.grading.rules import grade, grader_of
 from secl.records import Record
 from secl.reports.acceptance_report import RISKS, risk_table
 from secl.reports.answers import AnswerRow, neediest, questions_table, wrong_table

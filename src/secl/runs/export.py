@@ -18,7 +18,7 @@ from secl.data.columns import plain
 from secl.data.tables import pandas_for
 from secl.errors import ParameterError, RunError, StorageError
 from secl.evaluation.json_values import defined, json_value
-from secl.grading import reported_correct
+from secl.grading.rules import reported_correct
 from secl.question import Question, References
 from secl.records import Record
 from secl.runs.encoding import to_export
@@ -44,9 +44,6 @@ def to_frame(records: Iterable[Record], *, full: bool = False) -> Any:
     """A data frame of pandas: the table that the questions came from, with an answer and a confidence in each row.
 
     `full` adds every number of a record.
-
-    Raises:
-        ParameterError: pandas is not installed.
     """
     pandas = pandas_for("a data frame")
     columns, rows = to_table(records, full=full)

@@ -21,32 +21,20 @@ RESUME = "go on with --resume {folder}"
 
 
 def check_is_run(folder: Path) -> None:
-    """Check that a folder holds a run or a server's state.
-
-    Raises:
-        RunError: it does not.
-    """
+    """Check that a folder holds a run or a server's state."""
     if not (folder / FILE).is_file():
         raise RunError(f"{folder} is not a run folder (it has no {FILE}).")
 
 
 def check_free(folder: Path) -> None:
-    """Check that a new run can have a folder: it does not exist, or is empty.
-
-    Raises:
-        RunError: it holds a run or other files already.
-    """
+    """Check that a new run can have a folder: it does not exist, or is empty."""
     if folder.exists() and (not folder.is_dir() or any(not path.name.startswith(BESIDE) for path in folder.iterdir())):
         hint = f"continue it with --resume {folder}, or" if (folder / FILE).exists() else "please"
         raise RunError(f"{folder} exists and is not empty; {hint} name another folder.")
 
 
 def check_outside(path: Path, own: Path) -> None:
-    """Check that an export may write a file or folder: none of a run's own files, and nothing in another run.
-
-    Raises:
-        RunError: it would write over a run or into another one.
-    """
+    """Check that an export may write a file or folder: none of a run's own files, and nothing in another run."""
     is_own_file = path.name.startswith((FILE, "summary.")) or path.name in ("lock", "adapter")
     inside_own = path.parent.resolve() == own.resolve()
     other = next((folder for folder in (path, path.parent) if (folder / FILE).exists()), None)
@@ -55,11 +43,7 @@ def check_outside(path: Path, own: Path) -> None:
 
 
 def lock_folder(folder: Path) -> IO[str]:
-    """Take the right to write a run; it ends when the file is closed, or with the process.
-
-    Raises:
-        RunError: another process has it.
-    """
+    """Take the right to write a run; it ends when the file is closed, or with the process."""
     with storage_errors(folder):
         stream = (folder / "lock").open("a+")
     try:
@@ -71,12 +55,7 @@ def lock_folder(folder: Path) -> IO[str]:
 
 
 def connect(path: Path, writable: bool) -> sqlite3.Connection:
-    """Open a run's file.
-
-    Raises:
-        RunError: it is no database.
-        StorageError: the disk refuses.
-    """
+    """Open a run's file."""
     # A server's threads take turns with it; see `secl.server.store`.
     db = sqlite3.connect(path, timeout=30, isolation_level="DEFERRED", check_same_thread=False)
     try:

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from secl.errors import RunError
 from secl.evaluation.acceptance import Answers, answers_of
-from secl.labels import Label, label_of, random_order, relabelled, standing
+from secl.labels.label import Label, label_of, random_order, standing
+from secl.labels.state import relabelled
 from secl.records import Record
 from secl.runs.manifest import Manifest
 from secl.runs.store import Store

@@ -15,7 +15,7 @@ from secl.calibrator import Calibrator
 from secl.data.question_files import QuestionFile, QuestionRow, read_rows
 from secl.data.streams import arrange, load_stream
 from secl.errors import DataError, ParameterError, QuestionError, RunError
-from secl.labels import Label
+from secl.labels.label import Label
 from secl.machine import uncollected
 from secl.model import Model
 from secl.posterior.rule import PosteriorRule
@@ -69,11 +69,7 @@ def read_stream(settings: RunSettings, mode: Mode = "ask") -> QuestionFile:
 
 
 def _to_rate(file: QuestionFile, skip_bad: bool) -> QuestionFile:
-    """The rows whose answers can be rated.
-
-    Raises:
-        DataError: a row has no answer that can be rated, unless those are skipped, or no row has one.
-    """
+    """The rows whose answers can be rated."""
     rows: list[QuestionRow] = []
     skipped = []
     for row in file.rows:
@@ -132,16 +128,7 @@ def _answers_note(file: QuestionFile) -> tuple[str, ...]:
 
 
 def load_model(settings: Recipe, shared: SharedAnswers | None = None, *, key: str | None = None) -> Model:
-    """Load the model that settings name, here or behind an endpoint.
-
-    Args:
-        settings: of a run.
-        shared: as for `load_local`.
-        key: of an endpoint; the environment's unless given.
-
-    Raises:
-        ModelError, ParameterError: it cannot be loaded or used.
-    """
+    """Load the model that settings name, here or behind an endpoint, whose `key` is the environment's unless given."""
     if settings.model.answered_by == "vllm":
         raise ParameterError(
             "vLLM servers answer behind secl serve, or by secl.backends.endpoint.vllm.connect.answer_by_vllm in "
@@ -152,11 +139,7 @@ def load_model(settings: Recipe, shared: SharedAnswers | None = None, *, key: st
 
 
 def named(settings: Named) -> Named:
-    """The settings with the name of the only model that their endpoint has, where they name none.
-
-    Raises:
-        ModelError, ParameterError: the endpoint does not answer, or has several models.
-    """
+    """The settings with the name of the only model that their endpoint has, where they name none."""
     if settings.model.engine != "openai" or settings.model.name:
         return settings
     from secl.backends.endpoint.chat import only_model
@@ -185,7 +168,6 @@ def load_local(settings: Recipe, shared: SharedAnswers | None = None, *, loaded:
     """Load the model that settings name into this process, with its adapter.
 
     Args:
-        settings: of a run.
         shared: what models of the same weights need to ask the frozen one only once.
         loaded: a model that is in memory, which is taken instead of the named one.
     """
@@ -264,7 +246,6 @@ def load_for_asking(values: Mapping[str, object], run: Path | None = None) -> tu
     """Return a calibrator to ask by hand, around an untouched model or one with the weights that a run learned.
 
     Args:
-        values: settings by their dotted names.
         run: whose learned weights to use, with its settings of model, adapter, prompts, evidence and posterior.
 
     Raises:

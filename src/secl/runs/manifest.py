@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from secl.data.streams import fingerprint
 from secl.errors import RunError
-from secl.labels import Label
+from secl.labels.label import Label
 from secl.methods import Method
 from secl.model import Model
 from secl.posterior.rule import PosteriorRule

@@ -26,11 +26,7 @@ LEFT_ALONE = (
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Read the tables of a recipe file, not yet checked.
-
-    Raises:
-        DataError: the file cannot be read, is not TOML, or holds what Python cannot.
-    """
+    """Read the tables of a recipe file, not yet checked."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as problem:
@@ -70,11 +66,7 @@ def _path(name: str, value: str) -> str | None:
 
 
 def score_settings(path: Path, values: Mapping[str, object]) -> RunSettings:
-    """Return the settings of a run that rates the answers of a file: the method posterior, and what `values` change.
-
-    Raises:
-        ParameterError: `values` name another file, or a setting is out of its range.
-    """
+    """Return the settings of a run that rates the answers of a file: the method posterior, and what `values` change."""
     given = dotted(values)
     if "stream.questions" in given:
         raise ParameterError(f"secl score already rates the answers of {path}; leave stream.questions out.")

@@ -122,7 +122,6 @@ def start_run(settings: RunSettings, folder: Path, load: Load | None = None, *, 
     """Load questions and model, and open a new run folder; nothing is written before all of them are there.
 
     Args:
-        settings: of the run.
         folder: a new or an empty one.
         load: loads the model, any object that satisfies `secl.model.Model`; None for the one that the settings name.
         mode: "score" rates the answers that a file gives with its questions.
@@ -153,7 +152,6 @@ def resume_run(folder: str | Path, changes: Mapping[str, object] | None = None, 
     """Open an unfinished run where it stopped.
 
     Args:
-        folder: of the run.
         changes: settings given again; only `CHANGEABLE_SETTINGS` may differ from those of the run.
         load: loads the model, as for `start_run`.
 
@@ -238,11 +236,7 @@ def evaluate_run(manifest: Manifest, records: Sequence[Record]) -> Evaluation:
 
 
 def write_summary(store: Store, summary: Summary, verdict: Verdict) -> dict[str, object]:
-    """Write the summary of the records so far, and the verdict on their confidences, into the run folder.
-
-    Returns:
-        what was written.
-    """
+    """Write the summary of the records so far, and the verdict on their confidences, into the run folder."""
     manifest = Manifest.of(store)
     plain = {
         "model": manifest.settings.model.name,

@@ -28,9 +28,6 @@ class Recipe(RecipeTables):
     `secl.settings.groups` declares the settings. `of` also applies the method's defaults and checks that the settings
     fit together. The command line makes recipes of the given flags alone, which are not checked before `of`.
 
-    Raises:
-        ParameterError: a value outside its range, or settings that do not fit together.
-
     >>> Recipe.of({"method": "secl", "evidence.tau": 0.7, "gate.name": "always"}).evidence.tau
     0.7
     """
@@ -82,11 +79,7 @@ class Recipe(RecipeTables):
         ]
 
     def check(self) -> None:
-        """Check that the settings fit together.
-
-        Raises:
-            ParameterError: they do not.
-        """
+        """Check that the settings fit together."""
         if self.evidence.nli is not None and "dinco" not in self.plan.kinds:
             raise ParameterError(
                 f"the method {self.method!r} asks no NLI model; leave evidence.nli out or take the method dinco."
@@ -213,11 +206,6 @@ class RunSettings(Recipe, RunTables):
     'own'
     """
 
-    @property
-    def has_questions(self) -> bool:
-        """Whether a stream is named; the manifest of a server names none."""
-        return bool(self.stream.benchmarks or self.stream.questions)
-
     def check(self) -> None:
         """Check that the settings name one stream of questions, and fit together."""
         if bool(self.stream.benchmarks) == bool(self.stream.questions):
@@ -235,7 +223,8 @@ class RunSettings(Recipe, RunTables):
     @property
     def answer_weights(self) -> AnswerWeights:
         """Whose weights write the answers: in a run the adapted ones, as in the paper."""
-        return self.model.answer_weights or ("adapted" if self.has_questions else "frozen")
+        named = self.stream.benchmarks or self.stream.questions  # the manifest of a server names none
+        return self.model.answer_weights or ("adapted" if named else "frozen")
 
     @property
     def answer(self) -> AnswerName | None:

@@ -25,7 +25,7 @@ from pydantic import TypeAdapter
 
 from secl.display import Shown
 from secl.errors import ParameterError, QuestionError, RunError, StorageError
-from secl.labels import MIN_CHANCE, Label, standing
+from secl.labels.label import MIN_CHANCE, Label, standing
 from secl.records import Record
 from secl.runs.encoding import from_body, to_body
 from secl.runs.folder import FILE, RESUME, UNFINISHED, check_free, check_is_run, connect, lock_folder, storage_errors
@@ -60,13 +60,7 @@ _LABELS = TypeAdapter(Label)
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """An adapter version to keep.
-
-    Attributes:
-        number: of the version.
-        weights: in the safetensors format.
-        drift: norm of what it adds to the weights over that of the weights; None if unmeasured.
-    """
+    """An adapter version to keep: safetensors bytes, and what `Model.relative_norm` says, None if unmeasured."""
 
     number: int
     weights: bytes
@@ -76,13 +70,8 @@ class Version:
 class Store(Shown):
     """An open run. Use it as a context manager; one process writes at a time, any number may read.
 
-    Args:
-        folder: of the run.
-        writable: take the run for writing; False opens it for reading, also while another process writes.
-
-    Attributes:
-        folder: of the run.
-        db: the open connection, for modules here and of the server that keep tables of their own in the file.
+    Not `writable`, it is open for reading, also while another process writes. `db` is the open connection, for modules
+    here and of the server that keep tables of their own in the file.
     """
 
     def __init__(self, folder: str | Path, *, writable: bool = False) -> None:
@@ -203,11 +192,7 @@ class Store(Shown):
                 raise self.damaged(problem) from problem
 
     def record(self, position: int) -> Record:
-        """The record at a position.
-
-        Raises:
-            ParameterError: there is none.
-        """
+        """The record at a position; a ParameterError if there is none."""
         record = next(self.records("r.position = ?", position), None) if position in range(len(self)) else None
         if record is None:
             raise ParameterError(f"{self.folder} has no record {position}; it has {len(self)}, counted from 0.")
@@ -248,11 +233,7 @@ class Store(Shown):
         return None if row is None else bytes(row[0])
 
     def add_label(self, label: Label) -> None:
-        """Write the next entry of the log of labels.
-
-        Raises:
-            StorageError: the disk is full or refuses.
-        """
+        """Write the next entry of the log of labels."""
         with storage_errors(self.folder), self.db:
             self.write_label(label)
 
@@ -273,11 +254,7 @@ class Store(Shown):
         return [int(version) for (version,) in self.read("SELECT version FROM versions ORDER BY version")]
 
     def weights(self, version: int) -> bytes:
-        """A kept adapter version in the safetensors format.
-
-        Raises:
-            RunError: that version was not kept.
-        """
+        """A kept adapter version in the safetensors format; a RunError if it was not kept."""
         row = next(self.read("SELECT weights FROM versions WHERE version = ?", version), None)
         if row is None:
             numbers = ", ".join(map(str, self.versions())) or "none"
@@ -285,11 +262,7 @@ class Store(Shown):
         return bytes(row[0])
 
     def read(self, query: str, *values: object) -> Iterator[Any]:
-        """The rows of a query.
-
-        Raises:
-            RunError: the file is damaged.
-        """
+        """The rows of a query; a RunError if the file is damaged."""
         try:
             yield from self.db.execute(query, values)
         except sqlite3.DatabaseError as problem:

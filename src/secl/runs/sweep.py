@@ -39,9 +39,6 @@ GRID, RUNS = "grid", "runs"
 INDEX = "runs.json"
 """In the folder of a sweep: the settings that differ between its runs, by the names of their folders."""
 
-KEY_LENGTH = 8
-"""Characters of a run's hash in the name of its folder."""
-
 
 @dataclass(frozen=True, slots=True)
 class Job:
@@ -115,7 +112,7 @@ def plan(runs: Iterable[RunSettings], out: Path) -> list[Job]:
     jobs = []
     for (digest, settings), values in zip(unique.items(), every, strict=True):
         model = re.sub(r"[^\w.]+", "-", Path(settings.model.name).name, flags=re.ASCII)
-        name = f"{model}-{settings.method}-{digest[:KEY_LENGTH]}".lstrip("-.")
+        name = f"{model}-{settings.method}-{digest[:8]}".lstrip("-.")
         apart = ", ".join(f"{key} {as_compared(key, values[key])}" for key in varied)
         jobs.append(Job(name, settings, out / name, apart))
     return jobs

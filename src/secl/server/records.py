@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from secl.display import excerpt
 from secl.errors import ParameterError
-from secl.labels import random_rank
+from secl.labels.label import random_rank
 from secl.server.entries import Text, answer_text
 from secl.server.store import OWN, ServerStore
 

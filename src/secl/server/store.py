@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from secl.errors import ParameterError, RunError
-from secl.labels import Label, LabelSource, label_of
+from secl.labels.label import Label, LabelSource, label_of
 from secl.machine import synchronise
 from secl.records import Record
 from secl.runs.encoding import to_body

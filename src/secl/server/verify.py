@@ -11,7 +11,8 @@ from itertools import zip_longest
 
 from secl.errors import ParameterError, RunError
 from secl.evidence import Posterior
-from secl.labels import Label, LabelState
+from secl.labels.label import Label
+from secl.labels.state import LabelState
 from secl.records import Decision, Record
 from secl.runs.manifest import Manifest
 from secl.runs.store import SCHEMA

@@ -30,11 +30,7 @@ Quantize = Literal["8bit", "4bit"]
 
 
 def check_device(name: str) -> str:
-    """Check the name of a device, and return it.
-
-    Raises:
-        ParameterError: it is none.
-    """
+    """Check the name of a device, and return it."""
     if not re.fullmatch(r"auto|cpu|mps|cuda(:\d+)?", name):
         raise ParameterError(
             f"model.device is {name!r}; it must be one of auto, cpu, cuda, mps, or a GPU such as cuda:1."

@@ -74,9 +74,6 @@ SETTINGS = dict(_fields(RunTables))
 def dotted(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings by their dotted names, from tables, dotted names or both.
 
-    Raises:
-        ParameterError: an unknown name.
-
     >>> dotted({"gate": {"name": "always"}, "evidence.tau": 0.7, "seed": 3})
     {'gate.name': 'always', 'evidence.tau': 0.7, 'seed': 3}
     """
@@ -138,9 +135,6 @@ def with_set(flags: Settings | None, pairs: Sequence[str] | None) -> dict[str, o
     Args:
         flags: settings as the command line made them; None for none.
         pairs: arguments of --set, each "group.key=value".
-
-    Raises:
-        ParameterError: a pair without a value, an unknown setting, or a value that it cannot have.
 
     >>> with_set(None, ["evidence.tau=0.7"])
     {'evidence.tau': 0.7}

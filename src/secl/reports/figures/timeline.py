@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from secl.errors import ParameterError
-from secl.grading import grade
+from secl.grading.rules import grade
 from secl.records import Record
 from secl.reports.figures.drawing import (
     BLACK,

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt
 
 from secl.errors import RequestError
-from secl.labels import MIN_CHANCE
+from secl.labels.label import MIN_CHANCE
 from secl.prompts.parsing import MAX_WORDS
 from secl.question import Form, GivenAnswer, Question, Role, Turn
 from secl.server.entries import Text

@@ -11,7 +11,7 @@ from secl.backends.generation import Draft
 from secl.backends.local.asking.asker import Asker
 from secl.backends.local.asking.nli import NliModel, Pair
 from secl.evidence import DincoEvidence
-from secl.grading import answer_key
+from secl.grading.texts import answer_key
 from secl.metrics.dinco import COUNTED
 from secl.prompts.parsing import read_answer
 from secl.question import Form, Question

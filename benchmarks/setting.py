@@ -30,9 +30,6 @@ class Setting:
     """What to measure on.
 
     Attributes:
-        model: as for `secl.backends.local.loading.loader.load`.
-        dtype: precision of its body.
-        device: that it runs on.
         data: folder with the benchmarks' official files; None for the built-in quiz.
         questions: of one timed round.
         rounds: that alternate.

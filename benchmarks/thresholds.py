@@ -42,7 +42,6 @@ class World:
 
     Attributes:
         risk: share of wrong answers that thresholds are to guarantee.
-        confidence: draws n confidences.
         chance: of being right, for n confidences and domains.
     """
 

@@ -31,9 +31,7 @@ class FinishedRun:
     """What tables need of a finished run.
 
     Attributes:
-        records: all of them, in order.
-        tau: temperature of normalised P(True) in this run.
-        formula: of normalised P(True) in this run.
+        tau, formula: of normalised P(True) in this run.
         layers: numbers of the adapted layers.
         learns: whether its method changes the weights.
         environment: what its model computed on and in (`secl.model.Model.environment`).
@@ -49,14 +47,7 @@ class FinishedRun:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A row with its numbers.
-
-    Attributes:
-        name: for people.
-        paper: the paper's numbers.
-        ours: those of our runs.
-        intervals: 95% bootstrap intervals of ours, where they were computed.
-    """
+    """A row with the paper's numbers, ours, and 95% bootstrap intervals of ours where they were computed."""
 
     name: str
     paper: Numbers = field(default_factory=dict)
@@ -69,10 +60,6 @@ class FilledTable:
     """A table that is ready to be written.
 
     Attributes:
-        key: its name.
-        title: for people.
-        columns: by name, in order.
-        lines: in order.
         printed: whether a column of the paper stands beside it; without one there is ours alone, with intervals.
         notes: what a reader must know, one sentence or more each.
     """
@@ -130,12 +117,7 @@ def estimator_of(row: Row, run: FinishedRun) -> Estimator:
     if row.estimator != ISOLATED:
         return estimators[str(row.estimator)]
     learned = estimators["secl"]
-    return replace(
-        learned,
-        name=ISOLATED,
-        title="SECL, each update alone",
-        mapped=_after_own_update,
-    )
+    return replace(learned, name=ISOLATED, title="SECL, each update alone", mapped=_after_own_update)
 
 
 def untrained(table: Table, runs: Mapping[Run, FinishedRun]) -> dict[str, bool]:

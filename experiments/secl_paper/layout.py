@@ -18,12 +18,7 @@ Figure = Literal["reliability", "scores", "cost"]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of numbers.
-
-    Attributes:
-        heading: for people.
-        form: format of a number, for example ".3f".
-    """
+    """A column of numbers, with their format, for example ".3f"."""
 
     heading: str
     form: str
@@ -82,7 +77,6 @@ class Row:
     """A row of a table, or of each domain.
 
     Attributes:
-        name: as in the paper.
         run: what it is computed from; several are averaged.
         estimator: a built-in one or `ISOLATED`; None for a row of sizes, which needs no run.
         tau: temperature of normalised P(True), above 0; None for the run's own.
@@ -115,13 +109,10 @@ class Table:
 
     Attributes:
         key: its name, for files and the command line.
-        title: for people.
         columns: names in `COLUMNS`.
-        rows: in order.
         by: "domain" repeats every column (a measure) for each domain; "run" for each run, with mean and deviation.
         paper: key of the table with the paper's numbers; None for its own key.
         figure: drawn of all rows, or None.
-        note: what a reader must know, or None.
     """
 
     key: str

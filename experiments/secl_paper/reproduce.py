@@ -40,8 +40,6 @@ class Reproduction:
     """Tables with the runs that they share.
 
     Attributes:
-        tables: in order.
-        setup: what they run on.
         out: folder of the runs, the tables and their index.
         compared: the paper's model whose numbers stand beside ours.
         jobs: for every run of a table its job; equal runs have equal jobs.

@@ -128,6 +128,6 @@ def _read_run(job: Job) -> FinishedRun:
             tau=manifest.tau,
             formula=manifest.settings.evidence.formula,
             layers=tuple(manifest.adapter["layers_to_transform"]),
-            learns=manifest.method.learns,
+            learns=manifest.settings.named_method.learns,
             environment=manifest.environment,
         )

@@ -39,12 +39,7 @@ Role = Literal["system", "user", "assistant"]
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One turn of a conversation.
-
-    Attributes:
-        role: who speaks.
-        text: what is said; may be empty.
-    """
+    """One turn of a conversation; its text may be empty."""
 
     role: Role
     text: str
@@ -79,9 +74,7 @@ class Turn:
 class References:
     """Right and wrong answers of an open question.
 
-    Attributes:
-        correct: answers any of which is right, the best one first.
-        incorrect: answers that are wrong; may be empty.
+    Any of `correct`, the best one first, is right. `incorrect` may be empty.
     """
 
     correct: tuple[str, ...]
@@ -301,7 +294,7 @@ def letter_of(question: Question, answer: str) -> str:
     """
     wanted = answer.strip()
     named = [question.named(letter) for letter in question.letters]
-    for plain in (_as_it_is, _folded):  # "A" is rather the letter than the option "a"
+    for plain in (_as_it_is, lambda text: _as_it_is(text).casefold()):  # "A" is rather the letter than the option "a"
         texts = [plain(option) for option in question.options]
         by_text = texts.index(plain(wanted)) if plain(wanted) in texts else None
         by_letter = _number_of_letter([plain(letter) for letter in question.letters], texts, plain(wanted))
@@ -332,7 +325,3 @@ def _number_of_letter(letters: list[str], texts: list[str], answer: str) -> int 
 
 def _as_it_is(text: str) -> str:
     return " ".join(text.split()).removesuffix(".")
-
-
-def _folded(text: str) -> str:
-    return _as_it_is(text).casefold()

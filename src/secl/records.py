@@ -175,9 +175,6 @@ class Update:
     losses: tuple[float, ...]
 
 
-SHOWN_CANDIDATES = 3
-"""Candidates that `repr` and a notebook show of a record."""
-
 LearningOutcome = Literal["idle", "agreed", "no_signal", "trained", "waiting", "dropped", "failed", "given"]
 """What learning did with a question.
 
@@ -334,7 +331,7 @@ class Record(Shown):
     def _facts(self) -> dict[str, object]:
         """What `repr` and a notebook show (`secl.display.Shown`)."""
         shown: dict[str, object] = {"text": self.text, "letter": self.letter, "confidence": self.confidence}
-        shown |= {"low": self.low, "high": self.high, "candidates": self.candidates[:SHOWN_CANDIDATES]}
+        shown |= {"low": self.low, "high": self.high, "candidates": self.candidates[:3]}
         judged = self.correct if self.label is None and self.answer == self.reply.answer else self.label
         shown |= {"accepted": self.accepted, "correct": judged}
         known = {name: value for name, value in shown.items() if value not in (None, ()) and value == value}  # no nan

@@ -56,7 +56,7 @@ def test_a_model_from_outside_runs_is_stopped_and_resumed(tmp_path: Path) -> Non
     with whole.store:
         whole.proceed()
         summary = whole.finish()
-    assert (whole.manifest.settings, whole.manifest.tau, whole.manifest.method.learns) == (SETTINGS, 0.7, True)
+    assert (whole.manifest.settings, whole.manifest.tau, whole.manifest.settings.learns) == (SETTINGS, 0.7, True)
     stopped(SETTINGS, tmp_path / "stopped")
     resumed = resume_run(tmp_path / "stopped", load=scripted)
     assert len(resumed.records) == 3

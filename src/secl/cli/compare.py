@@ -81,7 +81,7 @@ def _side(run: Path, manifest: Manifest, records: Sequence[Record], name: str | 
     own, estimators = estimators_of(manifest), make_estimators(manifest.tau, manifest.settings.evidence.formula)
     sides = {each: Side(records, manifest.total, estimator) for each, estimator in estimators.items()}
     if name is None:
-        return sides[foremost(manifest.method, [each for each in own if len(sides[each].series)])]
+        return sides[foremost(manifest.settings.named_method, [each for each in own if len(sides[each].series)])]
     if name not in sides:
         raise ParameterError(f"there is no estimator {name!r}; the estimators are {', '.join(sides)}.")
     if not len(sides[name].series) or (estimators[name].learned and "secl" not in own):

@@ -40,8 +40,6 @@ DEFAULTS = {
 """Environment variables and their values: of OpenMP, of oneDNN, of torch's cache in front of it, of its compiler, and
 of cuBLAS."""
 
-THREADS = "OMP_NUM_THREADS"
-
 
 def set_defaults() -> None:
     """Set what is not set; to be called before torch is imported. Processes that are started inherit it."""
@@ -53,7 +51,7 @@ def set_defaults() -> None:
     quota = cpu_quota()
     # torch counts the cores of the machine, and more threads than cores wait for each other.
     if quota is not None and quota < (os.cpu_count() or 1):
-        os.environ.setdefault(THREADS, str(math.ceil(quota)))
+        os.environ.setdefault("OMP_NUM_THREADS", str(math.ceil(quota)))
 
 
 def cpu_quota(root: Path = Path("/")) -> float | None:

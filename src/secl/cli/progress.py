@@ -26,21 +26,15 @@ def follow(text: str, total: int | None, done: int = 0, *, transient: bool = Fal
 
     Until something is done, the bar is shown as busy and not as empty: questions are looked at many at once.
     """
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    from rich import progress
 
     screen = console(stderr=True)
     if not screen.is_terminal:
         yield lines(done)
         return
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=screen, transient=transient) as bar:
+    text_column = progress.TextColumn("{task.description}", markup=False)
+    columns = (text_column, progress.BarColumn(), progress.MofNCompleteColumn(), progress.TimeElapsedColumn())
+    with progress.Progress(*columns, progress.TimeRemainingColumn(), console=screen, transient=transient) as bar:
         task = bar.add_task("", total=None, completed=done)
 
         def show(now: int, whole: int | None, what: str) -> None:

@@ -9,22 +9,9 @@ from secl.errors import DataError, ParameterError
 from secl.question import LETTERS
 
 KEYS = (
-    "question",
-    "options",
-    "reference",
-    "references",
-    "reference_index",
-    "domain",
-    "id",
-    "form",
-    "grader",
-    "context",
-    "system",
-    "history",
-    "answer",
-    "correct",
-    "rivals",
-)
+    "question", "options", "reference", "references", "reference_index", "domain", "id", "form", "grader", "context",
+    "system", "history", "answer", "correct", "rivals",
+)  # fmt: skip
 """The columns that mean something; `secl.data.question_files` says what. A and so on are options, the rest extras."""
 
 SYNONYMS = {

@@ -130,14 +130,11 @@ def answer_prompt(question: Question, *, alongside: bool = False, prefilled: boo
         prefill = "" if question.form == "number" else "Answer:"
         return _prompt(question, f"{_asked(question)}\n{_ALONGSIDE[question.form]}", prefill)
     prefill = _PREFILLS.get(question.form, "") if prefilled or question.options else ""
-    return _prompt(question, _answer_turn(question), prefill)
-
-
-def _answer_turn(question: Question) -> str:
     if question.free:
-        return f"{quoted(question.context)}\n\n{question.text}" if question.context else question.text
+        passage = f"{quoted(question.context)}\n\n" if question.context else ""
+        return _prompt(question, f"{passage}{question.text}", prefill)
     options = "".join(f"{letter}. {unstated(question.option(letter))}\n" for letter in question.letters)
-    return f"{_asked(question)}{options}\n{_INSTRUCTIONS[question.form]}"
+    return _prompt(question, f"{_asked(question)}{options}\n{_INSTRUCTIONS[question.form]}", prefill)
 
 
 def _prompt(question: Question, user: str, prefill: str = "") -> Prompt:

@@ -88,7 +88,7 @@ class RunReport:
     def main(self) -> EstimatorSummary | None:
         """The confidence that the method is for, of the answers that were given; None for the stated one."""
         graded = {name: row for name, row in self.summary.estimators.items() if not math.isnan(row.brier)}
-        name = foremost(self.manifest.method, graded)
+        name = foremost(self.manifest.settings.named_method, graded)
         if name == "posterior" and self.summary.answered_best:
             name = "posterior_best"
         return None if name == "stated" else graded[name]

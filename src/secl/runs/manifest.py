@@ -13,7 +13,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from secl.data.streams import fingerprint
 from secl.errors import RunError
 from secl.labels.label import Label
-from secl.methods import Method
 from secl.model import Model
 from secl.posterior.rule import PosteriorRule
 from secl.question import GivenAnswer, Question
@@ -126,11 +125,6 @@ class Manifest(BaseModel):
     def posterior_rule(self) -> PosteriorRule:
         """What combines the views of a question, as the run began."""
         return PosteriorRule(self.settings.posterior, self.letters)
-
-    @property
-    def method(self) -> Method:
-        """The method of the run."""
-        return self.settings.named_method
 
 
 def environment(model: Model) -> dict[str, str | int]:

@@ -222,7 +222,7 @@ def _changed(store: Store, manifest: Manifest, questions: Sequence[Question]) ->
 
 def estimators_of(manifest: Manifest) -> dict[str, Estimator]:
     """The estimators that the method of a run is for; without learning there is no SECL to estimate."""
-    settings, method = manifest.settings, manifest.method
+    settings, method = manifest.settings, manifest.settings.named_method
     estimators = make_estimators(manifest.tau, settings.evidence.formula)
     names = {*(method.reports or estimators)}
     names |= {name for name, each in estimators.items() if each.needs in settings.evidence.extra_evidence}
@@ -232,7 +232,9 @@ def estimators_of(manifest: Manifest) -> dict[str, Estimator]:
 
 def evaluate_run(manifest: Manifest, records: Sequence[Record]) -> Evaluation:
     """Evaluate the records of a run; a domain has intervals for what its page shows of it."""
-    return evaluate(records, estimators_of(manifest), in_domains=("stated", *manifest.method.reports[-2:]))
+    return evaluate(
+        records, estimators_of(manifest), in_domains=("stated", *manifest.settings.named_method.reports[-2:])
+    )
 
 
 def write_summary(store: Store, summary: Summary, verdict: Verdict) -> dict[str, object]:

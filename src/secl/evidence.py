@@ -98,8 +98,7 @@ class DincoEvidence:
     Candidates are the answers of a beam search, the most probable first, and last the greedy answer if it is no beam.
 
     Attributes:
-        candidates: their texts (the option's text for multiple choice).
-        answers: the same, as in `Reply.answer`.
+        answers: the candidates as in `Reply.answer`.
         beams: number of the candidates that are beams.
         p_yes: P("Yes") against "No" that a candidate is right, asked of each alone.
         entails, contradicts: probability that candidate i (row) entails or contradicts candidate j (column).

@@ -21,10 +21,7 @@ from secl.writing import Piece, Writing, Written
 class ModelAnswer:
     """A question answered by the adapted and by the frozen model.
 
-    Attributes:
-        reply: of the adapted model, at its present version.
-        frozen: of the frozen model (version 0).
-        plain_tokens: tokens of one plain answering pass (prompt, answer and confidence): the unit of cost.
+    `plain_tokens` are those of one plain answering pass (prompt, answer and confidence): the unit of cost.
     """
 
     reply: Reply

@@ -56,11 +56,8 @@ def unit(text: str) -> float:
 class ScriptedModel(Shown):
     """A model that answers, scores answers and learns by rule.
 
-    Args:
-        stated: confidence that the untouched model states, in [0.05, 0.95].
-        accuracy: share of questions that it gets right.
-        entropy: gives the entropy (nats) of the reply to a question.
-        rate: share of the way to the target that one update goes.
+    The untouched model states one confidence, in [0.05, 0.95]. `accuracy` is the share of questions that it gets right,
+    `entropy` gives that of a reply in nats, and an update goes the share `rate` of the way to its target.
     """
 
     def __init__(

@@ -47,10 +47,9 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The rows of a file or of a table in memory.
+    """The rows of a file or of a table in memory, without empty ones.
 
     Attributes:
-        rows: in order, without empty ones.
         header: all columns in order where the format declares them, else None.
         location: of the header, for messages.
     """

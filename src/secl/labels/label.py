@@ -24,7 +24,6 @@ class Label:
 
     Attributes:
         number: of the entry in its log, from 1.
-        position: of the record.
         correct: whether its answer is right; None takes the earlier labels of the record back.
         confidence, reported: of the answer without any label, and as it was reported.
         time: in seconds since 1970.

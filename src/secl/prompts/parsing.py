@@ -40,15 +40,14 @@ class Thought:
     empty: str
 
 
-def _tagged(opening: str, closing: str) -> Thought:
-    return Thought(opening, closing, f"{opening}\n\n{closing}\n\n")
-
-
+_TAGS = (
+    ("<think>", "</think>"),  # Qwen 3, DeepSeek-R1, SmolLM 3 and most others
+    ("[THINK]", "[/THINK]"),  # Magistral and the Ministral that reasons
+    ("<seed:think>", "</seed:think>"),
+    ("<|START_THINKING|>", "<|END_THINKING|>"),  # Command A
+)
 THOUGHTS = (
-    _tagged("<think>", "</think>"),  # Qwen 3, DeepSeek-R1, SmolLM 3 and most others
-    _tagged("[THINK]", "[/THINK]"),  # Magistral and the Ministral that reasons
-    _tagged("<seed:think>", "</seed:think>"),
-    _tagged("<|START_THINKING|>", "<|END_THINKING|>"),  # Command A
+    *(Thought(opening, closing, f"{opening}\n\n{closing}\n\n") for opening, closing in _TAGS),
     Thought("<|channel|>analysis", "<|channel|>final<|message|>", "<|channel|>final<|message|>"),  # gpt-oss
 )
 

@@ -83,8 +83,7 @@ class Prompt:
     Attributes:
         turns: contents of the turns, user and assistant alternating, the user first and last.
         prefill: text that the reply starts with; the model continues from there.
-        system: the system text; "" for the model's own.
-        history: turns between the two.
+        system, history: as in `secl.Question`.
     """
 
     turns: tuple[str, ...]

@@ -219,10 +219,7 @@ def _workbook(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> bytes
 
 
 def write_version(store: Store, version: int, out: Path | None = None) -> Path:
-    """Write a kept adapter version of a run.
-
-    Returns:
-        the folder, for `peft.PeftModel.from_pretrained`.
+    """Write a kept adapter version of a run as a folder for `peft.PeftModel.from_pretrained`.
 
     Raises:
         RunError: that version was not kept, or the folder is a run's.

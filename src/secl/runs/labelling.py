@@ -20,11 +20,7 @@ def current_records(store: Store, log: Sequence[Label] | None = None) -> Iterato
     """Yield all records in order with their labels and the confidences that follow.
 
     Every report, comparison and export reads the records of a run through this function. A server's confidences stay
-    as they were reported.
-
-    Args:
-        store: of a run or a server.
-        log: the labels to take instead of the stored ones.
+    as they were reported. `log` has labels to take instead of the stored ones.
     """
     log = store.label_log() if log is None else log
     records = store.records()

@@ -95,11 +95,7 @@ UNFLAGGED = Parameter(parse=False)
 
 
 class ModelSettings(Settings):
-    """Which model to load, and how; or which server has it.
-
-    Attributes:
-        name: of the model; "" for the only one that an endpoint has.
-    """
+    """Which model to load, and how; or which server has it. The name "" is the only model that an endpoint has."""
 
     TABLE = "model."
 

@@ -132,10 +132,6 @@ def flag_of(name: str) -> str | None:
 def with_set(flags: Settings | None, pairs: Sequence[str] | None) -> dict[str, object]:
     """Return the settings that flags name, by their dotted names, with those of `--set` over them, checked like flags.
 
-    Args:
-        flags: settings as the command line made them; None for none.
-        pairs: arguments of --set, each "group.key=value".
-
     >>> with_set(None, ["evidence.tau=0.7"])
     {'evidence.tau': 0.7}
     """

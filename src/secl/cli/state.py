@@ -52,12 +52,7 @@ def show(state: StateFolder, record: str, /, *, as_json: AsJson = False) -> None
 
 @app.command
 def verify(
-    state: StateFolder,
-    /,
-    *,
-    last: int | None = None,
-    record: str | None = None,
-    as_json: AsJson = False,
+    state: StateFolder, /, *, last: int | None = None, record: str | None = None, as_json: AsJson = False
 ) -> int:
     """Compute the stored decisions, posteriors and answers of a server again, and compare them with its records.
 

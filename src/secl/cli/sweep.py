@@ -20,13 +20,7 @@ HERE, RAY = "here", "ray"
 
 @app.command
 def sweep(
-    recipe: Path,
-    /,
-    *,
-    out: Path,
-    on: str = HERE,
-    workers: int | None = None,
-    dry_run: Annotated[bool, Flag] = False,
+    recipe: Path, /, *, out: Path, on: str = HERE, workers: int | None = None, dry_run: Annotated[bool, Flag] = False
 ) -> None:
     """Do the unfinished runs of a grid, here or on a Ray cluster, and compare all of them.
 

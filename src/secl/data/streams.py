@@ -18,12 +18,7 @@ from secl.settings.groups import Order
 
 
 def load_stream(
-    names: Sequence[str],
-    per_domain: int | None,
-    *,
-    order: Order = "forward",
-    seed: int = 42,
-    data: Path | None = None,
+    names: Sequence[str], per_domain: int | None, *, order: Order = "forward", seed: int = 42, data: Path | None = None
 ) -> list[Question]:
     """The first questions of several benchmarks, one benchmark after the other.
 

@@ -45,8 +45,8 @@ INTRODUCTION = """# Records
 
 A run keeps a record of every question; `secl export RUN` writes them as JSON lines, with these names, and
 `/v1/records/ID` of a server gives one. Tuples are lists there, None is null. Beside the fields below an exported
-record has what is computed from them: its `answer`, `confidence`, `best_answer` and `abstained`, and of both replies
-`confidence` and `stated_hard`. CSV, Parquet and XLSX have one flat row for each record. In Python
+record has what is computed from them: its `text`, `letter`, `confidence`, `low`, `high`, `candidates`, `accepted`,
+`answer` and `best_answer`, and of both replies `stated` and `stated_hard`. CSV, Parquet and XLSX have one flat row for each record. In Python
 `secl.Store(RUN).records()` gives the same objects.
 
 Probabilities lie in [0, 1]; entropies and logarithms of probabilities are in nats.
@@ -62,7 +62,7 @@ def page() -> str:
 
 def _section(noun: type[Any]) -> str:
     described = parse_from_object(noun)
-    meaning = {each.arg_name: each.description or "" for each in described.params}
+    meaning = {name: each.description or "" for each in described.params for name in each.arg_name.split(", ")}
     rows = [(code(field.name), code(_type_of(field.type)), meaning.get(field.name, "")) for field in fields(noun)]
     about = [described.short_description, described.long_description]
     text = "\n\n".join(prose(part) for part in about if part and ">>>" not in part)

@@ -40,7 +40,13 @@ class LetterOrder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Likelihood:
-    """Ln probability of a candidate's text as the answer to the question without options (`given`), and `alone`."""
+    """Log-likelihood of a candidate as a text.
+
+    Attributes:
+        given: ln probability as the answer to the question, without any options.
+        alone: the same without a question.
+        tokens: its length.
+    """
 
     given: float
     alone: float
@@ -57,7 +63,7 @@ class Sample:
     """A further answer of the frozen model, drawn at temperature 1, or computed.
 
     Attributes:
-        text: None if it could not be read.
+        text: the answer; None if it could not be read.
         candidate: number of the candidate that says the same; None without any.
         log_p: ln probability over the whole vocabulary; None if the server does not tell, and for programs.
         program: whether a short program computed it, which the model wrote without reasoning before.
@@ -98,7 +104,8 @@ class DincoEvidence:
     Candidates are the answers of a beam search, the most probable first, and last the greedy answer if it is no beam.
 
     Attributes:
-        answers: the candidates as in `Reply.answer`.
+        candidates: their texts (the option's text for multiple choice).
+        answers: the same, as in `Reply.answer`.
         beams: number of the candidates that are beams.
         p_yes: P("Yes") against "No" that a candidate is right, asked of each alone.
         entails, contradicts: probability that candidate i (row) entails or contradicts candidate j (column).
@@ -121,7 +128,9 @@ class DincoEvidence:
 class Evidence:
     """All evidence about an answer; None for each kind that was not gathered.
 
-    `samples` are further answers to the question, drawn at temperature 1; None among them could not be read.
+    Attributes:
+        p_true, dinco, candidates: of these kinds.
+        samples: further answers to the question, drawn at temperature 1; None among them could not be read.
     """
 
     p_true: PTrue | None = None
@@ -171,8 +180,11 @@ class Labelled:
     """A confidence calibrated by the labels that existed by then (`secl.labels`).
 
     Attributes:
+        label_free: the confidence without any label, in [0, 1].
+        confidence: the calibrated one; the same without labels.
         low, high: bounds of the 90% credible interval; without labels, from the calibration of other models.
-        of_domain: number of labels about the question's domain.
+        labels: number of labels.
+        of_domain: number of them about the question's domain.
         until: number of the latest entry of the log of labels; 0 without any.
     """
 

@@ -39,7 +39,12 @@ Role = Literal["system", "user", "assistant"]
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One turn of a conversation; its text may be empty."""
+    """One turn of a conversation.
+
+    Attributes:
+        role: who speaks.
+        text: what is said; may be empty.
+    """
 
     role: Role
     text: str
@@ -74,7 +79,9 @@ class Turn:
 class References:
     """Right and wrong answers of an open question.
 
-    Any of `correct`, the best one first, is right. `incorrect` may be empty.
+    Attributes:
+        correct: answers any of which is right, the best one first.
+        incorrect: answers that are wrong; may be empty.
     """
 
     correct: tuple[str, ...]

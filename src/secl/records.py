@@ -145,6 +145,7 @@ class Decision:
     """What a gate makes of one reply.
 
     Attributes:
+        alarm: this question fired the gate.
         in_burst: this question belongs to a burst (the one that fires is its first member).
         remaining: questions of the burst still to come after this one.
         statistic: the gate's test statistic before any reset; None while it has nothing to test.
@@ -195,9 +196,11 @@ class Record(Shown):
 
     Attributes:
         position: place in the stream, from 0.
+        question: as asked.
         reply: of the adapted model; its confidence never depends on this question's own update.
         frozen: reply of the frozen model to the same question.
         decision: of the gate on `reply.entropy`.
+        evidence: what else the frozen model was asked.
         posterior: of the candidates; None where none was computed.
         answers_best: whether the posterior's most probable candidate is what is answered, and not the model's own
             answer.
@@ -210,6 +213,7 @@ class Record(Shown):
         correct, frozen_correct: whether `reply` and `frozen` are right; None without a reference.
         label: what people said of `answer` (`with_label`), which comes before a reference; None as long as nobody did,
             and always None in storage, where labels have a log of their own.
+        ledger: tokens that went through the network for this question.
         plain_tokens: tokens of one plain answering pass: the unit of a forward-pass equivalent.
     """
 

@@ -30,6 +30,7 @@ def report(run: RunFolder, /, *, grader: Grader | None = None, out: Path | None 
         grader: Grade open answers anew, in this report alone, by auto, exact, contains, number, regex or overlap.
         out: Folder of the report; by default the run's own (RUN/graded-GRADER if graded anew).
     """
+    from secl.grading.rules import regrade
     from secl.reports.folder import check_folder
     from secl.runs.labelling import current_records
     from secl.runs.store import Store
@@ -45,17 +46,10 @@ def report(run: RunFolder, /, *, grader: Grader | None = None, out: Path | None 
         if not records:
             raise RunError(f"{run} has no questions answered yet; continue it with secl run --resume {run}.")
         if grader is not None:
-            records = _graded_anew(records, grader, run)
+            if all(record.question.options or record.question.reference is None for record in records):
+                raise ParameterError(f"{run} has no open question with a reference; leave --grader out.")
+            records = regrade(records, grader)
         write_and_print(store, records, out, full=full)
-
-
-def _graded_anew(records: Sequence[Record], grader: Grader, folder: Path) -> list[Record]:
-    """Records of a run as another grader sees them."""
-    from secl.grading.rules import regrade
-
-    if all(record.question.options or record.question.reference is None for record in records):
-        raise ParameterError(f"{folder} has no open question with a reference; leave --grader out.")
-    return regrade(records, grader)
 
 
 @app.command

@@ -70,7 +70,11 @@ def serve(
     if log_level not in LOG_LEVELS:
         raise ParameterError(f"--log-level is {log_level!r}; it is one of {', '.join(LOG_LEVELS)}.")
     retention = Retention.of(keep_records)
-    settings, vllm = apart_from_vllm(read_settings(recipe, with_set(flags, set_)))
+    settings, vllm = read_settings(recipe, with_set(flags, set_)), None
+    if settings.model.answered_by == "vllm":  # which changes nothing about answers, so the state does not know of it
+        vllm = settings.model.endpoint
+        model = settings.model.model_copy(update={"engine": None, "endpoint": None})
+        settings = settings.model_copy(update={"model": model})
     api_keys = Keys(state)
     os.umask(0o077)  # the state holds what people ask: all files that this process makes are its user's alone
     with ending_in_order() as noted, listening(host, port) as listener:
@@ -138,14 +142,3 @@ def read_settings(recipe: Path | None, flags: Mapping[str, object]) -> Recipe:
         if name.startswith("stream."):
             raise ParameterError(f"a server is asked over HTTP; leave {name} out{f' of {recipe}' if recipe else ''}.")
     return serving_settings(settings)
-
-
-def apart_from_vllm(settings: Recipe) -> tuple[Recipe, str | None]:
-    """The settings of the model that learns in this process, and the address of a vLLM server that answers for it.
-
-    It changes nothing about what is answered, so the state folder does not know of it.
-    """
-    if settings.model.answered_by != "vllm":
-        return settings, None
-    model = settings.model.model_copy(update={"engine": None, "endpoint": None})
-    return settings.model_copy(update={"model": model}), settings.model.endpoint

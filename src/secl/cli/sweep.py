@@ -64,16 +64,14 @@ def check_place(on: str, workers: int | None) -> None:
 def overview(jobs: Sequence[Job]) -> RichTable:
     """What a sweep is made of and how far each run is."""
     from secl.reports.table import listing
-
-    return listing(("Run", "State", "Settings"), [(job.name, state_of(job), job.apart) for job in jobs], names=2)
-
-
-def state_of(job: Job) -> str:
-    """How far a run is: "finished", "40 of 200" or "waiting"."""
     from secl.runs.sweep import is_finished, progress_of
 
-    progress = progress_of(job)
-    return "waiting" if progress is None else "finished" if is_finished(job) else f"{progress[0]} of {progress[1]}"
+    rows = []
+    for job in jobs:
+        done = progress_of(job)
+        state = "waiting" if done is None else "finished" if is_finished(job) else f"{done[0]} of {done[1]}"
+        rows.append((job.name, state, job.apart))
+    return listing(("Run", "State", "Settings"), rows, names=2)
 
 
 def comparison(jobs: Sequence[Job]) -> RichTable:

@@ -234,12 +234,9 @@ def states(question: str, reference: Amount, answer: str) -> bool:
     if not amounts or _to_choose(results or amounts, text):
         return False
     left = results[:1] or amounts
-    return any(_equal(reference, amount.value) for amount in (left[0], left[-1]))
-
-
-def _equal(reference: Amount, value: Fraction) -> bool:
-    """Return whether a value is the reference, or rounds to it where that has decimals."""
-    return value == reference.value or (reference.decimals > 0 and round(value, reference.decimals) == reference.value)
+    ends = (left[0].value, left[-1].value)
+    rounded = (round(value, reference.decimals) for value in ends if reference.decimals > 0)
+    return reference.value in (*ends, *rounded)
 
 
 def _to_choose(amounts: Sequence[Amount], text: str) -> bool:

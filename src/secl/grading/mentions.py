@@ -127,12 +127,7 @@ def _with_lists(words: Sequence[Word]) -> Iterator[Word]:
 
 
 def denied(words: Sequence[Word], start: int, end: int) -> bool:
-    """Return whether a text denies its words from `start` to `end`.
-
-    >>> words = read_words("It is not Paris but Lyon")
-    >>> denied(words, 3, 4), denied(words, 5, 6)
-    (True, False)
-    """
+    """Return whether a text denies its words from `start` to `end`."""
     begin = start
     while begin > 0 and not words[begin - 1].after and words[begin - 1].text not in CONJUNCTIONS:
         begin -= 1
@@ -161,11 +156,6 @@ def mentioned(question: str, reference: str, answer: str, *, listed: bool = Fals
     """Return whether an answer gives a reference, a name or a few words, as what it answers.
 
     `listed` accepts a mention among others to choose from.
-
-    >>> mentioned("Who was first?", "Neil Armstrong", "The first man was Armstrong.")
-    True
-    >>> mentioned("Who was first?", "Neil Armstrong", "Louis Armstrong"), mentioned("Where?", "Paris", "Paris Hilton")
-    (False, False)
     """
     in_question = [word.text for word in read_words(question)]
     words = read_words(answer)

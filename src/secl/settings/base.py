@@ -38,15 +38,7 @@ class Settings(BaseModel):
 
 
 def describe(group: type[Settings], problem: ValidationError) -> str:
-    """The first error of a validation as one sentence that names the key, the value and what is allowed.
-
-    >>> from secl.settings.groups import LoopSettings
-    >>> try:
-    ...     LoopSettings(alpha=2)
-    ... except ParameterError as problem:
-    ...     print(problem)
-    loop.alpha is 2; it must be a finite number above 0 and at most 1.
-    """
+    """The first error of a validation as one sentence that names the key, the value and what is allowed."""
     error = problem.errors(include_url=False)[0]
     value = error["input"]
     if not error["loc"]:
@@ -63,12 +55,7 @@ _TYPES = {int: "a whole number", float: "a finite number", bool: "true or false"
 
 
 def allowed(field: FieldInfo) -> str:
-    """Type and range of a setting in words.
-
-    >>> from secl.settings.groups import LoopSettings, StreamSettings
-    >>> allowed(LoopSettings.model_fields["bin_gate"]), allowed(StreamSettings.model_fields["order"])
-    ('a whole number from 0 to 9, or off', 'one of forward, reversed, shuffled')
-    """
+    """Type and range of a setting in words."""
     kinds = [kind for kind in get_args(field.annotation) or (field.annotation,) if kind is not NoneType]
     if get_origin(field.annotation) is Literal or get_origin(kinds[0]) is Literal:
         how_many = "one or more" if get_origin(field.annotation) is tuple else "one"

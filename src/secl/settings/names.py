@@ -116,11 +116,7 @@ def nearest(name: str) -> str:
 
 
 def flag_of(name: str) -> str | None:
-    """Return the flag of a setting; None where only --set and recipes set it.
-
-    >>> flag_of("model.name"), flag_of("stream.per_domain"), flag_of("evidence.tau")
-    ('--model', '--per-domain', None)
-    """
+    """Return the flag of a setting; None where only --set and recipes set it."""
     table, _, key = name.rpartition(".")
     metadata = [*(RunTables.model_fields[table].metadata if table else ()), *SETTINGS[name].metadata]
     if UNFLAGGED in metadata:

@@ -46,8 +46,8 @@ INTRODUCTION = """# Records
 A run keeps a record of every question; `secl export RUN` writes them as JSON lines, with these names, and
 `/v1/records/ID` of a server gives one. Tuples are lists there, None is null. Beside the fields below an exported
 record has what is computed from them: its `text`, `letter`, `confidence`, `low`, `high`, `candidates`, `accepted`,
-`answer` and `best_answer`, and of both replies `stated` and `stated_hard`. CSV, Parquet and XLSX have one flat row for each record. In Python
-`secl.Store(RUN).records()` gives the same objects.
+`answer` and `best_answer`, and of both replies `stated` and `stated_hard`. CSV, Parquet and XLSX have one flat row for
+each record. In Python `secl.Store(RUN).records()` gives the same objects.
 
 Probabilities lie in [0, 1]; entropies and logarithms of probabilities are in nats.
 """

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from secl.evaluation.acceptance import Advice, Answers
-from secl.grading import reported_correct
+from secl.grading.rules import reported_correct
 from secl.metrics.risk_control import Threshold, estimated, guaranteed, risk_bound
 from secl.records import Record
 from secl.reports.formatting import UNDEFINED, amount, counted, percent

@@ -127,10 +127,16 @@ class TextWriters:
 
     def _work(self, job: WritingJob) -> None:
         try:
-            texts = self._written(job)
-            if texts is not None:
-                job.send(Ended(texts))
-                job.send(Rated(self._answered(job, texts)))
+            with self._turn():
+                share = self.model.memory_share(job.question, job.writing)
+                coming = self.model.write(job.question, job.writing)
+            with self._room(
+                share, job
+            ):  # the model keeps what it knows of the conversation until it has rated its texts
+                texts = self._written(job, coming)
+                if texts is not None:
+                    job.send(Ended(texts))
+                    job.send(Rated(self._answered(job, texts)))
         except Exception as problem:
             job.send(Failed(problem))
         finally:
@@ -151,25 +157,21 @@ class TextWriters:
         finally:
             self.unrated -= set(job.record_ids)
 
-    def _written(self, job: WritingJob) -> tuple[Written, ...] | None:
+    def _written(self, job: WritingJob, coming: Iterator[Piece]) -> tuple[Written, ...] | None:
         """The texts; None if nobody wants them any more."""
         pieces: list[Piece] = []
-        with self._turn():
-            share = self.model.memory_share(job.question, job.writing)
-            coming = self.model.write(job.question, job.writing)
-        with self._room(share, job):
-            while not job.cancelled.is_set():
-                with self._turn() as seconds:
-                    until = time.monotonic() + seconds
-                    for piece in coming:
-                        if job.cancelled.is_set():
-                            break
-                        pieces.append(piece)
-                        job.send(piece)
-                        if time.monotonic() >= until:
-                            break
-                    else:
-                        return Written.of(pieces)
+        while not job.cancelled.is_set():
+            with self._turn() as seconds:
+                until = time.monotonic() + seconds
+                for piece in coming:
+                    if job.cancelled.is_set():
+                        break
+                    pieces.append(piece)
+                    job.send(piece)
+                    if time.monotonic() >= until:
+                        break
+                else:
+                    return Written.of(pieces)
         return None
 
     @contextlib.contextmanager

@@ -80,7 +80,7 @@ def attend(
         query: (1, H, T, d).
         key, value: (1, G, T, d) with H a multiple of G.
         softcap: bound that the scores are squeezed under, where the model has one (Gemma 2).
-        sinks: (H,) score of a token of nothing that each head may look at as well (gpt-oss).
+        sinks: (H,) logit of each head's attention sink (gpt-oss).
 
     Returns:
         (1, T, H, d).

@@ -63,7 +63,7 @@ def quantisation(
 def keep_gradients(model: PreTrainedModel) -> None:
     """Let gradients flow through quantised layers, also of a model in evaluation mode.
 
-    In that mode bitsandbytes takes kernels for processors that have no gradients, and repacks the weights for them;
+    In that mode bitsandbytes uses CPU kernels without a backward pass, and repacks the weights for them;
     nothing else depends on it.
     """
     for module in model.modules():

@@ -1,7 +1,7 @@
 """Which tokens of a prefix tree see which: itself and its ancestors, and in some layers the near ones of them alone.
 
-Each token has depth-first entry and exit times. A token sees another one if its entry lies between the other's entry and
-exit: two numbers for each token replace a square of pairs.
+Each token has depth-first entry and exit times. A token sees another one if its entry lies between the other's entry
+and exit: two numbers for each token replace a square of pairs.
 
 Some layers see no further back than a window (Gemma 3). A window counts positions, which in a tree are depths: a token
 sees the nearest of its ancestors.

@@ -39,7 +39,7 @@ def test_the_table_has_a_threshold_for_each_risk() -> None:
 def test_without_labels_only_the_confidences_speak() -> None:
     table = risk_table(answers_of(answered(CONFIDENCE, [None] * 120)))
     assert cells(table) == [["5%", "none", UNDEFINED], ["10%", "0.7", "50%"], ["20%", "0.7", "50%"]]
-    assert "nothing is promised" in table.notes[0]
+    assert "Estimates by the confidences alone" in table.notes[0]
 
 
 def test_labels_of_volunteers_in_a_folder_do_not_pass_for_references(tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ def test_labels_of_volunteers_in_a_folder_do_not_pass_for_references(tmp_path: P
         current = stored_answers(store, list(current_records(store)))
     assert (current.basis, current.correct[0]) == ("volunteers", 1.0)
     assert (answers.basis, answers.curve.total) == ("volunteers", 60)
-    assert "nothing is promised" in risk_table(answers).notes[0]
+    assert "Estimates by the confidences alone" in risk_table(answers).notes[0]
 
 
 def test_the_picture_has_the_labels_of_a_curve_and_what_its_confidences_expect(tmp_path: Path) -> None:

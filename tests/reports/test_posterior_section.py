@@ -11,9 +11,8 @@ import pytest
 from secl.evidence import CandidateEvidence, Evidence, LetterOrder, Posterior
 from secl.question import Question
 from secl.records import Record
-from secl.reports.posterior_section import posterior_notes
 from secl.reports.run_report import RunReport, panels
-from secl.reports.sections import sections_of
+from secl.reports.sections import posterior_notes, sections_of
 from secl.reports.summary_table import domain_table, main_table
 
 MakeReport = Callable[..., RunReport]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
@@ -52,9 +53,7 @@ def label(
         if store.is_server:
             echo("The server's confidences follow them once it is started again.")
         elif labels:
-            before = after = _mean_confidence(current_records(store))
-            if store.label_log() != log:
-                before = _mean_confidence(current_records(store, log))
+            before, after = (fmean(each.confidence for each in current_records(store, by)) for by in (log, None))
             echo(f"Mean confidence {before:.3f} before, {after:.3f} now; see: secl report {run}")
 
 
@@ -106,8 +105,3 @@ def _shown(record: Record) -> list[str]:
     lines = [*before, *earlier, *([question.context] if question.context else []), last]
     lines += [f"  {question.named(letter)}" for letter in question.letters]
     return [*lines, f"Answer: {question.named(answer) or '(could not be read) ' + record.reply.text}"]
-
-
-def _mean_confidence(records: Iterable[Record]) -> float:
-    confidences = [record.confidence for record in records]
-    return sum(confidences) / len(confidences) if confidences else float("nan")

@@ -70,12 +70,7 @@ class Check:
 
 
 def check(series: Mapping[str, Series]) -> Check:
-    """Judge the estimators of a run that does not learn; an estimator without evidence is an empty series.
-
-    >>> found = check({})
-    >>> found.basis, found.method, found.verdict
-    ('experience', 'posterior', 'cannot tell')
-    """
+    """Judge the estimators of a run that does not learn; an estimator without evidence is an empty series."""
     series = {name: series.get(name, Series()) for name in (*METHODS, "posterior_best")}
     stated, own, rated, best = series.values()
     gains = {"posterior": _differences(stated, own), "norm_p_true": _differences(stated, rated)}
@@ -100,13 +95,7 @@ def check(series: Mapping[str, Series]) -> Check:
 
 
 def decide(signal: Mapping[str, Difference]) -> Verdict:
-    """The verdict over the differences from stated confidence to normalised P(True).
-
-    >>> from secl.metrics.bootstrap import Interval
-    >>> even, better = Difference(0.2, 0.2, Interval(-0.01, 0.01)), Difference(0.3, 0.1, Interval(-0.3, -0.1))
-    >>> decide({"ece": better, "brier": better}), decide({"ece": even, "brier": even})
-    ('adapt', 'do not adapt')
-    """
+    """The verdict over the differences from stated confidence to normalised P(True)."""
     if signal["ece"].falls and signal["brier"].falls:
         return "adapt"
     if signal["brier"].rises or signal["ece"].interval.low > -MIN_GAIN:

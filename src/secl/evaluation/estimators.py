@@ -20,7 +20,7 @@ from secl.evaluation.posterior import (
     replayed,
     tokens_of_posterior,
 )
-from secl.evaluation.series import Cost, Estimator, Rating
+from secl.evaluation.series import Cost, Estimator, Rate, Rating
 from secl.evaluation.symptoms import Source, main_source
 from secl.methods import Method
 from secl.records import Record
@@ -53,33 +53,20 @@ def make_estimators(tau: float = 1.0, formula: Formula = "log") -> dict[str, Est
         _of_signal("dinco", "DINCO (beam answers)", DincoSignal("beam"), 10, _tokens_of_dinco),
         _of_signal("dinco_greedy", "DINCO (greedy answers)", DincoSignal("greedy"), 10, _tokens_of_dinco),
         _of_frozen("letter_probability", "Letter probability", lambda r: letter_probability(r.question, r.frozen)),
-        Estimator(
+        _of_candidates(
             "order_averaged",
             "Letters, mean over orders",
             lambda records: ((r.reply.answer, order_averaged(r)) for r in records),
-            paper_passes,
             lambda r: r.ledger.replies + r.ledger.reordering,
-            needs="candidates",
         ),
-        Estimator(
+        _of_candidates(
             "likelihood",
             "Likelihood, normalised",
             lambda records: of_own(records, replayed(LIKELIHOOD, records)),
-            paper_passes,
             lambda r: r.ledger.replies + r.ledger.likelihood,
-            needs="candidates",
         ),
-        Estimator(
-            "posterior_best", "Posterior, best answers", of_best, paper_passes, tokens_of_posterior, needs="candidates"
-        ),
-        Estimator(
-            "posterior",
-            "Posterior",
-            lambda records: of_own(records, [r.posterior for r in records]),
-            paper_passes,
-            tokens_of_posterior,
-            needs="candidates",
-        ),
+        _of_candidates("posterior_best", "Posterior, best answers", of_best),
+        _of_candidates("posterior", "Posterior", lambda records: of_own(records, [r.posterior for r in records])),
         _with_labels_of_people("stated", "Stated + labels"),
         _with_labels_of_people("posterior", "Posterior + labels"),
         Estimator(
@@ -118,6 +105,11 @@ def _of_signal(name: str, title: str, signal: Signal, passes: float, tokens: Cos
     return Estimator(
         name, title, rate, lambda _: passes, lambda record: record.ledger.replies + tokens(record), needs=signal.needs
     )
+
+
+def _of_candidates(name: str, title: str, rate: Rate, tokens: Cost = tokens_of_posterior) -> Estimator:
+    """Evidence about all candidates."""
+    return Estimator(name, title, rate, paper_passes, tokens, needs="candidates")
 
 
 def _with_labels_of_people(source: Source, title: str) -> Estimator:
@@ -165,12 +157,7 @@ def _tokens_of_learning(record: Record) -> float:
 
 
 def foremost(method: Method, names: Container[str]) -> str:
-    """The estimator that a method is for, among those that a run has; the stated confidence if it is for none of them.
-
-    >>> from secl.methods import METHODS
-    >>> foremost(METHODS["secl"], ESTIMATORS), foremost(METHODS["baselines"], ESTIMATORS)
-    ('secl', 'stated')
-    """
+    """The estimator that a method is for, among those that a run has; the stated confidence if there is none."""
     return next((name for name in reversed(method.reports) if name in names), "stated")
 
 

@@ -21,6 +21,9 @@ Rating = tuple[str | None, float | None]
 Cost = Callable[[Record], float]
 """Forward passes, or tokens, spent on one question."""
 
+Rate = Callable[[Sequence[Record]], Iterable[Rating]]
+"""From the records of a run to the rating of each."""
+
 Mask = npt.NDArray[np.bool_]
 
 
@@ -85,7 +88,7 @@ class Estimator:
 
     name: str
     title: str
-    rate: Callable[[Sequence[Record]], Iterable[Rating]]
+    rate: Rate
     paper_passes: Cost
     tokens: Cost
     needs: EvidenceKind | None = None

@@ -113,17 +113,12 @@ def accept(threshold: Threshold) -> str:
     return f"Accept at {threshold.value} or above: {percent(threshold.coverage)} of answers"
 
 
-def value_and_coverage(threshold: Threshold | None) -> tuple[str, str]:
-    """A threshold and what it accepts, for a table."""
+def _accepted(threshold: Threshold | None, *, counts: bool = False) -> tuple[str, ...]:
+    """A threshold and what it accepts, for a table; with its labelled answers and how many of them are wrong."""
     if threshold is None:
-        return "none", UNDEFINED
-    return (str(threshold.value) if threshold.value else "all", percent(threshold.coverage))
-
-
-def _accepted(threshold: Threshold | None) -> tuple[str, ...]:
-    """The same, with its labelled answers and how many of them are wrong."""
-    counts = (amount(threshold.labels), amount(threshold.wrong)) if threshold else (UNDEFINED, UNDEFINED)
-    return (*value_and_coverage(threshold), *counts)
+        return ("none", *(UNDEFINED,) * (3 if counts else 1))
+    more = (amount(threshold.labels), amount(threshold.wrong)) if counts else ()
+    return (str(threshold.value) if threshold.value else "all", percent(threshold.coverage), *more)
 
 
 def advice_json(answers: Answers, advice: Advice) -> dict[str, object]:
@@ -164,18 +159,21 @@ def accepted_sentence(records: Sequence[Record]) -> str | None:
 def risk_table(answers: Answers) -> Table:
     """What may be accepted at some risks: promised where there are labels, else by the confidences alone."""
     curve = answers.curve
-    by_confidence = {risk: value_and_coverage(estimated(curve, risk)) for risk in RISKS}
+    by_confidence = {risk: _accepted(estimated(curve, risk)) for risk in RISKS}
     if answers.basis != "labels":
-        estimates = [(percent(risk), value, part) for risk, (value, part) in by_confidence.items()]
+        estimates = [(percent(risk), *cells) for risk, cells in by_confidence.items()]
         note = (
-            "By the confidences alone, and as good as they are: nothing is promised without labels of answers drawn at "
-            "random. How many it takes is said by secl threshold RUN --risk 0.1."
+            "Estimates by the confidences alone. A guarantee takes labels of answers drawn at random: secl threshold "
+            "RUN --risk 0.1 tells how many."
         )
         return plain_table(("about wrong", "accept from", "answers accepted"), estimates, (note,))
     headings = ("at most wrong", "promised: accept from", "answers accepted", "labelled above", "wrong of these")
     promised = {risk: guaranteed(curve, risk, CERTAINTY) for risk in RISKS}
     return plain_table(
         (*headings, "by the confidences: accept from", "answers accepted"),
-        [(percent(risk), *_accepted(threshold), *by_confidence[risk]) for risk, threshold in promised.items()],
+        [
+            (percent(risk), *_accepted(threshold, counts=True), *by_confidence[risk])
+            for risk, threshold in promised.items()
+        ],
         (f"A promise holds with {percent(CERTAINTY)} certainty, from {counted(curve.total, 'label')}. {ASSUMPTION}",),
     )

@@ -41,9 +41,8 @@ class AnswerRow:
         answer: for people, an option with its letter and text; empty if none could be read.
         another: the most probable candidate where the model's own answer was given, or the model's own answer where the
             most probable candidate was given, if they differ; else empty.
-        reference: the right answer for people; empty if unknown.
+        reference: the right answer for people, of several the first three; empty if unknown.
         correct: whether the reported answer is right, by its label, else by the reference; None without either.
-        changed: whether adapting changed the model's own answer.
         signs: why a person should look at it; empty for no reason.
     """
 
@@ -52,19 +51,11 @@ class AnswerRow:
     another: str
     reference: str
     correct: bool | None
-    labelled: bool
-    changed: bool
     signs: tuple[Sign, ...]
 
     @property
     def confidence(self) -> float:
         return self.record.confidence
-
-    @property
-    def band(self) -> tuple[float, float] | None:
-        """Where the right confidence lies with a probability of 0.9; None without it."""
-        labelled = self.record.labelled
-        return None if labelled is None else (labelled.low, labelled.high)
 
     @property
     def question(self) -> Question:
@@ -73,7 +64,8 @@ class AnswerRow:
     @property
     def remarks(self) -> list[str]:
         """Its signs in words, and what else became of it."""
-        more = {"changed by adapting": self.changed, "not accepted": self.record.accepted is False}
+        changed = self.record.reply.answer != self.record.frozen.answer
+        more = {"changed by adapting": changed, "not accepted": self.record.accepted is False}
         return [*(SIGNS[sign] for sign in self.signs), *(word for word in more if more[word])]
 
     @property
@@ -97,38 +89,24 @@ def source_of(record: Record) -> Source:
     return "stated" if stated_alone(record) else "posterior"
 
 
-def named_reference(question: Question) -> str:
-    """The right answer for people, of several the first three; empty if unknown."""
-    reference = question.reference
-    if isinstance(reference, References):
-        return " / ".join(reference.correct[:3])
-    return question.named(reference)
-
-
 def _row(record: Record) -> AnswerRow:
     question, own, best = record.question, record.reply.answer, record.best_answer
+    reference = question.reference
     other = own if record.answers_best else best
+    holds: dict[Sign, bool] = {
+        "unreadable": record.answer is None,
+        "low": record.confidence < LOW,
+        "another": best != own,
+        "digits": stated_alone(record) and record.reply.digit_mass < LOW_DIGIT_MASS,
+    }
     return AnswerRow(
         record=record,
         answer=question.named(record.answer),
         another=question.named(other) if own != best else "",
-        reference=named_reference(question),
+        reference=" / ".join(reference.correct[:3]) if isinstance(reference, References) else question.named(reference),
         correct=reported_correct(record),
-        labelled=record.label is not None,
-        changed=own != record.frozen.answer,
-        signs=_signs(record),
+        signs=tuple(sign for sign in SIGNS if holds[sign]),
     )
-
-
-def _signs(record: Record) -> tuple[Sign, ...]:
-    stated = source_of(record) == "stated"
-    holds: dict[Sign, bool] = {
-        "unreadable": record.answer is None,
-        "low": record.confidence < LOW,
-        "another": record.best_answer != record.reply.answer,
-        "digits": stated and record.reply.digit_mass < LOW_DIGIT_MASS,
-    }
-    return tuple(sign for sign in SIGNS if holds[sign])
 
 
 MOST_WRONG = 10
@@ -153,15 +131,6 @@ def _answered(row: AnswerRow) -> Cell:
     return Cell(excerpt(answer, LONGEST), f"other: {excerpt(row.another, LONGEST)}" if row.another else "")
 
 
-def _p_true(row: AnswerRow) -> Cell:
-    p_true = row.record.evidence.p_true
-    return Cell(number(p_true.probabilities[0] if p_true else None, 3))
-
-
-def _pmi(row: AnswerRow) -> Cell:
-    return Cell(number(pmi_of(row.question, row.record.reply, row.record.evidence), 1, "+"))
-
-
 COLUMNS: dict[str, tuple[Column, Callable[[AnswerRow], Cell]]] = {
     "question": (Column("Question", text=True, wraps=True), lambda row: Cell(excerpt(row.question.text, LONGEST))),
     "question and options": (Column("Question", text=True, wraps=True), _asked),
@@ -170,9 +139,18 @@ COLUMNS: dict[str, tuple[Column, Callable[[AnswerRow], Cell]]] = {
     "right": (Column("Right", text=True, wraps=True), lambda row: Cell(excerpt(row.reference, LONGEST))),
     "confidence": (Column("Confidence"), lambda row: Cell(number(row.confidence, 3))),
     "stated": (Column("Stated (frozen)"), lambda row: Cell(number(row.record.frozen.stated, 3))),
-    "P(True)": (Column("P(True)"), _p_true),
-    "PMI": (Column("PMI"), _pmi),
-    "grade": (Column("Grade", text=True), lambda row: Cell(GRADES[row.correct], "labelled" if row.labelled else "")),
+    "P(True)": (
+        Column("P(True)"),
+        lambda row: Cell(number(p.probabilities[0] if (p := row.record.evidence.p_true) else None, 3)),
+    ),
+    "PMI": (
+        Column("PMI"),
+        lambda row: Cell(number(pmi_of(row.question, row.record.reply, row.record.evidence), 1, "+")),
+    ),
+    "grade": (
+        Column("Grade", text=True),
+        lambda row: Cell(GRADES[row.correct], "" if row.record.label is None else "labelled"),
+    ),
     "why": (
         Column("Why", text=True, wraps=True),
         lambda row: Cell(", ".join(SIGNS[sign] for sign in row.signs) or NO_SIGN),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 
 from secl.evaluation.compare import Comparison
 from secl.metrics.bootstrap import FEWEST_COMPARED, FEWEST_OF_A_KIND, Difference
@@ -20,23 +19,14 @@ NOTE = (
 
 
 def comparison_table(comparison: Comparison) -> Table:
-    """The table of a comparison: all measures, then the Brier score of each domain where there are several."""
+    """All measures, then the Brier score of each domain where there are several; it fits 80 columns."""
     sections = {"": {MEASURES[measure]: difference for measure, difference in comparison.measures.items()}}
     if len(comparison.domains) > 1:
         sections["Brier by domain"] = comparison.domains
-    return difference_table(("A", "B"), sections, NOTE)
-
-
-def difference_table(headings: tuple[str, str], sections: Mapping[str, Mapping[str, Difference]], note: str) -> Table:
-    """A table of differences that fits 80 columns, a row each; what is undefined is a dash.
-
-    Names and intervals take several lines where it is narrow, and no number is cut down to 52 columns. `headings` are
-    those of a and b, and `sections` are {heading of a group of rows: {name of a row: difference}}.
-    """
     # Were only the names to wrap, they would be squeezed to nothing.
     columns = (
         Column("", text=True, wraps=True),
-        *map(Column, headings),
+        *map(Column, ("A", "B")),
         Column("Difference"),
         Column("95% interval", wraps=True),
         Column("", text=True),
@@ -44,7 +34,7 @@ def difference_table(headings: tuple[str, str], sections: Mapping[str, Mapping[s
     rows = {
         section: [_row(name, difference) for name, difference in part.items()] for section, part in sections.items()
     }
-    return Table(columns, rows, (note,))
+    return Table(columns, rows, (NOTE,))
 
 
 def _row(name: str, difference: Difference) -> Row:

@@ -29,11 +29,10 @@ MOST = 5
 
 def answer_table(record: Record) -> Table:
     """The returned answer with its confidence and 90 % interval, the other candidates, and the stated confidence."""
-    question, posterior, own = record.question, record.posterior, record.reply.answer
+    posterior, own = record.posterior, record.reply.answer
     stated = f"own answer, stated {percent(record.reply.stated)}" if own is not None else "no readable answer"
     if posterior is None or record.answer is None:
-        text = "no readable answer" if record.answer is None else question.text_of(record.answer)
-        rows = [(text, _confidence(record), stated if own is not None else "")]
+        rows = [(record.text or "no readable answer", _confidence(record), stated if own is not None else "")]
         return plain_table(("answer", "confidence", ""), rows, texts=1)
     order = _ranked(posterior)
     returned = posterior.best if record.answers_best else posterior.own

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from secl.grading.rules import grade, grader_of
+from secl.posterior.views import view_title
 from secl.records import Record
 from secl.reports.acceptance_report import RISKS, risk_table
 from secl.reports.answers import AnswerRow, neediest, questions_table, wrong_table
@@ -15,8 +16,7 @@ from secl.reports.check_section import check_sentences
 from secl.reports.figures.reliability import reliability_figure
 from secl.reports.figures.risk_coverage import risk_coverage_figure
 from secl.reports.figures.timeline import timeline_figure
-from secl.reports.formatting import amount, counted, percent, terminal_text
-from secl.reports.posterior_section import posterior_notes
+from secl.reports.formatting import amount, counted, number, percent, terminal_text
 from secl.reports.result import ANSWERS, NEEDY, bands_table, domains_table, result_sentences, share_notes, ungraded
 from secl.reports.run_report import RunReport, command, panels
 from secl.reports.summary_table import domain_table, main_table, summary_table
@@ -168,6 +168,38 @@ def _timeline(run: RunReport) -> Section:
     )
     title = "The gate over the stream" if run.watched else "Along the stream"
     return Section(title, pictures=[picture], folded=not run.watched)
+
+
+def posterior_notes(records: Sequence[Record]) -> list[str]:
+    """What the posteriors of a run show, in plain words, a sentence or two each; empty for a run without any."""
+    posteriors = [record.posterior for record in records if record.posterior is not None]
+    if not posteriors:
+        return []
+    # Open questions have weights of their own; those of whichever are more are said.
+    forms = [[each for each in posteriors if each.none_last is last] for last in (False, True)]
+    last = max(forms, key=len)[-1]
+    weights = ", ".join(f"{view_title(view)} {number(weight, 2)}" for view, weight in last.weights)
+    letters = _letters_sentence(last.reliability, last.questions)
+    return [f"{letters} Weights at the end, per nat: {weights}.".lstrip(), _changed_by_best(records)]
+
+
+def _letters_sentence(reliability: float | None, questions: int) -> str:
+    """What the model's letters are worth, and how many questions showed it; empty without letters."""
+    if reliability is None:
+        return ""
+    seen = f"seen in {counted(questions, 'question')}" if questions else "as known before the first question"
+    value = number(reliability, 2)
+    return f"The letters follow the options when these change places with a reliability of {value} of 1 ({seen})."
+
+
+def _changed_by_best(records: Sequence[Record]) -> str:
+    """How often the most probable candidate is another one."""
+    changed = sum(record.best_answer != record.reply.answer for record in records)
+    if any(record.given for record in records):  # another one cannot be given in their place
+        return f"For {counted(changed, 'question')} the most probable candidate is not the given answer."
+    asked = any(record.answers_best for record in records)
+    how = "and was given in its place" if asked else "which --answer best gives in its place"
+    return f"For {counted(changed, 'question')} the most probable candidate is not the model's own answer, {how}."
 
 
 COMPARED = ("exact", "contains", "auto")

@@ -26,12 +26,7 @@ LABELLED_NOTE = (
 
 
 def summary_table(summary: Summary) -> Table:
-    """A row for each confidence; what is undefined is a dash.
-
-    >>> from secl.evaluation.summary import summarise
-    >>> summary_table(summarise([])).sections
-    {'': []}
-    """
+    """A row for each confidence; what is undefined is a dash."""
     rows = [[*score_cells(row).values()] for row in summary.estimators.values()]
     columns = [Column(heading, text=not index, wraps=not index) for index, heading in enumerate(COLUMNS)]
     return Table(columns, {"": rows}, (caption(summary), *footnotes(summary)))
@@ -43,33 +38,26 @@ def main_table(run: RunReport) -> Table | None:
     headings = ("Confidence", "Accuracy", "Mean confidence", "Brier", "AUROC")
     texts = [
         (
-            row.estimator.title,
-            percent(row.accuracy, 1),
-            percent(row.mean_confidence, 1),
-            number(row.brier, 3),
-            number(row.auroc, 3),
+            r.estimator.title,
+            *(percent(v, 1) for v in (r.accuracy, r.mean_confidence)),
+            number(r.brier, 3),
+            number(r.auroc, 3),
         )
-        for row in rows
+        for r in rows
     ]
     return plain_table(headings, texts, texts=1) if rows else None
-
-
-def floor_side(row: EstimatorSummary) -> str:
-    """On which side of the 95% quantile of its floor an ECE lies, in words; empty where it is undefined."""
-    if row.ece_within_floor is None:
-        return ""
-    return f"{'within' if row.ece_within_floor else 'above'} {row.ece_floor_95:.3f}"
 
 
 def score_cells(row: EstimatorSummary | None) -> dict[str, Cell]:
     """The cells of a confidence by the headings of `COLUMNS`; dashes without one."""
     if row is None:
         return {heading: Cell(UNDEFINED) for heading in COLUMNS}
-    intervals = row.intervals or {}
+    intervals, within = row.intervals or {}, row.ece_within_floor
+    side = "" if within is None else f"{'within' if within else 'above'} {row.ece_floor_95:.3f}"
     cells = (
         Cell(row.estimator.title, row.fitted or ""),
         Cell(number(row.brier, 3), span(intervals.get("brier"))),
-        Cell(number(row.ece, 3), floor_side(row)),
+        Cell(number(row.ece, 3), side),
         Cell(number(row.auroc, 3), span(intervals.get("auroc"))),
         Cell(percent(row.accuracy, 1)),
         Cell(amount(row.n)),
@@ -84,12 +72,7 @@ OTHERS = tuple(each.name for each in fields(Measures) if each.name not in (*MEAS
 
 
 def summary_csv(run: str, summary: Summary) -> str:
-    """Every number at full precision: a row for each domain (empty: all) and estimator, all of this run.
-
-    >>> from secl.evaluation.summary import summarise
-    >>> print(summary_csv("mine", summarise([]))[:45])
-    run,domain,estimator,confidence,needs_right_a
-    """
+    """Every number at full precision: a row for each domain (empty: all) and estimator, all of this run."""
     ranges = [f"{measure}{end}" for measure in MEASURES for end in ("", "_low", "_high")]
     first = ("run", "domain", "estimator", "confidence", "needs_right_answers", "n")
     rows = [
@@ -112,12 +95,7 @@ def _values(row: EstimatorSummary) -> tuple[object, ...]:
 
 
 def caption(summary: Summary) -> str:
-    """What a reader must know about the numbers: how many questions, what learning did, the cost, and the bin rule.
-
-    >>> from secl.evaluation.summary import summarise
-    >>> caption(summarise([])).split(".")[0]
-    '0 questions: 0 trained, 0 alarms'
-    """
+    """What a reader must know about the numbers: how many questions, what learning did, the cost, and the bin rule."""
     parts = [f"{amount(summary.trained)} trained", counted(summary.alarms, "alarm")]
     for count, words in (
         (summary.failed, "taken back, with numbers that are not finite"),
@@ -166,17 +144,14 @@ def domain_table(run: RunReport) -> Table:
 
 
 def _domain_row(domain: str, part: Summary, name: str, watched: bool) -> Row:
-    cells = score_cells(part.estimators.get(name))
+    cells, best = score_cells(part.estimators.get(name)), part.estimators.get("posterior_best")
+    better = (
+        "" if best is None or name == "stated" or math.isnan(best.accuracy) else f"best {percent(best.accuracy, 1)}"
+    )
     return [
         Cell(domain),
         Cell(amount(part.questions)),
         *(cells[heading] for heading in ("Brier", "ECE", "AUROC")),
-        Cell(cells["Accuracy"].text, _best_accuracy(part) if name != "stated" else ""),
+        Cell(cells["Accuracy"].text, better),
         *([Cell(amount(part.trained)), Cell(amount(part.alarms))] if watched else []),
     ]
-
-
-def _best_accuracy(summary: Summary) -> str:
-    """Accuracy of the posterior's best answers; empty without any."""
-    best = summary.estimators.get("posterior_best")
-    return "" if best is None or math.isnan(best.accuracy) else f"best {percent(best.accuracy, 1)}"

@@ -82,7 +82,9 @@ def _graded(reason: Reason) -> str:
     on = f"on {counted(reason.count, 'graded answer')}"
     match reason.code:
         case "tested":
-            return f"Tested {on}: no error was found, and the confidences rank answers ({_area(reason)})."
+            return (
+                f"Tested {on}: accuracy and mean confidence agree, and the confidences rank answers ({_area(reason)})."
+            )
         case "miscalibrated":
             text = f"Calibrated on the whole, but wrong in places: ECE {number(reason.value, 3)} {on}"
             return f"{text}; 95% of calibrated confidences have {number(reason.beside, 3)} at most."

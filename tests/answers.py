@@ -1,15 +1,25 @@
-"""Records with given confidences and given grades."""
+"""Records with given confidences and grades or made by hand, without a model; folders and reports of them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from secl.calibrator import Calibrator
-from secl.gates import Never
+from secl.evaluation.acceptance import answers_of
+from secl.evaluation.estimators import ESTIMATORS
+from secl.evaluation.summary import evaluate
+from secl.evidence import Evidence, PTrue
+from secl.gates import EntropyShift, Never
 from secl.question import Question
-from secl.records import Record
+from secl.records import Decision, Ledger, Record, Reply, Update
+from secl.reports.run_report import RunReport
+from secl.runs.manifest import Manifest
+from secl.runs.settings import RunSettings
 from secl.runs.store import Store
 from secl.testing import ScriptedModel
 
@@ -44,3 +54,108 @@ def run_folder(
         for record in records:
             store.add(record, 0.1)
     return folder
+
+
+def make_reply(confidence_bin: int, answer: str | None = "A", digit_mass: float = 0.9, entropy: float = 1.0) -> Reply:
+    """A reply that says one digit for certain."""
+    bins = tuple(1.0 if k == confidence_bin else 0.0 for k in range(10))
+    return Reply(text="A", answer=answer, bins=bins, digit_mass=digit_mass, entropy=entropy, log_probability=-entropy)
+
+
+def make_record(
+    position: int = 0,
+    *,
+    digit: int = 8,
+    frozen_digit: int = 9,
+    correct: bool | None = True,
+    frozen_correct: bool | None = False,
+    p_true: tuple[float, ...] | None = None,
+    signal: float | None = None,
+    outcome: str = "idle",
+    domain: str = "quiz",
+    decision: Decision | None = None,
+    answer: str | None = "A",
+    digit_mass: float = 0.9,
+    entropy: float = 1.0,
+    tokens: float = 100.0,
+) -> Record:
+    """One record with everything in its place."""
+    update = (
+        Update(version=1, before=0.85, target=0.8, after=0.82, losses=(0.1, 0.05, 0.02))
+        if outcome == "trained"
+        else None
+    )
+    return Record(
+        position=position,
+        question=Question(f"question {position}", domain=domain, id=str(position)),
+        reply=make_reply(digit, answer, digit_mass, entropy),
+        frozen=make_reply(frozen_digit),
+        decision=decision or Decision(alarm=False, in_burst=False, remaining=0, statistic=None),
+        evidence=Evidence(
+            None
+            if p_true is None
+            else PTrue(candidates=tuple("ABCDE"[: len(p_true)]), probabilities=p_true, distractor_source="options")
+        ),
+        signal=signal,
+        outcome=outcome,  # type: ignore[arg-type]
+        update=update,
+        correct=correct,
+        frozen_correct=frozen_correct,
+        ledger=Ledger(answering=tokens),
+        plain_tokens=100.0,
+    )
+
+
+def make_stream(questions: int = 160) -> list[Record]:
+    """A stream of two domains with bursts, as a run would leave it."""
+    generator, gate = np.random.default_rng(0), EntropyShift(warmup=10, burst=20)
+    state, records = gate.start(), []
+    for position in range(questions):
+        second_half = position >= questions // 2
+        entropy = float(generator.gamma(8.0, 0.2 if second_half else 0.05))
+        state, decision = gate.step(state, entropy)
+        evidence: dict[str, Any] = (
+            {"p_true": (0.7, 0.2), "signal": 0.6, "outcome": "trained"} if decision.in_burst else {}
+        )
+        record = make_record(
+            position,
+            digit=int(generator.integers(10)),
+            correct=bool(generator.random() < 0.6),
+            domain="truthful_qa" if second_half else "arc $challenge$",
+            decision=decision,
+            entropy=entropy,
+            **evidence,
+        )
+        records.append(record)
+    return records
+
+
+def make_report(
+    records: list[Record],
+    *,
+    name: str = "run",
+    learned: bool = True,
+    method: str = "secl",
+    keys: tuple[str, ...] = ("stated", "p_true", "norm_p_true", "secl", "stated_platt"),
+    model: str = "scripted",
+    total: int | None = None,
+    adapter: dict[str, Any] | None = None,
+    skipped: tuple[tuple[str, str], ...] = (),
+) -> RunReport:
+    """What a report is made of, for some records; without `learned` there is no SECL to read."""
+    settings = {"model.name": model, "stream.benchmarks": ("capitals",), "method": method, "evidence.tau": 0.7}
+    manifest = Manifest(
+        settings=RunSettings.of(settings),
+        total=len(records) if total is None else total,
+        model="f" * 64,
+        stream="e" * 64,
+        environment={"secl": "0.1.0", "machine": "abacus"},
+        adapter={"r": 8, "target_modules": ["q_proj"], "layers_to_transform": [3]} | (adapter or {}),
+        skipped=skipped,
+        created="2026-01-01T00:00:00+00:00",
+    )
+    estimators = {key: ESTIMATORS[key] for key in keys if learned or key != "secl"}
+    evaluation = evaluate(records, estimators, intervals=False)
+    return RunReport(
+        name=name, records=records, manifest=manifest, seconds=3.0, evaluation=evaluation, answers=answers_of(records)
+    )

@@ -14,6 +14,7 @@ from multiprocessing import forkserver
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from tests.intervals import few_draws
 from tests.pictures import sketch
@@ -44,26 +45,17 @@ def start(
     of: signal.Signals = signal.SIGKILL,
     listener: socket.socket | None = None,
 ) -> BaseProcess:
-    """Start `secl` with arguments and one thread; what it prints goes to `log`.
-
-    Its pictures are sketches, and its intervals rough.
+    """Start `secl` with arguments and one thread; its pictures are sketches, and its intervals rough.
 
     Args:
-        log: file for both of its outputs.
+        log: file for all that it prints.
         arguments: of the command line.
         die: a moment of `MOMENTS` and how many times it is survived: the next time the process kills itself.
         of: the signal that it then sends to itself.
         listener: a socket that the process inherits, as if systemd passed it.
     """
-    threads = os.environ.get("OMP_NUM_THREADS")
-    os.environ["OMP_NUM_THREADS"] = "1"
-    try:
+    with patch.dict(os.environ, OMP_NUM_THREADS="1"):
         forkserver.ensure_running()
-    finally:
-        if threads is None:
-            del os.environ["OMP_NUM_THREADS"]
-        else:
-            os.environ["OMP_NUM_THREADS"] = threads
     texts = [str(argument) for argument in arguments]
     process = _CONTEXT.Process(target=_main, args=(str(log), texts, die, of, listener))
     process.start()

@@ -11,16 +11,14 @@ import pytest
 
 import secl
 from secl.calibrator import WINDOW, Calibrator
+from secl.calibrator.lesson import teach
 from secl.errors import ParameterError
 from secl.evidence import EvidenceKind, PTrue
 from secl.gates import Always, EntropyShift, Never
-from secl.methods import METHODS
 from secl.metrics.probability import bin_index
 from secl.model import ModelAnswer
 from secl.question import Question
 from secl.records import Ledger, Record, Reply, Update
-from secl.runs.loading import build_calibrator
-from secl.runs.settings import RunSettings
 from secl.settings.groups import LoopSettings
 from secl.signals import NormalisedPTrue, RawPTrue, SelfConsistency
 from secl.testing import ScriptedModel, toy_stream
@@ -75,15 +73,10 @@ def make(model: ScriptedModel, **settings: Any) -> Calibrator:
     return Calibrator(model, method="secl", loop=LoopSettings(**rule), **settings)
 
 
-def test_every_question_is_answered_before_it_is_judged_and_judged_before_it_is_learned_from() -> None:
-    model = Recording()
-    run(model, 3, gate=Always())
-    assert model.calls == [(step, f"toy-{i:04d}") for i in range(3) for step in ("answer", "score_p_true", "learn")]
-
-
-def test_the_recorded_confidence_is_what_the_model_said_before_its_own_update() -> None:
+def test_every_question_is_answered_then_judged_then_learned_from_and_recorded_as_before_its_own_update() -> None:
     model = Recording()
     records = run(model, 10, gate=Always())
+    assert model.calls == [(step, f"toy-{i:04d}") for i in range(10) for step in ("answer", "score_p_true", "learn")]
     assert [record.reply.stated for record in records] == [model.states[r.question.id] for r in records]
     for record in records:
         assert record.update is not None
@@ -122,7 +115,7 @@ def test_the_bin_gate_stops_lessons_whose_bins_differ_by_at_most_its_width(width
     assert {record.outcome for record in records} == {"trained", "agreed"}
 
 
-def test_without_a_bin_gate_every_question_of_a_burst_is_learned_from_and_updates_add_up() -> None:
+def test_every_question_of_a_burst_is_learned_from_and_none_outside_of_one_and_the_shadow_stays_frozen() -> None:
     model = Recording(entropy=shifting)
     records = run(model)
     assert [record.outcome for record in records if record.decision.in_burst] == ["trained"] * 10
@@ -130,6 +123,13 @@ def test_without_a_bin_gate_every_question_of_a_burst_is_learned_from_and_update
     assert [record.position for record in records if record.decision.alarm] == [0, 20]
     assert [record.update.version for record in records if record.update] == list(range(1, 11))
     assert ("reset", "") not in model.calls
+    closed = Recording(entropy=shifting)
+    frozen = run(closed, gate=Never())
+    assert {step for step, _ in closed.calls} == {"answer"}
+    assert {(r.outcome, r.evidence.p_true, r.signal, r.update) for r in frozen} == {("idle", None, None, None)}
+    assert [record.frozen for record in records] == [record.reply for record in frozen]
+    assert {record.frozen.version for record in records} == {0}
+    assert records[-1].reply.stated != records[-1].frozen.stated
 
 
 def test_with_accumulation_over_a_question_every_question_is_answered_by_the_untouched_model() -> None:
@@ -138,13 +138,12 @@ def test_with_accumulation_over_a_question_every_question_is_answered_by_the_unt
     lessons = [i for i, call in enumerate(model.calls) if call[0] == "learn"]
     assert len(lessons) == 10
     assert all(model.calls[i + 1] == ("reset", "") for i in lessons)
-    assert [record.update.version for record in records if record.update] == list(range(1, 11))
-    for record in records:
-        assert record.reply == record.frozen
-        if record.update is not None:
-            assert record.update.before == record.reply.stated
-            move = 0.5 * (record.update.target - record.update.before)
-            assert record.update.after == pytest.approx(record.update.before + move, abs=1e-9)
+    updates = [record.update for record in records if record.update]
+    assert [update.version for update in updates] == list(range(1, 11))
+    assert all(record.reply == record.frozen for record in records)
+    assert all(record.update.before == record.reply.stated for record in records if record.update)
+    for update in updates:
+        assert update.after == pytest.approx(update.before + 0.5 * (update.target - update.before), abs=1e-9)
 
 
 def test_judging_every_question_or_those_of_bursts_alone_changes_nothing_that_is_learned() -> None:
@@ -157,34 +156,17 @@ def test_judging_every_question_or_those_of_bursts_alone_changes_nothing_that_is
     ]
 
 
-def test_the_shadow_is_the_frozen_model_whatever_is_learned() -> None:
-    learned, frozen = run(gate=Always()), run(gate=Never())
-    assert [record.frozen for record in learned] == [record.reply for record in frozen]
-    assert {record.frozen.version for record in learned} == {0}
-    assert learned[-1].reply.stated != learned[-1].frozen.stated
+def test_an_unreadable_reply_and_a_judgement_without_rivals_teach_nothing_and_the_run_goes_on() -> None:
+    class Mumbling(ScriptedModel):
+        """Gives no readable answer to every third question."""
 
+        def answer(self, question: Question, **how: Any) -> ModelAnswer:
+            answered = super().answer(question, **how)
+            if int(question.id.removeprefix("toy-")) % 3:
+                return answered
+            reply = replace(answered.reply, text="hm", answer=None, option_log_p=())
+            return ModelAnswer(reply=reply, frozen=reply, plain_tokens=10.0)
 
-def test_a_gate_that_never_opens_never_judges_and_never_learns() -> None:
-    model = Recording()
-    records = run(model, gate=Never())
-    assert {step for step, _ in model.calls} == {"answer"}
-    assert {(r.outcome, r.evidence.p_true, r.signal, r.update) for r in records} == {("idle", None, None, None)}
-
-
-class Mumbling(ScriptedModel):
-    """Gives no readable answer to every third question."""
-
-    def answer(
-        self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | Written | None = None
-    ) -> ModelAnswer:
-        answered = super().answer(question, evidence=evidence, written=written)
-        if int(question.id.removeprefix("toy-")) % 3:
-            return answered
-        reply = replace(answered.reply, text="hm", answer=None, option_log_p=())
-        return ModelAnswer(reply=reply, frozen=reply, plain_tokens=10.0)
-
-
-def test_an_unreadable_reply_teaches_nothing_and_the_run_goes_on() -> None:
     records = run(Mumbling(entropy=shifting), gate=Always())
     for record in records:
         readable = record.reply.answer is not None
@@ -194,8 +176,6 @@ def test_an_unreadable_reply_teaches_nothing_and_the_run_goes_on() -> None:
             assert record.correct is False
     assert len(records) == 40
 
-
-def test_a_judgement_without_rivals_teaches_nothing() -> None:
     class Alone(ScriptedModel):
         def score_p_true(self, question: Question, reply: Reply) -> PTrue | None:  # noqa: ARG002
             return PTrue(candidates=("it",), probabilities=(0.9,), distractor_source="none")
@@ -204,90 +184,56 @@ def test_a_judgement_without_rivals_teaches_nothing() -> None:
     assert {record.signal for record in run(Alone(), 4, gate=Always(), signal=RawPTrue())} == {0.9}
 
 
-@pytest.mark.parametrize("stop", [1, 3, 5, 12, 21, 23, 26])
 @pytest.mark.parametrize("accumulate", ["stream", "question"])
-def test_after_a_resume_the_later_records_are_those_of_an_uninterrupted_loop(accumulate: str, stop: int) -> None:
+def test_after_a_resume_the_later_records_are_those_of_an_uninterrupted_loop(accumulate: str) -> None:
     whole = run(accumulate=accumulate)
-    first = ScriptedModel(entropy=shifting)
-    begun = list(make(first, accumulate=accumulate).run(toy_stream(40)[:stop]))
-    second = ScriptedModel(entropy=shifting)
-    second.restore(first.snapshot())
-    assert begun + list(make(second, accumulate=accumulate).run(toy_stream(40), begun)) == whole
+    for stop in (1, 3, 5, 12, 21, 23, 26):
+        first, second = ScriptedModel(entropy=shifting), ScriptedModel(entropy=shifting)
+        begun = list(make(first, accumulate=accumulate).run(toy_stream(40)[:stop]))
+        second.restore(first.snapshot())
+        assert begun + list(make(second, accumulate=accumulate).run(toy_stream(40), begun)) == whole
 
 
-def test_what_is_not_given_is_the_default_of_the_product() -> None:
+def test_what_is_said_wins_over_the_method_and_what_is_senseless_is_refused() -> None:
     model = ScriptedModel()
     model.tau = 1.7
     calibrator = Calibrator(model, method="secl")
     assert (calibrator.gate, calibrator.signal) == (EntropyShift(), NormalisedPTrue(1.7))
-
-
-@pytest.mark.parametrize("name", [name for name, each in METHODS.items() if not each.defaults])
-def test_a_method_is_the_same_here_and_in_a_run(name: str) -> None:
-    settings = RunSettings.of({"stream.benchmarks": ["capitals"], "method": name})
-    of_run = build_calibrator(settings, ScriptedModel())
-    here = Calibrator(ScriptedModel(), method=name, loop=LoopSettings(answer="own"))  # as of benchmarks
-    assert list(here.run(toy_stream(60))) == list(of_run.run(toy_stream(60)))
-    assert here.learns == METHODS[name].learns
-
-
-def test_what_is_said_wins_over_the_method() -> None:
-    calibrator = Calibrator(
-        ScriptedModel(),
-        method="posterior",
-        gate="always",
-        evidence=["p_true"],
-        learns=True,
-        loop=LoopSettings(evidence_on="burst"),
-    )
+    burst = LoopSettings(evidence_on="burst")
+    calibrator = Calibrator(model, method="posterior", gate="always", evidence=["p_true"], learns=True, loop=burst)
     assert (calibrator.gate, calibrator.learns) == (Always(), True)
     assert calibrator.plan.kinds == {"candidates", "p_true"}
     assert calibrator.plan.on == "burst"
-
-
-@pytest.mark.parametrize(("name", "said"), [("secpl", "no method 'secpl'"), ("secl-paper", "--method secl-paper")])
-def test_a_method_that_a_calibrator_cannot_follow_is_refused(name: str, said: str) -> None:
-    with pytest.raises(ParameterError, match=said):
-        Calibrator(ScriptedModel(), method=name)
-
-
-def test_a_method_that_does_not_exist_is_refused_before_a_model_is_loaded() -> None:
+    for evidence in ("samples", ("sample",)):
+        said = r"evidence is .*; it must be one of p_true, samples, dinco, candidates"
+        with pytest.raises(ParameterError, match=said):
+            Calibrator(ScriptedModel(), method="secl", evidence=evidence)  # type: ignore[arg-type]
+    for name, said in (("secpl", "no method 'secpl'"), ("secl-paper", "--method secl-paper")):
+        with pytest.raises(ParameterError, match=said):
+            Calibrator(ScriptedModel(), method=name)
     with pytest.raises(ParameterError, match="no method 'secpl'"):
-        secl.load("no such model", method="secpl")
+        secl.load("no such model", method="secpl")  # said before a model is looked for
 
 
-def test_evidence_is_gathered_in_order_and_each_kind_is_paid_for_separately() -> None:
+def test_the_signal_decides_what_is_gathered_for_learning_and_each_kind_is_paid_for_separately() -> None:
     (record,) = run(ScriptedModel(), 1, gate=Always(), evidence=("dinco",))
     assert record.evidence.p_true is not None
-    assert record.evidence.samples is not None
-    assert len(record.evidence.samples) == 10
     assert record.evidence.dinco is not None
+    assert len(record.evidence.samples or ()) == 10
     assert record.ledger == Ledger(answering=10, scoring=20, sampling=10, comparing=40, learning=30)
     assert record.ledger.total == 110
-
-
-def test_the_signal_decides_what_is_gathered_for_learning() -> None:
     records = run(ScriptedModel(), 20, gate=Always(), signal=SelfConsistency())
     for record in records:
         assert record.evidence.p_true is None
         assert record.signal == SelfConsistency()(record.question, record.reply, record.evidence)
     assert {record.outcome for record in records} == {"trained"}
-
-
-def test_a_calibrator_that_does_not_learn_watches_its_gate_and_gathers_what_it_is_told_to() -> None:
     model = ScriptedModel(entropy=shifting)
-    records = run(model, learns=False, evidence=("p_true",))
+    records = run(model, learns=False, evidence=("p_true",))  # which watches its gate, and gathers what it is told to
     assert any(record.decision.in_burst for record in records)
     assert model.version == 0
     for record in records:
         assert record.outcome == "idle"
         assert (record.evidence.p_true is not None) == record.decision.in_burst
-
-
-@pytest.mark.parametrize("evidence", ["samples", ("sample",)])
-def test_evidence_of_an_unknown_kind_is_refused(evidence: Any) -> None:
-    with pytest.raises(ParameterError, match=r"evidence is .*; it must be one of p_true, samples, dinco, candidates"):
-        Calibrator(ScriptedModel(), method="secl", evidence=evidence)
 
 
 def test_a_long_stream_is_never_copied() -> None:
@@ -302,3 +248,33 @@ def test_a_long_stream_is_never_copied() -> None:
     stream = Stream(toy_stream(200))
     assert len(list(make(ScriptedModel(), learns=False).run(stream))) == 200
     assert stream.copied <= WINDOW * len(stream)
+
+
+QUESTION = Question("Which?", options=("one", "two"))
+REPLY = Reply(
+    text="A", answer="A", bins=(0, 0, 1, 0, 0, 0, 0, 0, 0, 0), digit_mass=1.0, entropy=1.0, log_probability=-1.0
+)
+
+
+@pytest.mark.parametrize(
+    ("rule", "signal", "target"),
+    [
+        (LoopSettings(), 0.72, 0.25 + 0.5 * 0.15),
+        (LoopSettings(delta=1.0), 0.72, 0.25 + 0.5 * (0.72 - 0.25)),
+        (LoopSettings(alpha=0.25, delta=0.02), 0.01, 0.25 - 0.25 * 0.02),
+        (LoopSettings(delta=1.0, signal_bins="centre"), 0.72, 0.25 + 0.5 * (0.75 - 0.25)),
+        (LoopSettings(loss="mse", signal_bins="centre"), 1.0, 0.95),
+        (LoopSettings(loss="mse"), 1.0, 1.0),
+    ],
+)
+def test_the_target_is_bounded_and_may_aim_at_the_centre_of_the_signals_bin(
+    rule: LoopSettings, signal: float, target: float
+) -> None:
+    model = ScriptedModel()
+    model.answer(QUESTION)
+    outcome, update = teach(model, QUESTION, REPLY, signal, rule)
+    assert outcome == "trained"
+    assert update is not None
+    assert update.target == pytest.approx(target)
+    agreed = teach(ScriptedModel(), QUESTION, REPLY, 0.39, LoopSettings(signal_bins="centre"))
+    assert agreed == ("agreed", None)  # neighbouring bins do, whatever their centres

@@ -118,29 +118,29 @@ def test_systemd_reads_the_units_and_finds_the_service_hardened(tmp_path: Path) 
     assert subprocess.run(rating, capture_output=True, check=False).returncode == 0
 
 
-def test_the_service_may_use_gpus_and_no_other_device() -> None:
+def test_the_files_give_gpus_and_no_other_device_processors_pytorch_what_is_copied_and_time_to_stop() -> None:
     lines = (DEPLOY / "secl.service").read_text(encoding="utf-8").splitlines()
     allowed = {line.split("=")[1].split()[0] for line in lines if line.startswith("DeviceAllow=")}
     assert allowed == {"char-nvidia*", "char-drm", "char-kfd"}
     assert "DevicePolicy=closed" in lines
     assert "PrivateDevices=yes" not in lines, "it would hide them"
 
-
-def test_the_image_has_pytorch_for_processors_unless_another_index_is_named() -> None:
     (default,) = [rest for instruction, rest in instructions() if rest.startswith("TORCH_INDEX_URL=")]
     (install,) = [rest for instruction, rest in instructions() if instruction == "RUN" and rest.endswith(" torch")]
     assert default.endswith("/cpu")
     assert "--index-url $TORCH_INDEX_URL" in install
 
-
-def test_what_the_container_file_copies_is_there_and_gets_past_the_ignore_file() -> None:
     kept = {line[1:] for line in (DEPLOY / "Containerfile.dockerignore").read_text().splitlines() if line[0] == "!"}
-    copied = {
-        name for instruction, rest in instructions() if instruction == "COPY" and "--from" not in rest
-        for name in rest.split()[:-1]
-    }  # fmt: skip
+    copies = [rest for instruction, rest in instructions() if instruction == "COPY" and "--from" not in rest]
+    copied = {name for rest in copies for name in rest.split()[:-1]}
     assert copied == kept
     assert all((ROOT / name).exists() for name in copied)
+
+    container, page = (DEPLOY / "Containerfile").read_text(), (ROOT / "docs" / "deployment.md").read_text()
+    seconds = [int(unit("secl.service")["Service"]["TimeoutStopSec"])]
+    seconds += [int(number) for text in (container, page) for number in re.findall(r"--stop-timeout (\d+)", text)]
+    assert len(seconds) == 3
+    assert min(seconds) >= HttpSettings().timeout + LINGER + ACCEPTING + 10
 
 
 def serve_and_probe(secl: Path, state: Path, model: str, log: Path) -> None:
@@ -188,12 +188,3 @@ def test_the_steps_of_the_container_file_make_a_server_from_nothing(tmp_path: Pa
             step = rest.replace("/opt/secl", str(made))
             subprocess.run(["sh", "-c", step], cwd=source, env=environment, check=True)
     serve_and_probe(made / "bin" / "secl", tmp_path / "state", "smollm2", tmp_path / "log")
-
-
-def test_whoever_stops_the_server_waits_for_its_last_answers() -> None:
-    longest = HttpSettings().timeout + LINGER + ACCEPTING
-    container, page = (DEPLOY / "Containerfile").read_text(), (ROOT / "docs" / "deployment.md").read_text()
-    allowed = [int(unit("secl.service")["Service"]["TimeoutStopSec"])]
-    allowed += [int(number) for text in (container, page) for number in re.findall(r"--stop-timeout (\d+)", text)]
-    assert len(allowed) == 3
-    assert min(allowed) >= longest + 10

@@ -32,79 +32,59 @@ def test_an_answer_shows_its_text_its_confidence_and_the_other_candidates_first(
         f"Record(text={answer.text!r}, letter='{answer.letter}', confidence={answer.confidence:.3f}"
     )
     assert "<b>" not in scripted().ask("Which <b>?", options=["x", "y & z"])._repr_html_()
-
-
-def test_an_open_answer_has_no_letter_and_what_no_method_compared_has_no_candidates() -> None:
-    answer = scripted(method="stated").ask(PERU)
+    answer = scripted(method="stated").ask(PERU)  # no letter of an open answer, and nothing compared
     assert (answer.letter, answer.text, answer.candidates) == (None, answer.reply.answer, ())
     assert answer.accepted is None
 
 
-def test_parts_of_a_question_are_texts_lists_pairs_and_mappings() -> None:
+def test_parts_of_a_question_are_texts_lists_pairs_and_mappings_and_others_are_refused_in_a_sentence() -> None:
     history = [("user", "Hello"), {"role": "assistant", "content": "Hi"}, secl.Turn("user", "Again")]
     asked = scripted().ask(PERU, options=CITIES, context="A map.", system="Be brief.", history=history).question
-    assert asked.options == tuple(CITIES)
-    assert (asked.context, asked.system) == ("A map.", "Be brief.")
-    assert [(turn.role, turn.text) for turn in asked.history] == [
-        ("user", "Hello"),
-        ("assistant", "Hi"),
-        ("user", "Again"),
-    ]
+    assert (asked.options, asked.context, asked.system) == (tuple(CITIES), "A map.", "Be brief.")
+    turns = [("user", "Hello"), ("assistant", "Hi"), ("user", "Again")]
+    assert [(turn.role, turn.text) for turn in asked.history] == turns
+    refused: tuple[tuple[Any, dict[str, Any], str], ...] = (
+        (PERU, {"options": ["Lima"]}, "a single option"),
+        (PERU, {"options": "Lima"}, "the text 'Lima' as its options"),
+        (PERU, {"history": "Hello"}, "history is a text"),
+        (PERU, {"history": [("nobody", "Hello")]}, r"history holds \('nobody', 'Hello'\); give each turn as"),
+        (PERU, {"history": [5]}, "history holds 5"),
+        (secl.Question(PERU), {"options": CITIES}, "is complete; put options"),
+    )
+    for question, parts, said in refused:
+        with pytest.raises(QuestionError, match=said):
+            scripted().ask(question, **parts)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ({"options": ["Lima"]}, "a single option"),
-        ({"options": "Lima"}, "the text 'Lima' as its options"),
-        ({"history": "Hello"}, "history is a text"),
-        ({"history": [("nobody", "Hello")]}, r"history holds \('nobody', 'Hello'\); give each turn as"),
-        ({"history": [5]}, "history holds 5"),
-    ],
-)
-def test_parts_that_make_no_question_are_refused_in_a_sentence(arguments: dict[str, Any], said: str) -> None:
-    with pytest.raises(QuestionError, match=said):
-        scripted().ask(PERU, **arguments)
+def test_rows_of_any_source_are_asked_as_they_are_one_by_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def texts(source: Any, **how: Any) -> list[str]:
+        return [answer.question.text for answer in scripted().ask_all(source, **how)]
 
-
-def test_a_complete_question_goes_alone() -> None:
-    with pytest.raises(QuestionError, match="is complete; put options"):
-        scripted().ask(secl.Question(PERU), options=CITIES)
-
-
-def test_many_questions_are_asked_as_they_are_one_by_one() -> None:
     rows: list[Any] = [{"question": PERU, "options": CITIES}, {"question": "And of Chile?", "options": CITIES}]
-    questions = secl.read_questions(rows)
-    model = scripted()
+    questions, model = secl.read_questions(rows), scripted()
     alone = [model.ask(question) for question in questions]
-    assert list(scripted().ask_all(rows)) == alone
-    assert list(scripted().ask_all(questions)) == alone
-    assert list(scripted().ask_all(iter(rows))) == alone
-    assert [answer.question.text for answer in scripted().ask_all(["Who?", "Where?"])] == ["Who?", "Where?"]
-
-
-def test_the_rows_of_a_table_are_classified() -> None:
-    tickets = [{"subject": "Login", "body": "It fails."}, {"subject": "Idea", "body": "Add a map."}]
-    answers = list(scripted().ask_all(tickets, options=["bug", "feature"], template="Which kind? {subject}: {body}"))
-    assert [answer.question.text for answer in answers] == [
-        "Which kind? Login: It fails.",
-        "Which kind? Idea: Add a map.",
-    ]
-    assert {answer.text for answer in answers} <= {"bug", "feature"}
-    with pytest.raises(ParameterError, match="option"):
-        list(scripted().ask_all(tickets, options=["bug"], template="{subject}"))
-
-
-def test_files_and_frames_are_asked_with_a_progress_bar(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for source in (rows, questions, iter(rows)):
+        assert list(scripted().ask_all(source)) == alone
+    assert texts(["Who?", "Where?"]) == ["Who?", "Where?"]
     file = tmp_path / "mine.csv"
     file.write_text("question,A,B\nIs it?,yes,no\nWas it?,yes,no\n", encoding="utf-8")
-    assert [answer.question.text for answer in scripted().ask_all(file, progress=True)] == ["Is it?", "Was it?"]
+    assert texts(file, progress=True) == ["Is it?", "Was it?"]
     assert "asking" in capsys.readouterr().out
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame({"prompt": ["Is it?"], "options": [["yes", "no"]]})
-    assert [answer.text for answer in scripted().ask_all(frame, columns={"question": "prompt"})]
+    frame = pytest.importorskip("pandas").DataFrame({"prompt": ["Is it?"], "options": [["yes", "no"]]})
+    assert texts(frame, columns={"question": "prompt"}) == ["Is it?"]
     with pytest.raises(DataError, match="holds no question"):
-        list(scripted().ask_all(frame.iloc[:0]))
+        texts(frame.iloc[:0])
+    tickets, template = (
+        [{"subject": "Login", "body": "It fails."}, {"subject": "Idea", "body": "A map."}],
+        "{subject}: {body}",
+    )
+    answers = list(scripted().ask_all(tickets, options=["bug", "feature"], template=template))
+    assert [answer.question.text for answer in answers] == ["Login: It fails.", "Idea: A map."]
+    assert {answer.text for answer in answers} <= {"bug", "feature"}
+    with pytest.raises(ParameterError, match="option"):
+        texts(tickets, options=["bug"], template="{subject}")
 
 
 def test_answers_from_elsewhere_get_a_confidence_however_they_come() -> None:
@@ -119,6 +99,10 @@ def test_answers_from_elsewhere_get_a_confidence_however_they_come() -> None:
 
 def test_labels_move_later_confidences_and_support_a_threshold() -> None:
     model = scripted(method="stated")
+    with pytest.raises(ParameterError, match="no answers"):
+        model.threshold(0.1)
+    with pytest.raises(ParameterError, match="accept is 2; it must be a confidence from 0 to 1"):
+        model.accept = 2
     for question in toy_stream(60):
         answer = model.ask(question.text, options=question.options)
         model.label(answer, True)
@@ -133,13 +117,6 @@ def test_labels_move_later_confidences_and_support_a_threshold() -> None:
     assert model.threshold(risk=0.1).labels == 59
 
 
-def test_a_threshold_needs_answers_and_lies_between_0_and_1() -> None:
-    with pytest.raises(ParameterError, match="no answers"):
-        scripted().threshold(0.1)
-    with pytest.raises(ParameterError, match="accept is 2; it must be a confidence from 0 to 1"):
-        scripted().accept = 2
-
-
 def test_the_default_never_changes_a_weight_and_learning_is_asked_for_by_name() -> None:
     plain, taught = scripted(), scripted(method="secl", settings={"loop.bin_gate": "off"})
     for question in toy_stream(20):
@@ -150,25 +127,18 @@ def test_the_default_never_changes_a_weight_and_learning_is_asked_for_by_name() 
     assert "learns=False" in repr(plain)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("no such model",), "there is no model 'no such model'"),
-        (("smollm2", object()), "a tokenizer comes with a loaded model, and 'smollm2' is a name"),
-        ((object(),), "object is no model; give a name, a folder, a GGUF file, the URL of a server"),
-        (("http://127.0.0.1:9/v1",), "127.0.0.1:9"),
-    ],
-)
-def test_a_source_that_is_no_model_is_refused_in_a_sentence(arguments: tuple[Any, ...], said: str) -> None:
-    with pytest.raises(secl.SeclError, match=said):
-        secl.load(*arguments)
-
-
-def test_settings_that_do_not_exist_or_fit_are_refused() -> None:
-    with pytest.raises(ParameterError, match="alhpa"):
-        scripted(settings={"loop.alhpa": 1})
-    with pytest.raises(ParameterError, match="names the model of a server, and 'smollm2' is no URL"):
-        secl.load("smollm2", model="gpt")
+def test_a_source_that_is_no_model_and_settings_that_do_not_fit_are_refused_in_a_sentence() -> None:
+    refused: tuple[tuple[tuple[Any, ...], dict[str, Any], str], ...] = (
+        (("no such model",), {}, "there is no model 'no such model'"),
+        (("smollm2", object()), {}, "a tokenizer comes with a loaded model, and 'smollm2' is a name"),
+        ((object(),), {}, "object is no model; give a name, a folder, a GGUF file, the URL of a server"),
+        (("http://127.0.0.1:9/v1",), {}, "127.0.0.1:9"),
+        ((secl.ScriptedModel(),), {"settings": {"loop.alhpa": 1}}, "alhpa"),
+        (("smollm2",), {"model": "gpt"}, "names the model of a server, and 'smollm2' is no URL"),
+    )
+    for source, settings, said in refused:
+        with pytest.raises(secl.SeclError, match=said):
+            secl.load(*source, **settings)
 
 
 def test_a_model_is_closed_at_the_end_of_its_block() -> None:

@@ -336,34 +336,25 @@ def test_a_window_waits_for_the_gpu_at_most_three_times_a_question(on_gpu: Place
     assert each <= 3
 
 
-def test_the_speed_of_passes_of_8b_is_reported(place: Place, report: Report) -> None:
-    network: Any = place.large().backend.network
+def test_the_speed_of_passes_questions_lessons_and_writing_of_8b_is_reported(place: Place, report: Report) -> None:
+    local = place.large()
+    network: Any = local.backend.network
     weights = sum(part.numel() for layer in network.layout.layers for part in layer.parameters())
-    found = {}
     for size in (50, 100) if place.tiny else (250, 1000, 2500, 8000):
         sequences = [[(number * 7 + branch) % 200 for number in range(50)] for branch in range(size // 50)]
         took = place.least(lambda sequences=sequences: network.run(sequences))  # type: ignore[misc]
-        found[size] = 2 * weights * len(network.run(sequences).trie.tokens) / took / 1e12
-    report(", ".join(f"{size} tokens {speed:.3g} TFLOP/s" for size, speed in found.items()))
-
-
-def test_the_speed_of_questions_and_lessons_of_8b_is_reported(place: Place, report: Report) -> None:
-    local, asked = place.large(), quiz("capitals", 4 if place.tiny else 64, 1)
+        report(f"{size} tokens {2 * weights * len(network.run(sequences).trie.tokens) / took / 1e12:.3g} TFLOP/s")
+    length = 4 if place.tiny else 32
+    for count in (1, 16, 64):  # texts written together
+        for _ in range(2):  # the first time is for warming up
+            batch = [Draft([(row + number) % 200 for number in range(60)], "text", length) for row in range(count)]
+            took = seconds(lambda batch=batch: local.backend.write([batch]))  # type: ignore[misc]
+        report(f"{count} texts {1000 * took / length:.3g} ms a token")
+    asked = quiz("capitals", 4 if place.tiny else 64, 1)
     answering = place.least(lambda: local.prefetch(asked, [()] * len(asked), weights_fixed=True))
     reply = local.answer(asked[0]).reply
     learning = place.least(lambda: local.learn(asked[0], reply, 0.3))
     report(f"{len(asked) / answering:.1f} questions a second, a lesson {1000 * learning:.0f} ms")
-
-
-def test_the_speed_of_writing_of_8b_is_reported(place: Place, report: Report) -> None:
-    """How long a step takes that writes one token of 1, 16 and 64 texts together."""
-    local, length = place.large(), 4 if place.tiny else 32
-    took = {}
-    for count in (1, 16, 64):
-        for _ in range(2):  # the first time is for warming up
-            batch = [Draft([(row + number) % 200 for number in range(60)], "text", length) for row in range(count)]
-            took[count] = seconds(lambda batch=batch: local.backend.write([batch]))  # type: ignore[misc]
-    report(", ".join(f"{count} texts {1000 * each / length:.3g} ms a token" for count, each in took.items()))
 
 
 def test_clients_wait_less_than_twice_as_long_while_a_server_learns(

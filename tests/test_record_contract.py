@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -103,18 +102,11 @@ def test_what_a_record_stores_is_about_the_answer_that_it_reports(
     name: str, answer: str, weights: AnswerWeights, later: bool
 ) -> None:
     learns = METHODS[name].learns
-    changes: dict[str, Any] = (
-        {"gate.name": "always", "evidence.extra_evidence": ["candidates"], "loop.bin_gate": "off"} if learns else {}
-    )
-    settings = {
-        "stream.benchmarks": ["capitals"],
-        "method": name,
-        "posterior.views": WITH_P_TRUE,
-        "loop.answer": answer,
-        **changes,
-    }
+    learning = {"gate.name": "always", "evidence.extra_evidence": ["candidates"], "loop.bin_gate": "off"}
+    settings = {"stream.benchmarks": ["capitals"], "method": name, "posterior.views": WITH_P_TRUE}
     model = Restless(weights)
-    calibrator = build_calibrator(RunSettings.of(settings), model)
+    changes = learning if learns else {}
+    calibrator = build_calibrator(RunSettings.of({**settings, "loop.answer": answer, **changes}), model)
     records = lessons(calibrator, later=later)
     check(records, calibrator)
     assert model.taught == ([(record.question.id, record.reply.answer) for record in records] if learns else [])
@@ -154,25 +146,23 @@ def test_given_answers_are_rated_as_they_are(name: str) -> None:
         assert "p_true" in dict(record.posterior.weights), "no view that was asked for is dropped"
 
 
-@pytest.mark.parametrize("name", [name for name, each in METHODS.items() if "candidates" in each.evidence])
-def test_a_calibrator_and_a_run_gather_what_the_views_of_the_posterior_read(name: str) -> None:
-    rule = PosteriorRule(PosteriorSettings(views=("letters", "p_true")))
-    settings = RunSettings.of(
-        {"stream.benchmarks": ["capitals"], "method": name, "posterior.views": ["letters", "p_true"]}
-    )
-    here = Calibrator(Restless("frozen"), method=name, posterior=rule, loop=LoopSettings(answer="own"))
+@pytest.mark.parametrize("name", [name for name, each in METHODS.items() if not each.defaults])
+def test_a_method_is_the_same_here_and_in_a_run_and_gathers_what_the_views_of_the_posterior_read(name: str) -> None:
+    rule, own = PosteriorRule(PosteriorSettings(views=("letters", "p_true"))), LoopSettings(answer="own")
+    comparing = "candidates" in METHODS[name].evidence
+    changes = {"posterior.views": ["letters", "p_true"]} if comparing else {}
+    settings = RunSettings.of({"stream.benchmarks": ["capitals"], "method": name, **changes})
+    here = Calibrator(Restless("frozen"), method=name, loop=own, posterior=rule if comparing else None)
     of_run = build_calibrator(settings, Restless("frozen"))
-    records = list(here.run(toy_stream(20)))
-    assert records == list(of_run.run(toy_stream(20)))
+    records = list(here.run(toy_stream(60)))
+    assert records == list(of_run.run(toy_stream(60)))
     assert here.plan == of_run.plan == settings.plan
+    assert here.learns == METHODS[name].learns
+    if name == "stated":  # views that are not weighed ask for nothing
+        assert Calibrator(Restless("frozen"), method=name, posterior=rule).plan.kinds == frozenset()
+    if not comparing:
+        return
     assert here.gate == Never()
     for record in records:
         assert record.posterior is not None
         assert [view for view, _ in record.posterior.weights] == ["letters", "p_true"]
-
-
-def test_views_that_are_not_weighed_ask_for_nothing() -> None:
-    rule = PosteriorRule(PosteriorSettings(views=("letters", "p_true")))
-    calibrator = Calibrator(Restless("frozen"), method="stated", posterior=rule)
-    assert calibrator.plan.kinds == frozenset()
-    assert all(record.evidence.p_true is None for record in calibrator.run(STREAM))

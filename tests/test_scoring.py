@@ -1,8 +1,9 @@
-"""Rating answers from elsewhere, with a model whose every number is known."""
+"""Answers from elsewhere: which option one means, what cannot be rated, and ratings by a model of known numbers."""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 
@@ -25,52 +26,41 @@ STREAM = [GivenAnswer(question, LETTERS[i % 4]) for i, question in enumerate(toy
 COMPARING = METHODS["posterior"].evidence
 
 
-class CountingModel(ScriptedModel):
-    """Counts the answers in each of its windows."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.windows: list[int] = []
-
-    def rate_given(self, given, evidence):  # type: ignore[no-untyped-def]
-        self.windows.append(len(given))
-        return super().rate_given(given, evidence)
-
-
 def test_the_models_own_answer_given_to_it_is_rated_as_it_rates_it_unasked() -> None:
+    def asking() -> Calibrator:
+        own = LoopSettings(answer="own")
+        return Calibrator(ScriptedModel(), method="secl", learns=False, gate=Always(), evidence=COMPARING, loop=own)
+
     questions = toy_stream(50)
-    asked = [
-        Calibrator(ScriptedModel(), method="secl", learns=False, gate=Always(), evidence=COMPARING).ask(q)
-        for q in questions
-    ]
+    asked = [asking().ask(question) for question in questions]
     rated = list(secl.load(ScriptedModel()).score_all([(r.question, r.reply.text) for r in asked]))
-    assert [r.reply for r in rated] == [r.frozen for r in asked]
-    assert [r.evidence.candidates for r in rated] == [r.evidence.candidates for r in asked]
-    assert [r.correct for r in rated] == [r.correct for r in asked]
-    asking = Calibrator(
-        ScriptedModel(), method="secl", learns=False, gate=Always(), evidence=COMPARING, loop=LoopSettings(answer="own")
-    )
-    along = list(asking.run(questions))
-    assert [r.posterior for r in rated] == [r.posterior for r in along]
-    assert [r.confidence for r in rated] == [r.confidence for r in along]
+    for one, other in zip(rated, asked, strict=True):
+        assert (one.reply, one.correct) == (other.frozen, other.correct)
+        assert one.evidence.candidates == other.evidence.candidates
+    along = asking().run(questions)
+    assert [(r.posterior, r.confidence) for r in rated] == [(r.posterior, r.confidence) for r in along]
 
 
-def test_the_letter_probability_of_a_given_answer_is_that_of_its_own_letter() -> None:
+def test_numbers_of_a_given_answer_are_those_of_its_own_letter_and_of_the_rule_stepped_through_its_views() -> None:
     records = list(secl.load(ScriptedModel()).score_all(STREAM))
     rated = ESTIMATORS["letter_probability"].estimate(records).confidence.tolist()
+    assert min(rated) < 1 / 4 < max(rated)
+    rule = PosteriorRule()
+    state, asked = rule.start(), 0
     for record, confidence in zip(records, rated, strict=True):
         p = [math.exp(each) for each in record.reply.option_log_p]
         assert confidence == pytest.approx(p[LETTERS.index(record.reply.text)] / sum(p))
-    assert min(rated) < 1 / 4 < max(rated)
-
-
-def test_the_letters_of_equal_options_add_up() -> None:
+        state, posterior = rule.step(state, rule.read(record.question, record.reply, record.frozen, record.evidence))
+        assert record.posterior == posterior
+        assert posterior is None or posterior.questions == asked
+        asked += posterior is not None
+    assert asked > 40
     record = secl.load(ScriptedModel()).score(Question("Is it so?", ("yes", "no", "yes"), reference="A"), "yes")
-    compared = record.evidence.candidates
+    compared = record.evidence.candidates  # the letters of equal options add up
     assert compared is not None
     first, further = record.frozen.option_log_p, compared.letters[0].log_p
-    p, averaged = softmax(first), softmax([(a + b) / 2 for a, b in zip(first, further, strict=True)])
-    assert letter_probability(record.question, record.reply) == pytest.approx(p[0] + p[2])
+    shares, averaged = softmax(first), softmax([(a + b) / 2 for a, b in zip(first, further, strict=True)])
+    assert letter_probability(record.question, record.reply) == pytest.approx(shares[0] + shares[2])
     assert order_averaged(record) == pytest.approx(averaged[0] + averaged[2])
 
 
@@ -99,50 +89,39 @@ def test_rating_teaches_neither_model_nor_gate_but_counts_in_the_stream() -> Non
     assert plain.state.gate == mixed.state.gate
 
 
-def test_the_posterior_of_a_stream_is_the_rule_stepped_through_its_views() -> None:
-    records = list(secl.load(ScriptedModel()).score_all(STREAM))
-    rule = PosteriorRule()
-    state = rule.start()
-    for record in records:
-        views = rule.read(record.question, record.reply, record.frozen, record.evidence)
-        state, posterior = rule.step(state, views)
-        assert record.posterior == posterior
-    assert records[-1].posterior is not None
-    assert records[-1].posterior.questions == len(
-        [r for r in records[:-1] if r.posterior is not None and r.question.options]
-    )
+def test_scoring_resumed_anywhere_gives_the_same_records_from_the_same_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    windows: list[int] = []
+    rate = ScriptedModel.rate_given
 
+    def counted(self: ScriptedModel, given: Any, evidence: Any) -> Any:
+        windows.append(len(given))
+        return rate(self, given, evidence)
 
-@pytest.mark.parametrize("stopped", [0, 1, WINDOW - 1, WINDOW, WINDOW + 3, 59, 60])
-def test_scoring_resumed_anywhere_gives_the_same_records_from_the_same_windows(stopped: int) -> None:
+    monkeypatch.setattr(ScriptedModel, "rate_given", counted)
     whole = list(Calibrator(ScriptedModel(), method="secl").rate_stream(STREAM))
-    model = CountingModel()
-    rest = list(Calibrator(model, method="secl").rate_stream(STREAM, whole[:stopped]))
-    assert rest == whole[stopped:]
-    begun = [WINDOW, WINDOW, WINDOW, 60 - 3 * WINDOW]
-    assert model.windows == begun[stopped // WINDOW :]
+    begun = list(windows)
+    assert begun == [WINDOW, WINDOW, WINDOW, 60 - 3 * WINDOW]
+    for stopped in (0, 1, WINDOW - 1, WINDOW, WINDOW + 3, 59, 60):
+        windows.clear()
+        rest = list(Calibrator(ScriptedModel(), method="secl").rate_stream(STREAM, whole[:stopped]))
+        assert rest == whole[stopped:]
+        assert windows == begun[stopped // WINDOW :]
+    windows.clear()
+    answers = [(q, "A" if i < 39 else "ninety") for i, q in enumerate(toy_stream(40))]
+    with pytest.raises(QuestionError, match="'toy-0039' is none of its options"):
+        list(secl.load(ScriptedModel()).score_all(answers))
+    assert windows == []  # a bad answer is found before any is rated
 
 
 def test_p_true_of_the_rivals_is_asked_where_the_calibrator_gathers_p_true() -> None:
     question = toy_stream(1)[0]
-    (own,) = [
-        CalibratedModel(Calibrator(ScriptedModel(), method="secl", learns=False, evidence=COMPARING))
-        .score(question, "B")
-        .evidence.p_true
-    ]
-    (both,) = [secl.load(ScriptedModel(), method="secl").score(question, "B").evidence.p_true]
+    alone = CalibratedModel(Calibrator(ScriptedModel(), method="secl", learns=False, evidence=COMPARING))
+    own, both = (m.score(question, "B").evidence.p_true for m in (alone, secl.load(ScriptedModel(), method="secl")))
     assert own is not None
     assert both is not None
     assert own.candidates == (question.option("B"),)
     assert len(both.candidates) == 4
     assert both.probabilities[:1] == own.probabilities
-
-
-def test_a_bad_answer_is_found_before_any_is_rated() -> None:
-    model = CountingModel()
-    with pytest.raises(QuestionError, match="'toy-0039' is none of its options"):
-        list(secl.load(model).score_all([(q, "A" if i < 39 else "ninety") for i, q in enumerate(toy_stream(40))]))
-    assert model.windows == []
 
 
 def test_rows_are_rated_and_their_own_truth_wins_over_the_reference() -> None:
@@ -153,3 +132,37 @@ def test_rows_are_rated_and_their_own_truth_wins_over_the_reference() -> None:
     assert [record.frozen_correct for record in records] == [False, True, False]
     with pytest.raises(QuestionError, match="has no answer"):
         list(secl.load(ScriptedModel()).score_all([row | {"answer": None}]))
+
+
+CAPITAL = Question("What is the capital of France?", options=("Rome", "Paris", "St. Denis."), id="q1")
+
+
+def letters(question: Question, answers: str) -> str:
+    """The letters that answers, with bars between them, are understood as."""
+    return "".join(str(GivenAnswer(question, answer).answer) for answer in answers.split("|"))
+
+
+def test_an_option_is_given_by_its_letter_its_text_or_both() -> None:
+    assert letters(CAPITAL, "B|b| paris |PARIS.|B.|(B)|b) Paris|(B) paris|B: Paris|(B). Paris") == "B" * 10
+    assert letters(CAPITAL, "st. denis|C. St. Denis.") == "CC"
+    vowels = Question("Which vowel?", options=("m", "b", "a"))
+    assert letters(vowels, "A|B|C|M|m|a") == "ABCAAC"  # an exact letter is rather meant than a text in another case
+    assert letters(Question("Which?", options=("x", "y", "y")), "y") == "B"  # of equal options the first
+    for answer in ("London", "D", "A. Paris", "B. London", "Par", "(", "BB"):
+        with pytest.raises(
+            QuestionError, match=r"'q1' is none of its options \(A\. Rome, B\. Paris, C\. St\. Denis\.\)"
+        ):
+            GivenAnswer(CAPITAL, answer)
+    blood = Question("Which blood group can anyone receive?", options=("O", "B", "A"))
+    assert letters(blood, "C. A|O|b") == "CAB"
+    with pytest.raises(QuestionError, match=r"write 'C\. A' or 'A\. O'"):
+        GivenAnswer(blood, "A")
+
+
+def test_what_is_no_text_is_no_answer_and_no_rival_and_options_are_the_only_rivals() -> None:
+    for text in ("", "  ", "\ud800"):
+        for given in ((text,), ("Shakespeare", ("Marlowe", text))):
+            with pytest.raises(QuestionError, match="'h'"):
+                GivenAnswer(Question("Who wrote Hamlet?", id="h"), *given)
+    with pytest.raises(QuestionError, match="give no others"):
+        GivenAnswer(CAPITAL, "B", ("London",))

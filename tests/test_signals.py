@@ -63,15 +63,12 @@ def test_a_signal_is_a_probability_of_a_named_answer_and_says_nothing_without_it
     assert signal(CHOICE, REPLY, Evidence()) is None
 
 
-def test_what_a_reply_alone_says_is_its_formula() -> None:
+def test_what_a_reply_and_p_true_say_is_their_formula() -> None:
     assert REPLY.stated == pytest.approx(0.1 * 0.15 + 0.2 * 0.65 + 0.3 * 0.85 + 0.4 * 0.95)
     assert REPLY.stated_hard == 0.95
     assert answer_probability(REPLY) == math.exp(-0.2)
     assert answer_probability(replace(REPLY, log_probability=math.nan)) is None
     assert token_entropy(REPLY) == math.exp(-0.7)
-
-
-def test_normalised_p_true_is_a_softmax_over_the_candidates() -> None:
     p_true = np.array(JUDGEMENT.probabilities)
     log, plain = p_true ** (1 / 0.7), np.exp(p_true / 0.7)
     assert NormalisedPTrue(0.7)(CHOICE, REPLY, EVIDENCE) == pytest.approx(log[0] / log.sum())
@@ -79,33 +76,27 @@ def test_normalised_p_true_is_a_softmax_over_the_candidates() -> None:
     assert RawPTrue()(CHOICE, REPLY, EVIDENCE) == 0.6
 
 
-def test_equal_options_are_one_candidate_for_normalised_p_true() -> None:
-    twice = PTrue(candidates=("4", "4", "5"), probabilities=(0.6, 0.6, 0.2), distractor_source="options")
-    once = PTrue(candidates=("4", "5"), probabilities=(0.6, 0.2), distractor_source="options")
+def test_equal_options_are_one_candidate() -> None:
+    def judged(texts: tuple[str, ...], probabilities: tuple[float, ...]) -> Evidence:
+        return Evidence(PTrue(candidates=texts, probabilities=probabilities, distractor_source="options"))
+
+    twice, once = judged(("4", "4", "5"), (0.6, 0.6, 0.2)), judged(("4", "5"), (0.6, 0.2))
     for signal in (NormalisedPTrue(0.7), NormalisedPTrue(0.7, "exp")):
-        assert signal(CHOICE, REPLY, Evidence(twice)) == signal(CHOICE, REPLY, Evidence(once))
-    same = PTrue(candidates=("4", "4"), probabilities=(0.6, 0.6), distractor_source="options")
-    assert NormalisedPTrue()(CHOICE, REPLY, Evidence(same)) is None
-
-
-def test_self_consistency_counts_unreadable_samples_as_disagreement() -> None:
-    assert SelfConsistency()(CHOICE, REPLY, EVIDENCE) == 0.5
-    assert SelfConsistency()(CHOICE, replace(REPLY, text="C", answer="C"), EVIDENCE) == 0.0
-    assert SelfConsistency()(CHOICE, replace(REPLY, text="", answer=None), EVIDENCE) is None
-
-
-def test_equal_options_are_one_answer_for_self_consistency() -> None:
+        assert signal(CHOICE, REPLY, twice) == signal(CHOICE, REPLY, once)
+    assert NormalisedPTrue()(CHOICE, REPLY, judged(("4", "4"), (0.6, 0.6))) is None
     question, samples = replace(CHOICE, options=("4", "5", "4")), Evidence(samples=("A", "B", "C", "B", "C"))
     assert SelfConsistency()(question, replace(REPLY, text="A", answer="A"), samples) == 0.6
     assert SelfConsistency("mode").answer(question, REPLY, samples) == "A"
     assert SelfConsistency("mode")(question, REPLY, samples) == 0.6
 
 
-def test_the_mode_answers_for_itself_and_the_earliest_of_a_tie_wins() -> None:
+def test_self_consistency_counts_unreadable_samples_as_disagreement_and_the_mode_answers_for_itself() -> None:
+    assert SelfConsistency()(CHOICE, REPLY, EVIDENCE) == 0.5
+    assert SelfConsistency()(CHOICE, replace(REPLY, text="C", answer="C"), EVIDENCE) == 0.0
+    assert SelfConsistency()(CHOICE, replace(REPLY, text="", answer=None), EVIDENCE) is None
     tied = Evidence(samples=(None, "The Nile.", "Amazon", "nile", "the amazon"))
-    mode = SelfConsistency("mode")
-    reply = Reply(text="Volga", answer="Volga", bins=BINS, digit_mass=1.0, entropy=0.0, log_probability=0.0)
-    assert mode.answer(OPEN, reply, tied) == "The Nile."
+    mode, reply = SelfConsistency("mode"), replace(REPLY, text="Volga", answer="Volga")
+    assert mode.answer(OPEN, reply, tied) == "The Nile."  # the earliest of a tie wins
     assert mode(OPEN, reply, tied) == 0.4
     assert mode(OPEN, reply, Evidence(samples=(None, None))) is None
 
@@ -141,15 +132,8 @@ def test_normalised_verbalised_confidence_is_the_published_sum_and_never_inflate
     assert found <= p[0]
 
 
-def test_consistency_counts_agreement_above_nine_tenths_and_the_answer_itself() -> None:
-    assert consistency([]) == 1.0
-    assert consistency([0.9, 0.91]) == 2 / 3
-
-
 def test_every_signal_of_a_recipe_has_its_class() -> None:
     needs = {name: make_signal(name, 0.7, "log").needs for name in get_args(SignalName)}
-    assert needs == {
-        "norm_p_true": "p_true",
-        "p_true": "p_true",
-        "self_consistency": "samples",
-    }
+    assert needs == {"norm_p_true": "p_true", "p_true": "p_true", "self_consistency": "samples"}
+    assert consistency([]) == 1.0
+    assert consistency([0.9, 0.91]) == 2 / 3  # agreement above nine tenths counts, and the answer itself

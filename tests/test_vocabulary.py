@@ -8,8 +8,6 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-import pytest
-
 import secl
 from reference import http_api
 from secl.cli.app import app
@@ -57,11 +55,27 @@ def json_names() -> Iterator[str]:
     yield from (f"export: {name}" for name in to_export(record))
 
 
-@pytest.mark.parametrize("names", [python_names, json_names])
-def test_public_names_use_one_word_for_each_concept(names: Any) -> None:
-    words = {name: re.split(r"[.: ]", name)[-1] for name in names() if name not in OF_OPENAI}
-    assert len(words) > 100
-    assert {name: REPLACED[word] for name, word in words.items() if word in REPLACED} == {}
+def test_public_names_and_flags_use_one_word_for_each_concept_and_an_answer_has_the_same_first_names() -> None:
+    for names in (python_names, json_names):
+        words = {name: re.split(r"[.: ]", name)[-1] for name in names() if name not in OF_OPENAI}
+        assert len(words) > 100
+        assert {name: REPLACED[word] for name, word in words.items() if word in REPLACED} == {}
+    seen = 0
+    for name, command in commands(app):
+        if command.default_command is None:
+            continue
+        # Groups of settings have names that show in no help.
+        arguments = command.assemble_argument_collection(parse_docstring=False)
+        flags = {flag for argument in arguments if argument.show for flag in argument.names}
+        assert {flag: FLAGS[flag] for flag in flags if flag in FLAGS} == {}, name
+        seen += len(flags)
+    assert seen > 100
+    record = secl.load(secl.ScriptedModel()).ask("Is it?", options=["yes", "no"])
+    assert all(hasattr(record, name) for name in FIRST)
+    assert tuple(to_export(record))[: len(FIRST)] == FIRST
+    fields = http_api.description()["components"]["schemas"]
+    assert set(FIRST) <= set(fields["AnswerReply"]["properties"])
+    assert set(FIRST) - {"text", "letter"} <= set(fields["Secl"]["properties"])
 
 
 def commands(parent: Any) -> Iterator[tuple[str, Any]]:
@@ -69,29 +83,3 @@ def commands(parent: Any) -> Iterator[tuple[str, Any]]:
         if not name.startswith("-"):
             yield name, parent[name]
             yield from commands(parent[name])
-
-
-def test_flags_use_one_word_for_each_concept() -> None:
-    seen = 0
-    for name, command in commands(app):
-        if command.default_command is None:
-            continue
-        # Groups of settings have names that show in no help.
-        flags = {
-            flag
-            for argument in command.assemble_argument_collection(parse_docstring=False)
-            if argument.show
-            for flag in argument.names
-        }
-        assert {flag: FLAGS[flag] for flag in flags if flag in FLAGS} == {}, name
-        seen += len(flags)
-    assert seen > 100
-
-
-def test_an_answer_has_the_same_first_names_everywhere() -> None:
-    record = secl.load(secl.ScriptedModel()).ask("Is it?", options=["yes", "no"])
-    assert all(hasattr(record, name) for name in FIRST)
-    assert tuple(to_export(record))[: len(FIRST)] == FIRST
-    fields = http_api.description()["components"]["schemas"]
-    assert set(FIRST) <= set(fields["AnswerReply"]["properties"])
-    assert set(FIRST) - {"text", "letter"} <= set(fields["Secl"]["properties"])

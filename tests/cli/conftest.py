@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from secl import cli
 from secl.question import Question
 from secl.records import Record
+from secl.runs import loading, runner
 from secl.runs.store import Store
+from secl.testing import ScriptedModel
 
 
 @dataclass(frozen=True)
@@ -46,16 +47,15 @@ def shell(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
 
 
 @pytest.fixture(autouse=True)
-def _no_cache_and_no_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Nothing is written outside the test's folder, and no data folder of this machine is found."""
+def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, few_draws: None) -> None:
+    """Nothing is written outside the test's folder, and no data of this machine is found.
+
+    However slow the machine is, no test is long enough for lines about progress; and however rough an interval is,
+    commands do the same with it.
+    """
     monkeypatch.setenv("SECL_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("SECL_DATA", raising=False)
     monkeypatch.setenv("COLUMNS", "200")
-
-
-@pytest.fixture(autouse=True)
-def _no_progress(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However slow this machine is, no test is long enough for lines about progress."""
     monkeypatch.setattr("secl.cli.progress.EVERY", float("inf"))
 
 
@@ -69,20 +69,6 @@ def _sketches(request: pytest.FixtureRequest) -> None:
     """For all others they are sketches: drawing them takes longer than most runs of a tiny model."""
     if "drawn" not in request.fixturenames:
         request.getfixturevalue("sketched")
-
-
-@pytest.fixture(autouse=True)
-def _few_draws(few_draws: None) -> None:
-    """However rough an interval is, commands do the same with it."""
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    """A tiny model is much faster without threads that wait for each other."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture
@@ -172,3 +158,10 @@ def ask_file(path: Path, questions: Sequence[Question]) -> Path:
     rows = [{"question": q.text, "options": q.options, "reference": q.reference, "domain": q.domain} for q in questions]
     path.write_text("\n".join(map(json.dumps, rows)))
     return path
+
+
+@pytest.fixture
+def scripted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs and questions load a scripted model in place of a real one."""
+    for module in (runner, loading):
+        monkeypatch.setattr(module, "load_model", lambda _settings: ScriptedModel(stated=0.75))

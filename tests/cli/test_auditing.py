@@ -7,6 +7,7 @@ import json
 import shutil
 import sqlite3
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -68,28 +69,38 @@ def loads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loading, "load_model", load)
 
 
-def test_history_prints_versions_and_events(shell: Shell, state: Path, loads_nothing: None) -> None:
+def test_history_show_and_verify_tell_versions_events_and_why_an_answer_got_its_number(
+    shell: Shell, state: Path, loads_nothing: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def told(command: str, *arguments: object) -> tuple[str, dict[str, Any]]:
+        ended = shell(command, state, *arguments)
+        assert (ended.code, ended.err) == (0, "")
+        return ended.out, json.loads(shell(command, state, *arguments, "--json").out)
+
     with ServerStore(state, writable=True) as opened:
         opened.add_event("pause", 10, "too hot")
-    ended = shell("history", state)
-    assert (ended.code, ended.err) == (0, "")
-    for words in ("40 answers", "learning is paused: too hot", "* 10"):
-        assert words in ended.out, ended.out
-    told = json.loads(shell("history", state, "--json").out)
-    assert (told["answers"], told["version"], told["paused"]) == (40, 10, "too hot")
-    assert told["lessons"] == {"trained": 10, "idle": 30}
-    assert [event["kind"] for event in told["events"]] == ["pause"]
+    out, found = told("history")
+    assert all(words in out for words in ("40 answers", "learning is paused: too hot", "* 10")), out
+    assert (found["answers"], found["version"], found["paused"]) == (40, 10, "too hot")
+    assert found["lessons"] == {"trained": 10, "idle": 30}
+    assert [event["kind"] for event in found["events"]] == ["pause"]
 
-
-def test_show_tells_why_an_answer_got_its_number(shell: Shell, state: Path, loads_nothing: None) -> None:
-    ended = shell("show", state, "3")
-    assert (ended.code, ended.err) == (0, "")
+    out, found = told("show", "3")
     for words in ("What is 3 plus 4?", "stated confidence  0.7375", "version 4", "P(True)", "Confidence:", "bin 7"):
-        assert words in ended.out, ended.out
-    told = json.loads(shell("show", state, "3", "--json").out)
-    assert shell("show", state, told["record_id"]).out == ended.out
-    assert told["record"]["update"]["version"] == 4
-    assert told["record"]["reply"]["stated"] == pytest.approx(0.7375)
+        assert words in out, out
+    assert shell("show", state, found["record_id"]).out == out
+    assert found["record"]["update"]["version"] == 4
+    assert found["record"]["reply"]["stated"] == pytest.approx(0.7375)
+
+    monkeypatch.setattr(loading, "load_model", lambda _recipe: ScriptedModel())
+    out, found = told("verify", "--last", 40)
+    assert "every decision is as stored" in out
+    assert "all tables agree" in out
+    assert "40 answers computed again: 40 the same to the last digit" in out
+    _, found = told("verify", "--record", "7")
+    assert (found["agrees"], found["examined"], found["matches"], found["findings"]) == (True, 40, {"same": 1}, [])
+    assert (found["rederived"][0]["position"], found["rederived"][0]["version"]) == (7, 7)
+    assert told("verify")[1]["matches"] == {"same": 20}
 
 
 def test_without_texts_show_and_verify_say_what_they_cannot_do(
@@ -105,35 +116,22 @@ def test_without_texts_show_and_verify_say_what_they_cannot_do(
     assert "12 not verifiable" in ended.out
 
 
-def test_verify_says_that_all_agrees(shell: Shell, state: Path, loads: None) -> None:
-    ended = shell("verify", state, "--last", 40)
-    assert (ended.code, ended.err) == (0, "")
-    assert "every decision is as stored" in ended.out
-    assert "all tables agree" in ended.out
-    assert "40 answers computed again: 40 the same to the last digit" in ended.out
-    found = json.loads(shell("verify", state, "--record", "7", "--json").out)
-    assert (found["agrees"], found["examined"], found["matches"], found["findings"]) == (True, 40, {"same": 1}, [])
-    assert (found["rederived"][0]["position"], found["rederived"][0]["version"]) == (7, 7)
-    assert json.loads(shell("verify", state, "--json").out)["matches"] == {"same": 20}
+def test_verify_ends_with_1_where_something_does_not_agree_or_is_damaged(
+    shell: Shell, state: Path, loads: None
+) -> None:
+    def altered(statement: str) -> None:
+        with closing(sqlite3.connect(state / FILE)) as db, db:
+            db.execute(statement)
 
-
-def test_verify_ends_with_1_where_something_does_not_agree(shell: Shell, state: Path, loads: None) -> None:
-    with sqlite3.connect(state / FILE) as db:
-        db.execute("UPDATE records SET body = json_set(body, '$.decision.statistic', 3.0) WHERE position = 30")
-        db.execute("UPDATE versions SET weights = (SELECT weights FROM versions WHERE version = 2) WHERE version = 10")
-    db.close()
+    altered("UPDATE records SET body = json_set(body, '$.decision.statistic', 3.0) WHERE position = 30")
+    altered("UPDATE versions SET weights = (SELECT weights FROM versions WHERE version = 2) WHERE version = 10")
     ended = shell("verify", state, "--last", 3)
     assert (ended.code, ended.err) == (1, "")
     assert "gate of record 30: the gate decides" in ended.out
     assert "confidence of record 39: asked again it gives confidence" in ended.out
     found = json.loads(shell("verify", state, "--last", 3, "--json").out)
     assert (found["agrees"], found["matches"], len(found["findings"])) == (False, {"differs": 3}, 4)
-
-
-def test_a_damaged_record_is_a_finding_and_no_crash(shell: Shell, state: Path, loads: None) -> None:
-    with sqlite3.connect(state / FILE) as db:
-        db.execute("UPDATE records SET body = json_remove(body, '$.decision') WHERE position = 30")
-    db.close()
+    altered("UPDATE records SET body = json_remove(body, '$.decision') WHERE position = 30")
     ended = shell("verify", state)
     assert (ended.code, ended.err) == (1, "")
     assert "no answer computed again" in ended.out
@@ -155,17 +153,23 @@ def test_mistakes_are_one_sentence(refused: Any, state: Path, tmp_path: Path, lo
     refused(("verify", state, "--last", -1), "--last")
 
 
-def test_what_people_sent_cannot_steer_the_terminal(
-    shell: Shell, make_service: serving.MakeService, loads_nothing: None
+def test_what_people_sent_is_shown_with_what_was_said_before_and_cannot_steer_the_terminal(
+    shell: Shell, make_service: serving.MakeService, loads_nothing: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     service = make_service()
     service.ask(Question("red \x1b[31m \x9b2J and \u202eback?", form="sentence"), 10)
+    history = (Turn("user", "Who are you?"), Turn("assistant", "Anna, a gardener."))
+    service.ask(Question("Name a fruit.", form="short", system="You are Anna.", history=history), 10)
     folder = close(service)
     with ServerStore(folder, writable=True) as opened:
         opened.add_event("pause", 0, "hot \x1b[2J")
     for command in (("show", "0"), ("history",)):
         out = shell(command[0], folder, *command[1:]).out
         assert not any(character in out for character in "\x1b\x9b\u202e")
+    monkeypatch.setattr(sys, "stdin", io.StringIO("s\nq\n"))  # questions come in an order of their own
+    lines = shell("label", folder).out.splitlines()
+    begin = lines.index("system: You are Anna.")
+    assert lines[begin + 1 : begin + 4] == ["user: Who are you?", "assistant: Anna, a gardener.", "user: Name a fruit."]
 
 
 def test_labels_from_the_shell_leave_nothing_to_verify(
@@ -177,16 +181,3 @@ def test_labels_from_the_shell_leave_nothing_to_verify(
         assert len(opened.label_log()) == 4
     ended = shell("verify", state, "--last", 0)
     assert (ended.code, ended.err) == (0, "")
-
-
-def test_a_review_of_a_server_shows_what_was_said_before_the_question(
-    shell: Shell, make_service: serving.MakeService, loads_nothing: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    service = make_service()
-    history = (Turn("user", "Who are you?"), Turn("assistant", "Anna, a gardener."))
-    service.ask(Question("Name a fruit.", form="short", system="You are Anna.", history=history), 10)
-    folder = close(service)
-    monkeypatch.setattr(sys, "stdin", io.StringIO("q\n"))
-    lines = shell("label", folder).out.splitlines()
-    begin = lines.index("system: You are Anna.")
-    assert lines[begin + 1 : begin + 4] == ["user: Who are you?", "assistant: Anna, a gardener.", "user: Name a fruit."]

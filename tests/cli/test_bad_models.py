@@ -51,28 +51,16 @@ def test_a_model_that_is_none_is_refused_by_name(refused: Any, run_of: Any, tmp_
     refused(run_of("gpt5", *STREAM), "there is no model 'gpt5'", "smollm2")
 
 
-def cut_short(folder: Path) -> None:
-    """As an interrupted download leaves it."""
-    path = folder / "model.safetensors"
-    path.write_bytes(path.read_bytes()[:5000])
-
-
-def refuse_in_template(folder: Path) -> None:
-    (folder / "chat_template.jinja").write_text("{{ raise_exception('only on Sundays') }}")
-
-
-@pytest.mark.parametrize("damage", [cut_short, refuse_in_template])
-def test_a_damaged_model_folder_is_refused_by_name(
-    refused: Any, run_of: Any, tmp_path: Path, tiny_llama: Path, damage: Any
+def test_a_damaged_model_folder_and_a_cache_that_cannot_be_written_are_refused(
+    refused: Any, run_of: Any, tmp_path: Path, tiny_llama: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shutil.copytree(tiny_llama, tmp_path / "model")
-    damage(tmp_path / "model")
-    refused(run_of(tmp_path / "model", *STREAM), tmp_path / "model")
-
-
-def test_a_cache_that_cannot_be_written_is_refused(
-    refused: Any, run_of: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    for name, file, content in (
+        ("cut short", "model.safetensors", (tiny_llama / "model.safetensors").read_bytes()[:5000]),
+        ("refusing", "chat_template.jinja", b"{{ raise_exception('only on Sundays') }}"),
+    ):
+        shutil.copytree(tiny_llama, tmp_path / name)
+        (tmp_path / name / file).write_bytes(content)
+        refused(run_of(tmp_path / name, *STREAM), tmp_path / name)
     (tmp_path / "file").write_text("x")
     monkeypatch.setenv("SECL_CACHE", str(tmp_path / "file"))
     refused(run_of(nonsense_gguf(tmp_path / "a.gguf"), *STREAM), tmp_path / "file")

@@ -55,9 +55,9 @@ def mine(tmp_path: Path) -> Path:
     return ask_file(tmp_path / "mine.jsonl", toy_stream(80))
 
 
-def check(shell: Shell, *arguments: object) -> dict[str, Any]:
-    """The JSON of a check."""
-    ended = shell("check", *arguments, "--json")
+def found_by(shell: Shell, command: str, *arguments: object) -> dict[str, Any]:
+    """The JSON of a check or a comparison."""
+    ended = shell(command, *arguments, "--json")
     assert (ended.code, ended.err) == (0, "")
     found: dict[str, Any] = json.loads(ended.out)
     return found
@@ -90,22 +90,22 @@ def test_a_run_is_checked_as_far_as_it_has_come_without_its_model(
     shell: Shell, use: Any, mine: Path, tmp_path: Path, interrupt_at: Callable[[int], None]
 ) -> None:
     use(Knowing())
-    whole, out = check(shell, "--questions", mine), tmp_path / "run"
+    whole, out = found_by(shell, "check", "--questions", mine), tmp_path / "run"
     assert shell("run", "--questions", mine, *AS_CHECKED, "--answer", "own", "--out", out).code == 0
     interrupt_at(31)
     part = tmp_path / "part"
     assert shell("run", "--questions", mine, "--method", "posterior", "--out", part).code == 2
     use(AssertionError("the model is not needed"))
-    assert check(shell, out) == whole
+    assert found_by(shell, "check", out) == whole
     assert any(line.startswith("Learning") for line in whole["sentences"])
     assert "Which method fits?" in shell("report", out, "--full").out
-    without = check(shell, part)
+    without = found_by(shell, "check", part)
     assert (without["questions"], without["rated"], without["verdict"]) == (30, 0, "cannot tell")
     assert "no graded answer has normalised P(True)" in without["sentences"][2]
     with Store(out, writable=True) as store:
         for record in store.records():
             add_label(store, record, True)
-    assert check(shell, out)["right"] == whole["rated"]
+    assert found_by(shell, "check", out)["right"] == whole["rated"]
 
 
 def test_a_check_that_is_stopped_is_a_run_that_goes_on_to_the_same_records(
@@ -130,20 +130,38 @@ def test_a_check_that_is_stopped_is_a_run_that_goes_on_to_the_same_records(
     assert shell("check", "--questions", mine).err == "secl: stopped before the first question.\n"
 
 
-def test_a_check_refuses_what_it_cannot_use(refused: Any, use: Any, mine: Path, tmp_path: Path) -> None:
+def test_a_check_and_a_comparison_refuse_what_they_cannot_use(
+    refused: Any, use: Any, mine: Path, pair: tuple[Path, Path], tmp_path: Path
+) -> None:
     use(AssertionError("all of these are found before the model is loaded"))
-    refused(("check",), "either a stream")
-    refused(("check", "--questions", mine, "--benchmarks", "capitals"), "not both")
-    refused(("check", "--questions", tmp_path / "no.jsonl"), "no.jsonl", "does not exist")
-    refused(("check", "--benchmarks", "nonsense"), "'nonsense'")
-    refused(("check", "--questions", mine, "--out", tmp_path), tmp_path, "not empty")
-    refused(("check", tmp_path), tmp_path, "not a run folder")
-    learned = scripted_run(tmp_path / "learned")
-    refused(("check", learned), learned, "methods posterior and baselines")
-    refused(("check", learned, "--questions", mine), learned, "as it is")
-    refused(("check", "--questions", mine, "--out", learned), learned, "not empty")
+    learned, asked, missing = pair[0], ("--questions", mine), tmp_path / "missing"
     empty = scripted_run(tmp_path / "empty", method="posterior", asked=0)
-    refused(("check", empty), f"secl run --resume {empty}")
+    bare = scripted_run(tmp_path / "bare", questions=[Question(f"Why {i}?", id=str(i)) for i in range(5)])
+    for arguments, *words in (
+        ((), "either a stream"),
+        ((*asked, "--benchmarks", "capitals"), "not both"),
+        (("--questions", tmp_path / "no.jsonl"), "no.jsonl", "does not exist"),
+        (("--benchmarks", "nonsense"), "'nonsense'"),
+        ((*asked, "--out", tmp_path), tmp_path, "not empty"),
+        ((tmp_path,), tmp_path, "not a run folder"),
+        ((learned,), learned, "methods posterior and baselines"),
+        ((learned, *asked), learned, "as it is"),
+        ((*asked, "--out", learned), learned, "not empty"),
+        ((empty,), f"secl run --resume {empty}"),
+    ):
+        refused(("check", *arguments), *words)
+    for sides, *words in (
+        ((*pair, "--estimator", "nope"), "'nope'", "stated, ", "secl"),
+        ((*pair, "--estimator", ""), "''"),
+        ((*pair, "--estimator", "a:b:c"), "'a:b:c'", "stated:secl"),
+        ((*pair, "--estimator", "secl"), pair[1], "'secl'", "does not give it"),
+        ((*pair, "--estimator", "dinco"), learned, "'dinco'"),
+        ((learned, learned), learned, "two estimators"),
+        ((learned, empty), empty, "no questions answered yet"),
+        ((bare, bare, "--estimator", "stated:secl"), "none of the 5 questions"),
+        ((learned, missing), missing, "not a run folder"),
+    ):
+        refused(("compare", *sides), *words)
 
 
 def scripted_run(
@@ -157,34 +175,20 @@ def scripted_run(
 ) -> Path:
     """A run folder of a scripted model that learns in bursts if the method is SECL, as far as it has come."""
     stream = questions or toy_stream(60)
-    if method == "secl":
-        loop = Calibrator(
-            ScriptedModel(stated=0.9), method="secl", gate=EntropyShift(burst=20), loop=LoopSettings(bin_gate=None)
-        )
-    else:
-        loop = Calibrator(
-            ScriptedModel(stated=0.9),
-            method="secl",
-            gate=Never(),
-            loop=LoopSettings(evidence_on="always"),
-            evidence=("p_true",),
-        )
+    how: dict[str, Any] = (
+        {"gate": EntropyShift(burst=20), "loop": LoopSettings(bin_gate=None)}
+        if method == "secl"
+        else {"gate": Never(), "loop": LoopSettings(evidence_on="always"), "evidence": ("p_true",)}
+    )
+    records = list(Calibrator(ScriptedModel(stated=0.9), method="secl", **how).run(stream))[:asked]
     recipe = RunSettings.of({"stream.benchmarks": ("capitals",), "method": method, "model.name": model}).to_json()
-    values = {"tau": 1.0, **(manifest or {})}
-    return run_folder(folder, list(loop.run(stream))[:asked], total=len(stream), settings=recipe, **values)
+    return run_folder(folder, records, total=len(stream), settings=recipe, **{"tau": 1.0, **(manifest or {})})
 
 
 @pytest.fixture
 def pair(tmp_path: Path) -> tuple[Path, Path]:
     """A run that learned and one that did not, over the same questions."""
     return scripted_run(tmp_path / "secl"), scripted_run(tmp_path / "plain", method="norm_p_true")
-
-
-def compare(shell: Shell, *arguments: object) -> dict[str, Any]:
-    ended = shell("compare", *arguments, "--json")
-    assert (ended.code, ended.err) == (0, "")
-    found: dict[str, Any] = json.loads(ended.out)
-    return found
 
 
 def test_a_comparison_on_the_screen_names_both_and_marks_differences(
@@ -203,36 +207,19 @@ def test_a_comparison_on_the_screen_names_both_and_marks_differences(
     assert lines[-1] == "0 of 60 answers differ."
 
 
-def test_a_comparison_says_what_sets_the_runs_apart(shell: Shell, pair: tuple[Path, Path], tmp_path: Path) -> None:
-    found = compare(shell, *pair)
+def test_a_comparison_says_what_sets_the_runs_apart_and_which_questions_both_have_answered(
+    shell: Shell, pair: tuple[Path, Path], tmp_path: Path
+) -> None:
+    found = found_by(shell, "compare", *pair)
     assert found["settings"] == ["method: secl in A, norm_p_true in B"]
     assert found["notes"] == []
     assert "Settings that differ: method: secl in A, norm_p_true in B." in shell("compare", *pair).out
     assert "Settings" not in shell("compare", pair[0], pair[0], "--estimator", "stated:secl").out
     one = scripted_run(tmp_path / "one", manifest={"model": "a" * 64})
     other = scripted_run(tmp_path / "other", model="llama-3.2-3b", manifest={"model": "b" * 64})
-    found = compare(shell, one, other)
+    found = found_by(shell, "compare", one, other)
     assert found["settings"] == ["model.name: smollm2 in A, llama-3.2-3b in B"]
     assert found["notes"] == ["The models are not the same one: their weights or files differ."]
-
-
-def test_runs_are_compared_on_the_questions_that_both_have_answered(
-    shell: Shell, pair: tuple[Path, Path], tmp_path: Path
-) -> None:
-    found = compare(shell, pair[0], scripted_run(tmp_path / "other", questions=toy_stream(63)[3:]))
+    found = found_by(shell, "compare", pair[0], scripted_run(tmp_path / "later", questions=toy_stream(63)[3:]))
     assert found["shared"] == 57
     assert found["notes"][0].startswith("A has answered 60 questions and B 60, 57 of them the same")
-
-
-def test_a_comparison_refuses_what_it_cannot_use(refused: Any, pair: tuple[Path, Path], tmp_path: Path) -> None:
-    empty = scripted_run(tmp_path / "empty", asked=0)
-    bare = scripted_run(tmp_path / "bare", questions=[Question(f"Why {i}?", id=str(i)) for i in range(5)])
-    refused(("compare", *pair, "--estimator", "nope"), "'nope'", "stated, ", "secl")
-    refused(("compare", *pair, "--estimator", ""), "''")
-    refused(("compare", *pair, "--estimator", "a:b:c"), "'a:b:c'", "stated:secl")
-    refused(("compare", *pair, "--estimator", "secl"), pair[1], "'secl'", "does not give it")
-    refused(("compare", *pair, "--estimator", "dinco"), pair[0], "'dinco'")
-    refused(("compare", pair[0], pair[0]), pair[0], "two estimators")
-    refused(("compare", pair[0], empty), empty, "no questions answered yet")
-    refused(("compare", bare, bare, "--estimator", "stated:secl"), "none of the 5 questions")
-    refused(("compare", pair[0], tmp_path / "missing"), tmp_path / "missing", "not a run folder")

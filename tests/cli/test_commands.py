@@ -23,7 +23,7 @@ from secl.prompts.templates import confidence_prompt
 from secl.records import Record
 from secl.runs.folder import FILE
 from secl.runs.loading import load_for_asking
-from tests.cli.conftest import Ended, Shell
+from tests.cli.conftest import Shell
 
 pytestmark = pytest.mark.heavy
 
@@ -67,22 +67,17 @@ def test_plain_transformers_and_peft_load_the_adapter_and_state_the_adapted_conf
     assert abs(frozen - reply.stated) > 1e-3
 
 
-def flags(options: Sequence[str]) -> list[str]:
-    return [part for option in options for part in ("--option", option)]
-
-
-def ask(shell: Shell, *arguments: object) -> Ended:
-    ended = shell("ask", *arguments, "--full")
-    assert (ended.code, ended.err) == (0, "")
-    assert len(re.findall(r"^\d +0\.\d{3}", ended.out, re.MULTILINE)) == 10
-    return ended
-
-
-def test_asking_with_options_shows_answer_confidence_bins_and_every_candidate_as_written(
-    shell: Shell, tiny_llama: Path
+def test_asking_shows_answer_confidence_bins_every_candidate_as_written_and_what_a_run_has_learned(
+    shell: Shell, run: Path, records: list[Record], tiny_llama: Path
 ) -> None:
-    options = ["[red]Rome", "[/b]", "Bern"]
-    said = ask(shell, "Capital of Italy?", "--model", tiny_llama, *flags(options)).out
+    def ask(question: str, options: Sequence[str], *arguments: object) -> str:
+        flags = [part for option in options for part in ("--option", option)]
+        ended = shell("ask", question, *flags, *arguments, "--full")
+        assert (ended.code, ended.err) == (0, "")
+        assert len(re.findall(r"^\d +0\.\d{3}", ended.out, re.MULTILINE)) == 10
+        return ended.out
+
+    said = ask("Capital of Italy?", ["[red]Rome", "[/b]", "Bern"], "--model", tiny_llama)
     assert re.search(r"own answer, stated \d+%", said)
     assert re.search(r"^stated confidence +0\.\d{3}", said, re.MULTILINE)
     assert re.search(r"^normalised P\(True\), tau 1 +0\.\d{3}", said, re.MULTILINE)
@@ -100,34 +95,25 @@ def test_asking_with_options_shows_answer_confidence_bins_and_every_candidate_as
     shown = {re.split(r" {2,}", line.strip())[1] for line in candidates}
     assert shown == {"A. [red]Rome", "B. [/b]", "C. Bern"}
 
-
-def test_asking_with_the_adapter_of_a_run_shows_what_it_has_learned(
-    shell: Shell, run: Path, records: list[Record]
-) -> None:
     question = records[-1].question
-    options = flags(question.options)
-    said = ask(shell, question.text, *options, "--version", run).out
-    version = max(record.update.version for record in records if record.update)
-    local = load_for_asking({}, run)[0].model
-    adapted = local.answer(question)
-    facts = {"stated confidence": f"{adapted.reply.stated:.3f}", "before adapting": f"{adapted.frozen.stated:.3f}"}
-    for name, value in (facts | {"version of the weights": str(version)}).items():
+    said = ask(question.text, question.options, "--version", run)
+    adapted = load_for_asking({}, run)[0].model.answer(question)
+    for name, value in {
+        "stated confidence": f"{adapted.reply.stated:.3f}",
+        "before adapting": f"{adapted.frozen.stated:.3f}",
+        "version of the weights": max(record.update.version for record in records if record.update),
+    }.items():
         assert re.search(rf"^{name} +{value}", said, re.MULTILINE)
 
 
-def test_models_and_benchmarks_are_listed(shell: Shell) -> None:
-    models, benchmarks = shell("models"), shell("benchmarks")
-    assert (models.code, benchmarks.code) == (0, 0)
+def test_models_benchmarks_and_commands_are_listed_and_every_command_and_flag_has_a_text(shell: Shell) -> None:
+    models, benchmarks, said = shell("models"), shell("benchmarks"), shell("--help")
+    assert (models.code, benchmarks.code, said.code) == (0, 0, 0)
     for name, preset in PRESETS.items():
         assert re.search(rf"^{re.escape(name)} +{preset.source} .*\n +{preset.layers} ", models.out, re.MULTILINE)
     for name, benchmark in BENCHMARKS.items():
         row = f"{name} +{benchmark.form} +{benchmark.split} +{benchmark.licence} +{benchmark.description}"
         assert re.search(rf"^{row}", benchmarks.out, re.MULTILINE)
-
-
-def test_help_lists_every_command_and_every_command_and_flag_has_a_text(shell: Shell) -> None:
-    said = shell("--help")
-    assert said.code == 0
     for command in COMMANDS:
         assert re.search(rf"^│ {command} +\S", said.out, re.MULTILINE)
         detail = shell(command, "--help")

@@ -1,4 +1,4 @@
-"""What README and docs/ name exists, and numbers are those that were measured; so do the checks find what does not."""
+"""What README and docs/ name exists, and numbers are those that were measured; made-up pages try the checks."""
 
 from __future__ import annotations
 
@@ -89,26 +89,16 @@ def words() -> set[str]:
 
 
 @PAGE
-def test_every_link_leads_to_a_file_of_the_checkout_and_to_a_heading_in_it(page: Path) -> None:
+def test_every_link_path_name_setting_command_and_flag_exists(
+    page: Path, words: set[str], flags_of: Callable[[str], set[str]]
+) -> None:
+    text = page.read_text(encoding="utf-8")
     assert pages.dead_links(page) == []
-
-
-@PAGE
-def test_every_path_module_and_target_exists(page: Path) -> None:
-    text = page.read_text(encoding="utf-8")
     assert pages.missing_files(text, ROOT) + pages.missing_from_map(text, ROOT) == []
-
-
-@PAGE
-def test_every_name_exists(page: Path, words: set[str]) -> None:
-    text = page.read_text(encoding="utf-8")
     assert pages.missing_names(text, ROOT) == []
     assert [part for part in pages.unknown_words(text, words) if part not in FOREIGN_CODE] == []
-
-
-@PAGE
-def test_every_setting_exists_and_takes_its_value(page: Path) -> None:
-    assert pages.wrong_settings(page.read_text(encoding="utf-8")) == []
+    assert pages.wrong_settings(text) == []
+    assert pages.unknown_flags(text, flags_of) == []
 
 
 @pytest.mark.parametrize("page", MEASURED)
@@ -152,14 +142,87 @@ def flags_of(shell: Shell) -> Callable[[str], set[str]]:
     return known
 
 
-@PAGE
-def test_every_command_and_flag_exists(page: Path, flags_of: Callable[[str], set[str]]) -> None:
-    assert pages.unknown_flags(page.read_text(encoding="utf-8"), flags_of) == []
-
-
 def test_every_flag_in_the_text_is_one_of_secl(flags_of: Callable[[str], set[str]]) -> None:
     texts = [page.read_text(encoding="utf-8") for page in PAGES]
     names = {name for text in texts for name in pages.commands(text)}
     known = {flag for name in names for flag in flags_of(name)}
     used = {flag for text in texts for flag in re.findall(r"`(--[a-z][a-z-]*)", text)}
     assert sorted(used - known - FOREIGN) == []
+
+
+RIGHT = """# Made up
+
+See [labels](labels.md#which-answers-were-labelled) and [above](#made-up).
+
+    secl run --method posterior --gate never --set evidence.tau=0.7 --benchmarks arc:3 --out RUN   # `loop.alpha`
+    make test && python -m benchmarks --only serving
+
+```python
+>>> from secl import Calibrator, Question
+```
+
+`VIEWS` (`posterior/views.py`), `secl.metrics.risk_control`, `Record.accepted`, `src/secl/errors.py`; gone:
+`python -m benchmarks.soak --minutes 10` at 7be5c80. Answers take 0.25 s, -28 % of the time by hand.
+"""
+
+RESULTS = {"seconds": {"answered": 0.2544}, "over": -0.284}
+PHRASES = ("Answers take {seconds[answered]:.2f} s, {over:.0%} of the time",)
+
+
+def problems(text: str, folder: Path) -> list[str]:
+    """What all checks say about a page in the folder `folder`."""
+    page = folder / "page.md"
+    page.write_text(text, encoding="utf-8")
+    (folder / "labels.md").write_text("# Labels\n\n## Which answers were labelled\n", encoding="utf-8")
+    return [
+        *pages.dead_links(page),
+        *pages.missing_files(text, ROOT),
+        *pages.missing_from_map(text, ROOT),
+        *pages.missing_names(text, ROOT),
+        *pages.unknown_words(
+            text,
+            {"secl", "gates", "py", "src", "errors", "loop", "alpha", "Record", "accepted"}
+            | {"VIEWS", "posterior", "views", "metrics", "risk_control"},
+        ),
+        *pages.wrong_settings(text),
+        *pages.unknown_flags(text, lambda command: {"--method", "--gate", "--set", "--benchmarks", "--out"}),
+        *pages.wrong_numbers(text, PHRASES, RESULTS),
+    ]
+
+
+WRONG = [
+    ("labels.md#which", "label.md#which", "label.md#which-answers-were-labelled"),
+    ("#which-answers-were-labelled", "#which-answers-are-labelled", "labels.md#which-answers-are-labelled"),
+    ("(#made-up)", "(#made-down)", "#made-down"),
+    ("--out RUN", "--outt RUN", "secl run --outt"),
+    ("--method posterior", "--method prior", "--method prior"),
+    ("--gate never", "--gate seldom", "--gate seldom"),
+    ("--set evidence.tau=0.7", "--set evidence.tao=0.7", "evidence.tao"),
+    ("--set evidence.tau=0.7", "--set evidence.tau=-1", "evidence.tau=-1"),
+    ("`loop.alpha`", "`loop.omega`", "loop.omega"),
+    ("--benchmarks arc:3", "--benchmarks ark:3", "ark"),
+    ("make test", "make tests", "make tests"),
+    ("python -m benchmarks ", "python -m benchmark ", "benchmark"),
+    ("--only serving", "--solely serving", "benchmarks --solely"),
+    ("import Calibrator", "import Calibrador", "secl.Calibrador"),
+    ("`VIEWS` (", "`DOORS` (", "DOORS in posterior/views.py"),
+    ("(`posterior/views.py`)", "(`posterior/sights.py`)", "posterior/sights.py"),
+    ("`secl.metrics.risk_control`", "`secl.metrics.risk`", "secl.metrics.risk"),
+    ("`Record.accepted`", "`Record.refrained`", "secl.Record.refrained"),
+    ("`src/secl/errors.py`", "`src/secl/mistakes.py`", "src/secl/mistakes.py"),
+    ("`src/secl/errors.py`", "`FadedName`", "FadedName"),
+    (" at 7be5c80", "", "benchmarks.soak"),
+    ("0.25 s", "0.26 s", "Answers take 0.25 s, -28 % of the time"),
+    ("-28 %", "-29 %", "Answers take 0.25 s, -28 % of the time"),
+]
+
+
+def test_what_is_wrong_is_found(tmp_path: Path) -> None:
+    assert problems(RIGHT, tmp_path) == []
+    for right, wrong, said in WRONG:
+        assert RIGHT.count(right) == 1
+        assert said in problems(RIGHT.replace(right, wrong), tmp_path), wrong
+    text = "    src/secl/\n      errors.py          what users read\n      mistakes.py        gone\n"
+    assert pages.missing_from_map(text, ROOT) == ["mistakes.py"]
+    twice = "# One `secl` of [a](b)?\n\n# One `secl` of a?\n\n```\n# no heading\n```\n"
+    assert pages.anchors(twice) == {"one-secl-of-a", "one-secl-of-a-1"}

@@ -78,16 +78,26 @@ def test_the_adapter_of_a_run_is_its_last_version_and_every_kept_one_can_be_writ
         assert (folder / file).read_bytes() == (run / "adapter" / file).read_bytes()
 
 
-def test_an_adapter_that_cannot_be_exported_is_refused_by_name(refused: Any, run: Path, tmp_path: Path) -> None:
+def test_an_adapter_that_cannot_be_exported_is_refused_by_name_and_an_export_spoils_no_run(
+    refused: Any, run: Path, tmp_path: Path
+) -> None:
     with Store(run) as store:
-        kept = ", ".join(map(str, store.versions()))
-    refused(("export", run, "--version", 0), "does not keep adapter version 0", f"kept are {kept}")
-    refused(("export", run, "--version", 99), "does not keep adapter version 99", f"kept are {kept}")
+        *_, last = versions = store.versions()
+    kept = f"kept are {', '.join(map(str, versions))}"
+    for version in (0, 99):
+        refused(("export", run, "--version", version), f"does not keep adapter version {version}", kept)
     refused(("export", run, "--version", 1, "--format", "csv"), "leave --format or --version out")
     refused(("export", run, "--version", 1, "--out", "-"), "name a folder with --out")
     (tmp_path / "file").write_text("x")
-    last = kept.split(", ")[-1]
     refused(("export", run, "--version", last, "--out", tmp_path / "file"), tmp_path / "file", "cannot write")
+    other = shutil.copytree(run, tmp_path / "other")
+    files = [path for folder in (run, other) for path in folder.rglob("*") if path.is_file()]
+    contents = {path: path.read_bytes() for path in files if not path.name.endswith(("-shm", "-wal"))}
+    for target in (run / "run.sqlite", run / "summary.json", run / "lock", other / "records.csv"):
+        refused(("export", run, "--format", "csv", "--out", target), "belongs to a run")
+    for target in (run, other, run / "adapter", other / "adapter"):
+        refused(("export", run, "--version", last, "--out", target), "belongs to a run")
+    assert {path: path.read_bytes() for path in contents} == contents
 
 
 def test_ctrl_c_in_any_command_ends_in_one_sentence(shell: Shell, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,17 +107,3 @@ def test_ctrl_c_in_any_command_ends_in_one_sentence(shell: Shell, run: Path, mon
     monkeypatch.setattr(Store, "__enter__", interrupted)
     ended = shell("export", run)
     assert (ended.code, ended.out, ended.err) == (2, "", "secl: stopped.\n")
-
-
-def test_an_export_spoils_no_run(refused: Any, run: Path, tmp_path: Path) -> None:
-    other = tmp_path / "other"
-    shutil.copytree(run, other)
-    files = [path for folder in (run, other) for path in folder.rglob("*") if path.is_file()]
-    kept = {path: path.read_bytes() for path in files if not path.name.endswith(("-shm", "-wal"))}
-    for target in (run / "run.sqlite", run / "summary.json", run / "lock", other / "records.csv"):
-        refused(("export", run, "--format", "csv", "--out", target), "belongs to a run")
-    with Store(run) as store:
-        version = store.versions()[-1]
-    for target in (run, other, run / "adapter", other / "adapter"):
-        refused(("export", run, "--version", version, "--out", target), "belongs to a run")
-    assert {path: path.read_bytes() for path in kept} == kept

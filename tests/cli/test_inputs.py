@@ -1,10 +1,13 @@
-"""Files of all kinds through `secl run` and `secl check`: what is said, skipped, counted and resumed."""
+"""Files of all kinds through `secl run` and `secl check`, and `secl ask` as part of a pipe."""
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from secl.runs.manifest import Manifest
 from secl.runs.settings import RunSettings
@@ -77,15 +80,43 @@ def test_answers_are_no_references_and_a_warning_says_so(shell: Shell, tiny_llam
     assert shell("run", "--resume", tmp_path / "two").code == 0
 
 
-def test_ask_takes_a_passage_and_a_system_text(shell: Shell, tiny_llama: Path, refused: Any) -> None:
-    question = ("ask", "Why?", "--option", "x", "--option", "y", "--model", tiny_llama)
-    plain, given = shell(*question), shell(*question, "--context", "It rains.\nA lot.", "--system", "Be brief.")
-    assert (plain.code, given.code) == (0, 0)
-    assert plain.out != given.out
-    refused((*question, "--context", "word " * 3000), "takes", "more than the 2048 that the model can read")
-
-
 def test_a_recipe_names_columns_in_a_table_or_a_list() -> None:
     for columns in ({"question": "Frage", "domain": "Thema"}, ["question=Frage,domain=Thema"]):
         stream = RunSettings.of({"stream.questions": "q.csv", "stream.columns": columns}).stream
         assert stream.named_columns == {"question": "Frage", "domain": "Thema"}
+
+
+def test_a_question_comes_from_standard_input_and_the_answer_as_json(
+    shell: Shell, refused: Any, tiny_llama: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("Which is a planet?\n"))
+    options = ("--option", "Mars", "--option", "a\x1b[31m", "--model", tiny_llama)
+    passage = ("--context", "Mars is one.\nYes.", "--system", "Be brief.")
+    ended = shell("ask", "-", *options, *passage, "--accept", 0.0, "--json")
+    assert (ended.code, ended.err) == (0, "")
+    found = json.loads(ended.out)
+    question, options_asked = found["question"], ["Mars", "a\x1b[31m"]
+    assert (question["text"], question["options"]) == ("Which is a planet?", options_asked)
+    assert found["text"] == options_asked["AB".index(found["letter"])]
+    probability = dict(found["candidates"])
+    assert found["confidence"] == probability[found["text"]]
+    assert found["low"] < found["confidence"] < found["high"]
+    assert sum(found["reply"]["bins"]) == pytest.approx(1.0)
+    assert found["accepted"] is True
+    assert all(isinstance(each, str) for each in found["warnings"])
+    plain = shell("ask", "Which is a planet?", *options, "--full")
+    assert "\x1b" not in plain.out
+    assert r"a\x1b[31m" in plain.out
+    given = shell("ask", "Which is a planet?", *options, *passage, "--full")
+    assert (given.code, given.out != plain.out) == (0, True)
+    long = ("ask", "Which is a planet?", *options, "--context", "word " * 3000)
+    refused(long, "takes", "more than the 2048 that the model can read")
+
+
+def test_a_mistyped_flag_is_no_question_and_nothing_is_no_question(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert shell("ask", "--jsn").err == "secl: ask has no option --jsn; secl ask --help lists those that it has.\n"
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    assert "has no text" in shell("ask", "-").err
+    assert "--install-completion" in shell("--help").out

@@ -10,17 +10,14 @@ from typing import Any
 
 import pytest
 
-from secl.runs import loading, runner
 from secl.runs.labelling import add_label, queue
 from secl.runs.store import Store
-from secl.testing import ScriptedModel
 from tests.cli.conftest import Shell
 
 
 @pytest.fixture
-def reviewed(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def reviewed(shell: Shell, tmp_path: Path, scripted: None) -> Path:
     """A finished run of twelve questions of two domains."""
-    monkeypatch.setattr(runner, "load_model", lambda _settings: ScriptedModel(stated=0.75))
     run = tmp_path / "run"
     assert shell("run", "--benchmarks", "capitals:6,science:6", "--method", "stated", "--out", run).code == 0
     return run
@@ -31,7 +28,7 @@ def say(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Run `secl label` with so many lines from the keyboard."""
 
     def run(words: str, *arguments: object) -> Any:
-        monkeypatch.setattr(sys, "stdin", io.StringIO("".join(f"{word}\n" for word in words.split())))
+        monkeypatch.setattr(sys, "stdin", io.StringIO("".join(f"{word}\n" for word in words.split("|"))))
         return shell("label", *arguments)
 
     return run
@@ -43,56 +40,45 @@ def said(run: Path) -> list[bool | None]:
 
 
 def test_a_review_is_stored_and_goes_on_where_it_ended(say: Any, reviewed: Path) -> None:
-    ended = say("y n maybe s q", reviewed)
+    ended = say("y|n|maybe|s|q", reviewed)
     assert (ended.code, ended.err) == (0, "")
     assert "1 of 12" in ended.out
     assert ended.out.count("Is it right?") == 5
     assert "2 labels: 1 right, 1 wrong." in ended.out
     assert "Confidence:" not in ended.out
     assert said(reviewed) == [True, False]
-    ended = say("n q", reviewed)
+    ended = say("n|q", reviewed)
     assert "1 of 10 " in ended.out
-    assert said(reviewed) == [True, False, False]
     with Store(reviewed) as store:
         labels = store.labels()
     assert len({label.position for label in labels}) == 3
-    assert {(label.source, label.chance) for label in labels} == {("review", 1.0)}
-
-
-def test_only_the_words_of_the_keys_are_replies(
-    say: Any, shell: Shell, reviewed: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ended = say("Yes unsure none yesterday wrong NO u undo quit", reviewed)
+    assert {(label.source, label.chance, label.correct) for label in labels} == {
+        ("review", 1.0, correct) for correct in (True, False)
+    }
+    ended = say("Yes|unsure|none|yesterday|wrong|NO|u|undo|quit", reviewed)  # only the words of the keys are replies
     assert ended.out.count("Is it right?") == 9
-    assert said(reviewed) == [True, False, None, None]
-    monkeypatch.setattr(sys, "stdin", io.StringIO("no idea\nskip\nq\n"))
-    shell("label", reviewed)
-    assert said(reviewed) == [True, False, None, None]
+    assert said(reviewed) == [True, False, False, True, False, None, None]
+    say("no idea|skip|q", reviewed)
+    assert len(said(reviewed)) == 7
 
 
-def test_undo_takes_the_last_word_back_and_asks_again(say: Any, reviewed: Path) -> None:
-    ended = say("u y u n q", reviewed)
+def test_undo_takes_the_last_word_back_and_asks_again(say: Any, refused: Any, reviewed: Path, tmp_path: Path) -> None:
+    ended = say("u|y|u|n|q", reviewed)
     assert ended.code == 0
     assert said(reviewed) == [True, None, False]
     assert "1 label: 0 right, 1 wrong." in ended.out
     with Store(reviewed) as store:
         (label,) = store.labels()
-    ended = say("", reviewed, "--undo", label.position)
-    assert "is taken back" in ended.out
+    assert "is taken back" in say("", reviewed, "--undo", label.position).out
     assert said(reviewed) == [True, None, False, None]
-
-
-def test_what_cannot_be_labelled_is_refused(refused: Any, reviewed: Path, tmp_path: Path) -> None:
     refused(("label", tmp_path / "nosuch"), "is not a run folder")
     refused(("label", reviewed, "--undo", 99), "no record 99", "12")
     refused(("label", reviewed, "--undo", 10**20), f"no record {10**20}", "12")
-    refused(("label", reviewed, "--undo", 3), "nothing to take back")
+    refused(("label", reviewed, "--undo", label.position), "nothing to take back")
 
 
-def test_the_report_of_a_resumed_run_and_a_comparison_count_its_labels(
-    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(runner, "load_model", lambda _settings: ScriptedModel(stated=0.75))
+@pytest.mark.usefixtures("scripted")
+def test_the_report_of_a_resumed_run_and_a_comparison_count_its_labels(shell: Shell, tmp_path: Path) -> None:
     rows = "".join(f'{{"question": "Number {n}?", "options": ["x", "y"]}}\n' for n in range(40))
     (tmp_path / "mine.jsonl").write_text(rows)
     folders = [tmp_path / name for name in "ab"]
@@ -111,14 +97,11 @@ def test_the_report_of_a_resumed_run_and_a_comparison_count_its_labels(
     assert json.loads(compared.out)["graded"] == 30
 
 
-def test_ask_takes_over_what_labels_taught_and_compares_thresholds_before_them(
-    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for module in (runner, loading):
-        monkeypatch.setattr(module, "load_model", lambda _settings: ScriptedModel(stated=0.75))
+@pytest.mark.usefixtures("scripted")
+def test_ask_takes_over_what_labels_taught_and_compares_thresholds_before_them(shell: Shell, tmp_path: Path) -> None:
     run, question = tmp_path / "run", ("ask", "Which one?", "--option", "x", "--option", "y", "--json")
-    asked = ("run", "--benchmarks", "capitals:12", "--method", "posterior", "--answer", "best", "--out", run)
-    assert shell(*asked).code == 0
+    asked = ("run", "--benchmarks", "capitals:12", "--method", "posterior", "--answer", "best")
+    assert shell(*asked, "--out", run).code == 0
     before = json.loads(shell(*question).out)["confidence"]
     refused = shell(*question, "--calibration", run)
     assert (refused.code, refused.err.count("\n")) == (2, 1)
@@ -129,16 +112,10 @@ def test_ask_takes_over_what_labels_taught_and_compares_thresholds_before_them(
     after = json.loads(shell(*question, "--calibration", run, "--accept", before).out)
     assert after["confidence"] < before
     assert after["accepted"]
-
-
-def test_labels_of_answers_from_elsewhere_calibrate_no_answers_of_the_model(
-    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(runner, "load_model", lambda _settings: ScriptedModel(stated=0.75))
+    # Labels of answers from elsewhere calibrate no answers of the model.
     (tmp_path / "given.csv").write_text("question,answer\nCapital of Peru?,Lima\n")
     assert shell("score", tmp_path / "given.csv", "--out", tmp_path / "scored").code == 0
     with Store(tmp_path / "scored", writable=True) as store:
         add_label(store, store.record(0), True)
-    asked = ("run", "--benchmarks", "capitals:2", "--method", "posterior", "--out", tmp_path / "asked")
-    ended = shell(*asked, "--calibration", tmp_path / "scored")
+    ended = shell(*asked, "--out", tmp_path / "asked", "--calibration", tmp_path / "scored")
     assert (ended.code, "answers: score there, ask here" in ended.err) == (2, True)

@@ -26,12 +26,9 @@ class Knowing(ScriptedModel):
         evidence = super().compare_candidates(question, reply)
         if evidence is None:
             return None
-        known = [option == question.option(str(question.reference)) for option in question.options]
-        noise = [6 * unit(f"t/{question.id}/{option}") for option in question.options]
-        texts = [
-            Likelihood(given=3.0 * right + x - 20, alone=-20.0, tokens=2) for right, x in zip(known, noise, strict=True)
-        ]
-        return replace(evidence, likelihoods=tuple(texts))
+        right = question.option(str(question.reference))
+        given = [3.0 * (text == right) + 6 * unit(f"t/{question.id}/{text}") - 20 for text in question.options]
+        return replace(evidence, likelihoods=tuple(Likelihood(given=each, alone=-20.0, tokens=2) for each in given))
 
 
 @pytest.fixture(autouse=True)
@@ -39,20 +36,22 @@ def _scripted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner, "load_model", lambda _settings: Knowing())
 
 
-def test_flags_reach_the_posterior(shell: Shell, tmp_path: Path) -> None:
-    mine, folder = ask_file(tmp_path / "mine.jsonl", toy_stream(60)), tmp_path / "out"
+def test_flags_reach_the_posterior_and_equal_options_are_equally_probable(shell: Shell, tmp_path: Path) -> None:
+    equal = Question("2+2?", ("5", "4", "4"), "B")
+    mine, folder = ask_file(tmp_path / "mine.jsonl", [*toy_stream(60), equal]), tmp_path / "out"
     flags = ("--set", "posterior.views=letters,likelihood,p_true", "--answer", "best")
     ended = shell("run", "--questions", mine, "--method", "posterior", "--out", folder, *flags)
     assert (ended.code, ended.err) == (0, "")
     with Store(folder) as store:
         records = list(store.records())
     posteriors = [record.posterior for record in records if record.posterior is not None]
-    assert len(posteriors) == 60
+    assert len(posteriors) == 61
+    assert posteriors[60].probabilities[1] == posteriors[60].probabilities[2]
     # The scripted P(True) has no P(False), so it is asked but gives no view.
-    assert [view for view, _ in posteriors[-1].weights] == ["letters", "likelihood"]
-    assert (posteriors[-1].questions, posteriors[7].questions) == (59, 7)
+    assert [view for view, _ in posteriors[59].weights] == ["letters", "likelihood"]
+    assert (posteriors[59].questions, posteriors[7].questions) == (59, 7)
     assert all(record.answers_best and record.evidence.p_true is not None for record in records)
-    assert json.loads((folder / "summary.json").read_text())["answered_best"] == 60
+    assert json.loads((folder / "summary.json").read_text())["answered_best"] == 61
     assert any(record.best_answer != record.reply.answer for record in records)
 
 
@@ -73,17 +72,3 @@ def test_the_demo_ends_in_one_screen(shell: Shell, tmp_path: Path, monkeypatch: 
         cells = f"{title} {' '.join(shares)} {row['brier']:.3f} {row['auroc']:.3f}"
         assert cells in [" ".join(line.split()) for line in lines]
     assert (tmp_path / "runs" / "demo" / "report.html").exists()
-
-
-def test_equal_options_are_equally_probable(shell: Shell, tmp_path: Path) -> None:
-    path = tmp_path / "mine.jsonl"
-    rows = [
-        {"id": "even", "question": "2+2?", "options": ["5", "4", "4"], "reference": "4"},
-        {"id": "odd", "question": "1+2?", "options": ["3", "4"], "reference": "A"},
-    ]
-    path.write_text("\n".join(map(json.dumps, rows)))
-    assert shell("run", "--questions", path, "--method", "posterior", "--out", tmp_path / "out").code == 0
-    with Store(tmp_path / "out") as store:
-        posterior = next(store.records()).posterior
-    assert posterior is not None
-    assert posterior.probabilities[1] == posterior.probabilities[2]

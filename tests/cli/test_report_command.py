@@ -35,12 +35,10 @@ def made(tmp_path: Path) -> Callable[..., Path]:
     """Make a run folder without a network: some of its questions, answered by rule."""
 
     def run(name: str, answered: int = 16) -> Path:
-        loop = Calibrator(
-            ScriptedModel(stated=0.1), method="secl", gate=EntropyShift(burst=4), loop=LoopSettings(bin_gate=None)
-        )
-        records = list(loop.run(toy_stream(16)[:answered]))
+        gate, loop = EntropyShift(burst=4), LoopSettings(bin_gate=None)
+        model = Calibrator(ScriptedModel(stated=0.1), method="secl", gate=gate, loop=loop)
         manifest = {"settings": SCRIPTED.to_json(), "tau": 1.0, "model": "ab" * 32, "stream": "cd" * 32}
-        return run_folder(tmp_path / name, records, total=16, **manifest)
+        return run_folder(tmp_path / name, list(model.run(toy_stream(16)[:answered])), total=16, **manifest)
 
     return run
 
@@ -49,20 +47,7 @@ def own(run: Path) -> set[str]:
     return {path.name for path in run.iterdir()} - {FILE, "lock"}
 
 
-def test_the_report_of_one_run_goes_into_its_folder_and_is_one_page(
-    shell: Shell, made: Callable[..., Path], drawn: None
-) -> None:
-    run = made("first")
-    ended = shell("report", run, "--full")
-    assert (ended.code, ended.err) == (0, "")
-    assert own(run) == OF_RUN
-    assert ended.out.splitlines()[-1] == f"page: {run / 'report.html'}"
-    page = ET.fromstring((run / "report.html").read_text(encoding="utf-8"))
-    assert SCRIPTED.model.name in "".join(page.itertext())
-    assert {picture.read_bytes()[:8] for picture in run.glob("*.png")} == {PNG}
-
-
-def test_a_report_elsewhere_leaves_the_run_as_it_was(
+def test_a_report_goes_into_the_folder_of_its_run_or_elsewhere_and_is_one_page(
     shell: Shell, made: Callable[..., Path], tmp_path: Path, drawn: None
 ) -> None:
     run, out = made("first"), tmp_path / "deep" / "out"
@@ -74,7 +59,14 @@ def test_a_report_elsewhere_leaves_the_run_as_it_was(
         assert len(ET.fromstring(picture.read_text(encoding="utf-8"))) > 0
     assert shell("report", made("another"), "--out", out).code == 0  # over an earlier report
     assert {path.name for path in out.iterdir()} == FILES
-    shell("report", run, "--out", f"{run}/../first")
+    ended = shell("report", run, "--full")
+    assert (ended.code, ended.err) == (0, "")
+    assert own(run) == OF_RUN
+    assert ended.out.splitlines()[-1] == f"page: {run / 'report.html'}"
+    page = ET.fromstring((run / "report.html").read_text(encoding="utf-8"))
+    assert SCRIPTED.model.name in "".join(page.itertext())
+    assert {picture.read_bytes()[:8] for picture in run.glob("*.png")} == {PNG}
+    shell("report", run, "--out", f"{run}/../first")  # which is no other folder
     assert own(run) == OF_RUN
 
 
@@ -128,11 +120,12 @@ ELSEWHERE = {
     "stream.benchmarks": ("capitals",),
     "model.engine": "openai",
     "model.endpoint": "http://127.0.0.1:1",
+    "model.name": "m",
     "method": "stated",
 }
 
 
-@pytest.mark.parametrize("settings", [CHOICE, OPEN, {**ELSEWHERE, "model.name": "m"}])
+@pytest.mark.parametrize("settings", [CHOICE, OPEN, ELSEWHERE])
 def test_the_command_on_the_page_makes_the_same_recipe_again(
     shell: Shell, monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any]
 ) -> None:

@@ -51,40 +51,27 @@ def made_up(tmp_path: Path) -> Path:
     return path
 
 
-def test_every_number_of_a_source_that_prints_the_stored_ones_agrees(shell: Shell, made_up: Path) -> None:
+def test_a_number_of_a_source_that_differs_is_named_with_its_place_and_the_code_is_1(
+    shell: Shell, made_up: Path
+) -> None:
+    command, right = ("reproduce", "seeds", "triggers", "--check", made_up), made_up.read_text(encoding="utf-8")
     assert disagreements(made_up, ["seeds", "triggers"]) == (36, [])
-    ended = shell("reproduce", "seeds", "triggers", "--check", made_up)
+    ended = shell(*command)
     assert (ended.code, ended.err) == (0, "")
     assert ended.out == f"36 of 36 stored numbers of the paper's tables agree with {made_up}\n"
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "place"),
-    [
-        (".0502", ".0520", "seeds, llama-3.2-3b, SECL, ece_43: 0.0502 is not in its place in tab:llama_multiseed."),
-        (
-            "(12.6",
-            "(12.5",
-            "triggers, llama-3.1-8b, SECL, trained_share: 0.126 is not in its place in tab:ph_triggers.",
-        ),
-        ("& 119", "& 120", "triggers, gemma-2-2b, SECL, trained: 119 is not in its place in tab:ph_triggers."),
-    ],
-)
-def test_a_number_that_differs_is_named_with_its_place_and_the_code_is_1(
-    shell: Shell, made_up: Path, before: str, after: str, place: str
-) -> None:
-    made_up.write_text(made_up.read_text(encoding="utf-8").replace(before, after), encoding="utf-8")
-    ended = shell("reproduce", "seeds", "triggers", "--check", made_up)
-    assert (ended.code, ended.err) == (1, "")
-    assert ended.out.splitlines() == [
-        place,
-        f"35 of 36 stored numbers of the paper's tables agree with {made_up}",
-    ]
-
-
-def test_numbers_that_are_swapped_are_noticed(made_up: Path) -> None:
-    text = made_up.read_text(encoding="utf-8").replace(".0496 & .0502", ".0502 & .0496")
-    made_up.write_text(text, encoding="utf-8")
+    for before, after, number, place in (
+        (".0502", ".0520", "seeds, llama-3.2-3b, SECL, ece_43: 0.0502", "llama_multiseed"),
+        ("(12.6", "(12.5", "triggers, llama-3.1-8b, SECL, trained_share: 0.126", "ph_triggers"),
+        ("& 119", "& 120", "triggers, gemma-2-2b, SECL, trained: 119", "ph_triggers"),
+    ):
+        made_up.write_text(right.replace(before, after), encoding="utf-8")
+        ended = shell(*command)
+        assert (ended.code, ended.err) == (1, "")
+        assert ended.out.splitlines() == [
+            f"{number} is not in its place in tab:{place}.",
+            f"35 of 36 stored numbers of the paper's tables agree with {made_up}",
+        ]
+    made_up.write_text(right.replace(".0496 & .0502", ".0502 & .0496"), encoding="utf-8")  # swapped
     total, wrong = disagreements(made_up, ["seeds"])
     assert (total, len(wrong)) == (20, 1)
 
@@ -97,21 +84,14 @@ def test_a_source_that_cannot_be_compared_is_refused(refused: Any, made_up: Path
     refused(("reproduce", "--check", tmp_path / "binary.tex"), "binary.tex", "not UTF-8")
 
 
-@pytest.fixture(scope="module")
-def source() -> Path:
-    """The paper's own file."""
-    path = Path(os.environ.get("SECL_PAPER") or ROOT.parent / "shared" / "paper" / "secl.tex")
-    if not path.is_file():
-        pytest.skip("needs the paper's source (set SECL_PAPER)")
-    return path
-
-
-def test_all_1035_stored_numbers_are_those_of_the_paper(source: Path) -> None:
-    assert disagreements(source, read_paper().tables) == (1035, [])
-
-
-def test_a_typo_in_any_table_is_noticed(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_1035_stored_numbers_are_those_of_the_paper_and_a_typo_in_any_table_is_noticed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """One number of each table is changed, another one each time."""
+    source = Path(os.environ.get("SECL_PAPER") or ROOT.parent / "shared" / "paper" / "secl.tex")
+    if not source.is_file():
+        pytest.skip("needs the paper's source (set SECL_PAPER)")
+    assert disagreements(source, read_paper().tables) == (1035, [])
     for step, (key, table) in enumerate(read_paper().tables.items()):
         if table.label.startswith("fig:"):
             continue
@@ -125,3 +105,4 @@ def test_a_typo_in_any_table_is_noticed(source: Path, monkeypatch: pytest.Monkey
         assert total == len(places)
         assert 1 <= len(wrong) <= 2  # a neighbour that another row repeats may be named, too
         assert f"{key}, {model}, {row}, {column}" in [sentence.split(":")[0] for sentence in wrong]
+        monkeypatch.undo()

@@ -15,7 +15,6 @@ from secl.runs.recipes import score_settings
 from secl.runs.settings import RunSettings
 from secl.runs.store import Store
 from secl.settings.names import with_set
-from secl.testing import ScriptedModel
 from tests.cli.conftest import Shell
 
 PAIRS = """question,A,B,C,answer,rivals,correct
@@ -27,11 +26,6 @@ Who wrote Hamlet?,,,,[red]Elvis[/red],,no
 
 
 @pytest.fixture
-def scripted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runner, "load_model", lambda _settings: ScriptedModel())
-
-
-@pytest.fixture
 def pairs(tmp_path: Path) -> Path:
     path = tmp_path / "pairs.csv"
     path.write_text(PAIRS)
@@ -39,7 +33,7 @@ def pairs(tmp_path: Path) -> Path:
 
 
 @pytest.mark.usefixtures("scripted")
-def test_answers_are_printed_with_what_the_model_thinks_of_them(shell: Shell, pairs: Path) -> None:
+def test_answers_are_printed_and_json_and_a_run_have_every_number(shell: Shell, pairs: Path, tmp_path: Path) -> None:
     ended = shell("score", pairs)
     assert ended.code == 0
     lines = ended.out.splitlines()
@@ -50,15 +44,14 @@ def test_answers_are_printed_with_what_the_model_thinks_of_them(shell: Shell, pa
         assert line.rstrip().endswith(verdict)
     assert "Confidence: the posterior of the answer among its rivals, for " in ended.out
     assert "confidence: unproven" in ended.out
-
-
-@pytest.mark.usefixtures("scripted")
-def test_json_has_every_number_and_a_run_has_the_same_ones(shell: Shell, pairs: Path, tmp_path: Path) -> None:
     rows = json.loads(shell("score", pairs, "--json").out)["answers"]
-    assert [row["answer"] for row in rows] == ["B", "C", "Lima", "[red]Elvis[/red]"]
-    assert [row["correct"] for row in rows] == [None, False, True, False]
-    ended = shell("score", pairs, "--out", tmp_path / "run")
-    assert ended.code == 0
+    assert [(row["answer"], row["correct"]) for row in rows] == [
+        ("B", None),
+        ("C", False),
+        ("Lima", True),
+        ("[red]Elvis[/red]", False),
+    ]
+    assert shell("score", pairs, "--out", tmp_path / "run").code == 0
     with Store(tmp_path / "run") as store:
         records = list(store.records())
     for row, record in zip(rows, records, strict=True):
@@ -131,32 +124,24 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[RunSettings]:
     return seen
 
 
-@pytest.mark.parametrize("values", [CHANGED, ELSEWHERE, *({name: value} for name, value in CHANGED.items())])
-def test_the_command_on_the_page_rates_the_same_answers_again(
-    shell: Shell, begun: list[RunSettings], values: dict[str, Any]
+def test_the_command_on_the_page_rates_the_same_answers_again_and_a_setting_wins_over_its_flag(
+    shell: Shell, begun: list[RunSettings], pairs: Path
 ) -> None:
-    recipe = score_settings(Path("it's.csv"), values)
-    program, *arguments = shlex.split(command(recipe, "score"))
-    assert (program, arguments[-2:]) == ("secl", ["--out", "NEW"])
-    assert shell(*arguments).err == "secl: stopped before the first question.\n"
-    assert begun == [recipe]
-
-
-def test_the_command_on_the_page_of_an_older_run_leaves_out_what_had_no_effect() -> None:
-    recipe = score_settings(
-        Path("a.csv"), {"loop.answer": "best", "model.answer_weights": "frozen", "loop.accept": 0.8}
-    )
+    cases: list[dict[str, Any]] = [CHANGED, ELSEWHERE, *({name: value} for name, value in CHANGED.items())]
+    for values in cases:
+        recipe = score_settings(Path("it's.csv"), values)
+        program, *arguments = shlex.split(command(recipe, "score"))
+        assert (program, arguments[-2:]) == ("secl", ["--out", "NEW"])
+        assert shell(*arguments).err == "secl: stopped before the first question.\n"
+        assert begun.pop() == recipe
+    useless = {"loop.answer": "best", "model.answer_weights": "frozen", "loop.accept": 0.8}  # of an older run
+    recipe = score_settings(Path("a.csv"), useless)
     assert command(recipe, "score") == "secl score a.csv --model smollm2 --accept 0.8 --out NEW"
-
-
-@pytest.mark.parametrize("values", [("seed=3",), ("stream.order=reversed",), ("loop.accept=0.9",)])
-def test_a_setting_wins_over_the_default_of_its_flag(
-    shell: Shell, begun: list[RunSettings], pairs: Path, values: tuple[str, ...]
-) -> None:
-    shell("score", pairs, "--set", *values, "--out", "NEW")
-    (settings,) = begun
-    assert settings == score_settings(pairs, with_set(None, values))
-    assert settings != score_settings(pairs, {})
+    for setting in ("seed=3", "stream.order=reversed", "loop.accept=0.9"):
+        shell("score", pairs, "--set", setting, "--out", "NEW")
+        settings = begun.pop()
+        assert settings == score_settings(pairs, with_set(None, (setting,)))
+        assert settings != score_settings(pairs, {})
 
 
 def test_flags_that_do_not_go_together_are_refused(pairs: Path, tmp_path: Path, refused: Any) -> None:

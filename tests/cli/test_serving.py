@@ -27,8 +27,13 @@ from tests.cli.conftest import Shell
 pytestmark = pytest.mark.heavy
 
 
-def test_a_key_is_shown_once_listed_without_itself_and_removed(shell: Shell, tmp_path: Path) -> None:
+def test_a_key_is_shown_once_listed_without_itself_and_removed(shell: Shell, refused: Any, tmp_path: Path) -> None:
     state = tmp_path / "state"
+    refused(("keys", "list", state), "there is no folder", "state", "secl serve")
+    refused(("keys", "remove", state, "a"), "no key 'a'; there are none")
+    refused(("keys", "add", state, "a", "--role", "root"), "no role 'root'", "ask, read, review, admin")
+    for name in (" ", "a\n", "x" * 65):
+        refused(("keys", "add", state, name), "no name for a key")
     made = shell("keys", "add", state, "ops", "--role", "admin")
     assert made.code == 0
     token = made.out.strip()
@@ -45,14 +50,6 @@ def test_a_key_is_shown_once_listed_without_itself_and_removed(shell: Shell, tmp
     assert json.loads((state / "keys.json").read_text()) == []
 
 
-def test_bad_keys_are_refused_in_one_sentence(refused: Any, tmp_path: Path) -> None:
-    refused(("keys", "add", tmp_path / "s", "a", "--role", "root"), "no role 'root'", "ask, read, review, admin")
-    for name in (" ", "a\n", "x" * 65):
-        refused(("keys", "add", tmp_path / "s", name), "no name for a key")
-    refused(("keys", "remove", tmp_path / "s", "a"), "no key 'a'; there are none")
-    refused(("keys", "list", tmp_path / "nosuch"), "there is no folder", "nosuch", "secl serve")
-
-
 BAD: list[tuple[tuple[object, ...], str]] = [
     (("--port", 70000), "--port is 70000"),
     (("--host", "0.0.0.0", "--port", 0), "no API keys"),
@@ -66,22 +63,27 @@ BAD: list[tuple[tuple[object, ...], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("flags", "word"), BAD)
-def test_bad_flags_are_refused_in_one_sentence(
-    refused: Any, tmp_path: Path, tiny_llama: Path, flags: tuple[object, ...], word: str
+def test_bad_flags_ports_recipes_and_folders_are_refused_in_one_sentence(
+    refused: Any, tmp_path: Path, tiny_llama: Path, run: Path
 ) -> None:
-    model = () if "--model" in flags else ("--model", tiny_llama)
-    port = () if "--port" in flags else ("--port", 0)
-    refused(("serve", tmp_path / "state", *model, *port, *flags), word)
-
-
-def test_a_taken_port_is_named(refused: Any, tmp_path: Path, tiny_llama: Path) -> None:
+    (tmp_path / "r.toml").write_text('stream.benchmarks = ["capitals"]')
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "thesis.tex").write_text("")
+    state, any_port = tmp_path / "state", ("--port", 0)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        refused(("serve", tmp_path / "s", "--model", tiny_llama, "--port", port), f"port {port}")
+        for folder, flags, word in (
+            *((state, flags, word) for flags, word in BAD),
+            (state, ("--port", port), f"port {port}"),
+            (state, (tmp_path / "r.toml", *any_port), "leave stream.benchmarks out"),
+            (tmp_path / "full", any_port, "full"),
+            (run, any_port, "no server's state"),
+        ):
+            model = () if "--model" in flags else ("--model", tiny_llama)
+            refused(("serve", folder, *model, *(() if "--port" in flags else any_port), *flags), word)
 
 
-def test_a_passed_socket_is_refused_in_one_sentence_if_it_does_not_fit(
+def test_a_passed_socket_that_does_not_fit_and_a_missing_package_are_refused_in_one_sentence(
     refused: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     serve = ("serve", tmp_path / "s")
@@ -93,33 +95,17 @@ def test_a_passed_socket_is_refused_in_one_sentence_if_it_does_not_fit(
         monkeypatch.setenv("LISTEN_FDS", count)
         refused((*serve, *arguments), word)
     refused((*serve, "--host", "0.0.0.0", "--port", 0), "0.0.0.0 can be reached", "no API keys")
-
-
-def test_a_missing_package_is_named_with_how_to_install_it(
-    refused: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
     for name in [name for name in sys.modules if name.startswith(("secl.server.http", "fastapi"))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "fastapi", None)
-    refused(("serve", tmp_path / "state"), needs("secl serve", "fastapi", "server"))
+    refused(serve, needs("secl serve", "fastapi", "server"))
 
 
-def test_a_recipe_that_names_a_stream_is_no_servers(refused: Any, tmp_path: Path) -> None:
-    (tmp_path / "r.toml").write_text('stream.benchmarks = ["capitals"]')
-    refused(("serve", tmp_path / "s", tmp_path / "r.toml", "--port", 0), "leave stream.benchmarks out")
-
-
-def test_a_folder_of_something_else_is_no_state(refused: Any, tmp_path: Path, tiny_llama: Path, run: Path) -> None:
-    (tmp_path / "full").mkdir()
-    (tmp_path / "full" / "thesis.tex").write_text("")
-    refused(("serve", tmp_path / "full", "--model", tiny_llama, "--port", 0), "full")
-    refused(("serve", run, "--model", tiny_llama, "--port", 0), "no server's state")
-
-
-def test_a_signal_while_the_model_loads_ends_the_server_in_order(
+def test_a_signal_while_the_model_loads_ends_the_server_in_order_and_raises_nothing_in_an_import(
     shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cleared = []
+    """PyTorch's own code in C++ calls Python while it is imported, and aborts where that raises."""
+    cleared, ended = [], []
 
     def load(*_args: Any, **_named: Any) -> None:
         try:
@@ -128,25 +114,17 @@ def test_a_signal_while_the_model_loads_ends_the_server_in_order(
         finally:
             cleared.append(True)
 
-    monkeypatch.setattr("secl.server.online.factory.open_service", load)
-    before = signal.getsignal(signal.SIGTERM)
-    assert shell("serve", tmp_path / "s", "--port", 0).code == 128 + signal.SIGTERM
-    assert (cleared, signal.getsignal(signal.SIGTERM)) == ([True], before)
-
-
-def test_a_signal_in_the_middle_of_an_import_raises_nothing_there(
-    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """PyTorch's own code in C++ calls Python while it is imported, and aborts where that raises."""
-    (tmp_path / "interrupted.py").write_text("import os, time\nos.kill(os.getpid(), 15)\ntime.sleep(0.01)\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr("secl.server.online.factory.open_service", lambda *_, **__: import_module("interrupted"))
-    ended: list[int] = []
-
     def end(code: int) -> None:
         ended.append(code)
         raise InterruptedError
 
+    monkeypatch.setattr("secl.server.online.factory.open_service", load)
+    before = signal.getsignal(signal.SIGTERM)
+    assert shell("serve", tmp_path / "s", "--port", 0).code == 128 + signal.SIGTERM
+    assert (cleared, signal.getsignal(signal.SIGTERM)) == ([True], before)
+    (tmp_path / "interrupted.py").write_text("import os, time\nos.kill(os.getpid(), 15)\ntime.sleep(0.01)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr("secl.server.online.factory.open_service", lambda *_, **__: import_module("interrupted"))
     monkeypatch.setattr(os, "_exit", end)
     with pytest.raises(InterruptedError):
         shell("serve", tmp_path / "s", "--port", 0)
@@ -187,24 +165,9 @@ def test_a_signal_that_python_drops_while_the_model_loads_ends_the_server(
 @contextmanager
 def serving(folder: Path, model: Path, *flags: object, host: str = "127.0.0.1") -> Iterator[tuple[BaseProcess, str]]:
     """A server in a process of its own, and its address."""
-    log = folder.parent / "log"
+    log, where = folder.parent / "log", ("--model", model, "--host", host, "--port", 0)
     log.write_text("")
-    process = processes.start(
-        log,
-        "serve",
-        folder,
-        "--model",
-        model,
-        "--host",
-        host,
-        "--port",
-        0,
-        "--method",
-        "secl",
-        "--set",
-        "gate.warmup=3",
-        *flags,
-    )
+    process = processes.start(log, "serve", folder, *where, "--method", "secl", "--set", "gate.warmup=3", *flags)
     try:
         for _ in range(1200):
             if "secl serves" in log.read_text() or not process.is_alive():

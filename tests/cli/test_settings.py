@@ -9,21 +9,10 @@ from typing import Any
 import pytest
 
 from reference.settings import with_all_settings
-from secl.runs.loading import load_for_asking
 from secl.runs.settings import RunSettings
 from secl.settings.names import SETTINGS, with_set
 from tests.cli.conftest import Shell
 from tests.conftest import ROOT
-
-
-def test_asking_with_an_adapter_uses_the_temperature_and_the_formula_of_its_run(
-    shell: Shell, tiny_llama: Path, tmp_path: Path
-) -> None:
-    learning = ("--method", "secl", "--gate", "always", "--set", "loop.bin_gate=off", "--set", "evidence.formula=exp")
-    run = ("run", "--model", tiny_llama, "--benchmarks", "capitals:4", "--out", tmp_path / "out", *learning)
-    assert shell(*run, "--set", "evidence.tau=0.3").code == 0
-    _, recipe = load_for_asking({}, tmp_path / "out")
-    assert (recipe.evidence.tau, recipe.evidence.formula) == (0.3, "exp")
 
 
 def test_every_setting_can_be_set_and_stands_in_the_table_of_the_docs() -> None:
@@ -47,27 +36,19 @@ def test_a_setting_is_checked_like_one_of_a_recipe_and_wins_over_it(tmp_path: Pa
     assert (settings.evidence.tau, settings.loop.bin_gate, settings.gate.burst) == (0.7, None, 9)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("--set", "evidence.tau"), ("gives no value", "--set group.key=value")),
-        (("--set", "evidence.tao=1"), ("--set evidence.tao=1", "the nearest is evidence.tau")),
-        (("--set", "evidence.tau=hot"), ("evidence.tau is 'hot'", "a finite number above 0")),
-        (("--set", "stream.skip_bad=perhaps"), ("stream.skip_bad is 'perhaps'", "true or false")),
-        (("--tau=1",), ("--tau", "--set evidence.tau=VALUE")),
-    ],
-)
-def test_what_cannot_be_set_is_refused_in_one_sentence(
-    refused: Any, tmp_path: Path, arguments: tuple[str, ...], words: tuple[str, ...]
+def test_what_cannot_be_set_is_refused_in_one_sentence_and_help_fits_two_screens(
+    shell: Shell, refused: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    refused(("run", "--benchmarks", "capitals:2", "--out", tmp_path / "run", *arguments), *words)
-
-
-@pytest.mark.parametrize(("command", "most", "lines"), [("run", 30, 48), ("serve", 34, 52)])
-def test_the_help_of_a_command_fits_two_screens(
-    shell: Shell, monkeypatch: pytest.MonkeyPatch, command: str, most: int, lines: int
-) -> None:
+    for arguments, *words in (
+        (("--set", "evidence.tau"), "gives no value", "--set group.key=value"),
+        (("--set", "evidence.tao=1"), "--set evidence.tao=1", "the nearest is evidence.tau"),
+        (("--set", "evidence.tau=hot"), "evidence.tau is 'hot'", "a finite number above 0"),
+        (("--set", "stream.skip_bad=perhaps"), "stream.skip_bad is 'perhaps'", "true or false"),
+        (("--tau=1",), "--tau", "--set evidence.tau=VALUE"),
+    ):
+        refused(("run", "--benchmarks", "capitals:2", "--out", tmp_path / "run", *arguments), *words)
     monkeypatch.setenv("COLUMNS", "80")
-    said = shell(command, "--help").out
-    assert len(re.findall(r"^\W+--[a-z-]+", said, re.MULTILINE)) <= most
-    assert len(said.splitlines()) <= lines
+    for command, most, lines in (("run", 30, 48), ("serve", 34, 52)):
+        said = shell(command, "--help").out
+        assert len(re.findall(r"^\W+--[a-z-]+", said, re.MULTILINE)) <= most
+        assert len(said.splitlines()) <= lines

@@ -45,15 +45,8 @@ print(json.dumps(ended))
 
 def secl(*commands: tuple[object, ...]) -> list[tuple[int, str]]:
     """Exit code and error of each command, all of them in one process without the extra."""
-    arguments = json.dumps([list(map(str, command)) for command in commands])
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT, arguments],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    command = [sys.executable, "-c", WITHOUT, json.dumps([list(map(str, each)) for each in commands])]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     return [(code, said) for code, said in json.loads(done.stdout)]
 

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from secl.data.question_files import read_rows
-from secl.errors import DataError, ParameterError
+from secl.errors import DataError, ParameterError, SeclError
 from secl.question import Question
 
 OPTIONS = ["bug", "feature, idea"]
@@ -53,65 +53,63 @@ def test_texts_and_questions_are_rows_and_take_the_options() -> None:
     assert read_rows([asked]).questions == [asked]
 
 
-def test_a_template_comes_before_a_column_with_the_question() -> None:
-    rows = [{"question": "Why?", "text": "sky"}]
-    file = read_rows(rows, template="What about the {text}?")
+def test_a_template_comes_before_a_column_with_the_question_and_a_row_that_leaves_it_empty_is_named_or_skipped() -> (
+    None
+):
+    file = read_rows([{"question": "Why?", "text": "sky"}], template="What about the {text}?")
     assert (file.questions[0].text, file.questions[0].row[0]) == ("What about the sky?", ("question", "Why?"))
     assert not file.notes
-
-
-def test_a_column_of_classes_that_is_not_read_is_named() -> None:
     (note,) = read_rows([{"question": "Why?", "label": "bug"}], options=OPTIONS).notes
     assert note.endswith("if it is the reference, say --columns 'reference=label'.")
+    assert len(read_rows([*TICKETS, {"subject": "", "body": None}], template=TEMPLATE, skip_bad=True).rows) == 3
 
 
-BAD: list[tuple[dict[str, Any], str]] = [
-    (
-        {"template": "{sybject}"},
-        "the template names 'sybject', which is no column; the columns are 'subject', 'body', 'gold'",
+CLASSES: dict[str, Any] = {"options": OPTIONS}
+BAD: list[tuple[Any, dict[str, Any], str]] = [
+    *(
+        (TICKETS, {"template": "{subject}", **how}, message)
+        for how, message in (
+            (
+                {"template": "{sybject}"},
+                "names 'sybject', which is no column; the columns are 'subject', 'body', 'gold'",
+            ),
+            ({"template": "{}"}, "the template names '', which is no column"),
+            ({"template": "Which {subject"}, "has a brace without its partner; write {column}"),
+            ({"template": "Which subject}"}, "has a brace without its partner"),
+            ({"template": "Which?"}, "names no column, so every row would ask the same"),
+            ({"options": ["bug"]}, "there is one option, 'bug'; give at least two"),
+            ({"options": ["bug", "bug"]}, "the option 'bug' is given twice"),
+            ({"options": ["bug", " "]}, "an option is empty"),
+            ({"options": "bug"}, "the options are the text 'bug'; give a list"),
+            ({"options": [str(number) for number in range(27)]}, "27 options but only 26 letters"),
+        )
     ),
-    ({"template": "{}"}, "the template names '', which is no column"),
-    ({"template": "Which {subject"}, "has a brace without its partner; write {column}"),
-    ({"template": "Which subject}"}, "has a brace without its partner"),
-    ({"template": "Which?"}, "names no column, so every row would ask the same"),
-    ({"options": ["bug"]}, "there is one option, 'bug'; give at least two"),
-    ({"options": ["bug", "bug"]}, "the option 'bug' is given twice"),
-    ({"options": ["bug", " "]}, "an option is empty"),
-    ({"options": "bug"}, "the options are the text 'bug'; give a list"),
-    ({"options": [str(number) for number in range(27)]}, "27 options but only 26 letters"),
+    (
+        [{"question": "a", "options": ["x", "y"]}],
+        CLASSES,
+        "row 1 has options of its own, but the same options are given",
+    ),
+    ([{"question": "a", "A": "x", "B": "y"}], CLASSES, "row 1 has options of its own"),
+    ([Question("a", ("x", "y"))], CLASSES, "row 1 has options of its own"),
+    (["a", Question("a", form="number")], CLASSES, "row 2 cannot be asked"),
+    ([Question("a", reference="z")], CLASSES, "row 1 has a reference that names no option: the answer 'z'"),
+    ([{"question": "a", "gold": "crash"}], CLASSES, "row 1 has a reference that names no option: the answer 'crash'"),
+    ([], CLASSES, "questions holds no question; add one."),
+    (pd.DataFrame({"subject": [], "body": []}), {"template": TEMPLATE}, "questions holds no question; add one"),
+    (
+        [*TICKETS, {"subject": "", "body": None}],
+        {"template": TEMPLATE},
+        "row 4 leaves every column of the template empty ('subject', 'Body')",
+    ),
 ]
 
 
-@pytest.mark.parametrize(("how", "message"), BAD, ids=[message for _, message in BAD])
-def test_a_senseless_template_or_list_of_options_is_refused_in_one_sentence(how: dict[str, Any], message: str) -> None:
-    with pytest.raises(ParameterError) as caught:
-        read_rows(TICKETS, **{"template": "{subject}", **how})
+@pytest.mark.parametrize(("rows", "how", "message"), BAD, ids=[message for *_, message in BAD])
+def test_a_senseless_template_list_of_options_or_row_is_refused_in_one_sentence(
+    rows: Any, how: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(SeclError) as caught:
+        read_rows(rows, **how)
+    assert isinstance(caught.value, ParameterError if rows is TICKETS else DataError)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-BAD_ROWS: list[tuple[list[Any], str]] = [
-    ([{"question": "a", "options": ["x", "y"]}], "row 1 has options of its own, but the same options are given"),
-    ([{"question": "a", "A": "x", "B": "y"}], "row 1 has options of its own"),
-    ([Question("a", ("x", "y"))], "row 1 has options of its own"),
-    (["a", Question("a", form="number")], "row 2 cannot be asked"),
-    ([Question("a", reference="z")], "row 1 has a reference that names no option: the answer 'z'"),
-    ([{"question": "a", "gold": "crash"}], "row 1 has a reference that names no option: the answer 'crash'"),
-    ([], "questions holds no question; add one."),
-]
-
-
-@pytest.mark.parametrize(("rows", "message"), BAD_ROWS, ids=[message for _, message in BAD_ROWS])
-def test_a_row_that_does_not_take_the_options_is_named(rows: list[Any], message: str) -> None:
-    with pytest.raises(DataError) as caught:
-        read_rows(rows, options=OPTIONS)
-    assert message in str(caught.value)
-
-
-def test_a_row_that_leaves_the_template_empty_is_named_or_skipped() -> None:
-    rows = [*TICKETS, {"subject": "", "body": None}]
-    with pytest.raises(DataError, match=r"row 4 leaves every column of the template empty \('subject', 'Body'\)"):
-        read_rows(rows, template=TEMPLATE)
-    assert len(read_rows(rows, template=TEMPLATE, skip_bad=True).rows) == 3
-    with pytest.raises(DataError, match="questions holds no question; add one"):
-        read_rows(pd.DataFrame({"subject": [], "body": []}), template=TEMPLATE)

@@ -35,22 +35,19 @@ FILES = {
 ROWS: dict[str, list[dict[str, Any]]] = {
     "gsm8k": [json.loads(line) for line in FILES["gsm8k/train.jsonl"].splitlines()],
     "mmlu": [
-        {
-            "question": "Bone of\nthe arm?",
-            "subject": "anatomy",
-            "choices": ["Ulna", "Tibia", "No", "NA"],
-            "answer": 0,
-        },
-        {"question": "Largest organ?", "subject": "anatomy", "choices": ["Gut", "Skin", "Lung", "12"], "answer": 1},
-        {"question": 'Say "virus"?', "subject": "virology", "choices": ["a,b", "c", "d", "e"], "answer": 3},
-        {"question": "Smallest prime?", "subject": "abstract_algebra", "choices": ["1", "2", "3", "0"], "answer": 1},
+        {"question": question, "subject": subject, "choices": choices, "answer": answer}
+        for question, subject, choices, answer in (
+            ("Bone of\nthe arm?", "anatomy", ["Ulna", "Tibia", "No", "NA"], 0),
+            ("Largest organ?", "anatomy", ["Gut", "Skin", "Lung", "12"], 1),
+            ('Say "virus"?', "virology", ["a,b", "c", "d", "e"], 3),
+            ("Smallest prime?", "abstract_algebra", ["1", "2", "3", "0"], 1),
+        )
     ],
     "arc": [
         {
-            "id": "X_1",
+            **json.loads(FILES[ARC_FILE]),
             "question": "Sun is?",
             "choices": {"text": ["moon", "star"], "label": ["1", "2"]},
-            "answerKey": "2",
         }
     ],
     "truthfulqa": [
@@ -141,16 +138,17 @@ def test_the_seed_draws_the_questions_of_each_subject_of_a_sample_of_mmlu(folder
     assert subjects[0] == subjects[1]
 
 
-def test_a_hub_that_cannot_be_reached_names_the_way_around_it(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+def test_a_hub_that_fails_names_the_way_around_it_or_the_row(
+    hub: list[tuple[str, str, str]], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    client = logging.getLogger("huggingface_hub.utils._http")
+    monkeypatch.setitem(ROWS, "gsm8k", [ROWS["gsm8k"][0], {"question": "Only this?"}])
+    with pytest.raises(DataError, match=r"openai/gsm8k \(main, train\), row 1 .*it lacks 'answer'"):
+        load("gsm8k", None)
 
     def load_dataset(*_: object, **__: object) -> None:
-        client.warning("Retrying in 1s [Retry 1/5].")
+        logging.getLogger("huggingface_hub.utils._http").warning("Retrying in 1s [Retry 1/5].")
         raise ConnectionError("no route\nto host")
 
-    monkeypatch.delenv("SECL_DATA", raising=False)
     monkeypatch.setitem(sys.modules, "datasets", SimpleNamespace(load_dataset=load_dataset))
     with pytest.raises(DataError, match=r"'mmlu' \(cais/mmlu\) cannot be fetched.*--data or SECL_DATA") as caught:
         load("mmlu", 1)
@@ -159,14 +157,6 @@ def test_a_hub_that_cannot_be_reached_names_the_way_around_it(
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(DataError, match=r"without --data FOLDER needs datasets; run: pip install .*\[hub\]"):
         load("arc", 1)
-
-
-def test_a_hub_row_of_another_shape_names_the_row(
-    hub: list[tuple[str, str, str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(ROWS, "gsm8k", [ROWS["gsm8k"][0], {"question": "Only this?"}])
-    with pytest.raises(DataError, match=r"openai/gsm8k \(main, train\), row 1 .*it lacks 'answer'"):
-        load("gsm8k", None)
 
 
 BROKEN = [

@@ -23,16 +23,18 @@ def said(record: Record, correct: bool, source: LabelSource) -> Label:
 
 
 def test_people_count_before_references_and_volunteers_not_at_all_beside_them() -> None:
-    records = answered([0.9] * 22, [False] * 22)
-    log = [said(records[k], True, "review") for k in range(22)]
-    extra = answered([0.9] * 24, [False] * 22 + [None] * 2)[22:]
-    answers = answers_of(
-        [*records, *extra], [*log, said(extra[0], False, "feedback"), said(extra[1], False, "feedback")]
-    )
+    records = answered([0.9] * 24, [False] * 22 + [None] * 2)
+    reviewed = [said(record, True, "review") for record in records[:22]]
+    answers = answers_of(records, [*reviewed, *(said(record, False, "feedback") for record in records[22:])])
     assert answers.left_out == 2
-    advice = advise(answers, 0.1)
-    assert advice.threshold is not None
-    assert (advice.threshold.labels, advice.threshold.wrong) == (22, 0)
+    threshold = advise(answers, 0.1).threshold
+    assert threshold is not None
+    assert (threshold.labels, threshold.wrong) == (22, 0)
+    # A volunteer's word takes no answer out of a reviewed sample.
+    half = [replace(label, correct=label.position % 2 == 0) for label in reviewed]
+    thumbs = [replace(label, number=label.number + 40, chance=None, source="feedback") for label in half[1::2]]
+    answers = answers_of(records[:22], [*half, *thumbs])
+    assert (answers.curve.total, int(answers.curve.wrong[-1])) == (22, 11)
 
 
 def test_volunteers_give_an_estimate_and_no_promise() -> None:
@@ -45,14 +47,25 @@ def test_volunteers_give_an_estimate_and_no_promise() -> None:
     assert advise(answers_of(records, log[:21]), 0.1).basis == "confidences"
 
 
-def test_labels_that_were_not_all_as_likely_promise_nothing_and_those_taken_back_count_for_nothing() -> None:
-    records = answered([0.9] * 30, [None] * 30)
-    drawn = [said(record, True, "review") for record in records]
+def test_a_promise_rests_on_one_random_sample() -> None:
+    records = answered([0.9] * 100, [None] * 100)
+    drawn = [said(record, True, "review") for record in records[:30]]
     assert advise(answers_of(records, drawn), 0.1).basis == "labels"
     unequal = [replace(drawn[0], chance=0.5), *drawn[1:]]
     assert advise(answers_of(records, unequal), 0.1).basis == "volunteers"
     taken_back = [replace(label, number=label.number + 100, correct=None) for label in drawn]
     assert advise(answers_of(records, [*drawn, *taken_back]), 0.1).basis == "confidences"
+    # Feedback about every answer of an easy client, beside a review of all: together they are no random sample.
+    easy = [said(records[k], True, "feedback") for k in range(50)]
+    reviewed = [said(records[k], k % 2 == 0, "review") for k in range(50, 80)]
+    answers = answers_of(records, [replace(label, chance=1.0) for label in (*easy, *reviewed)])
+    assert (answers.curve.total, answers.left_out) == (30, 50)
+    # Feedback of another chance beside a review, which alone can promise.
+    rare = [replace(said(record, False, "feedback"), chance=0.05) for record in records[5:8]]
+    answers = answers_of(records[:8], [*drawn[:5], *rare])
+    assert answers.basis == "labels"
+    assert answers.correct[:5].tolist() == [1.0] * 5
+    assert np.isnan(answers.correct[5:]).all()
 
 
 def test_thresholds_are_tested_and_given_on_label_free_confidences() -> None:
@@ -85,50 +98,12 @@ def test_labels_of_domains_do_not_choose_the_order_in_which_they_test_thresholds
     assert promised <= 4  # at most 10 % are allowed; more than 4 of 20 have a chance of .04 then
 
 
-def test_a_volunteers_word_takes_no_answer_out_of_a_reviewed_sample() -> None:
-    records = answered([0.9] * 40, [None] * 40)
-    drawn = [said(record, record.position % 2 == 0, "review") for record in records]
-    thumbs = [replace(label, number=label.number + 40, chance=None, source="feedback") for label in drawn[1::2]]
-    answers = answers_of(records, [*drawn, *thumbs])
-    assert (answers.curve.total, int(answers.curve.wrong[-1])) == (40, 20)
-
-
-def test_a_promise_rests_on_one_random_sample_and_not_on_two_put_together() -> None:
-    """Feedback about every answer of an easy client, beside a review of all: together they are no random sample."""
-    records = answered([0.9] * 100, [None] * 100)
-    easy = [said(records[k], True, "feedback") for k in range(50)]
-    reviewed = [said(records[k], k % 2 == 0, "review") for k in range(50, 80)]
-    log = [replace(label, chance=1.0, number=number) for number, label in enumerate([*easy, *reviewed], start=1)]
-    answers = answers_of(records, log)
-    assert (answers.curve.total, answers.left_out) == (30, 50)
-    answers = answers_of(records, [replace(label, chance=0.5 if label.number % 2 else 1.0) for label in log[:50]])
-    assert answers.basis == "volunteers"  # unequal chances are no random sample either
-
-
-def test_too_few_labels_say_how_many_it_takes_and_what_they_can_promise() -> None:
+def test_too_few_labels_say_how_many_it_takes_and_an_unread_answer_is_never_accepted_and_counts_as_wrong() -> None:
     advice = advise(answers_of(answered([0.9] * 15, [True] * 15)), 0.1)
-    assert (advice.threshold, advice.fewest) == (None, 22)
-    assert advice.needed == 22
+    assert (advice.threshold, advice.fewest, advice.needed) == (None, 22, 22)
     assert advice.nearest == 0.15  # 1 - 0.1 ** (1 / 15) = 0.142
-
-
-def test_an_answer_that_could_not_be_read_is_never_accepted_and_counts_as_wrong() -> None:
     records = answered([0.9] * 40, [True] * 40)
-    unread = [
-        replace(record, position=40 + k, reply=replace(record.reply, answer=None), correct=False)
-        for k, record in enumerate(records[:40])
-    ]
+    unread = [replace(r, position=40 + r.position, reply=replace(r.reply, answer=None), correct=False) for r in records]
     advice = advise(answers_of([*records, *unread]), 0.1)
     assert advice.threshold is not None
     assert (advice.threshold.coverage, advice.threshold.labels) == (0.5, 40)
-
-
-def test_a_review_beside_feedback_of_another_chance_can_promise() -> None:
-    records = answered([0.5] * 8, [None] * 8)
-    review = [said(record, True, "review") for record in records[:5]]
-    feedback = [replace(said(record, False, "feedback"), chance=0.05) for record in records[5:]]
-    log = [replace(each, number=number) for number, each in enumerate([*review, *feedback], start=1)]
-    answers = answers_of(records, log)
-    assert answers.basis == "labels"
-    assert answers.correct[:5].tolist() == [1.0] * 5
-    assert np.isnan(answers.correct[5:]).all()

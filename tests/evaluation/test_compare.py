@@ -18,7 +18,7 @@ from secl.metrics.calibration import ece_floor
 from secl.question import Question
 from secl.records import Record
 from secl.reports.comparison_report import remarks
-from tests.reports.conftest import MakeRecord
+from tests.answers import make_record
 
 
 def side(records: Sequence[Record], name: str = "secl", total: int | None = None) -> Side:
@@ -34,15 +34,12 @@ def expected(pairs: Sequence[tuple[Record, Record]]) -> dict[str, Difference]:
 
 
 @pytest.fixture
-def runs(make_record: MakeRecord) -> tuple[list[Record], list[Record]]:
+def runs() -> tuple[list[Record], list[Record]]:
     """Sixty questions in two domains: one run says 0.85 or 0.95, the other 0.35 or 0.65 and asks them backwards."""
-    first, second = [], []
-    for i in range(60):
-        right, domain = i % 3 == 0, "late" if i >= 40 else "early"
-        first.append(make_record(i, digit=8 + i % 2, correct=right, domain=domain))
-        second.append(make_record(i, digit=6 if right else 3, correct=right, domain=domain))
-    turned = [dataclasses.replace(record, position=59 - record.position) for record in reversed(second)]
-    return first, turned
+    grades = [(i, i % 3 == 0, "late" if i >= 40 else "early") for i in range(60)]
+    first = [make_record(i, digit=8 + i % 2, correct=right, domain=domain) for i, right, domain in grades]
+    second = [make_record(i, digit=6 if right else 3, correct=right, domain=domain) for i, right, domain in grades]
+    return first, [dataclasses.replace(record, position=59 - record.position) for record in reversed(second)]
 
 
 def test_questions_are_matched_by_what_they_are_and_not_by_where_they_stand(
@@ -63,72 +60,57 @@ def test_questions_are_matched_by_what_they_are_and_not_by_where_they_stand(
     assert comparison_json(comparison)["floors"]["a"]["upper"] == comparison.floors[0].upper
 
 
-def test_an_unfinished_run_is_compared_as_far_as_it_has_come_and_it_says_so(
+def test_what_both_runs_have_answered_and_is_graded_is_compared_and_nothing_is_an_error(
     runs: tuple[list[Record], list[Record]],
 ) -> None:
-    comparison = compare(side(runs[0]), side(runs[1][:25], total=60), resamples=20)
-    assert (comparison.shared, comparison.graded, comparison.unfinished) == (25, 25, True)
-    assert "25 questions that both runs have answered so far" in remarks(comparison)[0]
-    assert compare(side(runs[0][:45], total=60), side(runs[1][:25], total=60), resamples=20).shared == 10
-    with pytest.raises(RunError, match="no answered question in common"):
-        compare(side(runs[0][:30], total=60), side(runs[1][:30], total=60))
+    def found(first: Side, second: Side) -> tuple[int, int, bool, list[str]]:
+        comparison = compare(first, second, resamples=20)
+        return comparison.shared, comparison.graded, comparison.unfinished, remarks(comparison)
 
-
-def test_of_runs_over_different_questions_those_that_both_have_answered_are_compared(
-    runs: tuple[list[Record], list[Record]], make_record: MakeRecord
-) -> None:
-    longer = [make_record(i) for i in range(3, 93)]
-    comparison = compare(side(runs[0]), side(longer), resamples=20)
-    assert (comparison.shared, comparison.graded, comparison.unfinished) == (57, 57, False)
-    reworded = [dataclasses.replace(r, question=dataclasses.replace(r.question, text="other")) for r in runs[1]]
-    with pytest.raises(RunError, match="no answered question in common"):
-        compare(side(runs[0]), side(reworded))
-
-
-def test_ungraded_questions_are_left_out_and_nothing_graded_is_an_error(make_record: MakeRecord) -> None:
+    *counts, said = found(side(runs[0]), side(runs[1][:25], total=60))
+    assert counts == [25, 25, True]
+    assert "25 questions that both runs have answered so far" in said[0]
+    assert found(side(runs[0][:45], total=60), side(runs[1][:25], total=60))[0] == 10
+    other = [make_record(i) for i in range(3, 93)]
+    assert found(side(runs[0]), side(other))[:3] == (57, 57, False)
     first = [make_record(i, correct=None if i < 4 else i % 2 == 0) for i in range(12)]
     second = [make_record(i, correct=None if i == 11 else i % 2 == 0) for i in range(12)]
-    comparison = compare(side(first), side(second), resamples=20)
-    assert (comparison.shared, comparison.graded) == (12, 7)
-    assert "5 of 12 questions are not graded on both sides." in remarks(comparison)
-    unlabelled = [make_record(i, correct=None) for i in range(12)]
+    *counts, said = found(side(first), side(second))
+    assert counts == [12, 7, False]
+    assert "5 of 12 questions are not graded on both sides." in said
+    reworded = [dataclasses.replace(r, question=dataclasses.replace(r.question, text="other")) for r in runs[1]]
+    for pair in ((side(runs[0][:30], total=60), side(runs[1][:30], total=60)), (side(runs[0]), side(reworded))):
+        with pytest.raises(RunError, match="no answered question in common"):
+            compare(*pair)
     with pytest.raises(RunError, match="none of the 12 questions"):
-        compare(side(first), side(unlabelled))
+        compare(side(first), side([make_record(i, correct=None) for i in range(12)]))
 
 
-def test_answers_count_as_different_by_what_they_say(make_record: MakeRecord) -> None:
-    def asked(options: tuple[str, ...], answers: Sequence[str | None]) -> list[Record]:
-        question = Question("Which?", options=options, reference="A")
-        return [
-            dataclasses.replace(
-                plain,
-                question=dataclasses.replace(question, id=str(i)),
-                frozen=dataclasses.replace(plain.frozen, answer=answer),
-            )
-            for i, answer in enumerate(answers)
-            for plain in [make_record(i)]
-        ]
+def test_answers_count_as_different_by_what_they_say() -> None:
+    def asked(options: tuple[str, ...], answers: str) -> Side:
+        question, plain = Question("Which?", options=options, reference="A"), make_record()
+        replies = [dataclasses.replace(plain.frozen, answer=None if answer == "-" else answer) for answer in answers]
+        ids = [dataclasses.replace(question, id=str(i)) for i in range(len(answers))]
+        pairs = zip(ids, replies, strict=True)
+        return side([dataclasses.replace(plain, question=id, frozen=reply) for id, reply in pairs], "stated")
 
-    first = side(asked(("Rome", "Bern"), ["A", "B", "A", None]), "stated")
-    turned = side(asked(("Bern", "Rome"), ["B", "B", "B", None]), "stated")
-    assert compare(first, turned).answers_differ == 1
-    worded = [make_record(i, answer=answer) for i, answer in enumerate(("The Nile.", "Rome"))]
-    again = [make_record(i, answer=answer) for i, answer in enumerate(("nile", "Bern"))]
-    assert compare(side(worded), side(again)).answers_differ == 1
+    assert compare(asked(("Rome", "Bern"), "ABA-"), asked(("Bern", "Rome"), "BBB-")).answers_differ == 1
+    worded, again = (
+        side([make_record(i, answer=answer) for i, answer in enumerate(answers)])
+        for answers in (("The Nile.", "Rome"), ("nile", "Bern"))
+    )
+    assert compare(worded, again).answers_differ == 1
 
 
-def test_what_is_undefined_is_said_and_null(make_record: MakeRecord) -> None:
+def test_what_is_undefined_is_said_and_null_and_confidences_after_labels_rank_nothing() -> None:
     right = [make_record(i, digit=5, frozen_digit=9, frozen_correct=True) for i in range(20)]
     comparison = compare(side(right, "stated"), side(right, "secl"), resamples=100)
     assert "AUROC is undefined" in remarks(comparison)[-1]
     undefined = {"a": None, "b": None, "difference": None, "interval": None}
     assert comparison_json(comparison)["measures"]["auroc"] == undefined
-
-
-def test_confidences_after_labels_rank_nothing_in_a_comparison(make_record: MakeRecord) -> None:
     records = [make_record(i, digit=i % 10, correct=None, frozen_correct=None) for i in range(40)]
     log = [label_of(record, record.position % 3 == 0, number=record.position + 1) for record in records]
     labelled = [record.with_label(record.position % 3 == 0) for record in relabelled(records, log)]
-    comparison = compare(side(labelled, "stated"), side(labelled, "stated_with_labels"), resamples=100)
-    assert math.isnan(comparison.measures["auroc"].b)
-    assert comparison.measures["ece"].b < comparison.measures["ece"].a
+    measures = compare(side(labelled, "stated"), side(labelled, "stated_with_labels"), resamples=100).measures
+    assert math.isnan(measures["auroc"].b)
+    assert measures["ece"].b < measures["ece"].a

@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from secl.calibrator import Calibrator
 from secl.evaluation.posterior import replayed
-from secl.evidence import EvidenceKind, PTrue
+from secl.evidence import PTrue
 from secl.gates import EntropyShift, Never
 from secl.posterior.rule import PosteriorRule
 from secl.question import Question
-from secl.records import Record, Reply
+from secl.records import Reply
 from secl.runs.encoding import from_plain, to_plain
 from secl.settings.groups import LoopSettings, PosteriorSettings
 from secl.testing import ScriptedModel, toy_stream, unit
-
-CANDIDATES: tuple[EvidenceKind, ...] = ("candidates",)
-ALWAYS = LoopSettings(evidence_on="always", bin_gate=None)
-IN_BURSTS = LoopSettings(evidence_on="burst", bin_gate=None)
-SHORT = PosteriorRule(letters=0.1)
-MANY = PosteriorRule(PosteriorSettings(views=("letters", "likelihood", "p_true")))
 
 
 class Judging(ScriptedModel):
@@ -34,12 +28,7 @@ class Judging(ScriptedModel):
         if found is None:
             return None
         false = tuple(0.9 * unit(f"f/{question.id}/{candidate}") for candidate in found.candidates)
-        return PTrue(
-            candidates=found.candidates,
-            probabilities=found.probabilities,
-            false_probabilities=false,
-            distractor_source=found.distractor_source,
-        )
+        return replace(found, false_probabilities=false)
 
 
 def stream(count: int) -> list[Question]:
@@ -53,39 +42,32 @@ def stream(count: int) -> list[Question]:
 
 
 CASES: dict[str, dict[str, Any]] = {
-    "bursts": {"gate": EntropyShift(warmup=3, threshold=1, burst=5), "loop": IN_BURSTS},
+    "bursts": {
+        "gate": EntropyShift(warmup=3, threshold=1, burst=5),
+        "loop": LoopSettings(evidence_on="burst", bin_gate=None),
+    },
     "all views": {
-        "gate": Never(),
         "learns": False,
-        "loop": ALWAYS,
-        "posterior": MANY,
+        "loop": LoopSettings(evidence_on="always"),
+        "posterior": PosteriorRule(PosteriorSettings(views=("letters", "likelihood", "p_true"))),
         "evidence": ("candidates", "p_true"),
     },
     "best answers": {
-        "gate": Never(),
         "learns": False,
         "loop": LoopSettings(evidence_on="always", answer="best"),
-        "posterior": SHORT,
+        "posterior": PosteriorRule(letters=0.1),
     },
 }
 
 
-def calibrator(case: str) -> Calibrator:
-    return Calibrator(Judging(), **{"method": "secl", "evidence": CANDIDATES, **CASES[case]})
-
-
-def stored(records: Sequence[Record]) -> list[Record]:
-    return [from_plain(json.loads(json.dumps(to_plain(record)))) for record in records]
-
-
 @pytest.mark.parametrize("case", CASES)
 def test_stored_records_give_the_posteriors_of_the_stream(case: str) -> None:
-    made = calibrator(case)
+    made = Calibrator(Judging(), **{"method": "secl", "gate": Never(), "evidence": ("candidates",), **CASES[case]})
     records = list(made.run(stream(60)))
     posteriors = [record.posterior for record in records]
     assert sum(posterior is not None for posterior in posteriors) >= 10
     assert len({posterior.questions for posterior in posteriors if posterior is not None}) >= 3
-    again = stored(records)
+    again = [from_plain(json.loads(json.dumps(to_plain(record)))) for record in records]
     assert again == records
     assert replayed(made.posterior, again) == posteriors
     if case == "best answers":

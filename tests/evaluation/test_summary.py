@@ -1,11 +1,12 @@
-"""From records to numbers: who is compared with what, what counts, and strict JSON."""
+"""From records to numbers: who is compared with what, what counts, labels as grades, constants, and strict JSON."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
+from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -15,32 +16,28 @@ from secl.evaluation import summary as summary_module
 from secl.evaluation.estimators import ESTIMATORS
 from secl.evaluation.measures import Measures, measure
 from secl.evaluation.summary import evaluate, summarise, summary_json
+from secl.labels.label import label_of
 from secl.metrics.bootstrap import percentile_interval, resampled_measures
 from secl.metrics.calibration import ece_floor
 from secl.metrics.discrimination import prr
 from secl.metrics.error_interval import ada_ece_interval, ece_interval
+from secl.metrics.recalibration import FOLDS
 from secl.metrics.standard import MEASURES, standard_measures
-from secl.records import Decision, Record
-from tests.answers import answered
-
-MakeRecord = Callable[..., Record]
+from secl.records import Decision
+from secl.runs.labelling import current_records
+from secl.runs.store import Store
+from tests.answers import answered, make_record, make_stream, run_folder
 
 LEARNED = {name: ESTIMATORS[name] for name in ("stated", "p_true", "norm_p_true", "secl")}
 
 
-def made(count: int) -> tuple[np.ndarray, np.ndarray]:
-    generator = np.random.default_rng(0)
-    confidence = generator.random(count)
-    return confidence, generator.random(count) < confidence
-
-
 def test_measures_are_those_of_the_maths_with_their_intervals() -> None:
-    confidence, correct = made(120)
-    domains = ["even", "odd"] * 60
+    generator, domains = np.random.default_rng(0), ["even", "odd"] * 60
+    confidence = generator.random(120)
+    correct = generator.random(120) < confidence
     measures = measure(confidence, correct, domains=domains, resamples=60)
     assert measures.n == 120
-    standard = standard_measures(confidence, correct, domains)
-    assert {name: getattr(measures, name) for name in MEASURES} == standard
+    assert {name: getattr(measures, name) for name in MEASURES} == standard_measures(confidence, correct, domains)
     values = resampled_measures(confidence, correct, domains=domains, resamples=60)
     expected = {name: percentile_interval(values[name]) for name in MEASURES} | {
         "ece": ece_interval(confidence, correct),
@@ -58,7 +55,7 @@ def test_measures_are_those_of_the_maths_with_their_intervals() -> None:
     assert all(math.isnan(nothing.intervals[name].high) for name in MEASURES)
 
 
-def test_each_confidence_is_graded_by_the_answer_it_belongs_to(make_record: MakeRecord) -> None:
+def test_each_confidence_is_graded_by_the_answer_it_belongs_to() -> None:
     records = [
         make_record(0, digit=3, frozen_digit=9, correct=True, frozen_correct=False, p_true=(0.7, 0.1), signal=0.8),
         make_record(1, digit=4, frozen_digit=8, correct=False, frozen_correct=True),
@@ -86,7 +83,7 @@ def test_each_confidence_is_graded_by_the_answer_it_belongs_to(make_record: Make
     assert summary.unlabelled == 1
 
 
-def test_the_counts_are_about_all_questions(make_record: MakeRecord) -> None:
+def test_the_counts_are_about_all_questions_and_the_papers_own_costs_come_out() -> None:
     fired = Decision(alarm=True, in_burst=True, remaining=2, statistic=9.0)
     inside = Decision(alarm=False, in_burst=True, remaining=1, statistic=None)
     records = [
@@ -96,33 +93,18 @@ def test_the_counts_are_about_all_questions(make_record: MakeRecord) -> None:
         make_record(3, correct=None, frozen_correct=None),
     ]
     summary = summarise(records, intervals=False)
-    expected = {
-        "questions": 4,
-        "unlabelled": 1,
-        "trained": 1,
-        "trained_share": 0.25,
-        "burst": 3,
-        "alarms": 1,
-        "agreed": 1,
-        "unparsed": 1,
-        "low_digit_mass": 1,
-        "answered_best": 0,
-        "cost_paper": (15 + 3) / 4,
-        "cost_measured": 2200.0 / 400.0,
-    }
-    assert {key: getattr(summary, key) for key in expected} == expected
+    ones = dict.fromkeys(("unlabelled", "trained", "alarms", "agreed", "unparsed", "low_digit_mass"), 1)
+    expected = {"questions": 4, "trained_share": 0.25, "burst": 3, "answered_best": 0, **ones}
+    costs = {"cost_paper": (15 + 3) / 4, "cost_measured": 2200.0 / 400.0}
+    assert {key: getattr(summary, key) for key in expected | costs} == expected | costs
+    for trained, passes in ((512, 9168), (119, 3666)):  # of its table cost, for 2,000 questions of each model
+        records = [make_record(number, outcome="trained" if number < trained else "idle") for number in range(2000)]
+        summary = summarise(records, {"secl": LEARNED["secl"]}, intervals=False)
+        assert summary.cost_paper * 2000 == pytest.approx(passes)
+        assert summary.estimators["secl"].cost_paper * 2000 == pytest.approx(passes)
 
 
-@pytest.mark.parametrize(("trained", "passes"), [(512, 9168), (119, 3666)])
-def test_the_paper_s_own_costs_come_out(trained: int, passes: int, make_record: MakeRecord) -> None:
-    """Table cost: forward passes for 2,000 questions of each model."""
-    records = [make_record(position, outcome="trained" if position < trained else "idle") for position in range(2000)]
-    summary = summarise(records, {"secl": LEARNED["secl"]}, intervals=False)
-    assert summary.cost_paper * 2000 == pytest.approx(passes)
-    assert summary.estimators["secl"].cost_paper * 2000 == pytest.approx(passes)
-
-
-def test_domains_are_summaries_of_their_own_records(make_stream: Callable[[int], list[Record]]) -> None:
+def test_domains_are_summaries_of_their_own_records() -> None:
     records = make_stream(80)
     summary = summarise(records, LEARNED, intervals=False)
     assert list(summary.domains) == ["arc $challenge$", "truthful_qa"]
@@ -132,9 +114,7 @@ def test_domains_are_summaries_of_their_own_records(make_stream: Callable[[int],
     assert sum(part.questions for part in summary.domains.values()) == 80
 
 
-def test_intervals_inside_domains_are_those_asked_for_in_the_largest_domains(
-    make_record: MakeRecord, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_intervals_inside_domains_are_those_asked_for_in_the_largest_domains(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(summary_module, "DOMAINS", 3)
     with_intervals: list[bool] = []
 
@@ -160,7 +140,7 @@ def test_intervals_inside_domains_are_those_asked_for_in_the_largest_domains(
     } == {(f"domain {number}", name) for number in (4, 7, 11) for name in ("stated", "secl")}
 
 
-def test_a_summary_is_strict_json_with_null_for_what_is_undefined(make_record: MakeRecord) -> None:
+def test_a_summary_is_strict_json_with_null_for_what_is_undefined() -> None:
     whole = summarise([make_record(position, correct=None, frozen_correct=True) for position in range(3)])
     summary = whole.to_json()["estimators"]
     costs = {"cost_paper": 1.0, "cost_measured": 1.0, "fitted": None}
@@ -177,12 +157,52 @@ def test_a_summary_is_strict_json_with_null_for_what_is_undefined(make_record: M
         summary_json({"ece": math.nan})
 
 
-def test_the_order_of_constants_is_not_measured() -> None:
-    records = answered([0.9, 0.3] * 30, [True, False, True] * 20)
-    rows = summarise(records).estimators
-    for name in ("constant", "constant_labelled"):
-        row = rows[name]
-        assert math.isnan(row.auroc + row.auroc_within + row.prr), name
+def test_a_label_grades_every_reply_that_gave_the_answer_and_moved_confidences_have_a_row_of_their_own(
+    tmp_path: Path,
+) -> None:
+    records = [make_record(n, digit=8, correct=None, frozen_correct=None) for n in range(12)]
+    same = records[0].with_label(False)
+    assert (same.label, same.correct, same.frozen_correct) == (False, False, False)
+    other = replace(records[0], frozen=replace(records[0].frozen, answer="X")).with_label(True)
+    assert (other.correct, other.frozen_correct) == (True, None)
+    assert "stated_with_labels" not in summarise(records).estimators
+    with Store(run_folder(tmp_path / "run", records), writable=True) as store:
+        for record in records:
+            store.add_label(label_of(record, record.position % 4 == 0, number=record.position + 1))
+        assert list(store.records()) == records  # what was recorded stays
+        current = list(current_records(store))
+    rows = summarise(current).estimators
+    shown, stated = rows["stated_with_labels"], rows["stated"]
+    assert shown.mean_confidence == pytest.approx(fmean(each.confidence for each in current))
+    assert shown.brier < stated.brier
+    assert "posterior_with_labels" not in rows
+
+
+def test_the_constant_is_the_mean_of_what_was_stated_before_or_the_share_right_in_the_other_folds() -> None:
+    for grades in ((True, False, None, True), (False, False, False, None)):  # without labels it sees none
+        records = [make_record(n, frozen_digit=(9, 1, 5, 3)[n], frozen_correct=grade) for n, grade in enumerate(grades)]
+        series = ESTIMATORS["constant"].estimate(records)
+        assert series.confidence.tolist() == pytest.approx([0.95, 0.95, 0.55, 0.55])
+        known = [math.nan if grade is None else float(grade) for grade in grades]
+        assert series.correct.tolist() == pytest.approx(known, nan_ok=True)
+    assert len(ESTIMATORS["constant"].estimate([])) == 0
+    assert not ESTIMATORS["constant"].needs_labels
+    records = [make_record(n, frozen_digit=n % 10, frozen_correct=n % 4 == 0 if n < 40 else None) for n in range(41)]
+    assert "constant_labelled" not in summarise(records[:4], intervals=False).estimators
+    series = ESTIMATORS["constant_labelled"].estimate(records)
+    assert series.positions.tolist() == list(range(40))
+    by_confidence: dict[float, list[bool]] = {}
+    for confidence, correct in zip(series.confidence.tolist(), series.correct.tolist(), strict=True):
+        by_confidence.setdefault(round(confidence, 6), []).append(bool(correct))
+    assert len(by_confidence) <= FOLDS
+    assert series.confidence.mean() == pytest.approx(0.25)
+    for confidence, inside in by_confidence.items():
+        # Folds of eight answers: folds of one confidence have equally many right ones.
+        right = sum(inside) * 8 // len(inside)
+        assert confidence == pytest.approx((10 - right) / 32, abs=1e-5)
+    rows = summarise(answered([0.9, 0.3] * 30, [True, False, True] * 20)).estimators
+    for row in (rows["constant"], rows["constant_labelled"]):  # their order is not measured
+        assert math.isnan(row.auroc + row.auroc_within + row.prr)
         assert row.intervals is not None
         assert math.isnan(row.intervals["auroc"].low)
         assert not math.isnan(row.ece + row.brier + row.intervals["brier"].low)

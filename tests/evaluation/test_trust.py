@@ -14,7 +14,7 @@ from secl.evidence import CandidateEvidence, Evidence, Labelled, LetterOrder, Po
 from secl.question import Question
 from secl.records import Record
 from secl.reports.verdict import sentence_of, trust_line
-from tests.reports.conftest import MakeRecord
+from tests.answers import make_record
 
 Graded = list[tuple[float, bool]]
 
@@ -88,7 +88,7 @@ def codes(records: list[Record]) -> set[str]:
     return {reason.code for reason in seen(records)}
 
 
-def test_one_letter_whatever_the_options_is_said_and_letters_as_they_fall_are_not(make_record: MakeRecord) -> None:
+def test_one_letter_whatever_the_options_is_said_and_letters_as_they_fall_are_not() -> None:
     records = [choice(make_record(n), "B" if n < 109 else "C") for n in range(120)]
     (reason,) = [each for each in seen(records) if each.code == "same_letter"]
     assert reason.severity == "stop"
@@ -100,9 +100,21 @@ def test_one_letter_whatever_the_options_is_said_and_letters_as_they_fall_are_no
         [choice(make_record(n), "A", reference="A") for n in range(100)],
     ):
         assert "same_letter" not in codes(harmless)
+    # One answer tells it if the letters follow the place.
+    record, plain = choice(make_record(0), "B", options=("Rome", "Paris")), make_record(0)
+    order = LetterOrder(order=(1, 0), log_p=(math.log(0.9), math.log(0.1)))
+    compared = CandidateEvidence(
+        candidates=("Rome", "Paris"), letters=(order,), likelihoods=(None, None), source="options"
+    )
+    (reason,) = seen_in_one(record.question, record.reply, Evidence(candidates=compared))
+    assert reason.code == "same_letter"
+    assert "A. Rome" in sentence_of(reason)
+    silent = replace(record.reply, digit_mass=0.01, option_log_p=(-9.0, -9.0))
+    assert [each.code for each in seen_in_one(record.question, silent, Evidence())] == ["digit_mass", "letter_mass"]
+    assert seen_in_one(plain.question, plain.reply, plain.evidence) == []
 
 
-def test_what_shows_without_right_answers(make_record: MakeRecord) -> None:
+def test_what_shows_without_right_answers() -> None:
     silent = [replace(make_record(n, digit=n % 10, digit_mass=0.0002), correct=None) for n in range(30)]
     verdict = assess(silent)
     assert (verdict.level, verdict.warnings) == ("unproven", ("digit_mass",))  # only right answers tell what it means
@@ -123,51 +135,26 @@ def test_what_shows_without_right_answers(make_record: MakeRecord) -> None:
     assert (assess(sound).level, assess(sound).codes) == ("unproven", ("unlabelled",))
 
 
-def test_answers_changed_by_learning_are_counted(make_record: MakeRecord) -> None:
+def test_right_answers_overrule_what_looks_odd_and_people_overrule_references() -> None:
     records = [make_record(n, digit=n % 10, correct=n >= 8, frozen_correct=True) for n in range(40)]
-    changed = [
-        replace(each, reply=replace(each.reply, answer="X" if each.position < 8 else "A", version=1))
-        for each in records
-    ]
+    changed = [replace(r, reply=replace(r.reply, answer="X" if r.position < 8 else "A", version=1)) for r in records]
     (reason,) = [each for each in seen(changed) if each.code == "answers_changed"]
     assert reason.severity == "doubt"
     assert "8 of 40 answers: 0 from wrong to right, 8 from right to wrong" in sentence_of(reason)
-
-
-def test_right_answers_overrule_what_looks_odd(make_record: MakeRecord) -> None:
     odd = seen([make_record(n, digit=n % 10, digit_mass=0.0002) for n in range(30)])
     verdict = conclude(odd, from_grades(calibrated(200)), 230)
     assert verdict.level == "fine"
     assert [reason.code for reason in verdict.reasons] == ["tested", "digit_mass"]
-
-
-def test_the_grade_is_that_of_the_answer_that_was_given_and_people_come_before_references(
-    make_record: MakeRecord,
-) -> None:
+    shares = (0.7, 0.1, 0.1, 0.1)
     posterior = Posterior(
-        candidates=("a", "b", "c", "d"),
-        probabilities=(0.7, 0.1, 0.1, 0.1),
+        candidates=tuple("abcd"),
+        probabilities=shares,
         own=1,
         weights=(("letters", 1.0),),
         reliability=None,
-        questions=100,
+        questions=9,
     )
     record = replace(choice(make_record(0), "B", reference="A"), posterior=posterior, answers_best=True)
     assert (record.answer, record.correct) == ("A", False)
-    assert assess([record]).accuracy == 1.0
+    assert assess([record]).accuracy == 1.0  # of the answer that was given
     assert assess([record.with_label(False)]).accuracy == 0.0
-
-
-def test_one_answer_tells_where_its_letters_follow_the_place_or_nothing_is_said(make_record: MakeRecord) -> None:
-    record = choice(make_record(0), "B", options=("Rome", "Paris"))
-    order = LetterOrder(order=(1, 0), log_p=(math.log(0.9), math.log(0.1)))
-    compared = CandidateEvidence(
-        candidates=("Rome", "Paris"), letters=(order,), likelihoods=(None, None), source="options"
-    )
-    (reason,) = seen_in_one(record.question, record.reply, Evidence(candidates=compared))
-    assert reason.code == "same_letter"
-    assert "A. Rome" in sentence_of(reason)
-    silent = replace(record.reply, digit_mass=0.01, option_log_p=(-9.0, -9.0))
-    assert [each.code for each in seen_in_one(record.question, silent, Evidence())] == ["digit_mass", "letter_mass"]
-    plain = make_record(0)
-    assert seen_in_one(plain.question, plain.reply, plain.evidence) == []

@@ -1,20 +1,24 @@
-"""What every gate promises, and the two that test something against plain recomputations."""
+"""What every gate promises, the two that test something against plain recomputations, and gates from a Python file."""
 
 from __future__ import annotations
 
 import dataclasses
 import inspect
 import math
-from typing import Any
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from secl.errors import ParameterError
-from secl.gates import GATES, Always, EntropyShift, Gate, Never, PageHinkley, replay
+from secl.errors import ParameterError, RunError
+from secl.gates import GATES, Always, EntropyShift, Gate, Never, PageHinkley, gate_class, replay
+from secl.runs.runner import resume_run, start_run
+from secl.runs.settings import RunSettings
 from secl.settings.groups import GateSettings
+from secl.testing import ScriptedModel
+from tests.runs.conftest import stop_after
 
 SHIFTY = [1.0 + 0.1 * (k % 3) for k in range(30)] + [4.0 + 0.1 * (k % 3) for k in range(60)] + [0.5] * 60
 
@@ -71,24 +75,13 @@ def test_bursts_are_counted_right(gate: Gate, burst: int | None, entropies: list
         remaining = decision.remaining
 
 
-@pytest.mark.parametrize(
-    ("name", "values"),
-    [
-        ("page-hinkley", {"ema": 0.0}),
-        ("page-hinkley", {"epsilon": -0.01}),
-        ("page-hinkley", {"threshold": math.inf}),
-        ("page-hinkley", {"warmup": -1}),
-        ("page-hinkley", {"burst": 0}),
-        ("page-hinkley", {"restart": "mean"}),
-        ("entropy-shift", {"warmup": 2.5}),
-        ("entropy-shift", {"slack": -0.5}),
-        ("entropy-shift", {"threshold": math.nan}),
-        ("entropy-shift", {"burst": 0}),
-    ],
-)
-def test_a_gate_names_the_parameter_that_makes_no_sense(name: str, values: dict[str, Any]) -> None:
-    with pytest.raises(ParameterError, match=next(iter(values))):
-        GATES[name](**values)
+def test_a_gate_names_the_parameter_that_makes_no_sense() -> None:
+    hinkley = {"ema": 0.0, "epsilon": -0.01, "threshold": math.inf, "warmup": -1, "burst": 0, "restart": "mean"}
+    shift = {"warmup": 2.5, "slack": -0.5, "threshold": math.nan, "burst": 0}
+    for name, values in (("page-hinkley", hinkley), ("entropy-shift", shift)):
+        for parameter, value in values.items():
+            with pytest.raises(ParameterError, match=parameter):
+                GATES[name](**{parameter: value})
 
 
 def plain_shift(gate: EntropyShift, entropies: list[float]) -> list[tuple[bool, float | None]]:
@@ -164,18 +157,7 @@ def test_alarms_and_statistics_are_those_of_a_plain_recomputation(
         assert decision.statistic == (None if statistic is None else pytest.approx(statistic, rel=bound, abs=bound))
 
 
-def test_the_unit_of_the_entropy_is_irrelevant_and_a_constant_one_works() -> None:
-    noise = np.random.default_rng(1).gamma(4.0, 0.25, 400)
-    noise[200:] *= 1.8
-    alarms = [decision.alarm for decision in replay(EntropyShift(), noise)]
-    assert sum(alarms) == 2
-    assert alarms == [decision.alarm for decision in replay(EntropyShift(), 30 * noise)]
-    gate = EntropyShift(opening=False)
-    assert not any(decision.alarm for decision in replay(gate, [2.0] * 100 + [2.0 + 1e-6] * 100))
-    assert replay(gate, [2.0] * 100 + [2.1])[-1].alarm
-
-
-def test_the_default_cries_wolf_once_in_a_thousand_questions_at_most_and_sees_a_shift_in_time() -> None:
+def test_the_default_seldom_cries_wolf_and_sees_a_shift_in_time_in_any_unit() -> None:
     generator, gate = np.random.default_rng(0), EntropyShift(burst=1, opening=False)
     for noise in (generator.normal(10.0, 1.0, 20_000), generator.gamma(4.0, 1.0, 20_000)):
         assert sum(decision.alarm for decision in replay(gate, noise)) <= 20
@@ -186,6 +168,14 @@ def test_the_default_cries_wolf_once_in_a_thousand_questions_at_most_and_sees_a_
         delays = first[first >= 200] - 199
         assert np.median(delays) <= median
         assert np.quantile(delays, 0.9) <= latest
+    noise = np.random.default_rng(1).gamma(4.0, 0.25, 400)
+    noise[200:] *= 1.8
+    alarms = [decision.alarm for decision in replay(EntropyShift(), noise)]
+    assert sum(alarms) == 2
+    assert alarms == [decision.alarm for decision in replay(EntropyShift(), 30 * noise)]
+    gate = EntropyShift(opening=False)
+    assert not any(decision.alarm for decision in replay(gate, [2.0] * 100 + [2.0 + 1e-6] * 100))
+    assert replay(gate, [2.0] * 100 + [2.1])[-1].alarm
 
 
 def test_one_clean_step_alarms_where_the_hand_calculation_says() -> None:
@@ -203,3 +193,70 @@ def test_one_clean_step_alarms_where_the_hand_calculation_says() -> None:
         assert [decisions[t].statistic for t in (32, 33)] == pytest.approx(statistics)
     second = replay(PageHinkley(), entropies)[83].statistic
     assert second == pytest.approx(sum(0.95**j - 0.05 for j in range(5, 55)))
+
+
+MINE = """
+from dataclasses import dataclass
+from secl.gates import Gate
+from secl.records import Decision
+
+@dataclass(frozen=True)
+class Asked:
+    count: int = 0
+
+class EveryThird(Gate):
+    def start(self):
+        return Asked()
+
+    def step(self, state, entropy):
+        opens = state.count % 3 == 0
+        return Asked(state.count + 1), Decision(alarm=opens, in_burst=opens, remaining=0, statistic=None)
+
+class Bare(EveryThird):
+    def step(self, state, entropy):
+        return 0, super().step(state, entropy)[1]
+
+class Asks:
+    pass
+"""
+
+
+def test_a_run_with_a_gate_of_ones_own_goes_on_as_it_began_and_not_with_another_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, elsewhere = tmp_path / "mine.py", tmp_path / "elsewhere"
+    file.write_text(MINE)
+    monkeypatch.chdir(tmp_path)
+    settings = RunSettings.of(
+        {"stream.benchmarks": ["capitals:9"], "method": "secl", "gate.name": "mine.py:EveryThird"}
+    )
+    begun = start_run(settings, tmp_path / "run", lambda _: ScriptedModel())
+    with begun.store, pytest.raises(KeyboardInterrupt):
+        begun.proceed(stop_after(5))
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    file.write_text(MINE.replace("% 3", "% 4"))
+    changed = resume_run(tmp_path / "run", load=lambda _: ScriptedModel())
+    with changed.store, pytest.raises(RunError, match="position 3 than it did when it was answered; bring the gate's"):
+        changed.proceed()
+    file.write_text(MINE)
+    resumed = resume_run(tmp_path / "run", load=lambda _: ScriptedModel())
+    with resumed.store:
+        resumed.proceed()
+    assert [record.position for record in resumed.records if record.decision.in_burst] == [0, 3, 6]
+
+
+def test_what_is_no_gate_is_refused_in_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mine.py").write_text(MINE)
+    (tmp_path / "broken.py").write_text("class:")
+    monkeypatch.chdir(tmp_path)
+    for name, problem in (
+        ("sometimes", "there is no gate 'sometimes'; take always, never, .* or FILE.py:CLASS"),
+        ("other.py:EveryThird", "there is no file other.py"),
+        ("mine.py:Nobody", "mine.py defines no Nobody"),
+        ("mine.py:Asks", "AttributeError: 'Asks' object has no attribute 'step'"),
+        ("mine.py:Bare", r"step\(\) must give a frozen dataclass"),
+        ("broken.py:EveryThird", "SyntaxError"),
+    ):
+        with pytest.raises(ParameterError, match=problem):
+            gate_class(name)

@@ -1,19 +1,26 @@
-"""Graders: the everyday rule against people, tables of the literal ones, ROUGE-1 from its definition."""
+"""Graders: the everyday rule against people, tables of the literal ones, ROUGE-1 from its definition; and in runs."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from fractions import Fraction
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from secl.errors import QuestionError
+from secl.data.streams import fingerprint
+from secl.errors import DataError, ParameterError, QuestionError
 from secl.grading.rules import grade, grader_of, regrade
 from secl.grading.texts import parse_number, same_text
 from secl.question import GRADERS, Question, References
+from secl.runs.loading import read_stream
+from secl.runs.settings import RunSettings
+from secl.settings.groups import StreamSettings
 from secl.testing import ScriptedModel
 from tests.grading.everyday import ADVERSARIAL, CASES, Case
 
@@ -80,7 +87,7 @@ def test_an_answer_is_graded_by_its_grader_and_the_form_of_its_question(
     assert grade(question, answer) is right
 
 
-def test_numbers_options_and_wrong_answers_bring_their_official_rule_with_them() -> None:
+def test_numbers_options_and_wrong_answers_bring_their_official_rule_and_a_grader_says_what_it_cannot_do_with() -> None:
     assert grader_of(Question("?", reference="4", form="number")) == "number"
     assert grader_of(Question("?", reference=References(("yes",), ("no",)), form="sentence")) == "overlap"
     assert grader_of(Question("?", reference=References(("yes",), ()), form="sentence")) == "auto"
@@ -88,19 +95,13 @@ def test_numbers_options_and_wrong_answers_bring_their_official_rule_with_them()
         Question("?", grader="contians")
     with pytest.raises(QuestionError, match="graded by their letters"):
         Question("?", options=("x", "y"), grader="exact")
-
-
-@pytest.mark.parametrize(
-    ("question", "message"),
-    [
-        (Question("?", reference="(", grader="regex", id="q1"), r"'q1' has the reference '\(', which is no regular"),
-        (Question("?", reference="many", grader="number", id="q1"), "holds none"),
-        (Question("?", reference="many", grader="overlap", id="q1"), "no wrong answers"),
-    ],
-)
-def test_a_grader_that_cannot_do_with_the_reference_says_why(question: Question, message: str) -> None:
-    with pytest.raises(QuestionError, match=message):
-        grade(question, "any")
+    for reference, grader, message in (
+        ("(", "regex", r"'q1' has the reference '\(', which is no regular"),
+        ("many", "number", "holds none"),
+        ("many", "overlap", "no wrong answers"),
+    ):
+        with pytest.raises(QuestionError, match=message):
+            grade(Question("?", reference=reference, grader=grader, id="q1"), "any")
 
 
 def test_records_are_graded_again_without_a_model() -> None:
@@ -190,3 +191,31 @@ def test_references_are_graded_by_the_difference_of_the_best_rouge_1(
     graded = grade(Question("?", reference=References(right, wrong), form="sentence"), text)
     assert graded is (best_right > best_wrong)
     assert grade(Question("?", reference=References(right, wrong), form="sentence"), "I have no comment.")
+
+
+def test_the_grader_of_a_run_is_for_open_questions_that_have_none_of_their_own(tmp_path: Path) -> None:
+    path, file = tmp_path / "mine.jsonl", {"stream.questions": str(tmp_path / "mine.jsonl")}
+    rows: list[dict[str, Any]] = [
+        {"question": "Who?", "reference": "x"},
+        {"question": "Who?", "reference": "x", "grader": "exact"},
+        {"question": "Which?", "options": ["x", "y"], "reference": "A"},
+        {"question": "2 + 2?", "reference": "4", "form": "number"},
+        {"question": "Who?", "references": {"correct": ["x"], "incorrect": ["y"]}},
+    ]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    plain = read_stream(RunSettings.of(file)).questions
+    named = read_stream(RunSettings.of({**file, "stream.grader": "contains"})).questions
+    assert [question.grader for question in plain] == ["", "exact", "", "", ""]
+    assert [question.grader for question in named] == ["contains", "exact", "", "", ""]
+    assert fingerprint(plain) == fingerprint(named)  # the same is asked
+    path.write_text(json.dumps(rows[0]) + '\n{"question": "What?", "reference": "(", "id": "q2"}')
+    regex = {**file, "stream.grader": "regex"}
+    with pytest.raises(DataError, match="'q2' has the reference '\\('"):
+        read_stream(RunSettings.of(regex))
+    stream = read_stream(RunSettings.of({**regex, "stream.skip_bad": True}))
+    assert [question.text for question in stream.questions] == ["Who?"]
+    assert stream.skipped[0][0].endswith("line 2")
+    with pytest.raises(ParameterError, match="official rules"):
+        RunSettings.of({"stream.benchmarks": ["capitals"], "stream.grader": "contains"})
+    with pytest.raises(ParameterError, match="grader is 'fuzzy'; it must be one of auto, exact"):
+        StreamSettings.model_validate({"grader": "fuzzy"})

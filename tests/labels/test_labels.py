@@ -93,7 +93,7 @@ def test_the_two_priors_are_weighed_by_their_evidence() -> None:
     assert rated.confidence == pytest.approx(state.sound * means[0] + (1 - state.sound) * means[1])
 
 
-def test_what_is_taken_back_or_corrected_is_as_if_it_had_never_been_said() -> None:
+def test_what_is_taken_back_is_as_if_never_said_and_labels_of_an_earlier_run_as_if_given_first() -> None:
     before = LabelState.start().add(LOG)
     spoken = before.add([label(7, False)])
     back = spoken.add([replace(label(8, None), position=7)])
@@ -102,6 +102,11 @@ def test_what_is_taken_back_or_corrected_is_as_if_it_had_never_been_said() -> No
     corrected = [replace(label(8, True), position=7)]
     assert spoken.add(corrected) == before.add(corrected)
     assert spoken.without({7}).standing == before.standing
+    carried, own = LOG[:3], LOG[3:]
+    after = LabelState.start(carried).add(own)
+    renumbered = [replace(entry, position=100 + entry.position) for entry in carried]
+    assert after.rate("a", 0.7) == LabelState.start().add([*renumbered, *own]).rate("a", 0.7)
+    assert after.standing == tuple(own)  # what this stream's own labels are tested by
 
 
 @settings(max_examples=25, deadline=None)
@@ -194,17 +199,9 @@ def test_only_the_domains_with_the_most_labels_have_a_shift_of_their_own() -> No
     assert state.confidence("few", 0.8) == state.confidence("never heard of", 0.8) < state.confidence("enough", 0.8)
 
 
-def test_labels_whose_fit_fails_leave_confidences_as_they_are_and_warn(
+def test_a_fit_that_fails_leaves_confidences_as_they_are_and_the_least_chance_does_not_overflow(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("secl.labels.state.DECAY", math.nan)
-    state = LabelState.start().add(LOG)
-    assert state.confidence("a", 0.87) == 0.87
-    assert state.rate("a", 0.87).confidence == 0.87
-    assert "6 labels cannot be fitted" in caplog.text
-
-
-def test_the_least_chance_neither_overflows_nor_moves_confidences_out_of_range() -> None:
     """1 / chance squared was infinite below 1e-154, and every later answer failed."""
     log = [*(label(number, True) for number in range(50)), label(51, False, chance=MIN_CHANCE)]
     assert np.isfinite(label_weights(log, 1.0)).all()
@@ -212,15 +209,10 @@ def test_the_least_chance_neither_overflows_nor_moves_confidences_out_of_range()
     for chance in (0.0, 5e-324, math.nan, 1.5):
         with pytest.raises(ParameterError, match="must lie from 0\\.0001 to 1"):
             label(1, False, chance=chance)
-
-
-def test_the_labels_of_an_earlier_run_count_as_if_given_first() -> None:
-    carried, own = LOG[:3], LOG[3:]
-    after = LabelState.start(carried).add(own)
-    renumbered = [replace(entry, position=100 + entry.position) for entry in carried]
-    together = LabelState.start().add([*renumbered, *own])
-    assert after.rate("a", 0.7) == together.rate("a", 0.7)
-    assert after.standing == tuple(own)  # what this stream's own labels are tested by
+    monkeypatch.setattr("secl.labels.state.DECAY", math.nan)
+    state = LabelState.start().add(LOG)
+    assert state.confidence("a", 0.87) == state.rate("a", 0.87).confidence == 0.87
+    assert "6 labels cannot be fitted" in caplog.text
 
 
 def test_a_fold_of_labels_is_rated_by_the_others_and_equal_confidences_stay_nearly_equal() -> None:

@@ -53,6 +53,11 @@ def test_a_review_moves_the_confidences_of_the_whole_run_and_no_answers_own(tmp_
         assert sum(record.confidence for record in now) < sum(record.confidence for record in run.records)
         with pytest.raises(RunError, match="nothing to take back"):
             add_label(store, store.record(waiting[30]), None)
+        rated = store.record(waiting[30])  # by a volunteer; such answers are drawn as well, or the rest were too good
+        store.add_label(label_of(rated, False, number=11, source="feedback", chance=None))
+        assert queue(store) == [waiting[1], *waiting[8:]]
+        add_label(store, rated, False)
+        assert queue(store) == [waiting[1], *waiting[8:30], *waiting[31:]]
 
 
 def reviewed(folder: Path, labels: int, **settings: Any) -> Path:
@@ -87,18 +92,6 @@ def test_a_run_takes_over_what_the_labels_of_another_taught_and_needs_its_folder
         assert stored_answers(store).curve.total == 40  # the references of the questions; no label of the first run
 
 
-def test_a_review_also_draws_answers_that_volunteers_have_rated(tmp_path: Path) -> None:
-    """Users rate wrong answers: the rest alone are right too often."""
-    finished(tmp_path / "run")
-    with Store(tmp_path / "run", writable=True) as store:
-        waiting = queue(store)
-        thumb = label_of(store.record(waiting[0]), False, number=1, source="feedback", chance=None)
-        store.add_label(thumb)
-        assert queue(store) == waiting
-        add_label(store, store.record(waiting[0]), False)
-        assert queue(store) == waiting[1:]
-
-
 def test_a_threshold_accepts_the_same_answers_whatever_labels_a_run_carries(tmp_path: Path) -> None:
     first = reviewed(tmp_path / "first", 20)
     plain = finished(tmp_path / "plain", **{"loop.accept": 0.8})
@@ -107,24 +100,20 @@ def test_a_threshold_accepts_the_same_answers_whatever_labels_a_run_carries(tmp_
     assert all(record.confidence < 0.8 for record in calibrated.records)  # which would have accepted none
 
 
-@pytest.mark.parametrize(
-    ("settings", "why"),
-    [
-        ({"method": "p_true"}, "of another kind .method: stated there, p_true here"),
-        ({"model.calibration": "unlabelled"}, "has no labels"),
-        ({"model.calibration": "nowhere"}, "is not a run folder"),
-    ],
-)
 def test_labels_that_do_not_apply_are_refused_before_anything_is_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any], why: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     reviewed(tmp_path / "first", 3)
     reviewed(tmp_path / "unlabelled", 0)
-    with pytest.raises(RunError, match=why):
-        begun(tmp_path / "second", **{"model.calibration": "first", **settings})
-    assert not (tmp_path / "second").exists()
     other = ScriptedModel()
     other.fingerprint = "another"
-    with pytest.raises(RunError, match="made with another model"):
-        begun(tmp_path / "second", other, **{"model.calibration": "first"})
+    for model, settings, why in (
+        (None, {"method": "p_true"}, "of another kind .method: stated there, p_true here"),
+        (None, {"model.calibration": "unlabelled"}, "has no labels"),
+        (None, {"model.calibration": "nowhere"}, "is not a run folder"),
+        (other, {}, "made with another model"),
+    ):
+        with pytest.raises(RunError, match=why):
+            begun(tmp_path / "second", model, **{"model.calibration": "first", **settings})
+        assert not (tmp_path / "second").exists()

@@ -50,22 +50,22 @@ def test_measures_of_resamples_are_the_plain_ones_of_the_same_draws(rows: list[t
             assert values[name][number] == pytest.approx(expected, abs=1e-12, nan_ok=True), name
 
 
-def test_undefined_resamples_are_left_out_and_too_many_make_the_interval_undefined() -> None:
+def test_intervals_leave_out_undefined_resamples_and_calibration_errors_and_draw_less_of_many_answers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     assert percentile_interval([1.0, 1.0, math.nan, math.nan]) == Interval(1.0, 1.0)
     assert math.isnan(percentile_interval([1.0, math.nan, math.nan]).low)
-
-
-def test_intervals_resample_no_calibration_errors(monkeypatch: pytest.MonkeyPatch) -> None:
+    for count, resamples in ((50, 300), (MOST_DRAWN // FEWEST_RESAMPLES + 1, FEWEST_RESAMPLES)):
+        drawn = resampled_measures(*two(count)[0], resamples=300)
+        assert {len(values) for values in drawn.values()} == {resamples}
+    with pytest.raises(ParameterError, match="number of resamples"):
+        resampled_measures([1.0], [1], resamples=0)
+    with pytest.raises(ParameterError, match="not 2 and 1"):
+        paired_differences([0.1, 0.2], [1, 0], [0.1], [1])
     whole = resampled_measures(*two(60)[0], resamples=20)
     monkeypatch.setattr(bootstrap, "_equal_mass_error", lambda *_: pytest.fail("a calibration error is resampled"))
     spans = intervals(*two(60)[0], resamples=20)
     assert spans == {name: percentile_interval(whole[name]) for name in MEASURES if name not in OF_BINS}
-
-
-def test_many_answers_have_fewer_resamples() -> None:
-    for count, resamples in ((50, 300), (MOST_DRAWN // FEWEST_RESAMPLES + 1, FEWEST_RESAMPLES)):
-        drawn = resampled_measures(*two(count)[0], resamples=300)
-        assert {len(values) for values in drawn.values()} == {resamples}
 
 
 def test_a_difference_is_that_of_the_same_drawn_questions_on_both_sides() -> None:
@@ -114,10 +114,3 @@ def test_discrimination_needs_some_right_and_some_wrong_answers_on_both_sides() 
 
     assert undefined(even, enough) == undefined(enough, even) == [False, False]
     assert undefined(even, few) == undefined(few, even) == [True, False]
-
-
-def test_a_bootstrap_says_what_it_cannot_use() -> None:
-    with pytest.raises(ParameterError, match="number of resamples"):
-        resampled_measures([1.0], [1], resamples=0)
-    with pytest.raises(ParameterError, match="not 2 and 1"):
-        paired_differences([0.1, 0.2], [1, 0], [0.1], [1])

@@ -1,4 +1,4 @@
-"""The bin rule, the read-out, normalised P(True) and the target."""
+"""Bins, read-out, normalised P(True) and the target by their equations, and maps against scikit-learn and scipy."""
 
 from __future__ import annotations
 
@@ -8,13 +8,121 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.special import softmax
+from scipy.optimize import minimize_scalar
+from scipy.special import expit, logit, softmax
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import KFold
 
 from secl.errors import ParameterError
 from secl.metrics.probability import bin_index, directional_target, normalised_p_true
+from secl.metrics.recalibration import (
+    CLIP,
+    FEWEST_SCORED,
+    FITS,
+    FOLDS,
+    T_MAX,
+    T_MIN,
+    Kind,
+    cross_validated,
+    fit_platt,
+    fit_temperature,
+    label_free,
+)
 from secl.records import Reply
+
+SHARE = st.one_of(st.floats(0.0, 1.0), st.sampled_from([0.0, 0.5, 1.0]), st.integers(0, 10).map(lambda k: k / 10))
+PAIRS = st.lists(st.tuples(SHARE, SHARE), min_size=1, max_size=30)
+STREAM = st.lists(st.tuples(SHARE, st.one_of(st.none(), SHARE)), min_size=1, max_size=30)
+
+
+def overconfident(count: int, seed: int = 0, factor: float = 3.0) -> tuple[np.ndarray, np.ndarray]:
+    """Grades drawn at a true probability, and a stated confidence whose logit is `factor` times the true one."""
+    generator = np.random.default_rng(seed)
+    logits = generator.normal(0.4, 1.0, count)
+    return expit(factor * logits), generator.random(count) < expit(logits)
+
+
+def soft(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    generator = np.random.default_rng(seed)
+    confidence = generator.random(count)
+    return confidence, np.clip(0.1 + 0.5 * confidence + 0.2 * generator.standard_normal(count), 0.0, 1.0)
+
+
+@pytest.mark.parametrize("kind", FITS)
+def test_cross_validation_is_scikit_learns_on_the_same_folds(kind: Kind) -> None:
+    confidence, correct = overconfident(203, seed=11)
+    mapped = cross_validated(confidence, correct, kind)
+    expected, weights = np.full(203, math.nan), []
+    for others, fold in KFold(n_splits=FOLDS, shuffle=True, random_state=0).split(confidence):
+        # Temperature scaling is logistic regression on the logit, without intercept and with weight 1/t.
+        platt = kind == "platt"
+        column = confidence if platt else logit(np.clip(confidence, CLIP, 1.0 - CLIP))
+        model = LogisticRegression(C=np.inf, fit_intercept=platt, solver="newton-cholesky", tol=1e-10)
+        model.fit(column[others, None], correct[others])
+        expected[fold] = model.predict_proba(column[fold, None])[:, 1]
+        weights.append([model.coef_[0, 0], model.intercept_[0]] if platt else 1.0 / model.coef_[0, 0])
+    np.testing.assert_allclose(mapped.confidence, expected, atol=1e-6)
+    np.testing.assert_allclose(mapped.value, np.mean(weights, axis=0), atol=1e-5)
+    assert len(mapped.fitted) == FOLDS
+
+
+@pytest.mark.parametrize("data", [overconfident(300, 4), soft(300)])
+def test_a_fitted_temperature_is_the_minimum_of_scipy(data: tuple[np.ndarray, np.ndarray]) -> None:
+    confidence, target = data[0], data[1].astype(float)
+
+    def loss(log_t: float) -> float:
+        z = logit(confidence) / math.exp(log_t)
+        return float(target @ np.logaddexp(0.0, -z) + (1.0 - target) @ np.logaddexp(0.0, z))
+
+    theirs = minimize_scalar(loss, bounds=(math.log(0.05), math.log(50.0)), method="bounded", options={"xatol": 1e-9})
+    assert fit_temperature(confidence, target).t == pytest.approx(math.exp(theirs.x), rel=1e-6)
+
+
+@settings(max_examples=50, deadline=None)
+@given(PAIRS)
+def test_any_answers_give_finite_maps_into_the_unit_interval(pairs: list[tuple[float, float]]) -> None:
+    confidence, target = (np.array(column) for column in zip(*pairs, strict=True))
+    temperature, platt = fit_temperature(confidence, target), fit_platt(confidence, target)
+    assert T_MIN <= temperature.t <= T_MAX
+    assert np.isfinite([platt.a, platt.b]).all()
+    apart = fit_platt([0.1, 0.2, 0.8, 0.9], [0, 0, 1, 1])
+    assert apart([0.2, 0.5, 0.8]) == pytest.approx([0.0, 0.5, 1.0], abs=1e-4)
+    # With an intercept the fit meets the mean target; a single class is met up to the clipping.
+    assert platt(confidence).mean() == pytest.approx(target.mean(), abs=1.1e-6)
+    for mapped in (temperature(confidence), platt(confidence)):
+        assert mapped.min() >= 0.0
+        assert mapped.max() <= 1.0
+
+
+@settings(max_examples=20, deadline=None)
+@given(STREAM, st.sampled_from(["temperature", "platt"]))
+def test_along_a_stream_each_map_is_the_fit_to_what_was_scored_before(
+    stream: list[tuple[float, float | None]], kind: Kind
+) -> None:
+    confidence, signal = [c for c, _ in stream], [s for _, s in stream]
+    expected = []
+    for position, stated in enumerate(confidence):
+        before = [(c, s) for c, s in stream[:position] if s is not None]
+        fitted = FITS[kind](*zip(*before, strict=True)) if len(before) >= FEWEST_SCORED else None
+        expected.append(stated if fitted is None else float(fitted(stated)))
+    np.testing.assert_allclose(label_free(confidence, signal, kind), expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda: fit_platt([0.5], [math.nan]), "target of a map must lie between 0 and 1"),
+        (lambda: fit_temperature([[0.5]], [[1]]), "two flat lists"),
+        (lambda: cross_validated([0.5] * 4, [1, 0, 1, 0], "platt"), "too few for 5 folds, 4"),
+        (lambda: label_free([0.5], [7.0], "temperature"), "between 0 and 1"),
+    ],
+)
+def test_recalibration_says_what_it_cannot_use(call: Callable[[], object], sentence: str) -> None:
+    with pytest.raises(ParameterError, match=sentence):
+        call()
+
 
 PROBABILITY = st.floats(0.0, 1.0)
 

@@ -50,28 +50,21 @@ def test_the_curve_of_six_answers_is_as_counted_by_hand() -> None:
     assert (curve.total, curve.answers) == (3, 6)
 
 
-def test_the_walk_ends_at_the_first_threshold_that_fails() -> None:
+def test_the_walk_ends_at_the_first_threshold_that_fails_and_needs_labels_and_estimates_without_them() -> None:
     # 100 right ones, then 100 wrong ones, then 2,000 right ones: below the wrong ones all is well again, but too late.
     correct = np.concatenate([np.ones(100), np.zeros(100), np.ones(2000)])
     assert (found := guaranteed(risk_coverage(np.linspace(0.99, 0.01, 2200), correct), 0.1, 0.9))
     assert 100 <= found.labels < 120
-
-
-def test_labels_needed_are_enough_if_the_next_ones_are_like_those() -> None:
     # A third of the answers is above 0.8 and always right: 22 labels there, 66 in all.
-    confidence = np.tile([0.9, 0.6, 0.3], 20)
-    curve = risk_coverage(confidence, np.tile([1, 0, 0], 20))
-    assert guaranteed(curve, 0.1, 0.9) is None
-    assert labels_needed(curve, 0.1, 0.9) == 66
-    confidence, correct = np.tile([0.9, 0.6, 0.3], 22), np.tile([1, 0, 0], 22)
-    assert (found := guaranteed(risk_coverage(confidence, correct), 0.1, 0.9))
+    few, enough = (risk_coverage(np.tile([0.9, 0.6, 0.3], k), np.tile([1, 0, 0], k)) for k in (20, 22))
+    assert guaranteed(few, 0.1, 0.9) is None
+    assert labels_needed(few, 0.1, 0.9) == 66
+    assert (found := guaranteed(enough, 0.1, 0.9))
     assert found.labels == 22
-
-
-def test_the_estimate_is_the_mean_of_what_the_confidences_leave() -> None:
+    # The estimate is the mean of what the confidences leave.
     curve = risk_coverage([0.95, 0.85, 0.6], [NAN] * 3)
-    assert (found := estimated(curve, 0.1))
-    assert (found.coverage, found.expected) == pytest.approx((2 / 3, 0.1))
+    assert (estimate := estimated(curve, 0.1))
+    assert (estimate.coverage, estimate.expected) == pytest.approx((2 / 3, 0.1))
     assert estimated(curve, 0.01) is None
 
 

@@ -1,11 +1,12 @@
-"""The posterior along a stream: pure, by constants and the letters' reliability, and blind to the future."""
+"""The posterior along a stream: pure, blind to the future, by constants and by what letters follow: place or option."""
 
 from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import reduce
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from secl.errors import ParameterError
 from secl.evidence import CandidateEvidence, Evidence, LetterOrder, Likelihood, Posterior, PTrue
+from secl.posterior.letters import LetterSums, correlation, of_mean
 from secl.posterior.rule import PosteriorRule, PosteriorState
 from secl.posterior.views import Views, centred
 from secl.prompts.templates import other_order
@@ -21,7 +23,7 @@ from secl.question import LETTERS as OPTION_LETTERS
 from secl.question import Question
 from secl.records import Reply
 from secl.settings.groups import PosteriorSettings
-from tests.posterior.synthetic import lettered, replied
+from tests.posterior.synthetic import lettered, replied, texts_of
 
 RULE = PosteriorRule()
 
@@ -40,7 +42,7 @@ def stream(count: int, seed: int = 0) -> list[Views]:
 
 
 def steps(
-    rule: PosteriorRule, questions: Sequence[Views], state: PosteriorState | None = None
+    rule: PosteriorRule, questions: Sequence[Views | None], state: PosteriorState | None = None
 ) -> tuple[list[PosteriorState], list[Posterior]]:
     """All states, the first one included, and the posteriors between them."""
     states, posteriors = [state or rule.start()], []
@@ -109,13 +111,12 @@ def test_open_questions_say_nothing_of_the_letters_of_options() -> None:
     assert posteriors[1::2] == steps(RULE, opened)[1]
 
 
-def test_a_letter_of_two_equal_options_is_worth_as_much_as_one_of_their_sum() -> None:
+def test_a_letter_of_two_equal_options_is_worth_as_much_as_one_of_their_sum_and_none_of_these_is_no_answer() -> None:
     def posterior(options: tuple[str, ...], p: tuple[float, ...], likelihoods: tuple[float, ...]) -> Posterior:
         question, reply = Question("Capital?", options), replied("B", [math.log(letter) for letter in p])
         texts = tuple(Likelihood(given=value, alone=-9.0, tokens=1) for value in likelihoods)
         evidence = CandidateEvidence(candidates=options, letters=(), likelihoods=texts, source="options")
-        _, found = RULE.step(RULE.start(), RULE.read(question, reply, reply, Evidence(candidates=evidence)))
-        assert found is not None
+        _, (found,) = steps(RULE, [RULE.read(question, reply, reply, Evidence(candidates=evidence))])
         return found
 
     twice = posterior(("Rome", "Paris", "Rome"), (0.5, 0.3, 0.2), (-1.0, -3.0, -1.0))
@@ -123,13 +124,10 @@ def test_a_letter_of_two_equal_options_is_worth_as_much_as_one_of_their_sum() ->
     assert twice.probabilities == pytest.approx((*once.probabilities, once.probabilities[0]))
     assert twice.confidence == pytest.approx(once.confidence)
     assert once.reliability == 0.5  # one order
-
-
-def test_none_of_these_is_a_candidate_and_no_answer() -> None:
     views = Views(("seven", "eight", "None of these"), 0, {"likelihood": (-3.0, 1.0, 2.0)}, none_last=True)
-    _, (posterior,) = steps(RULE, [views])
-    assert posterior.probabilities.index(max(posterior.probabilities)) == 2
-    assert posterior.best == 1
+    _, (none,) = steps(RULE, [views])
+    assert none.probabilities.index(max(none.probabilities)) == 2
+    assert none.best == 1
 
 
 LOG_P = st.one_of(st.floats(-20, 0), st.sampled_from([0.0, -1e4, -math.inf]))
@@ -184,3 +182,61 @@ def test_any_evidence_gives_probabilities_or_none(stream: list[tuple[Question, R
         assert all(math.isfinite(weight) and weight >= 0 for _, weight in posterior.weights)
         for one, text in enumerate(question.options):
             assert p[one] == p[question.options.index(text)]
+
+
+def sums(questions: Sequence[Views]) -> LetterSums:
+    return reduce(LetterSums.add, questions, LetterSums.empty(questions[0]))
+
+
+def known(questions: Iterable[Views], before: float = 0.5, weight: float = 0.0) -> float:
+    return reduce(PosteriorState.add, questions, PosteriorState()).correlation(before, weight, is_open=False)
+
+
+def two(first: Sequence[float], second: Sequence[float]) -> Views:
+    """Two candidates in both orders."""
+    orders = (LetterOrder(order=(0, 1), log_p=tuple(first)), LetterOrder(order=(1, 0), log_p=tuple(second)))
+    return Views(texts_of(2), 0, orders=orders)
+
+
+def test_sums_by_hand() -> None:
+    questions = [two((1, -1), (2, -2)), two((-3, 3), (0, 0))]
+    found = sums(questions)
+    assert found == LetterSums(2, ((-2.0, 2.0), (2.0, -2.0)), 2 + 8 + 18, 18 + 18)
+    # In the first order candidate 0 has -2 / 7 for its place, in the second 2 / 7.
+    assert found.mean_letters(questions[0]) == pytest.approx((1.5, -1.5))
+    assert found.mean_letters(two((1, -1), (1, -1))) == pytest.approx((1.0, -1.0))
+    # Less their places the letters are (2, -2), (1, -1) and (-2, 2), (-1, 1): products 4 + 4, squares 5 + 5.
+    assert found.agreement == pytest.approx((8, 10))
+    assert correlation([found], 0.5, 20) == pytest.approx((2 * 0.8 + 20 * 0.5) / 22)
+    # The reliability of a mean is Spearman and Brown's.
+    assert [of_mean(0.5, 1), of_mean(0.5, 3), of_mean(-0.9, 5)] == pytest.approx([0.5, 0.75, 0.0])
+    orders = (
+        LetterOrder(order=(1, 0, 2), log_p=(1.0, 2.0, -3.0)),
+        LetterOrder(order=(0, 2, 1), log_p=(4.0, -5.0, 1.0)),
+    )
+    own = Views(texts_of(3), 0, orders=orders, none_last=True)  # an open question: by the places of its first order
+    assert sums([own]).places == ((2.0, 1.0, -3.0), (-5.0, 4.0, 1.0))
+
+
+ENDS = (2.0, -2.0, -2.0, 2.0)
+
+
+def test_letters_that_follow_places_alone_show_nothing_and_what_cannot_tell_leaves_what_was_known() -> None:
+    rng = np.random.default_rng(0)
+    for places in ((3.0, 0.0, -1.0, -2.0), ENDS, (-2.0, 2.0, 2.0, -2.0)):  # ends are alike in an order and its reverse
+        questions = [lettered(rng, 4, places=places, noise=0.0, further=2) for _ in range(20)]
+        assert sums(questions).agreement == (0.0, 0.0)
+    for questions in (
+        [lettered(rng, 4, further=0) for _ in range(9)],
+        [lettered(rng, count) for count in range(2, 11)],
+    ):
+        assert known(questions, before=0.3, weight=20) == 0.3
+    assert math.isnan(known([], before=math.nan))
+
+
+@pytest.mark.parametrize("places", [None, ENDS])
+@pytest.mark.parametrize("preference", [0.5, 2.0])
+def test_correlation_is_the_share_of_the_preference(places: tuple[float, ...] | None, preference: float) -> None:
+    rng = np.random.default_rng(1)
+    questions = [lettered(rng, 4, places=places, preference=preference, further=2) for _ in range(1000)]
+    assert known(questions) == pytest.approx(preference**2 / (preference**2 + 1), abs=0.03)

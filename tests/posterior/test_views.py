@@ -73,7 +73,7 @@ def test_views_by_hand() -> None:
     assert (second.order, second.log_p) == ((2, 0, 1), (0.0, 2.0, -2.0))
 
 
-def test_without_its_evidence_a_view_is_left_out() -> None:
+def test_without_its_evidence_a_view_is_left_out_and_nothing_to_compare_gives_none() -> None:
     old = replace(P_TRUE, false_probabilities=())
     for views, orders in (
         (read(evidence=Evidence(candidates=CANDIDATES)), 2),
@@ -82,9 +82,6 @@ def test_without_its_evidence_a_view_is_left_out() -> None:
         assert ([*views.values], len(views.orders)) == (["likelihood"], orders)
     assert maybe(("p_true",), replace(EVIDENCE, p_true=old)) is None
     assert maybe((), EVIDENCE) is None
-
-
-def test_nothing_to_compare_gives_no_views() -> None:
     assert maybe(evidence=Evidence(p_true=P_TRUE)) is None
     repeated = replace(CANDIDATES, candidates=("Paris",) * 3)
     assert maybe(evidence=Evidence(candidates=repeated)) is None
@@ -157,20 +154,17 @@ def test_equal_texts_share_what_is_said_of_them() -> None:
     assert all(order.log_p[0] == order.log_p[2] for order in views.orders)
 
 
-def test_p_true_of_0_is_far_and_finite_and_every_view_has_a_title() -> None:
+def test_what_is_impossible_counts_as_the_least_possible_and_every_view_has_a_title() -> None:
+    texts = ("a", "b", "c")
+    for least in (-math.inf, math.nan):
+        assert centred(texts, (-1.0, least, -3.0)) == pytest.approx((4 / 3, -2 / 3, -2 / 3))
+    for none in ((-math.inf,) * 3, (None,) * 3):
+        assert centred(texts, none) == (0.0, 0.0, 0.0)
     certain = replace(P_TRUE, probabilities=(1.0, 0.0, 0.0), false_probabilities=(0.0, 1.0, 1.0))
     log_odds = p_true(CANDIDATES, REPLY, Evidence(p_true=certain))
-    assert log_odds == pytest.approx((math.log(1e-12), -math.log(1e-12), math.log(1e-12)))
+    assert log_odds == pytest.approx((math.log(1e-12), -math.log(1e-12), math.log(1e-12)))  # far and finite
     assert {view_title(name) for name in get_args(ViewName)} == {view.title for view in VIEWS.values()}
     assert view_title("a view of one's own") == "a view of one's own"
-
-
-def test_what_is_impossible_counts_as_the_least_possible() -> None:
-    texts = ("a", "b", "c")
-    assert centred(texts, (-1.0, -math.inf, -3.0)) == pytest.approx((4 / 3, -2 / 3, -2 / 3))
-    assert centred(texts, (-1.0, math.nan, -3.0)) == pytest.approx((4 / 3, -2 / 3, -2 / 3))
-    assert centred(texts, (-math.inf,) * 3) == (0.0, 0.0, 0.0)
-    assert centred(texts, (None, None, None)) == (0.0, 0.0, 0.0)
 
 
 NUMBERS = st.one_of(st.none(), st.floats(-1e4, 0), st.just(-math.inf))

@@ -25,13 +25,14 @@ def answered(question: Question, found: Posterior | None, evidence: Evidence | N
 
 
 def posterior(question: Question, probabilities: tuple[float, ...], own: int | None, *more: str) -> Posterior:
-    return Posterior(
-        candidates=question.options or ("Shakespeare", *more),
-        probabilities=probabilities,
-        own=own,
-        weights=(),
-        reliability=None,
-        questions=0,
+    texts = question.options or ("Shakespeare", *more)
+    return Posterior(candidates=texts, probabilities=probabilities, own=own, weights=(), reliability=None, questions=0)
+
+
+def letters(log_p: tuple[float, float, float]) -> Evidence:
+    read = (LetterOrder(order=(1, 2, 0), log_p=log_p),)
+    return Evidence(
+        candidates=CandidateEvidence(candidates=KENYA.options, letters=read, likelihoods=(None,) * 3, source="options")
     )
 
 
@@ -39,17 +40,13 @@ def rows(record: Record) -> list[tuple[str, ...]]:
     return [tuple(cell.text for cell in row) for row in answer_table(record).sections[""]]
 
 
-def letters(*orders: tuple[float, float, float]) -> Evidence:
-    read = tuple(LetterOrder(order=(1, 2, 0), log_p=log_p) for log_p in orders)
-    return Evidence(
-        candidates=CandidateEvidence(candidates=KENYA.options, letters=read, likelihoods=(None,) * 3, source="options")
-    )
-
-
 def test_the_returned_answer_stands_first_and_the_models_own_says_what_it_stated() -> None:
     record = answered(KENYA, posterior(KENYA, (0.15, 0.76, 0.09), 1), letters((-3.0, -1.0, -2.0)))
     assert rows(record) == [("Nairobi", "76%", "own answer, stated 80%"), ("Lagos", "15%", ""), ("Accra", "9%", "")]
     assert answer_reasons(record) == ["Shown the options in another order, it picks the same."]
+    turned = answered(KENYA, posterior(KENYA, (0.15, 0.76, 0.09), 1), letters((-3.0, -2.0, -1.0)))
+    (reason,) = answer_reasons(turned)
+    assert "C. Accra" in reason
     moved = Labelled(confidence=0.7, low=0.52, high=0.85, label_free=0.76, labels=30, of_domain=0, until=30)
     assert rows(replace(record, labelled=moved))[0][1] == "70% (52 to 85%)"
     other = answered(HAMLET, posterior(HAMLET, (0.08, 0.9, 0.02), 0, "Marlowe", "Kyd"))
@@ -57,27 +54,15 @@ def test_the_returned_answer_stands_first_and_the_models_own_says_what_it_stated
     assert answer_reasons(other) == []
 
 
-def test_another_choice_in_another_order_is_the_reason_that_is_shown() -> None:
-    record = answered(KENYA, posterior(KENYA, (0.15, 0.76, 0.09), 1), letters((-3.0, -2.0, -1.0)))
-    (reason,) = answer_reasons(record)
-    assert "C. Accra" in reason
-
-
-def test_what_is_left_for_unlisted_answers_is_named() -> None:
+def test_unlisted_answers_are_named_many_candidates_counted_and_a_lone_one_has_the_stated_confidence() -> None:
     found = replace(posterior(HAMLET, (0.1, 0.7, 0.2), 0, "Marlowe", "None of these"), none_last=True)
     assert rows(answered(HAMLET, found))[1] == ("any other answer", "20%", "")
-
-
-def test_without_other_candidates_the_confidence_is_the_stated_one() -> None:
-    record = answered(HAMLET, None)
-    assert rows(record) == [("Shakespeare", "80%", "own answer, stated 80%")]
-    assert answer_reasons(record) == ["There are no two different candidates to compare."]
-
-
-def test_of_many_candidates_the_least_probable_are_counted() -> None:
     names = [f"a rather long name number {number}" for number in range(9)]
     shown = rows(answered(HAMLET, posterior(HAMLET, (0.91, *(0.01,) * 9), 0, *names)))
     assert [row[0] for row in shown] == ["Shakespeare", *names[:4], "and 5 others"]
+    alone = answered(HAMLET, None)
+    assert rows(alone) == [("Shakespeare", "80%", "own answer, stated 80%")]
+    assert answer_reasons(alone) == ["There are no two different candidates to compare."]
 
 
 def test_an_unreadable_reply_is_said_and_the_most_probable_candidate_given() -> None:

@@ -25,10 +25,10 @@ from secl.reports.figures.drawing import POINTS, write_picture
 from secl.reports.figures.reliability import reliability_figure
 from secl.reports.figures.risk_coverage import risk_coverage_figure
 from secl.reports.figures.timeline import running_mean, timeline_figure
+from tests.answers import make_record, make_stream
 
 pytestmark = pytest.mark.heavy
 
-MakeRecord = Callable[..., Record]
 MakeStream = Callable[[int], list[Record]]
 
 
@@ -61,7 +61,7 @@ def test_a_bar_of_few_answers_is_pale_and_has_a_long_whisker() -> None:
     assert np.ptp(whiskers[0]) > 0.7 > 0.3 > np.ptp(whiskers[1])
 
 
-def test_a_picture_is_a_png_for_the_page_and_an_svg_with_its_text(tmp_path: Path) -> None:
+def test_a_picture_is_a_png_for_the_page_and_an_svg_with_its_text_and_the_same_twice(tmp_path: Path) -> None:
     loaded, before = "matplotlib.pyplot" in sys.modules, matplotlib.rcParams.copy()
     panels = [panel("costs $5 & 10%_x < y"), panel("nothing", 0)]
     text = write_picture(reliability_figure(panels), tmp_path / "figure")
@@ -72,9 +72,12 @@ def test_a_picture_is_a_png_for_the_page_and_an_svg_with_its_text(tmp_path: Path
     assert (width, height) == pytest.approx((150 * 5.2, 150 * 3.65), abs=2)
     assert (tmp_path / "figure.svg").read_text(encoding="utf-8") == text
     assert "costs $5 & 10%_x < y" in list(ET.fromstring(text).itertext())
+    one, two = (write_picture(timeline_figure(make_stream(40)), tmp_path / name) for name in "ab")
+    assert one == two
+    assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
 
 
-def test_a_timeline_shows_bursts_alarms_and_borders_of_domains(make_stream: MakeStream) -> None:
+def test_a_timeline_shows_bursts_alarms_and_borders_of_domains() -> None:
     records = make_stream(160)
     top = timeline_figure(records).axes[0]
     bursts = [patch for patch in top.patches if patch.get_label() in ("burst", "_another burst")]
@@ -88,7 +91,7 @@ def test_a_timeline_shows_bursts_alarms_and_borders_of_domains(make_stream: Make
     assert [text.get_text() for text in names.get_xticklabels()] == ["arc $challenge$", "truthful_qa"]
 
 
-def test_a_picture_of_a_long_stream_is_no_larger_than_a_page_can_show(make_stream: MakeStream) -> None:
+def test_a_picture_of_a_long_stream_is_no_larger_than_a_page_can_show() -> None:
     stream = make_stream(200)
     records = [replace(stream[index % 200], position=index) for index in range(4 * POINTS)]
     for axes in timeline_figure(records, window=100).axes:
@@ -102,25 +105,13 @@ def test_a_picture_of_a_long_stream_is_no_larger_than_a_page_can_show(make_strea
     assert 0 < max(len(line.get_xdata()) for line in lines) <= POINTS  # type: ignore[arg-type]
 
 
-def test_a_timeline_of_one_or_of_unlabelled_or_of_mixed_questions_is_drawn(
-    tmp_path: Path, make_record: MakeRecord
-) -> None:
+def test_few_or_mixed_questions_are_drawn_and_what_cannot_be_drawn_or_written_is_said(tmp_path: Path) -> None:
     one = timeline_figure([make_record(correct=None, frozen_correct=None)])
     mixed = timeline_figure([make_record(index, domain=f"domain {index % 2}") for index in range(40)])
     for figure in (one, mixed):
         write_picture(figure, tmp_path / "figure")
         assert (tmp_path / "figure.png").stat().st_size > 1000
     assert not mixed.axes[0].child_axes
-
-
-def test_the_same_data_gives_the_same_files(tmp_path: Path, make_stream: MakeStream) -> None:
-    for name in ("a", "b"):
-        write_picture(timeline_figure(make_stream(40)), tmp_path / name)
-    for suffix in (".png", ".svg"):
-        assert (tmp_path / f"a{suffix}").read_bytes() == (tmp_path / f"b{suffix}").read_bytes()
-
-
-def test_what_cannot_be_drawn_or_written_is_said(tmp_path: Path, make_record: MakeRecord) -> None:
     with pytest.raises(ParameterError, match="at least one panel"):
         reliability_figure([])
     with pytest.raises(ParameterError, match="no records"):
@@ -128,7 +119,7 @@ def test_what_cannot_be_drawn_or_written_is_said(tmp_path: Path, make_record: Ma
     with pytest.raises(ParameterError, match="at least one question"):
         timeline_figure([make_record()], window=0)
     with pytest.raises(StorageError, match=r"figure\.png"):
-        write_picture(reliability_figure([panel("one")]), tmp_path / "missing" / "figure")
+        write_picture(one, tmp_path / "missing" / "figure")
 
 
 @given(st.lists(st.one_of(st.floats(0.0, 1.0), st.just(math.nan)), max_size=40), st.integers(1, 12))

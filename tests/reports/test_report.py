@@ -26,12 +26,11 @@ from secl.reports.folder import write_report
 from secl.reports.result import headline
 from secl.reports.run_report import RunReport, panels
 from secl.reports.sections import print_sections, sections_of
+from tests.answers import make_record, make_report, make_stream
 
 pytestmark = pytest.mark.heavy
 
-MakeRecord = Callable[..., Record]
 MakeStream = Callable[[int], list[Record]]
-MakeReport = Callable[..., RunReport]
 XHTML = "{http://www.w3.org/1999/xhtml}"
 
 HOSTILE = "<script>alert('1')</script> & \"quoted\" $x_1$ {{ 7*7 }} {% raw %} ]]> --> \x00\x0b\u202e 日本 </li></main>"
@@ -58,7 +57,7 @@ def headings(page: ET.Element) -> list[str]:
 
 
 @pytest.fixture
-def various(make_record: MakeRecord) -> list[Record]:
+def various() -> list[Record]:
     """Answers with 0, 1, 2 and 3 signs, none of them graded."""
     sure, low, differs, unread = (
         make_record(n, digit=digit, digit_mass=mass, answer=answer, correct=None, frozen_correct=None)
@@ -67,10 +66,9 @@ def various(make_record: MakeRecord) -> list[Record]:
     return [sure, low, replace(differs, posterior=posterior("u", "v", 0.3)), unread]
 
 
-def test_a_graded_run_has_its_sections_in_order_and_what_few_people_need_is_folded(
-    make_stream: MakeStream, make_report: MakeReport
-) -> None:
-    sections = list(sections_of(make_report(make_stream(60))))
+def test_a_graded_run_has_its_sections_in_order_and_what_few_people_need_is_folded() -> None:
+    learned, frozen = make_report(make_stream(60)), make_report(make_stream(60), learned=False, method="norm_p_true")
+    sections = list(sections_of(learned))
     assert [section.title for section in sections if not section.folded] == [
         "Result",
         "May these confidences be acted on?",
@@ -87,19 +85,12 @@ def test_a_graded_run_has_its_sections_in_order_and_what_few_people_need_is_fold
         "How the run was made",
     ]
     assert sections[1].sentences[0].startswith(("Yes", "No", "Not proven"))
-
-
-def test_the_first_reliability_diagrams_are_those_that_matter(make_stream: MakeStream, make_report: MakeReport) -> None:
-    learned = make_report(make_stream(60))
-    frozen = make_report(make_stream(60), learned=False, method="norm_p_true")
     assert [title for title, _, _ in panels(learned)[0]] == ["Stated (frozen)", "SECL"]
     assert len(panels(learned)[1]) == len(learned.summary.estimators) - 2
     assert [title for title, _, _ in panels(frozen)[0]] == ["Stated (frozen)", "Normalised P(True)"]
 
 
-def test_the_terminal_has_the_titles_and_tables_of_the_page(
-    tmp_path: Path, make_stream: MakeStream, make_report: MakeReport, sketched: None
-) -> None:
+def test_the_terminal_has_the_titles_and_tables_of_the_page(tmp_path: Path, sketched: None) -> None:
     run = make_report(make_stream(30), total=50)
     page = written(tmp_path, run)
     screen = Console(file=io.StringIO(), width=80)
@@ -119,9 +110,7 @@ def test_the_terminal_has_the_titles_and_tables_of_the_page(
     assert "/somewhere" not in text_of(written(tmp_path, elsewhere))
 
 
-def test_the_page_needs_nothing_from_outside_and_shows_whatever_texts_hold_as_written(
-    tmp_path: Path, make_record: MakeRecord, make_report: MakeReport
-) -> None:
+def test_the_page_needs_nothing_from_outside_and_shows_whatever_texts_hold_as_written(tmp_path: Path) -> None:
     records = []
     for position in range(6):
         plain = make_record(position, digit=9 - position, correct=bool(position % 2), domain=f"{HOSTILE}\ud800")
@@ -158,7 +147,7 @@ def test_the_page_needs_nothing_from_outside_and_shows_whatever_texts_hold_as_wr
 
 
 def test_a_page_without_right_answers_has_an_estimate_and_no_empty_table(
-    tmp_path: Path, various: list[Record], make_report: MakeReport, sketched: None
+    tmp_path: Path, various: list[Record], sketched: None
 ) -> None:
     run = make_report(various)
     page = written(tmp_path, run)
@@ -187,15 +176,7 @@ def test_a_page_without_right_answers_has_an_estimate_and_no_empty_table(
     assert "0.40 to 0.80" in text_of(written(tmp_path, moved))
 
 
-def test_a_folder_that_cannot_be_written_is_said(
-    tmp_path: Path, make_stream: MakeStream, make_report: MakeReport
-) -> None:
-    (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(StorageError, match=r"notes\.txt"):
-        write_report(tmp_path / "notes.txt", make_report(make_stream(20)))
-
-
-def test_the_surest_wrong_answers_are_listed_with_their_options(make_record: MakeRecord) -> None:
+def test_the_surest_wrong_answers_are_listed_with_their_options() -> None:
     wrong = [make_record(n, digit=n % 9, correct=n % 2 == 0) for n in range(30)]
     table = wrong_table(answer_rows(wrong))
     assert table is not None
@@ -211,7 +192,7 @@ def test_the_surest_wrong_answers_are_listed_with_their_options(make_record: Mak
     assert wrong_table(answer_rows([make_record()])) is None
 
 
-def test_signs_say_why_a_person_should_look(various: list[Record], make_record: MakeRecord) -> None:
+def test_signs_say_why_a_person_should_look(various: list[Record]) -> None:
     rows = answer_rows(various)
     assert [row.signs for row in rows] == [(), ("low",), ("low", "another"), ("unreadable", "low", "digits")]
     assert [row.record.position for row in neediest(rows, 9)] == [3, 2, 1, 0]
@@ -224,21 +205,24 @@ def test_signs_say_why_a_person_should_look(various: list[Record], make_record: 
 
 
 def test_of_too_many_answers_the_page_lists_those_that_need_a_person(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make_record: MakeRecord, make_report: MakeReport, sketched: None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sketched: None
 ) -> None:
     run = make_report([make_record(position, digit=position, domain="</script>") for position in range(5)])
     monkeypatch.setattr(folder_module, "MOST", 3)
-    page = written(tmp_path, run)
+    page = written(tmp_path / "page", run)
     assert "Listed are 3 of 5 questions" in text_of(page)
     (section,) = (each for each in page.iter(f"{XHTML}section") if each.get("class") == "questions")
     rows = [[text_of(cell) for cell in line] for line in next(section.iter(f"{XHTML}tbody"))]
     assert rows[0] == ["0", "question 0", "A", "0.050", "right", "</script>", "low confidence"]
     assert [row[0] for row in rows] == ["0", "1", "2"]
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(StorageError, match=r"notes\.txt"):
+        write_report(tmp_path / "notes.txt", run)
 
 
 @pytest.mark.slow
 def test_in_a_browser_one_searches_sorts_and_turns_pages_and_no_text_is_run(
-    tmp_path: Path, make_record: MakeRecord, make_report: MakeReport, browser: Any, sketched: None
+    tmp_path: Path, browser: Any, sketched: None
 ) -> None:
     hostile = "</script><img src=x onerror=alert(1)> | *a*\n=1+1"
     records = [make_record(n, digit=n % 10, domain=hostile if n % 3 else "other") for n in range(120)]

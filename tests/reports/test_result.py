@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,25 +12,21 @@ from secl.evaluation.reason import Reason
 from secl.evaluation.trust import Verdict
 from secl.labels.label import label_of
 from secl.labels.state import relabelled
+from secl.records import Record
 from secl.reports.formatting import percent
 from secl.reports.result import bands_table, look_first, next_step
 from secl.reports.run_report import RunReport
 from secl.reports.sections import print_sections, sections_of
 from secl.reports.summary_table import main_table
 from secl.reports.verdict import trust_line
-from tests.answers import answered
+from tests.answers import answered, make_report
 
 HIGH, LOW = [0.9] * 40 + [0.3] * 40, [True] * 36 + [False] * 4 + [True] * 12 + [False] * 28
 
 
-Report = Callable[..., RunReport]
-
-
-@pytest.fixture
-def report_of(make_report: Report) -> Report:
-    return lambda records, total=None: make_report(
-        records, total=total, method="posterior", keys=("stated", "posterior"), skipped=(("line 3", "has no question"),)
-    )
+def report_of(records: list[Record], total: int | None = None) -> RunReport:
+    skipped = (("line 3", "has no question"),)
+    return make_report(records, total=total, method="posterior", keys=("stated", "posterior"), skipped=skipped)
 
 
 def shown(run: RunReport) -> list[str]:
@@ -51,7 +46,7 @@ def shown(run: RunReport) -> list[str]:
     ],
 )
 def test_the_counts_stand_first_in_words(
-    report_of: Report, confidence: list[float], correct: list[bool], level: str, ranking: str
+    confidence: list[float], correct: list[bool], level: str, ranking: str
 ) -> None:
     lines = shown(report_of(answered(confidence, correct)))
     text = " ".join(lines)
@@ -65,16 +60,13 @@ def test_the_counts_stand_first_in_words(
     assert max(map(len, lines)) <= 80
 
 
-def test_the_table_has_accuracy_and_mean_confidence_of_what_matters(report_of: Report) -> None:
+def test_the_table_has_what_matters_and_labels_do_not_rank_the_answers_that_they_grade() -> None:
+    """Each answer is rated by the labels of the others: where all confidences are equal, right ones fall below."""
     table = main_table(report_of(answered(HIGH, LOW)))
     assert table is not None
     assert [[cell.text for cell in row][:4] for row in table.sections[""]] == [
         ["Stated (frozen)", "60.0%", "60.0%", "0.150"]
     ]
-
-
-def test_labels_do_not_rank_the_answers_that_they_grade(report_of: Report) -> None:
-    """Each answer is rated by the labels of the others: where all confidences are equal, right ones fall below."""
     records = answered([0.85] * 60, [None] * 60)
     log = [label_of(record, record.position % 3 > 0, number=record.position + 1) for record in records]
     rated = [record.with_label(record.position % 3 > 0) for record in relabelled(records, log)]
@@ -83,7 +75,7 @@ def test_labels_do_not_rank_the_answers_that_they_grade(report_of: Report) -> No
     assert "(AUROC 0.50, 0.50 to 0.50" in trust_line(run.trust)
 
 
-def test_without_grades_the_confidences_speak_and_a_person_is_asked(report_of: Report) -> None:
+def test_without_grades_the_confidences_speak_and_a_person_is_asked() -> None:
     run = report_of(answered([0.9, 0.2], [None, None]))
     text = " ".join(shown(run))
     assert "About 55% of 2 answers are right (" in text
@@ -93,20 +85,14 @@ def test_without_grades_the_confidences_speak_and_a_person_is_asked(report_of: R
     assert next_step(run, Path("runs/a b")) == "secl label 'runs/a b'"
 
 
-def test_the_surest_wrong_answer_is_looked_at_first(report_of: Report) -> None:
+def test_what_to_look_at_and_to_type_next_follows_from_what_there_is_and_the_worst_reasons_are_given_alone() -> None:
     rows = report_of(answered([0.9, 0.8, 0.3], [True, False, False])).rows
     assert look_first(rows) == 'Look first at: "Question 1?" (A. yes, 0.80, wrong)'
     assert look_first(rows[:1]) is None
-
-
-def test_what_to_type_next_follows_from_what_there_is(report_of: Report) -> None:
     all_graded = answered(HIGH, LOW)
     assert next_step(report_of(all_graded, total=99), Path("r")) == "secl run --resume r"
     assert next_step(report_of(all_graded), Path("r")) == "secl threshold r --risk 0.1"
     assert next_step(report_of(all_graded[:9]), Path("r")) == "ask more questions, then secl threshold r --risk 0.1"
-
-
-def test_the_line_of_the_verdict_gives_the_worst_reasons_alone() -> None:
     reasons = (Reason("constant", "stop", 9, 9, value=0.5), Reason("tested", "note", 60))
     line = trust_line(Verdict("do not act on it", reasons, questions=9, graded=0))
     assert line == (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,3 +45,14 @@ def stop_after(count: int) -> Callable[[int, int, Record | None], None]:
             raise KeyboardInterrupt
 
     return progress
+
+
+LEARNING: dict[str, Any] = {
+    "method": "secl",
+    "gate.burst": 4,
+    "gate.warmup": 3,
+    "gate.threshold": 2.0,
+    "loop.bin_gate": "off",
+    "adapter.learning_rate": 0.01,
+}
+"""Settings of a run of a tiny model that learns within a dozen questions."""

@@ -19,16 +19,9 @@ from secl.runs.lockstep import run_here
 from secl.runs.settings import RunSettings
 from secl.runs.store import Store
 from secl.runs.sweep import Job, groups, is_finished, plan, run_job
+from tests.runs.conftest import LEARNING
 from tests.runs.test_sweep import records_of
 
-LEARNING = {
-    "method": "secl",
-    "gate.burst": 4,
-    "gate.warmup": 3,
-    "gate.threshold": 2.0,
-    "loop.bin_gate": "off",
-    "adapter.learning_rate": 0.01,
-}
 VARIANTS: list[dict[str, Any]] = [
     {},
     {"loop.alpha": 0.9},  # its answers change between bursts, too, behind prompts that were read for another
@@ -41,21 +34,15 @@ VARIANTS: list[dict[str, Any]] = [
 
 def jobs_of(model: Path, out: Path, variants: Sequence[dict[str, Any]] = VARIANTS) -> list[Job]:
     """Over more than a window of questions, with options and without."""
-    questions = out.parent / "questions.jsonl"
-    rows: list[dict[str, object]] = [
-        {"question": f"What is {number} called?", "reference": "a number"} for number in range(17)
+    questions, choice = out.parent / "questions.jsonl", {"options": ["a number", "a name", "a letter"]}
+    rows = [
+        {"question": f"What is {n} called?", "reference": "a number", **({} if n in (1, 3, 16) else choice)}
+        for n in range(17)
     ]
-    options = ["a number", "a name", "a letter"]
-    rows = [row if number in (1, 3, 16) else {**row, "options": options} for number, row in enumerate(rows)]
     questions.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    common = {
-        "model.name": str(model),
-        "stream.questions": str(questions),
-        "model.answer_weights": "adapted",
-        "adapter.layers": "last:1",
-        **LEARNING,
-    }
-    return plan([RunSettings.of({**common, **each}) for each in variants], out)
+    common = {"model.name": str(model), "stream.questions": str(questions), **LEARNING}
+    weights = {"model.answer_weights": "adapted", "adapter.layers": "last:1"}
+    return plan([RunSettings.of({**common, **weights, **each}) for each in variants], out)
 
 
 @pytest.fixture(scope="module")
@@ -97,9 +84,15 @@ def test_also_after_an_interruption_in_the_middle_of_a_window(
     assert [records_of(job) for job in jobs] == alone[:3]
 
 
-def test_the_frozen_model_answers_a_window_once(
+def test_the_frozen_model_answers_a_window_once_and_models_of_another_precision_share_nothing(
     tiny_llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    shared = SharedAnswers()
+    for dtype in ("fp32", "bf16"):
+        models = [LocalModel.load(str(tiny_llama), dtype=dtype, shared=each) for each in (None, shared, shared)]
+        question = Question(text="Which is a planet?", options=("Mars", "the Moon"))
+        alone, *others = [model.answer(question, evidence=["p_true"]) for model in models]
+        assert others == [alone, alone]
     asked: list[int] = []
     original = Answering._read_choices
 
@@ -110,15 +103,6 @@ def test_the_frozen_model_answers_a_window_once(
     monkeypatch.setattr(Answering, "_read_choices", counted)
     run_here(jobs_of(tiny_llama, tmp_path, [{"loop.alpha": alpha} for alpha in (0.2, 0.3, 0.4)]))
     assert sum(asked) == 14  # of 17 questions those with options
-
-
-def test_models_of_another_precision_share_nothing(tiny_llama: Path) -> None:
-    question = Question(text="Which is a planet?", options=("Mars", "the Moon"))
-    shared = SharedAnswers()
-    for dtype in ("fp32", "bf16"):
-        models = [LocalModel.load(str(tiny_llama), dtype=dtype, shared=each) for each in (None, shared, shared)]
-        alone, *others = [model.answer(question, evidence=["p_true"]) for model in models]
-        assert others == [alone, alone]
 
 
 @pytest.mark.slow
@@ -144,21 +128,16 @@ def test_one_that_fails_is_named_and_the_others_end(
 
 
 def test_runs_of_one_model_and_stream_go_together_in_the_order_of_the_models(tmp_path: Path) -> None:
-    settings: list[dict[str, object]] = [
-        {"stream.benchmarks": ["capitals:2"], "seed": seed, "model.name": model, "loop.alpha": alpha}
+    shared: dict[str, object] = {"stream.benchmarks": ["capitals:2"]}
+    here = [
+        {**shared, "seed": seed, "model.name": model, "loop.alpha": alpha}
         for seed in (1, 2)
         for model in ("x/b", "x/a")
         for alpha in (0.2, 0.3)
     ]
-    asked: dict[str, object] = {
-        "stream.benchmarks": ["capitals:2"],
-        "method": "stated",
-        "model.engine": "openai",
-        "model.endpoint": "http://x",
-        "model.name": "c",
-    }
-    behind = [{**asked, "seed": seed} for seed in (1, 2)]
-    jobs = plan([RunSettings.of(each) for each in (*settings, *behind)], tmp_path)
+    endpoint = {"method": "stated", "model.engine": "openai", "model.endpoint": "http://x", "model.name": "c"}
+    behind = [{**shared, **endpoint, "seed": seed} for seed in (1, 2)]
+    jobs = plan([RunSettings.of(each) for each in (*here, *behind)], tmp_path)
     shown = [[(job.settings.model.name, job.settings.seed) for job in group] for group in groups(jobs)]
     together = [[(model, seed)] * 2 for model in ("x/b", "x/a") for seed in (1, 2)]
     assert shown == [*together, [("c", 1)], [("c", 2)]]

@@ -1,4 +1,4 @@
-"""A sweep on Ray has the records of one run after the other, whichever worker dies."""
+"""A sweep on Ray has the records of one run after the other, whichever worker dies, or is refused before Ray starts."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import logging
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -15,32 +16,25 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psutil  # type: ignore[import-untyped]
 import pytest
 import torch
 
-from secl.errors import SeclError
+from secl.errors import ParameterError, RunError, SeclError
 from secl.runs.folder import FILE
 from secl.runs.lockstep import run_here
 from secl.runs.ray_sweep import LOCAL_ENVIRONMENT, run_on_ray
 from secl.runs.settings import RunSettings
 from secl.runs.store import Store
 from secl.runs.sweep import Job, is_finished, plan, read_files, run_job
-from tests.runs.conftest import stop_after
+from tests.runs.conftest import LEARNING, stop_after
 from tests.runs.test_sweep import records_of
 from tests.server.waiting import until
 from tests.tiny import tiny_folder
 
-LEARNING: dict[str, Any] = {
-    "method": "secl",
-    "gate.burst": 4,
-    "gate.warmup": 3,
-    "gate.threshold": 2.0,
-    "loop.bin_gate": "off",
-    "adapter.learning_rate": 0.01,
-}
 NEEDS_RAY = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed")
 
 
@@ -163,19 +157,21 @@ def listening(process: psutil.Process) -> set[str]:
 
 
 @contextmanager
-def shell_sweep(grid: Path, out: Path, on: str, environment: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
-    """`secl sweep` in a session of its own, as a terminal would start it."""
+def shell_sweep(grid: Path, out: Path) -> Iterator[tuple[subprocess.Popen[str], psutil.Process]]:
+    """`secl sweep` on Ray in a session of its own, as a terminal would start it, when a worker is there."""
     secl = (sys.executable, "-c", "from secl.cli import main; main()")
     process = subprocess.Popen(
-        (*secl, "sweep", str(grid), "--out", str(out), "--on", on),
-        env={**environment, "OMP_NUM_THREADS": str(torch.get_num_threads()), "COLUMNS": "200"},
+        (*secl, "sweep", str(grid), "--out", str(out), "--on", "ray"),
+        env={**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads()), "COLUMNS": "200"},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
     )
+    family = psutil.Process(process.pid)
     try:
-        yield process
+        until(lambda: any(member.name().startswith("ray::run_") for member in family.children(recursive=True)))
+        yield process, family
     finally:
         process.kill()
 
@@ -192,9 +188,7 @@ def test_ctrl_c_ends_the_workers_and_the_same_command_goes_on(models: list[Path]
     path, out = tmp_path / "sweep.toml", tmp_path / "out"
     # Reasoned answers come first: they take so long that the run cannot end before it is stopped.
     path.write_text(f'model.name = "{models[0]}"\nstream.benchmarks = ["arithmetic:5", "capitals:8"]')
-    with shell_sweep(path, out, "ray", dict(os.environ)) as stopped:
-        family = psutil.Process(stopped.pid)
-        until(lambda: any(process.name().startswith("ray::run_") for process in family.children(recursive=True)))
+    with shell_sweep(path, out) as (stopped, family):
         os.killpg(stopped.pid, signal.SIGINT)
         members = family.children(recursive=True)
         error = without_progress(stopped.communicate(timeout=60)[1])
@@ -202,10 +196,36 @@ def test_ctrl_c_ends_the_workers_and_the_same_command_goes_on(models: list[Path]
     assert error.startswith("secl: stopped with 0 of 1 runs finished; the same command goes on")
     assert error.count("\n") == 1
     assert psutil.wait_procs(members, timeout=30)[1] == []
-    with shell_sweep(path, out, "ray", dict(os.environ)) as resumed:
-        family = psutil.Process(resumed.pid)
-        until(lambda: any(process.name().startswith("ray::run_") for process in family.children(recursive=True)))
+    with shell_sweep(path, out) as (resumed, family):
         assert listening(family) == {"127.0.0.1"}
         printed, error = resumed.communicate(timeout=300)
     assert (resumed.returncode, without_progress(error)) == (0, "")
     assert "run folders: " in printed
+
+
+def test_what_no_sweep_on_ray_can_be_is_refused_in_one_sentence(
+    tiny_llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def init(**_: Any) -> None:
+        raise ConnectionAbortedError("Initialization failure:\nTraceback\n  ...\nRuntimeError: Version mismatch.\n\n")
+
+    errors = SimpleNamespace(RayError=type("RayError", (Exception,), {}))
+    jobs = plan([RunSettings.of({"model.name": str(tiny_llama), "stream.benchmarks": ["capitals:5"]})], tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        here = f"ray://127.0.0.1:{server.getsockname()[1]}"
+        for ray, address, said in (
+            (None, None, r"a sweep on Ray needs ray; run: pip install .*\[ray\]"),
+            (init, here, rf"there is no Ray at {here} \(RuntimeError: Version mismatch\);"),
+            *(
+                (init, address, rf"there is no Ray at {address} \(.*\); the address .* ray://HOST:PORT")
+                for address in ("ray://127.0.0.1:1", "ray://here:often")
+            ),
+        ):
+            there = None if ray is None else SimpleNamespace(init=init, exceptions=errors)
+            monkeypatch.setitem(sys.modules, "ray", there)
+            with pytest.raises(ParameterError, match=f"^{said}"):
+                run_on_ray(jobs, address)
+    with pytest.raises(KeyboardInterrupt):
+        run_job(jobs[0], stop_after(1))
+    with Store(jobs[0].folder, writable=True), pytest.raises(RunError, match="in use by another process"):
+        run_on_ray(jobs, None)

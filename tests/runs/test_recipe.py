@@ -22,14 +22,16 @@ def recipe(settings: Mapping[str, object] | None = None) -> RunSettings:
     return RunSettings.of({"stream.benchmarks": ("capitals",), "method": "secl", **(settings or {})})
 
 
-def from_text(folder: Path, text: str) -> RunSettings:
-    (folder / "recipe.toml").write_text(text, encoding="utf-8")
-    return RunSettings.of(read_toml(folder / "recipe.toml"))
-
-
-def test_a_recipe_file_sets_what_it_names_and_leaves_the_rest(tmp_path: Path) -> None:
-    read = from_text(tmp_path, 'seed = 3\nloop.delta = 0.2\n[stream]\nbenchmarks = ["capitals:5", "science"]\n')
-    assert read == RunSettings.of({"stream.benchmarks": ("capitals:5", "science"), "seed": 3, "loop.delta": 0.2})
+def test_a_recipe_sets_what_it_names_and_survives_a_trip_through_json(tmp_path: Path) -> None:
+    text = 'seed = 3\nloop.delta = 0.2\n[stream]\nbenchmarks = ["capitals:5", "science"]\n'
+    (tmp_path / "recipe.toml").write_text(text, encoding="utf-8")
+    expected = {"stream.benchmarks": ("capitals:5", "science"), "seed": 3, "loop.delta": 0.2}
+    assert RunSettings.of(read_toml(tmp_path / "recipe.toml")) == RunSettings.of(expected)
+    changes = {"evidence.tau": 0.7, "loop.bin_gate": "off", "adapter.modules": ["q_proj"], "gate.burst": 7}
+    made = recipe({"stream.benchmarks": ["capitals:3", "science"], "adapter.beta": 0.1, **changes})
+    assert made.loop.bin_gate is None
+    assert RunSettings.of(json.loads(json.dumps(made.to_json()))) == made
+    assert set(made.to_json()) == set(RunSettings.model_fields)
 
 
 @pytest.mark.parametrize(
@@ -82,22 +84,6 @@ def test_a_setting_that_makes_no_sense_is_named_when_the_recipe_is_made(settings
         recipe(settings)
 
 
-def test_a_recipe_survives_a_trip_through_json() -> None:
-    made = recipe(
-        {
-            "stream.benchmarks": ["capitals:3", "science"],
-            "evidence.tau": 0.7,
-            "loop.bin_gate": "off",
-            "adapter.modules": ["q_proj"],
-            "gate.burst": 7,
-            "adapter.beta": 0.1,
-        },
-    )
-    assert made.loop.bin_gate is None
-    assert RunSettings.of(json.loads(json.dumps(made.to_json()))) == made
-    assert set(made.to_json()) == set(RunSettings.model_fields)
-
-
 def test_differences_name_the_settings_that_differ_on_both_sides() -> None:
     there, here = (
         recipe({"evidence.tau": 0.7, "stream.data": "here"}),
@@ -144,17 +130,12 @@ def test_paths_are_made_absolute_and_names_are_left_alone(tmp_path: Path, monkey
         (tmp_path / name).mkdir()
     monkeypatch.chdir(tmp_path)
     given = {"stream.questions": "sub/../mine.jsonl", "stream.data": "data", "model.name": "tiny", "evidence.tau": 0.7}
-    there = {
-        "stream.questions": f"{tmp_path}/mine.jsonl",
-        "stream.data": f"{tmp_path}/data",
-        "model.name": f"{tmp_path}/tiny",
-        "evidence.tau": 0.7,
-    }
+    files = {"stream.questions": "mine.jsonl", "stream.data": "data", "model.name": "tiny"}
+    there = {"evidence.tau": 0.7, **{name: f"{tmp_path}/{file}" for name, file in files.items()}}
     assert with_absolute_paths(given) == with_absolute_paths(there) == dotted(there)
     for model in ("smollm2", "nobody/nothing", 3, None):  # a preset, a hub id, and what settings refuse
-        assert with_absolute_paths({"model.name": model, "stream.data": None}) == dotted(
-            {"model.name": model, "stream.data": None}
-        )
+        named = {"model.name": model, "stream.data": None}
+        assert with_absolute_paths(named) == dotted(named)
 
 
 def test_questions_of_a_file_are_limited_by_domain_and_then_put_in_order(tmp_path: Path) -> None:

@@ -55,10 +55,8 @@ class Case:
     """One recipe, run without interruption once."""
 
     def __init__(self, folder: Path, *settings: object) -> None:
-        self.settings = settings
-        self.log = folder / "log"
-        self.whole = folder / "whole"
-        self.folder = folder
+        self.settings, self.folder = settings, folder
+        self.log, self.whole = folder / "log", folder / "whole"
 
     def start_in(self, run: Path, **how: Any) -> Any:
         return start(self.log, "run", "--out", run, *self.settings, **how)
@@ -71,17 +69,17 @@ class Case:
 
 
 KINDS: dict[str, tuple[object, ...]] = {
+    "stream": (),
     "calibration": (),
     "posterior": ("--set", "evidence.extra_evidence=candidates", "--set", "loop.evidence_on=always"),
 }
 
 
-@pytest.fixture(scope="module", params=["stream", *KINDS])
+@pytest.fixture(scope="module", params=KINDS)
 def case(request: pytest.FixtureRequest, model: Path, mine: Path, tmp_path_factory: pytest.TempPathFactory) -> Case:
     open_too = request.param == "posterior"
     source = ("--questions", mine) if open_too else ("--benchmarks", "capitals:14,science:14")
-    folder = tmp_path_factory.mktemp(request.param)
-    kind = KINDS.get(request.param, ())
+    folder, kind = tmp_path_factory.mktemp(request.param), KINDS[request.param]
     if request.param == "calibration":
         taught = Case(folder, "--model", model, "--benchmarks", "science:9", *SETTINGS)
         assert finish(taught.start_in(folder / "taught")) == 0, taught.said()
@@ -110,12 +108,9 @@ def rows(run: Path) -> dict[str, list[Any]]:
 def assert_same(run: Path, whole: Path) -> None:
     with Store(run) as store, Store(whole) as wanted:
         assert list(store.records()) == list(wanted.records())
-        now, then = store.snapshot(), wanted.snapshot()
-        assert now is not None
-        assert then is not None
-        tensors = load_tensors(then)
-        assert {key: value.tolist() for key, value in load_tensors(now).items()} == {
-            key: value.tolist() for key, value in tensors.items()
+        now, then = (load_tensors(each.snapshot() or b"") for each in (store, wanted))
+        assert {key: value.tolist() for key, value in now.items()} == {
+            key: value.tolist() for key, value in then.items()
         }
     found, wanted_rows = rows(run), rows(whole)
     for table in found:
@@ -123,10 +118,8 @@ def assert_same(run: Path, whole: Path) -> None:
     adapters = [{path.name: path.read_bytes() for path in (folder / "adapter").glob("*")} for folder in (run, whole)]
     assert adapters[0] == adapters[1]
     summaries = [json.loads((folder / SUMMARY).read_text()) for folder in (run, whole)]
-    for summary in summaries:
-        assert summary["complete"]
-        del summary["seconds"]
-    assert summaries[0] == summaries[1]
+    assert all(summary["complete"] for summary in summaries)
+    assert {**summaries[0], "seconds": None} == {**summaries[1], "seconds": None}
 
 
 @pytest.mark.slow

@@ -1,21 +1,27 @@
-"""Runs of any model that satisfies `secl.model.Model`."""
+"""Runs of any model that satisfies `secl.model.Model`, and which versions they keep of their bursts."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from secl.calibrator import Calibrator
 from secl.errors import RunError
 from secl.evaluation.estimators import foremost
+from secl.gates import Always, Gate
 from secl.methods import METHODS
+from secl.records import Decision
 from secl.runs import loading
 from secl.runs.loading import build_calibrator, load_for_asking
 from secl.runs.manifest import Manifest
-from secl.runs.runner import ADAPTER, SUMMARY, evaluate_run, resume_run, start_run
+from secl.runs.runner import ADAPTER, SUMMARY, Run, evaluate_run, resume_run, start_run
 from secl.runs.settings import Recipe, RunSettings
-from secl.runs.store import Store
+from secl.runs.store import KEEP_EVERY, Store
+from secl.settings.groups import LoopSettings
 from secl.testing import ScriptedModel, toy_stream
 from tests.runs.conftest import stop_after
 
@@ -35,13 +41,6 @@ SETTINGS = RunSettings.of(
 def scripted(settings: Recipe) -> ScriptedModel:
     assert settings.model.name == "scripted"
     return ScriptedModel()
-
-
-def began_with(store: Store, dtype: str) -> None:
-    """Make a run one of a model of this precision."""
-    environment = json.dumps({**store.manifest["environment"], "dtype": dtype})
-    with store.db:
-        store.db.execute("UPDATE manifest SET value = ? WHERE key = 'environment'", (environment,))
 
 
 def stopped(settings: RunSettings, folder: Path) -> None:
@@ -81,14 +80,16 @@ def test_a_run_is_not_resumed_with_another_model_or_library(tmp_path: Path) -> N
         resume_run(tmp_path / "run", {"evidence.tau": 1.0}, scripted)
 
 
-@pytest.mark.parametrize(("chosen", "begun", "loaded"), [("auto", "bfloat16", "bf16"), ("fp32", "bfloat16", "fp32")])
-def test_a_run_goes_on_in_the_precision_that_it_began_with(
-    tmp_path: Path, chosen: str, begun: str, loaded: str
+@pytest.mark.parametrize(("chosen", "loaded"), [("auto", "bf16"), ("fp32", "fp32")])
+def test_a_run_goes_on_and_its_adapter_is_asked_as_it_began(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chosen: str, loaded: str
 ) -> None:
-    settings = RunSettings.of({**SETTINGS.dotted(), "model.dtype": chosen})
+    same = {name: value for name, value in SETTINGS.dotted().items() if not name.startswith("gate.")}
+    settings = RunSettings.of({**same, "gate.name": "always", "model.dtype": chosen, "evidence.formula": "exp"})
     stopped(settings, tmp_path / "run")
-    with Store(tmp_path / "run", writable=True) as store:
-        began_with(store, begun)
+    with Store(tmp_path / "run", writable=True) as store, store.db:
+        environment = json.dumps({**store.manifest["environment"], "dtype": "bfloat16"})
+        store.db.execute("UPDATE manifest SET value = ? WHERE key = 'environment'", (environment,))
     seen: list[str] = []
 
     def load(to_load: Recipe) -> ScriptedModel:
@@ -97,36 +98,12 @@ def test_a_run_goes_on_in_the_precision_that_it_began_with(
 
     resumed = resume_run(tmp_path / "run", load=load)
     with resumed.store:
-        assert seen == [loaded]
-        assert resumed.manifest.settings == settings
-
-
-@pytest.mark.parametrize(("chosen", "loaded"), [({}, "bf16"), ({"model.dtype": "fp32"}, "fp32")])
-def test_an_adapter_is_asked_in_the_precision_that_it_was_taught_in(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chosen: dict[str, str], loaded: str
-) -> None:
-    always = RunSettings.of(
-        {
-            "model.name": "scripted",
-            "stream.benchmarks": ["capitals:2"],
-            "method": "secl",
-            "gate.name": "always",
-            "loop.bin_gate": "off",
-        }
-    )
-    run = start_run(always, tmp_path / "run", scripted)
-    with run.store:
-        run.proceed()
-        began_with(run.store, "bfloat16")
-    seen: list[str] = []
-
-    def load(to_load: Recipe) -> ScriptedModel:
-        seen.append(to_load.model.dtype)
-        return scripted(to_load)
-
+        assert (seen, resumed.manifest.settings) == ([loaded], settings)
     monkeypatch.setattr(loading, "load_model", load)
-    calibrator, _ = load_for_asking(chosen, tmp_path / "run")
-    assert (seen, calibrator.model.version) == ([loaded], 2)
+    for asked, wanted in (({}, loaded), ({"model.dtype": "fp32"}, "fp32")):
+        calibrator, recipe = load_for_asking(asked, tmp_path / "run")
+        assert (seen[-1], calibrator.model.version) == (wanted, 3)
+        assert (recipe.evidence.tau, recipe.evidence.formula) == (0.7, "exp")
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -141,3 +118,41 @@ def test_a_domain_has_intervals_for_what_the_page_shows_of_it_and_for_little_els
         assert shown & set(part.estimators) <= with_intervals
         assert len(with_intervals) <= 3
     assert all(row.intervals is not None for row in summary.estimators.values())
+
+
+@dataclass(frozen=True)
+class Touching(Gate):
+    """Bursts of three questions that touch each other."""
+
+    def start(self) -> int:
+        return 0
+
+    def step(self, state: int, entropy: float) -> tuple[int, Decision]:  # noqa: ARG002
+        return state + 1, Decision(alarm=state % 3 == 0, in_burst=True, remaining=2 - state % 3, statistic=None)
+
+
+def kept(folder: Path, gate: Any, stops: tuple[int, ...]) -> list[tuple[int, int, bytes]]:
+    """Versions that a run keeps which stops and is opened again after so many questions."""
+    questions = toy_stream(stops[-1])
+    with Store.create(folder, {}) as store:
+        for stop in stops:
+            model = ScriptedModel(entropy=lambda question: 1.0 + int(question.id[-4:]) ** 2)
+            if (snapshot := store.snapshot()) is not None:
+                model.restore(snapshot)
+            calibrator = Calibrator(model, method="secl", gate=gate, loop=LoopSettings(bin_gate=None))
+            run = Run(store, calibrator, model, questions[:stop], list(store.records()))
+            run.proceed()
+        assert all(record.update for record in run.records if record.decision.in_burst)
+        return list(store.db.execute("SELECT version, position, weights FROM versions ORDER BY version"))
+
+
+def test_bursts_that_touch_keep_the_version_on_their_border_also_after_a_resume(tmp_path: Path) -> None:
+    versions = kept(tmp_path / "whole", Touching(), (10,))
+    assert [(number, position) for number, position, _ in versions] == [(3, 2), (6, 5), (9, 8)]
+    assert kept(tmp_path / "resumed", Touching(), (2, 4, 10)) == versions
+    model = ScriptedModel()
+    list(Calibrator(model, method="secl", gate=Touching(), loop=LoopSettings(bin_gate=None)).run(toy_stream(3)))
+    assert len({weights for *_, weights in versions}) == 3
+    assert versions[0][2] == model.weights()
+    endless = kept(tmp_path / "endless", Always(), (KEEP_EVERY + 5,))  # one burst keeps one every so many updates
+    assert [number for number, *_ in endless] == [KEEP_EVERY]

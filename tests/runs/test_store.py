@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sqlite3
 import tempfile
+from contextlib import closing
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -54,14 +56,22 @@ def test_any_record_comes_back_from_the_store_exactly(record: Record) -> None:
             assert list(store.records()) == [record]
 
 
-def test_a_kept_version_comes_back_and_another_is_refused_with_the_kept_ones(run_folder: Path) -> None:
+def test_a_store_has_one_writer_that_overwrites_neither_a_position_nor_a_version(
+    run_folder: Path, records: list[Record]
+) -> None:
     with Store(run_folder, writable=True) as store:
+        with pytest.raises(RunError, match="run is in use by another process"):
+            Store(run_folder, writable=True)
+        with pytest.raises(sqlite3.IntegrityError):
+            store.add(records[3], 0.1)
+        assert list(store.records()) == records
         store.keep(Version(9, b"last"))
         store.keep(Version(9, b"never overwritten"))
         assert store.versions() == [2, 4, 9]
         assert (store.weights(2), store.weights(9)) == (b"weights 2", b"last")
         with pytest.raises(RunError, match="does not keep adapter version 3; kept are 2, 4, 9"):
             store.weights(3)
+    Store(run_folder, writable=True).close()
 
 
 def test_a_reader_sees_whole_questions_while_another_connection_writes(tmp_path: Path, records: list[Record]) -> None:
@@ -75,89 +85,50 @@ def test_a_reader_sees_whole_questions_while_another_connection_writes(tmp_path:
         assert len(reader) == len(records)
 
 
-def test_a_second_writer_is_refused_until_the_first_lets_go(run_folder: Path) -> None:
-    with Store(run_folder, writable=True), pytest.raises(RunError, match="run is in use by another process"):
-        Store(run_folder, writable=True)
-    Store(run_folder, writable=True).close()
-
-
-def test_the_same_position_is_never_written_twice(run_folder: Path, records: list[Record]) -> None:
-    with Store(run_folder, writable=True) as store:
-        with pytest.raises(sqlite3.IntegrityError):
-            store.add(records[3], 0.1)
-        assert list(store.records()) == records
-
-
-@pytest.mark.parametrize("content", [b"garbage " * 1000, b""], ids=len)
-@pytest.mark.parametrize("writable", [False, True])
-def test_a_file_that_is_no_run_is_refused_by_name(tmp_path: Path, content: bytes, writable: bool) -> None:
-    (tmp_path / FILE).write_bytes(content)
-    with pytest.raises(RunError, match=f"{tmp_path / FILE} is damaged or no run"):
-        Store(tmp_path, writable=writable)
-    assert (tmp_path / FILE).read_bytes() == content
-
-
-@pytest.mark.parametrize("number", [7, 9])
-def test_a_run_of_another_format_is_refused_and_can_be_opened_again_by_others(run_folder: Path, number: int) -> None:
-    alter(run_folder, f"UPDATE manifest SET value = '{number}' WHERE key = 'format'")
-    for _ in range(2):  # a refusal lets go of the lock
-        with pytest.raises(
-            RunError, match=f"format {number}, but this version of secl reads format 8; begin a new folder"
-        ):
-            Store(run_folder, writable=True)
-
-
-def test_a_truncated_file_is_damaged(run_folder: Path) -> None:
+def test_a_file_that_is_no_run_is_refused_by_name_and_left_alone(run_folder: Path) -> None:
     path = run_folder / FILE
-    content = path.read_bytes()
-    path.write_bytes(content[: int(len(content) * 0.6)])
-    with pytest.raises(RunError, match=f"{path} is damaged"):
-        read_all(run_folder)
+    alter(run_folder, "UPDATE manifest SET value = '9' WHERE key = 'format'")
+    for _ in range(2):  # a refusal lets go of the lock
+        with pytest.raises(RunError, match="format 9, but this version of secl reads format 8; begin a new folder"):
+            Store(run_folder, writable=True)
+    whole = path.read_bytes()
+    for content, writable in product((b"garbage " * 1000, b"", whole[: int(len(whole) * 0.6)]), (False, True)):
+        path.write_bytes(content)
+        with pytest.raises(RunError, match=f"{path} is damaged"), Store(run_folder, writable=writable) as store:
+            [*store.records(), store.snapshot(), *map(store.weights, store.versions())]
+        assert path.read_bytes() == content
 
 
-def read_all(folder: Path) -> None:
-    with Store(folder) as store:
-        list(store.records())
-        store.snapshot()
-        [store.weights(version) for version in store.versions()]
-
-
-@pytest.mark.parametrize("change", ["json_set(body, '$.question.text', '')", "json_remove(body, '$.reply.text')"])
-def test_a_damaged_record_is_refused_and_not_skipped(run_folder: Path, change: str) -> None:
+def test_a_damaged_record_or_label_is_refused_and_not_skipped(run_folder: Path) -> None:
     with pytest.raises(sqlite3.Error):  # SQLite reads the columns of a record from its JSON
         alter(run_folder, "UPDATE records SET body = '{not json' WHERE position = 5")
-    alter(run_folder, f"UPDATE records SET body = {change} WHERE position = 5")
-    with Store(run_folder) as store, pytest.raises(RunError, match=f"{run_folder / FILE} is damaged"):
-        list(store.records())
-
-
-@pytest.mark.parametrize(
-    ("column", "value"), [("confidence", "much"), ("correct", "7"), ("time", "now"), ("source", "")]
-)
-def test_a_damaged_label_is_refused_and_not_skipped(run_folder: Path, column: str, value: str) -> None:
     with Store(run_folder, writable=True) as store:
         add_label(store, store.record(3), False)
         assert [label.correct for label in store.labels()] == [False]
-    alter(run_folder, f"UPDATE labels SET {column} = ?", value)
-    with Store(run_folder) as store, pytest.raises(RunError, match=f"{run_folder / FILE} is damaged"):
-        store.labels()
+    whole = (run_folder / FILE).read_bytes()
+    for change in (
+        "records SET body = json_set(body, '$.question.text', '')",
+        "records SET body = json_remove(body, '$.reply.text')",
+        *(f"labels SET {set_to}" for set_to in ("confidence = 'much'", "correct = '7'", "time = 'now'", "source = ''")),
+    ):
+        (run_folder / FILE).write_bytes(whole)
+        alter(run_folder, f"UPDATE {change}")
+        with Store(run_folder) as store, pytest.raises(RunError, match=f"{run_folder / FILE} is damaged"):
+            [*store.records(), *store.labels()]
 
 
-def test_a_folder_that_holds_something_is_no_place_for_a_new_run(run_folder: Path, tmp_path: Path) -> None:
+def test_a_place_that_holds_something_or_cannot_be_written_is_none_for_a_new_run(
+    run_folder: Path, tmp_path: Path
+) -> None:
     with pytest.raises(RunError, match=f"exists and is not empty; continue it with --resume {run_folder}, or name"):
         Store.create(run_folder, {})
-    other = tmp_path / "other"
-    other.mkdir()
-    (other / "letter.txt").write_text("dear")
-    for folder in (other, other / "letter.txt"):
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "letter.txt").write_text("dear")
+    for folder in (tmp_path / "other", tmp_path / "other" / "letter.txt"):
         with pytest.raises(RunError, match="exists and is not empty; please name another folder"):
             Store.create(folder, {})
-
-
-def test_a_place_that_cannot_be_written_is_a_storage_error(tmp_path: Path, run_folder: Path) -> None:
-    (tmp_path / "file").write_text("x")
-    with pytest.raises(StorageError, match=r"cannot write to .*file/run"):
-        Store.create(tmp_path / "file" / "run", {})
+    with pytest.raises(StorageError, match=r"cannot write to .*letter.txt/run"):
+        Store.create(tmp_path / "other" / "letter.txt" / "run", {})
     (run_folder / "lock").unlink()
     (run_folder / "lock").mkdir()
     with pytest.raises(StorageError, match="cannot write to"):
@@ -182,24 +153,20 @@ def test_on_a_full_disk_the_question_is_refused_whole_and_the_run_goes_on_when_t
         assert list(store.records()) == records
 
 
-def test_a_creation_that_fails_leaves_no_half_written_run(tmp_path: Path) -> None:
+def alter(folder: Path, statement: str) -> None:
+    """Damage a run from outside."""
+    with closing(sqlite3.connect(folder / FILE)) as db, db:
+        db.execute(statement)
+
+
+def test_a_run_that_cannot_be_made_leaves_nothing_and_is_no_damaged_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(TypeError):
         Store.create(tmp_path / "run", {"unstorable": object()})
     assert list((tmp_path / "run").iterdir()) == []
     Store.create(tmp_path / "run", {}).close()
 
-
-def alter(folder: Path, statement: str, *values: str) -> None:
-    """Damage a run from outside."""
-    db = sqlite3.connect(folder / FILE)
-    with db:
-        db.execute(statement, values)
-    db.close()
-
-
-def test_a_run_that_the_disk_refuses_when_it_is_made_leaves_nothing_and_is_no_damaged_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
     class Refusing(sqlite3.Connection):
         def execute(self, *_: object) -> sqlite3.Cursor:
             raise sqlite3.OperationalError("disk I/O error")
@@ -212,5 +179,5 @@ def test_a_run_that_the_disk_refuses_when_it_is_made_leaves_nothing_and_is_no_da
 
     monkeypatch.setattr(sqlite3, "connect", refuse)
     with pytest.raises(StorageError, match="disk I/O error; free space or permissions"):
-        Store.create(tmp_path / "run", {})
-    assert not (tmp_path / "run" / FILE).exists()
+        Store.create(tmp_path / "full", {})
+    assert not (tmp_path / "full" / FILE).exists()

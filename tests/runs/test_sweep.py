@@ -26,23 +26,15 @@ from secl.runs.sweep import (
     write_files,
     write_index,
 )
-from tests.runs.conftest import stop_after
+from tests.runs.conftest import LEARNING, stop_after
 
 QUESTIONS = 12
 STREAM = ["capitals:6", "science:6"]
 
 
-def settings_of(model: Path) -> RunSettings:
-    """Of a run that learns."""
-    learning = {
-        "method": "secl",
-        "gate.burst": 4,
-        "gate.warmup": 3,
-        "gate.threshold": 2.0,
-        "loop.bin_gate": "off",
-        "adapter.learning_rate": 0.01,
-    }
-    return RunSettings.of({"model.name": str(model), "stream.benchmarks": STREAM, **learning})
+def job_of(model: Path, out: Path) -> Job:
+    """One that learns."""
+    return plan([RunSettings.of({"model.name": str(model), "stream.benchmarks": STREAM, **LEARNING})], out)[0]
 
 
 def records_of(job: Job) -> list[Record]:
@@ -73,15 +65,21 @@ def test_a_sweep_is_every_variant_at_every_point_of_its_grid(tmp_path: Path) -> 
     ]
 
 
-def test_equal_settings_are_one_job(tmp_path: Path) -> None:
-    common: dict[str, Any] = {"stream.benchmarks": ["capitals:2"]}
-    same: tuple[dict[str, Any], ...] = ({}, {"seed": 42}, {"adapter.rank": 8}, {"seed": 43}, {"seed": 42})
-    jobs = plan([RunSettings.of({**common, **changes}) for changes in same], tmp_path)
+QUIZ = {"stream.benchmarks": ["capitals:12"], "evidence.p_true": "token"}
+
+
+def test_equal_settings_are_one_job_and_a_run_is_found_again_when_the_grid_grows(tmp_path: Path) -> None:
+    def planned(*changes: dict[str, Any]) -> list[Job]:
+        return plan([RunSettings.of({**QUIZ, **each}) for each in changes], tmp_path)
+
+    jobs = planned({}, {"seed": 42}, {"adapter.rank": 8}, {"seed": 43}, {"seed": 42})
     assert [job.settings.seed for job in jobs] == [42, 43]
     assert [job.folder for job in jobs] == [tmp_path / job.name for job in jobs]
-
-
-QUIZ = {"stream.benchmarks": ["capitals:12"], "evidence.p_true": "token"}  # what all runs below share
+    first, second = planned(*({"evidence.tau": 0.4, "seed": seed} for seed in (1, 2)))
+    Store.create(first.folder, {"settings": first.settings.to_json(), "total": 12}).close()
+    jobs = planned(*({"evidence.tau": tau, "seed": seed} for tau in (0.4, 0.5) for seed in (1, 2)))
+    assert (jobs[0].folder, progress_of(jobs[0])) == (first.folder, (0, 12))
+    assert (jobs[1].folder, progress_of(jobs[1])) == (second.folder, None)
 
 
 def test_a_folder_is_named_after_model_method_and_settings_and_the_index_says_what_sets_it_apart(
@@ -102,22 +100,13 @@ def test_a_folder_is_named_after_model_method_and_settings_and_the_index_says_wh
     assert json.loads((tmp_path / "runs.json").read_text()) == {job.name: job.apart for job in jobs}
 
 
-def test_a_run_that_is_there_is_found_again_when_the_grid_grows(tmp_path: Path) -> None:
-    first, second = plan([RunSettings.of({**QUIZ, "evidence.tau": 0.4, "seed": seed}) for seed in (1, 2)], tmp_path)
-    Store.create(first.folder, {"settings": first.settings.to_json(), "total": 12}).close()
-    grown = [RunSettings.of({**QUIZ, "evidence.tau": tau, "seed": seed}) for tau in (0.4, 0.5) for seed in (1, 2)]
-    jobs = plan(grown, tmp_path)
-    assert (jobs[0].folder, progress_of(jobs[0])) == (first.folder, (0, 12))
-    assert (jobs[1].folder, progress_of(jobs[1])) == (second.folder, None)
-
-
 # Doing the runs.
 
 
 @pytest.fixture(scope="module")
 def done(tiny_llama: Path, tmp_path_factory: pytest.TempPathFactory) -> Job:
     """A finished job."""
-    job = plan([settings_of(tiny_llama)], tmp_path_factory.mktemp("sweep"))[0]
+    job = job_of(tiny_llama, tmp_path_factory.mktemp("sweep"))
     run_job(job)
     return job
 
@@ -125,7 +114,7 @@ def done(tiny_llama: Path, tmp_path_factory: pytest.TempPathFactory) -> Job:
 def test_a_job_that_was_interrupted_goes_on_and_has_the_records_of_one_that_was_not(
     done: Job, tiny_llama: Path, tmp_path: Path
 ) -> None:
-    job = plan([settings_of(tiny_llama)], tmp_path)[0]
+    job = job_of(tiny_llama, tmp_path)
     assert (progress_of(job), is_finished(job)) == (None, False)
     with pytest.raises(KeyboardInterrupt):
         run_job(job, stop_after(7))
@@ -140,17 +129,15 @@ def test_a_job_that_was_interrupted_goes_on_and_has_the_records_of_one_that_was_
     assert any(record.update for record in records_of(job))
 
 
-def test_a_finished_job_is_not_touched_and_loads_no_model(done: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_finished_job_loads_no_model_and_no_folder_that_holds_something_else_is_touched(
+    done: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(runner, "load_model", lambda recipe: pytest.fail("a model was loaded"))
     before = read_files(done.folder)
     run_job(done)
     assert read_files(done.folder) == before
-
-
-def test_a_folder_that_holds_something_else_is_refused_and_left_alone(done: Job, tmp_path: Path) -> None:
     settings = RunSettings.of({"model.name": done.settings.model.name, "stream.benchmarks": ("capitals:2",), "seed": 7})
     other = Job(done.name, settings, done.folder)
-    before = read_files(done.folder)
     for call in (is_finished, run_job):
         with pytest.raises(RunError, match=r"holds a run with other settings \(.*seed: 42 there, 7 here"):
             call(other)
@@ -165,21 +152,16 @@ def test_a_folder_that_holds_something_else_is_refused_and_left_alone(done: Job,
 # A finished folder that came from somewhere else.
 
 
-def test_a_run_from_elsewhere_replaces_an_unfinished_one(done: Job, tmp_path: Path, tiny_llama: Path) -> None:
-    job = plan([settings_of(tiny_llama)], tmp_path)[0]
+def test_a_finished_run_from_elsewhere_replaces_an_unfinished_one_and_an_unfinished_one_is_refused(
+    done: Job, tmp_path: Path, tiny_llama: Path
+) -> None:
+    job, other = job_of(tiny_llama, tmp_path / "a"), job_of(tiny_llama, tmp_path / "b")
     with pytest.raises(KeyboardInterrupt):
         run_job(job, stop_after(3))
-    write_files(job, read_files(done.folder))
-    assert is_finished(job)
-    assert read_files(job.folder) == read_files(done.folder)
-    assert [path.name for path in tmp_path.iterdir()] == [job.name]
-
-
-def test_an_unfinished_run_from_elsewhere_is_refused(done: Job, tmp_path: Path, tiny_llama: Path) -> None:
-    job = plan([settings_of(tiny_llama)], tmp_path / "a")[0]
-    with pytest.raises(KeyboardInterrupt):
-        run_job(job, stop_after(3))
-    other = plan([settings_of(tiny_llama)], tmp_path / "b")[0]
     with pytest.raises(RunError, match="has come back unfinished"):
         write_files(other, read_files(job.folder))
     assert not other.folder.exists()
+    write_files(job, read_files(done.folder))
+    assert is_finished(job)
+    assert read_files(job.folder) == read_files(done.folder)
+    assert [path.name for path in (tmp_path / "a").iterdir()] == [job.name]

@@ -1,8 +1,10 @@
-"""Streams: domains one after the other, three orders, and a fingerprint of what will be asked."""
+"""The built-in quiz, whose answers are right, and streams: three orders, and a fingerprint of what will be asked."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -10,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from secl.data.benchmarks import load
+from secl.data.quiz import quiz
 from secl.data.streams import arrange, fingerprint, load_stream
 from secl.errors import ParameterError
 from secl.question import Question, References
@@ -77,3 +80,59 @@ def test_the_fingerprint_changes_with_any_field_and_with_the_order() -> None:
     assert len(set(prints)) == len(prints)
     assert fingerprint([base, changed[0]]) != fingerprint([changed[0], base])
     assert all(len(text) == 64 and int(text, 16) >= 0 for text in prints)
+
+
+SOLUTIONS: dict[str, Callable[..., int]] = {
+    "picks": lambda x, y, z: x + y - z,
+    "boxes with": lambda x, y, z: x * y - z,
+    "marbles equally": lambda x, y, z: x // y + z,
+    "A train": lambda x, y, z: x * y + z,
+    "saves": lambda x, y, z: x * y - z,
+    "stickers": lambda x, y, z: x + x * y + z,
+    "A book": lambda x, y, z: x - y * z,
+    "notebooks": lambda x, y, z: z - x * y,
+    "A garden": lambda x, y, z: x * y + z * y,
+    "rolls": lambda x, y, z: x // y - z,
+    "yard": lambda x, y, z: x + x + y + y - z,
+    "carpet": lambda x, y, z: x * y - z,
+    "aunt": lambda x, y, z: x * y + z,
+    "machine": lambda x, y, z: x * y - z,
+    "tank": lambda x, y, z: x + y * z,
+    "pupils": lambda x, y, z: x * z + y * z,
+    "works": lambda x, y, z: x * y * z,
+    "lamps": lambda x, y, z: x - y - y - z,
+    "rope": lambda x, y, z: x // y - z,
+    "temperature": lambda x, y, z: x - y + z,
+}
+"""Solved by hand from the numbers in the order of the text, found by a word that only that problem has."""
+
+
+@pytest.mark.parametrize(
+    ("domain", "questions", "digest"),
+    [
+        ("arithmetic", 500, "a04473d3813d7132"),
+        ("capitals", 176, "644db47cb514e99d"),
+        ("science", 683, "4b1d4ea090edeae3"),
+        ("misconceptions", 98, "a0f3b8add548324b"),
+    ],
+)
+def test_the_quiz_of_the_default_seed_is_that_of_the_recorded_figures_and_another_seed_changes_the_order(
+    domain: str, questions: int, digest: str
+) -> None:
+    asked = quiz(domain)
+    assert (len(asked), fingerprint(asked)[:16]) == (questions, digest)
+    assert len({question.text for question in asked}) == questions
+    one, other = quiz(domain, seed=7), quiz(domain, seed=8)
+    assert quiz(domain, 15, 7) == one[:15] != other[:15]
+    alike = [{(question.text, *sorted(question.options)) for question in each} for each in (one, other)]
+    assert alike[0] == alike[1]
+    if domain != "arithmetic":
+        assert all(3 <= len({*question.options}) == len(question.options) <= 5 for question in one)
+
+
+def test_word_problems_have_the_answer_that_an_independent_solver_finds() -> None:
+    for question in quiz("arithmetic"):
+        (solve,) = (solve for word, solve in SOLUTIONS.items() if word in question.text)
+        numbers = [int(number) for number in re.findall(r"\d+", question.text)]
+        assert str(solve(*numbers)) == question.reference, question.text
+        assert question.form == "number"

@@ -96,7 +96,7 @@ def test_bad_input_is_refused_in_one_sentence(shell: Shell, refused: Any, recipe
     for text, more, *words in (
         (f"{stream}\nsede = 1", (), "no setting 'sede'", "[grid] and [[runs]]", "seed"),
         (f"{stream}\n[grid]\nsede = [1]", (), "no setting 'sede'", "[grid] and [[runs]]"),
-        (f"{stream}\n[gird]\nseed = [1]", (), "no setting 'gird'", "[grid] and [[runs]]"),
+        (f"{stream}\n[gird]\nseed = [1]", (), "no setting 'gird.seed'", "[grid] and [[runs]]"),
         (f"{stream}\n[grid]\nseed = 1", (), "seed in [grid] is 1", "a list"),
         ("benchmarks = [", (), "not valid TOML"),
         (stream, ("--on", "moon"), "--on is 'moon'", "ray://HOST:PORT"),

@@ -43,7 +43,7 @@ def test_answers_are_printed_and_json_and_a_run_have_every_number(shell: Shell, 
         assert answer in line
         assert line.rstrip().endswith(verdict)
     assert "Confidence: the posterior of the answer among its rivals, for " in ended.out
-    assert "confidence: unproven" in ended.out
+    assert "verdict: unproven (" in ended.out
     rows = json.loads(shell("score", pairs, "--json").out)["answers"]
     assert [(row["answer"], row["correct"]) for row in rows] == [
         ("B", None),

@@ -8,7 +8,7 @@ layers, in its own precision.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, is_dataclass
 
 from secl.evidence import CandidateEvidence
@@ -18,7 +18,7 @@ ARITHMETIC = 1e-9
 """Largest difference that double arithmetic may make in a replay, of numbers around 1.
 
 A step rounds by 2^-53 (1.1e-16). Sums over some thousand numbers, and fits whose equations lose three digits more, stay
-below 1e-9; whatever anybody changes by hand, or a disk by a bit of an exponent or of the leading half, lies above it.
+below 1e-9. Changes by hand lie above it, and so do those of a bit of an exponent or of the leading half.
 """
 
 ROUNDING = {"float32": 1e-4, "bfloat16": 0.05, "float16": 0.05}
@@ -30,18 +30,11 @@ independent come to 10 * sqrt(100) * 2^-9 = 0.2 of a logit, and a probability mo
 """
 
 NATS = 20.0
-"""How much farther logarithms, by token, and entropies may lie apart than probabilities.
-
-A probability moves by at most a quarter of its logit, and the logarithm of an improbable one by several times that.
-"""
+"""How much farther logarithms, by token, and entropies may lie apart than probabilities, which saturate."""
 
 
 def rounding(dtype: str | None) -> float:
-    """How much another shape of the pass, or another processor, may change a probability; that of 16 bits if unknown.
-
-    >>> rounding("float32"), rounding("bfloat16"), rounding(None)
-    (0.0001, 0.05, 0.05)
-    """
+    """How much another shape of the pass, or another processor, may change a probability; if unknown, 16 bits."""
     return ROUNDING.get(dtype or "", ROUNDING["bfloat16"])
 
 
@@ -54,10 +47,7 @@ def furthest(now: object, then: object) -> float:
     >>> furthest({"p": (0.25, 0.5)}, {"p": [0.25, 0.75]}), furthest([1, "a"], [2, "a"]), furthest(None, 0.1)
     (0.25, inf, inf)
     """
-    if is_dataclass(now) and not isinstance(now, type):
-        now = asdict(now)
-    if is_dataclass(then) and not isinstance(then, type):
-        then = asdict(then)
+    now, then = (asdict(each) if is_dataclass(each) and not isinstance(each, type) else each for each in (now, then))
     if isinstance(now, float) and isinstance(then, float):
         if math.isfinite(now) and math.isfinite(then):
             return abs(now - then) / max(1.0, abs(now), abs(then))
@@ -66,15 +56,11 @@ def furthest(now: object, then: object) -> float:
         if now.keys() != then.keys():
             return math.inf
         return max((furthest(now[key], then[key]) for key in now), default=0.0)
-    if _listed(now) and _listed(then):
-        if len(now) != len(then):  # type: ignore[arg-type]
+    if isinstance(now, (list, tuple)) and isinstance(then, (list, tuple)):
+        if len(now) != len(then):
             return math.inf
-        return max((furthest(a, b) for a, b in zip(now, then, strict=True)), default=0.0)  # type: ignore[call-overload]
+        return max((furthest(a, b) for a, b in zip(now, then, strict=True)), default=0.0)
     return 0.0 if type(now) is type(then) and now == then else math.inf
-
-
-def _listed(value: object) -> bool:
-    return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
 
 
 def is_same(now: Record, then: Record) -> bool:
@@ -88,13 +74,11 @@ def is_same(now: Record, then: Record) -> bool:
 
 def distance(now: Record, then: Record) -> float:
     """Largest difference of a probability; logarithms and entropies count by `NATS`; infinity where a word differs."""
-    return furthest(_comparable(now), _comparable(then))
-
-
-def _comparable(record: Record) -> tuple[object, ...]:
-    """What a model says, with its numbers on the scale of probabilities."""
-    evidence = record.evidence.candidates
-    return _of_reply(record.reply), _of_reply(record.frozen), None if evidence is None else _of_candidates(evidence)
+    one, other = (
+        (_of_reply(each.reply), _of_reply(each.frozen), _of_candidates(each.evidence.candidates))
+        for each in (now, then)
+    )
+    return furthest(one, other)
 
 
 def _of_reply(reply: Reply) -> tuple[object, ...]:
@@ -104,7 +88,9 @@ def _of_reply(reply: Reply) -> tuple[object, ...]:
     return (*said, reply.stated, reply.bins, reply.digit_mass, reply.entropy / NATS, log_p, options)
 
 
-def _of_candidates(evidence: CandidateEvidence) -> tuple[object, ...]:
+def _of_candidates(evidence: CandidateEvidence | None) -> tuple[object, ...] | None:
+    if evidence is None:
+        return None
     letters = [(order.order, tuple(map(math.exp, order.log_p))) for order in evidence.letters]
     likely = [
         None if each is None else (each.given / (NATS * each.tokens), each.alone / (NATS * each.tokens), each.tokens)
@@ -115,5 +101,5 @@ def _of_candidates(evidence: CandidateEvidence) -> tuple[object, ...]:
 
 
 def _by_token(log_p: float | None, text: str | None) -> float | None:
-    """A log-probability for each token of a text, at four bytes a token."""
+    """The log-probability of a token of a text, at four bytes a token."""
     return None if log_p is None else log_p / (NATS * max(1, len((text or "").encode()) // 4))

@@ -30,11 +30,9 @@ Text = Annotated[str, AfterValidator(_encodable)]
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened to learning.
+    """Something that happened to learning, at a time in seconds since 1970.
 
     Attributes:
-        time: seconds since 1970.
-        kind: what.
         position: of the latest record then; None before the first.
         version: of the adapter afterwards.
         detail: one sentence.
@@ -52,7 +50,6 @@ class Served:
     """A record with the circumstances of its reply.
 
     Attributes:
-        record: as stored.
         id: random, by which clients ask for the record.
         time: when it was answered, in seconds since 1970.
         batch: how many questions were answered in the same pass.
@@ -77,9 +74,5 @@ def new_record_id() -> str:
 
 
 def moment(seconds: float) -> str:
-    """A time in seconds since 1970 as people read it, in UTC.
-
-    >>> moment(0)
-    '1970-01-01 00:00:00'
-    """
+    """A time in seconds since 1970 as people read it, in UTC: "1970-01-01 00:00:00"."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")

@@ -28,12 +28,10 @@ class Explanation:
     """Why an answer got its number.
 
     Attributes:
-        served: the record with the circumstances of its reply.
-        keep_text: what is stored of texts; without "full" it has no prompt.
         prompt: the conversation whose next token was the confidence digit, as pairs of role and text; written anew
-            from the question and the answer, before the model's chat template.
-        source: where the reported confidence comes from.
-        why: how it came to be, what gate and lesson made of the question and what people say, a sentence each.
+            from the question and the answer, before the model's chat template. None where texts are not kept.
+        why: how the confidence came to be, what gate and lesson made of the question and what people say, a sentence
+            each.
     """
 
     served: Served
@@ -43,7 +41,6 @@ class Explanation:
     why: tuple[str, ...]
 
     def to_json(self) -> Values:
-        """As plain JSON values."""
         served = self.served
         return {
             "record_id": served.id,
@@ -61,26 +58,20 @@ class Explanation:
 def explain(state: ServerStore, position: int) -> Explanation:
     """Everything known about one answer. Raises ParameterError: there is no such record."""
     served = state.served(position)
-    record, manifest = served.record, Manifest.of(state.store)
+    record, manifest = served.record, Manifest.of(state)
     settings, prefilled = manifest.settings, manifest.environment.get("short_replies") == "prefilled"
     alongside = settings.prompts.open_confidence == "alongside"
     number = _number(record, record.given or "candidates" in settings.plan.weighed(record.decision.in_burst))
     known = settings.gate_name in GATES  # the file of a gate of one's own may be elsewhere by now
     threshold: float | None = getattr(settings.build_gate(), "threshold", None) if known else None
-    learning = []
+    learning, prompt = [], None
     if settings.named_method.learns:
         lesson = _lesson(record, settings.loop.bin_gate, state.paused(served.time))
         learning = [f"gate: {_gate(record, threshold)}", f"lesson: {lesson}"]
-    why = [*number, *learning, PEOPLE[served.label]]
-    return Explanation(
-        served=served,
-        keep_text=state.keep_text,
-        prompt=conversation(record.question, record.reply, alongside=alongside, prefilled=prefilled)
-        if state.keep_text == "full"
-        else None,
-        source=source_of(record),
-        why=tuple(sentence(each) for each in why if each),
-    )
+    if state.keep_text == "full":
+        prompt = conversation(record.question, record.reply, alongside=alongside, prefilled=prefilled)
+    why = tuple(sentence(each) for each in (*number, *learning, PEOPLE[served.label]) if each)
+    return Explanation(served, state.keep_text, prompt, source_of(record), why)
 
 
 def conversation(
@@ -88,8 +79,7 @@ def conversation(
 ) -> tuple[tuple[str, str], ...]:
     """The conversation whose next token was the confidence digit, as pairs of role and text.
 
-    `alongside` tells whether the confidence in an open answer is asked for in the same reply, `prefilled` whether short
-    replies begin with "Answer:".
+    `alongside`: the same reply gives an open answer and its confidence. `prefilled`: short ones begin with "Answer:".
 
     >>> from secl.records import Reply
     >>> question = Question("2 + 2?", options=("4", "5"))
@@ -114,7 +104,7 @@ def conversation(
 
 
 def _lesson(record: Record, bin_gate: int | None, paused: str | None) -> str:
-    """What learning did with a question, and why; `paused` is why learning was paused then."""
+    """The outcome of a lesson and its reason; `paused` is why learning was paused then."""
     update, signal = record.update, record.signal
     if update is not None and signal is not None:
         rule = "" if bin_gate is None else f", more than {counted(bin_gate, 'bin')} apart"
@@ -141,20 +131,15 @@ def _lesson(record: Record, bin_gate: int | None, paused: str | None) -> str:
 
 
 def remark_on(record: Record, *, expected: bool) -> str | None:
-    """What people must know to read a reported confidence, in one sentence; None where there is nothing to say.
-
-    `expected` says whether a posterior was to be computed for the answer.
-    """
+    """How to read a confidence as stated where a posterior was `expected`, in one sentence; None elsewhere."""
     if source_of(record) == "posterior" or not expected:
         return None
     if record.reply.answer is None:
         return "the answer could not be read, so there is nothing to compare; the confidence is as stated."
     if record.posterior is not None:
         return "the model's own answer is none of the candidates; the confidence is as stated."
-    return (
-        "there are no two different candidates to compare, or more than the model has letters for; the confidence is "
-        "as stated."
-    )
+    missing = "there are no two different candidates to compare, or more than the model has letters for"
+    return f"{missing}; the confidence is as stated."
 
 
 def weights_in_words(posterior: Posterior) -> str:
@@ -167,24 +152,24 @@ def weights_in_words(posterior: Posterior) -> str:
 
 
 def _number(record: Record, expected: bool) -> list[str]:
-    """Where the reported confidence comes from: what was weighed or stated, the frozen model, labels, the threshold."""
-    sentences = [
-        _weighed(record) if source_of(record) == "posterior" else _stated(record),
+    """Where the reported confidence comes from: the posterior or the statement, labels, the threshold."""
+    mass = record.reply.digit_mass
+    little = (
+        f"asked for its confidence the model gave all ten digits together only {mass:.2f}, so what it states says "
+        "little"
+    )
+    return [
+        _weighed(record, record.posterior)
+        if record.posterior and source_of(record) == "posterior"
+        else _stated(record),
         remark_on(record, expected=expected) or "",
+        little if mass < LOW_DIGIT_MASS else "",
+        _labels(record),
+        "" if record.accept is None else accepted_line(record.answer, record.label_free, record.accept),
     ]
-    if record.reply.digit_mass < LOW_DIGIT_MASS:
-        sentences.append(
-            f"asked for its confidence the model gave all ten digits together only {record.reply.digit_mass:.2f}, so "
-            "what it states says little"
-        )
-    sentences.append(_labels(record))
-    if record.accept is not None:
-        sentences.append(accepted_line(record.answer, record.label_free, record.accept))
-    return sentences
 
 
 def _gate(record: Record, threshold: float | None) -> str:
-    """What the gate said of the reply."""
     decision = record.decision
     what = "alarm, a burst begins" if decision.alarm else "inside a burst" if decision.in_burst else "quiet"
     to_come = f", {counted(decision.remaining, 'question')} to come" if decision.in_burst else ""
@@ -195,37 +180,26 @@ def _gate(record: Record, threshold: float | None) -> str:
 
 
 def outcome_in_words(outcome: str) -> str:
-    """The outcome of a lesson: "no signal" of "no_signal"."""
     return outcome.replace("_", " ")
 
 
 def sentence(text: str) -> str:
-    """With a capital letter and a full stop.
-
-    >>> sentence("so it is"), sentence("Is it so?")
-    ('So it is.', 'Is it so?')
-    """
+    """With a capital letter and a full stop."""
     return f"{text[:1].upper()}{text[1:]}{'' if text.endswith(('.', '?', '!')) else '.'}"
 
 
 def _stated(record: Record) -> str:
-    stated, frozen = record.reply.stated, record.frozen.stated
-    learned = (
-        f"before all lessons it would have stated {frozen:.4f}" if record.reply.version else "it has learned nothing"
-    )
-    return f"the model states {stated:.4f}, the mean of what its ten digits stand for; {learned}"
+    before = f"before all lessons it would have stated {record.frozen.stated:.4f}"
+    learned = before if record.reply.version else "it has learned nothing"
+    return f"the model states {record.reply.stated:.4f}, the mean of what its ten digits stand for; {learned}"
 
 
-def _weighed(record: Record) -> str:
-    posterior = record.posterior
-    if posterior is None:
-        return ""
+def _weighed(record: Record, posterior: Posterior) -> str:
     count = counted(len(set(posterior.candidates)), "candidate")
     of = "the best candidate" if record.answers_best and posterior.best != posterior.own else "its answer"
     views = " and ".join(name for name, weight in posterior.weights if weight > 0) or "no view"
-    return (
-        f"of {count}, compared by {views}, {of} has {record.label_free:.4f}; the model states {record.reply.stated:.4f}"
-    )
+    number = f"{of} has {record.label_free:.4f}; the model states {record.reply.stated:.4f}"
+    return f"of {count}, compared by {views}, {number}"
 
 
 def _labels(record: Record) -> str:

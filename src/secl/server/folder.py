@@ -22,11 +22,7 @@ KEYS = "keys.json"
 
 
 def make_private(folder: Path) -> None:
-    """Make a state folder that only its owner can enter (0700), and so whatever is in it; one that exists is closed.
-
-    Raises:
-        RunError: that is not possible, because the folder belongs to somebody else or its file system keeps no modes.
-    """
+    """Make a state folder that only its owner can enter (0700); one that exists is closed. Raises RunError."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         open_before = _is_open(folder)
@@ -35,10 +31,8 @@ def make_private(folder: Path) -> None:
     except (PermissionError, FileExistsError, NotADirectoryError) as problem:
         reason = str(problem.strerror)
     if reason is not None:
-        raise RunError(
-            f"{folder} would hold what people ask, but it cannot be closed to other users: {reason}; name a folder of "
-            "your own."
-        )
+        why = f"{folder} would hold what people ask, but it cannot be closed to other users: {reason}"
+        raise RunError(f"{why}; name a folder of your own.")
     if open_before:
         log.warning("other users could open %s; now only its owner can.", folder)
 
@@ -48,12 +42,9 @@ def _is_open(folder: Path) -> bool:
 
 
 def backup(folder: Path, out: Path) -> int:
-    """Copy a state folder as it is at one moment; its server goes on meanwhile.
+    """Copy a state folder as it is at one moment; its server goes on meanwhile. Returns the number of records.
 
     The copy has another name until it is whole and on the disk.
-
-    Returns:
-        how many records are in the copy.
 
     Raises:
         RunError: something exists at `out`, or the folder is no server's state or damaged.

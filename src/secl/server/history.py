@@ -19,11 +19,8 @@ def history(state: ServerStore) -> Values:
         stands. learns: whether this server's method learns at all. paused: why learning is paused; None while it is
         not. lessons: how many records there ever were of each outcome. labelled: how many answers people said something
         about. versions: as of the function of this name. events: of learning, in order.
-
-    Raises:
-        RunError: the file is damaged.
     """
-    settings = Manifest.of(state.store).settings
+    settings = Manifest.of(state).settings
     ((began, ended),) = state.rows("SELECT min(time), max(time) FROM served")
     return {
         "model": settings.model.name,
@@ -47,10 +44,7 @@ _VERSIONS = """
 
 
 def versions(state: ServerStore, count: int = -1) -> list[Values]:
-    """The newest kept adapter versions, the newest first: so many, or all.
-
-    `position` and `time` are of its first answer, `drift` is how far it is from the untouched weights.
-    """
+    """The newest kept adapter versions; `position` and `time` are of their first answers, `drift` of the weights."""
     names = ("version", "position", "time", "drift")
     return [dict(zip(names, row, strict=True)) for row in state.rows(_VERSIONS, count)]
 

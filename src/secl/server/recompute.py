@@ -1,9 +1,7 @@
 """Verification of a state folder: is it consistent, and do its confidences come out again?
 
 A reply is computed again from its question and the stored adapter version. A text is rated as it is stored, and not
-written anew, so that nothing depends on the limits and draws of the request that it answered. Three outcomes are kept
-apart: the reply agrees, to the last digit or within rounding; it contradicts what is stored; or nobody can tell,
-because a close choice between two words came out otherwise, or texts were not kept.
+written anew, so that nothing depends on the limits and draws of the request that it answered.
 
 A short answer that was computed alone, on this machine, must be the same to the last digit. A pass over several
 questions has another shape, and so has reading a text that is written already: sums inside it round differently.
@@ -29,24 +27,24 @@ from secl.server.store import ServerStore
 from secl.server.verify import Finding, examine
 
 Match = Literal["same", "rounding", "differs", "unknown"]
-"""How a reply computed again agrees: to the last digit; within rounding; not at all; or nobody can tell, because a
-close choice between words came out otherwise or texts were not kept."""
+"""How a reply computed again agrees: to the last digit; within rounding; not at all; or unverifiable, because a close
+choice between words came out otherwise or texts were not kept."""
 
 NOT_KEPT = "its texts were not kept"
 
 
 def load_recorded_model(state: ServerStore) -> Model:
     """Load the model that a state folder was begun with. Raises RunError: it has changed since then."""
-    settings = Manifest.of(state.store).to_load()
+    settings = Manifest.of(state).to_load()
     model = loading.load_model(settings)
-    if model.fingerprint != state.store.manifest["model"]:
+    if model.fingerprint != state.manifest["model"]:
         raise RunError(f"the model {settings.model.name!r} has changed since {state.folder} was begun; bring it back.")
     return model
 
 
 def environment_changes(state: ServerStore, model: Model) -> list[str]:
     """How machine and libraries differ from when the state was begun, as "torch: 2.8 there, 2.9 here"."""
-    then, now = state.store.manifest["environment"], environment(model)
+    then, now = state.manifest["environment"], environment(model)
     changes = [f"{key}: {then[key]} there, {now.get(key, 'another')} here" for key in then if then[key] != now.get(key)]
     starts = sum(event.kind == "start" for event in state.events())
     elsewhere = ["an endpoint answered, which may round otherwise each time"] if now.get("engine") == "openai" else []
@@ -59,10 +57,8 @@ class Rederived:
 
     Attributes:
         version: that answered.
-        match: how it agrees.
-        difference: largest one of its probabilities; logarithms and entropies count by `NATS`; None where nothing can
-            be compared.
-        detail: what differs, or why nobody can tell, in one sentence; empty where it agrees.
+        difference: largest one of its probabilities; logarithms and entropies count by `NATS`; None if incomparable.
+        detail: what differs, or why the reply is unverifiable, in one sentence; empty where it agrees.
     """
 
     position: int
@@ -81,11 +77,14 @@ def rederive(state: ServerStore, model: Model, served: Served, tolerance: float,
     rounds = served.batch > 1 or not exact or record.question.free
     try:
         if version:
-            model.load_version(state.store.weights(version), version)
+            model.load_version(state.weights(version), version)
         else:
             model.reset()
         now = computed(state, model, record)
-        if rounds and now.reply.text != record.reply.text and _can_be_read(model, record):
+        # What the untouched weights wrote, any version can rate as it stands.
+        written = record.question.free or model.answer_weights == "frozen"
+        rated_as_stored = written and not record.question.options and not record.given
+        if rounds and now.reply.text != record.reply.text and rated_as_stored:
             now = computed(state, model, record, stored=True)
     except (RunError, ModelError) as problem:
         return Rederived(record.position, version, "differs", None, str(problem))
@@ -96,9 +95,8 @@ def rederive(state: ServerStore, model: Model, served: Served, tolerance: float,
         return Rederived(record.position, version, "unknown", None, reason)
     another = ", with another answer" if now.reply.text != record.reply.text else ""
     detail = f"asked again it gives confidence {now.reply.stated}, stored is {record.reply.stated}{another}"
-    return Rederived(
-        record.position, version, "differs", difference, f"{detail} (largest difference: {difference:.2g})"
-    )
+    detail += f" (largest difference: {difference:.2g})"
+    return Rederived(record.position, version, "differs", difference, detail)
 
 
 def left_open(now: Record, record: Record, tolerance: float) -> str:
@@ -112,18 +110,12 @@ def left_open(now: Record, record: Record, tolerance: float) -> str:
     return ""
 
 
-def _can_be_read(model: Model, record: Record) -> bool:
-    """Whether the untouched weights wrote the answer, so that any version can rate it as it stands."""
-    written = record.question.free or model.answer_weights == "frozen"
-    return written and not record.question.options and not record.given
-
-
 def computed(state: ServerStore, model: Model, record: Record, *, stored: bool = False) -> Record:
     """A record with what a model says now, asked just as by a server: a pass of the same shape, the same evidence.
 
     A free text is rated as it is stored; with `stored` every open answer is.
     """
-    calibrator = build_calibrator(Manifest.of(state.store).settings, model)
+    calibrator = build_calibrator(Manifest.of(state).settings, model)
     if record.given:
         (rating,) = model.rate_given([record.as_given()], calibrator.plan.rated)
         answer, candidates = rating.answer, rating.evidence.candidates
@@ -143,12 +135,11 @@ class Verification:
     """Result of verifying a state folder.
 
     Attributes:
-        examined: how many records were replayed, and compared with the tables beside them.
+        examined: number of records that were replayed.
         rederived: replies that were computed again, with the `tolerance` of their probabilities.
         environment: how machine and libraries differ from the server's; the tolerance then holds for all.
-        findings: what does not agree.
-        first: position of the first record that is kept; those before it were pruned.
-        largest: for "gate", "posterior", "labels" and "confidence", how far numbers that agree lie apart at most.
+        first: position of the first record that is kept.
+        largest: as of `Examination`, and of "confidence".
     """
 
     examined: int
@@ -165,16 +156,11 @@ class Verification:
         return dict(Counter(each.match for each in self.rederived))
 
     def to_json(self) -> Values:
-        """As plain JSON values."""
         return {"agrees": not self.findings, **asdict(self), "matches": self.matches}
 
 
 def choose(state: ServerStore, count: int, position: int | None = None) -> list[Served]:
-    """The latest records, or the one at a position, to be computed again; none where they cannot be read.
-
-    Raises:
-        ParameterError: there is no record at that position.
-    """
+    """The latest records, or the one at a position (else ParameterError), to compute again; none if unreadable."""
     try:
         return state.latest(count) if position is None else [state.served(position)]
     except RunError:
@@ -185,7 +171,7 @@ def verify(state: ServerStore, chosen: Sequence[Served] = (), model: Model | Non
     """Examine a state folder, and compute chosen replies again, where there is a model because texts were kept."""
     with state.moment():
         examination, first = examine(state), state.first
-    tolerance = rounding(state.store.manifest["environment"].get("dtype"))
+    tolerance = rounding(state.manifest["environment"].get("dtype"))
     changes = [] if model is None else environment_changes(state, model)
     rederived = tuple(
         Rederived(served.record.position, served.record.reply.version, "unknown", None, NOT_KEPT)

@@ -17,7 +17,7 @@ from secl.display import excerpt
 from secl.errors import ParameterError
 from secl.labels.label import random_rank
 from secl.server.entries import Text, answer_text
-from secl.server.store import OWN, ServerStore
+from secl.server.store import ServerStore
 
 BEGINNING = 200
 """Characters of a question and of an answer that are shown in a list."""
@@ -53,29 +53,17 @@ class Search(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """One page of records.
-
-    Attributes:
-        positions: of records that fit, the newest first.
-        before: the position that the next page is to lie before; None if nothing older fits.
-    """
+    """One page of records, the newest first; the next page lies `before` a position, None if nothing older fits."""
 
     positions: tuple[int, ...]
     before: int | None
 
 
 def search(state: ServerStore, wanted: Search) -> Found:
-    """The newest records that fit.
-
-    Raises:
-        ParameterError: the query has no word that can be found, or nothing can lie between the two
-            confidences.
-    """
+    """The newest records that fit. Raises ParameterError: none can, or the query has no word to find."""
     if wanted.min_confidence > wanted.max_confidence:
-        raise ParameterError(
-            f"min_confidence is {wanted.min_confidence} and max_confidence {wanted.max_confidence}, so nothing can "
-            "fit; exchange them."
-        )
+        bounds = f"min_confidence is {wanted.min_confidence} and max_confidence {wanted.max_confidence}"
+        raise ParameterError(f"{bounds}, so nothing can fit; exchange them.")
     conditions: dict[str, object] = {}
     if wanted.before is not None:
         conditions["position < ?"] = wanted.before
@@ -100,9 +88,8 @@ def search(state: ServerStore, wanted: Search) -> Found:
 def _match(state: ServerStore, wanted: Search) -> str:
     """The words in SQLite's language, each quoted, so that none of them is an operator."""
     if state.keep_text != "full":
-        raise ParameterError(
-            f"this server keeps no texts (--keep-text {state.keep_text}), so there are no words to find."
-        )
+        kept = f"this server keeps no texts (--keep-text {state.keep_text})"
+        raise ParameterError(f"{kept}, so there are no words to find.")
     parts = [phrase or word for phrase, word in re.findall(r'"([^"]*)"|([^\s"]+)', wanted.query.replace("\0", " "))]
     words = [part for part in parts if re.search(r"\w", part)]
     if not words:
@@ -156,10 +143,9 @@ def listed(state: ServerStore, positions: Sequence[int]) -> list[Listed]:
     """The records at these positions, in their order."""
     marks = ", ".join("?" * len(positions))
     with state.moment():
-        points = {
-            row[1]: _point(row) for row in state.rows(_POINTS.format(which=f"s.position IN ({marks})"), *positions)
-        }
-        records = {each.position: each for each in state.store.records(f"r.position IN ({marks})", *positions)}
+        rows = state.rows(_POINTS.format(which=f"s.position IN ({marks})"), *positions)
+        records = {each.position: each for each in state.records(f"r.position IN ({marks})", *positions)}
+    points = {row[1]: _point(row) for row in rows}
     return [
         Listed(
             **dict(points[position]),
@@ -172,18 +158,16 @@ def listed(state: ServerStore, positions: Sequence[int]) -> list[Listed]:
 
 def latest_points(state: ServerStore, count: int) -> list[Point]:
     """Of the latest answers those that the model gave itself, the oldest first."""
-    latest = f"s.position IN (SELECT position FROM served ORDER BY position DESC LIMIT ?) AND s.{OWN}"
+    latest = "s.position IN (SELECT position FROM served ORDER BY position DESC LIMIT ?) AND s.outcome != 'given'"
     return [_point(row) for row in state.rows(_POINTS.format(which=latest), count)]
 
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """Answers to rate, in the order of their ranks.
+    """Answers to rate, in the order of their ranks, and how many of the latest ones are rated.
 
     Attributes:
-        positions: of the records that nobody has rated.
-        rated: how many of the latest answers have a label.
-        answers: how many latest answers there are, `RECENT` at most.
+        answers: number of latest answers, `RECENT` at most.
     """
 
     positions: tuple[int, ...]
@@ -192,15 +176,13 @@ class Queue:
 
 
 def review_queue(state: ServerStore, after: int | None = None) -> Queue:
-    """The answers to rate: of the latest ones each is as likely as the others to come first.
+    """The answers to rate behind the record at position `after`: each of the latest is as likely to come first.
 
     Answers that volunteers have rated are among them: without those the rest would be right too often.
     The rank of a record depends on its position alone. So a review goes on where it was left, and two people who review
     draw the same.
-    The queue begins behind the record at the position `after`.
     """
-    query = "SELECT position, correct FROM served ORDER BY position DESC LIMIT ?"
-    rows = state.rows(query, RECENT)
+    rows = state.rows("SELECT position, correct FROM served ORDER BY position DESC LIMIT ?", RECENT)
     ranks = {position: (random_rank(position, SEED), position) for position, _ in rows}
     drawn = {position for (position,) in state.rows(f"SELECT position FROM {_STANDING} AND chance IS NOT NULL")}
     unrated = sorted((position for position in ranks if position not in drawn), key=ranks.__getitem__)
@@ -224,6 +206,6 @@ def labelled_answers(state: ServerStore, count: int) -> list[tuple[float, bool, 
 
 
 def label_count(state: ServerStore) -> int:
-    """How many answers people said something about that stands."""
+    """Number of labelled answers, without labels that were taken back."""
     query = "SELECT count(*) FROM (SELECT correct, max(number) FROM labels GROUP BY position) WHERE correct IS NOT NULL"
     return int(state.rows(query)[0][0])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Literal, get_args
+from typing import Literal
 
 from secl.evidence import Evidence
 from secl.question import Question
@@ -13,12 +13,8 @@ from secl.records import Record, Reply
 Keep = Literal["none", "full"]
 """What is stored of texts: nothing, or the texts themselves."""
 
-KEEPS: tuple[Keep, ...] = get_args(Keep)
-
-NOT_KEPT = "(not kept)"
-
-ANOTHER = "(another one, not kept)"
-"""An answer of the frozen model that is not the reply's."""
+NOT_KEPT, ANOTHER = "(not kept)", "(another one, not kept)"
+"""In place of a text, and of an answer of the frozen model that is not the reply's."""
 
 
 def redacted(record: Record, keep: Keep) -> Record:
@@ -31,6 +27,10 @@ def redacted(record: Record, keep: Keep) -> Record:
     question, posterior, number = record.question, record.posterior, _numbered(record)
     if posterior is not None:
         posterior = replace(posterior, candidates=tuple(map(number, posterior.candidates)))
+    reply, frozen = record.reply, record.frozen
+    if not question.options:
+        frozen = _redacted_reply(frozen, NOT_KEPT if frozen.answer == reply.answer else ANOTHER)
+        reply = _redacted_reply(reply, NOT_KEPT)
     return replace(
         record,
         question=Question(
@@ -43,10 +43,8 @@ def redacted(record: Record, keep: Keep) -> Record:
             system=question.system and NOT_KEPT,
             history=tuple(replace(turn, text=NOT_KEPT) for turn in question.history),
         ),
-        reply=record.reply if question.options else _redacted_reply(record.reply, NOT_KEPT),
-        frozen=record.frozen
-        if question.options
-        else _redacted_reply(record.frozen, NOT_KEPT if record.frozen.answer == record.reply.answer else ANOTHER),
+        reply=reply,
+        frozen=frozen,
         evidence=_redacted_evidence(record.evidence, number),
         posterior=posterior,
     )

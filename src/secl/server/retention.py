@@ -30,17 +30,14 @@ DAY = 86400.0
 INTERVAL = 600.0
 """Seconds between two looks for what need not be kept any more; each that prunes writes the index of words anew."""
 
-STEP = 100
-"""Most records that one step prunes."""
+STEP, MERGED = 100, 100
+"""Most records that one step prunes, and pages of the index of words that it writes anew, without pruned words."""
 
 VERSIONS = 50
 """Newest adapter versions that are kept, so that one can be gone back to, beside those that answered a kept record."""
 
 REST = 2.0
 """Pause after a step, as a multiple of the time it took: the file belongs to answers for the rest."""
-
-MERGED = 100
-"""Pages of the index of words that one step writes anew, without the words of pruned records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +49,7 @@ class Retention:
 
     @classmethod
     def of(cls, keep_records: str | None) -> Retention:
-        """From what people write: "100000" records or "30d".
-
-        Raises:
-            ParameterError: it is neither.
+        """From what people write: "100000" records or "30d". Raises ParameterError.
 
         >>> Retention.of("30d")
         Retention(records=None, days=30)
@@ -69,13 +63,9 @@ class Retention:
             )
         return cls(days=int(match[1])) if match[2] else cls(records=int(match[1]))
 
-    def __bool__(self) -> bool:
-        """Whether anything is ever to be pruned."""
-        return self != Retention()
-
 
 class Pruner:
-    """A thread that looks every ten minutes for what need not be kept any more; what goes wrong is tried again.
+    """A thread that looks every ten minutes for what need not be kept any more; a failed look is repeated.
 
     Attributes:
         last_error: why the latest look failed, in one sentence; None after a success.
@@ -88,8 +78,7 @@ class Pruner:
         self._thread = threading.Thread(target=self._run, name="secl-pruner", daemon=True)
 
     def start(self) -> None:
-        """Start the thread, if anything is ever to be pruned."""
-        if self.policy:
+        if self.policy != Retention():
             self._thread.start()
 
     def stop(self) -> None:
@@ -123,15 +112,13 @@ def prune(
 ) -> int:
     """Prune what need not be kept, step by step; returns how many records.
 
-    Args:
-        until: asked before every step whether to stop.
-        rest: pause after a step, as a multiple of the time it took.
+    `until` is asked before every step whether to stop; `rest` is the pause after a step, as a multiple of its time.
 
     Raises:
         RunError: the file is damaged.
-        StorageError: the disk refuses; the steps before are done.
+        StorageError: writing to disk fails; the steps before are done.
     """
-    total, busy, merging = 0, bool(policy), False
+    total, busy, merging = 0, policy != Retention(), False
     while busy and not until():
         began = time.monotonic()
         records, versions = _prune_records(state, policy), _prune_version(state)
@@ -147,7 +134,7 @@ def _prune_records(state: ServerStore, policy: Retention) -> int:
     first, keep = state.first, _first_kept(state, policy)
     if keep <= first:
         return 0
-    manifest = Manifest.of(state.store)
+    manifest = Manifest.of(state)
     stream = resume(state, manifest.settings.build_gate(), manifest.posterior_rule, keep)
     with state.writing():
         state.write_checkpoint(stream.position, pack(stream))
@@ -171,9 +158,7 @@ def _merge_words(state: ServerStore, *, begun: bool) -> bool:
 def _first_kept(state: ServerStore, policy: Retention) -> int:
     """Position before which records are pruned now: a step from the first one, at most."""
     first, end = state.first, len(state)
-    keep = first
-    if policy.records is not None:
-        keep = max(keep, end - policy.records)
+    keep = first if policy.records is None else max(first, end - policy.records)
     if policy.days is not None:
         limit = time.time() - policy.days * DAY
         oldest = state.rows("SELECT position, time FROM served ORDER BY position LIMIT ?", STEP)

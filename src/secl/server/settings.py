@@ -20,10 +20,8 @@ MAX_DRIFT = 0.1
 """Largest norm of what learning adds to the weights, over that of the weights, before it is paused."""
 
 SHARE = 0.2
-"""Time of learning between two batches under load, as a fraction of the last batch, in [0, 1).
-
-A server that is never idle learns too, and its answers take at most so much longer.
-"""
+"""Time of learning between two batches under load, as a fraction of the last batch, in [0, 1); answers take at most so
+much longer."""
 
 MAX_PROMPT_CHARS = 100_000
 """Longest question with its context and options, in characters (413 beyond); models read less."""

@@ -17,7 +17,7 @@ import math
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Self
 
@@ -36,62 +36,43 @@ from secl.server.tables import TABLES, insert_served
 HINT = "a running server goes on by itself"
 """What a user has to do once the disk takes records again."""
 
-AT_START = "start again, or name another folder"
-"""The same where the server has not begun."""
-
 BUSY_TIMEOUT = 1.0
 """Seconds that a write waits for a database that another process has locked; people are waiting for their answers."""
 
-OWN = "outcome != 'given'"
-"""Condition on a record: the model answered itself, so the gate saw it."""
 
-
-class _SharedStore(Store):
-    """The tables of a run on a connection that threads share: a query is read whole, between two transactions."""
-
-    def __init__(self, folder: Path, lock: AbstractContextManager[bool]) -> None:
-        self.lock = lock
-        super().__init__(folder, writable=True)
-
-    def read(self, query: str, *values: object) -> Iterator[Any]:
-        with self.lock:
-            return iter([*super().read(query, *values)])
-
-
-class ServerStore:
-    """The open state folder of a server. Its methods may be called from any thread.
+class ServerStore(Store):
+    """The open state folder of a server: the tables of a run, and its own. Its methods may be called from any thread.
 
     Without `writable` it is opened for reading, also while its server writes.
 
     Attributes:
-        store: the tables that it has in common with a run.
         lock: is held while several statements belong together.
+        keep_text: what is stored of texts.
 
     Raises:
         RunError: it is no server's state, or damaged.
     """
 
-    def __init__(self, folder: Path, *, writable: bool = False) -> None:
-        if not (folder / FILE).is_file():
+    def __init__(self, folder: str | Path, *, writable: bool = False) -> None:
+        if not (Path(folder) / FILE).is_file():
             raise RunError(f"{folder} is no server's state (it has no {FILE}); name the folder of secl serve.")
+        self.lock, self.writable = threading.RLock(), writable
+        super().__init__(folder, writable=writable)
         with ExitStack() as failure:
-            self.lock = threading.RLock()
-            store = _SharedStore(folder, self.lock) if writable else Store(folder)
-            self.store: Store = failure.enter_context(store)
-            self.folder, self.db = folder, store.db
-            if not self.store.is_server:
+            failure.callback(self.close)
+            if not self.is_server:
                 raise RunError(f"{folder} is a run and no server's state; name another folder.")
             if writable:
-                make_private(folder)
+                make_private(self.folder)
             self.db.execute(f"PRAGMA busy_timeout = {round(1000 * BUSY_TIMEOUT)}")
             # A run that loses its last question in a power cut asks it again. A reply that was sent cannot be unsent.
             self.db.execute("PRAGMA synchronous = FULL")
             self.db.execute("PRAGMA secure_delete = ON")  # what is pruned is gone from the file, too
-            self.keep_text: Keep = self.store.manifest["keep_text"]
+            self.keep_text: Keep = self.manifest["keep_text"]
             failure.pop_all()
 
     @classmethod
-    def create(cls, folder: Path, manifest: Values) -> Self:
+    def create(cls, folder: Path, manifest: Values, tables: str = TABLES) -> Self:
         """Create the state folder of a new server, which only its user can read.
 
         Raises:
@@ -99,39 +80,28 @@ class ServerStore:
             StorageError: it cannot be written.
         """
         check_free(folder)
-        with storage_errors(folder, AT_START):
+        with storage_errors(folder, "start again, or name another folder"):
             make_private(folder)
-            Store.create(folder, manifest, TABLES).close()
+            Store.create(folder, manifest, tables).close()
             for path in (folder, folder.parent):
                 synchronise(path)
         return cls(folder, writable=True)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Let go of the file and of the right to write."""
-        self.store.close()
-
-    def __len__(self) -> int:
-        """How many records there ever were: the position of the next one."""
-        return len(self.store)
-
-    @property
-    def first(self) -> int:
-        """Position of the first record that is kept; those before it were pruned."""
-        return self.store.first
+    def read(self, query: str, *values: object) -> Iterator[Any]:
+        """The rows of a query, on a connection that threads share read whole, between two transactions."""
+        rows = super().read(query, *values)
+        if not self.writable:
+            return rows
+        with self.lock:
+            return iter([*rows])
 
     def rows(self, query: str, *values: object) -> list[Any]:
-        """All rows of a query, read while no other thread writes; a damaged file is a `RunError`."""
-        return list(self.store.read(query, *values))
+        """All rows of a query. Raises RunError: the file is damaged."""
+        return list(self.read(query, *values))
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Context in which everything is written, or nothing of it; a disk that refuses is a `StorageError`."""
+        """Context in which everything is written, or nothing of it. Raises StorageError."""
         with self.lock, storage_errors(self.folder, HINT), self.db:
             yield
 
@@ -160,20 +130,17 @@ class ServerStore:
     ) -> None:
         """Write the records of questions that were answered together, or nothing of them.
 
-        Args:
-            seconds: that the pass took; each question has an equal part.
-            moment: when, in seconds since 1970.
-            version: that answered, if it is not kept yet.
-            checkpoint: where the stream stands after them, if that is to be kept.
-            ids: of the records, where their clients know them already.
+        The pass took so many `seconds`, of which each question has an equal part; it ended at a `moment` (seconds since
+        1970). `version` answered, if it is not kept yet; `checkpoint` is where the stream stands afterwards, if that is
+        to be kept. `ids` are those of the records, where their clients know them already.
         """
         first, count, words = records[0].position, len(records), self.keep_text == "full"
         with self.writing():
             for record, identifier in zip(records, ids or [new_record_id() for _ in records], strict=True):
-                self.store.write_record(redacted(record, self.keep_text), seconds / count)
+                self.write_record(redacted(record, self.keep_text), seconds / count)
                 insert_served(self.db, record, identifier, moment, count, words=words)
             if version is not None:
-                self.store.write_version(version, first)
+                self.write_version(version, first)
             if checkpoint is not None:
                 self.write_checkpoint(first + count, checkpoint)
 
@@ -182,12 +149,12 @@ class ServerStore:
         self.db.execute("INSERT OR REPLACE INTO checkpoints VALUES (?, ?)", (position, checkpoint))
 
     def add_lesson(self, record: Record, *, snapshot: bytes | None = None) -> None:
-        """Write what came of a lesson into its record, and the learner's state where the lesson changed it."""
+        """Write the outcome of a lesson into its record, and the learner's state where the lesson changed it."""
         body = to_body(redacted(record, self.keep_text))
         with self.writing():
             self.db.execute("UPDATE records SET body = ? WHERE position = ?", (body, record.position))
             if snapshot is not None and record.update is not None:
-                self.store.write_snapshot(record.update.version, snapshot)
+                self.write_snapshot(record.update.version, snapshot)
 
     def add_event(self, kind: EventKind, version: int, detail: str, *, snapshot: bytes | None = None) -> None:
         """Write an event, and the learner's state where the event changed it."""
@@ -198,44 +165,33 @@ class ServerStore:
                 (time.time(), kind, latest if latest >= 0 else None, version, detail),
             )
             if snapshot is not None:
-                self.store.write_snapshot(version, snapshot)
+                self.write_snapshot(version, snapshot)
 
     def add_feedback(
         self, position: int, correct: bool | None, chance: float | None = None, *, drawn: bool = False
     ) -> Label:
-        """Write what a person said about an answer; a later word counts, an earlier one is kept.
+        """Write a label of an answer; None takes an earlier one back. The latest label counts, all are kept.
 
-        Args:
-            correct: whether its answer is right; None takes back what was said of it.
-            chance: probability that this answer was asked about, in [1e-4, 1]; None if a user volunteered it.
-            drawn: whether a review drew it by lot, with a chance that is equal for all.
+        `chance` is the probability that this answer was asked about, in [1e-4, 1]; None if a user volunteered it.
+        `drawn` says that a review drew it at random, with a chance that is equal for all.
 
-        Raises:
-            ParameterError: there is no such record, or the chance lies outside [1e-4, 1].
+        Raises ParameterError: there is no such record, or the chance lies outside [1e-4, 1].
         """
         with self.writing():
             record = self.served(position).record
             number = 1 + self.rows("SELECT coalesce(max(number), 0) FROM labels")[0][0]
             source: LabelSource = "review" if drawn else "feedback"
             label = label_of(record, correct, number=number, source=source, chance=1.0 if drawn else chance)
-            self.store.write_label(label)
+            self.write_label(label)
             return label
 
     def is_drawn(self, position: int) -> bool:
-        """Whether the latest label of a record was drawn with a known chance."""
+        """Whether the latest label of a record has a known chance."""
         query = "SELECT chance FROM labels WHERE position = ? ORDER BY number DESC LIMIT 1"
         return any(chance is not None for (chance,) in self.rows(query, position))
 
-    def label_log(self, after: int = 0) -> tuple[Label, ...]:
-        """All labels behind this number in order, also those that were corrected or taken back later."""
-        return self.store.label_log(after)
-
     def position_of(self, name: str) -> int:
-        """Return the position of a record from its id, or from its number.
-
-        Raises:
-            ParameterError: no record has this id.
-        """
+        """The position of a record from its id, or from its number. Raises ParameterError: no record has this id."""
         if name.isascii() and name.isdigit() and len(name) <= 18:
             return int(name)
         for (position,) in self.rows("SELECT position FROM served WHERE id = ?", name):
@@ -257,25 +213,18 @@ class ServerStore:
         with self.lock:
             last = len(self) - 1 if until is None else min(until, len(self) - 1)
             first = max(0, last - count + 1)
-            records = list(self.store.records("r.position BETWEEN ? AND ?", first, last))
+            records = list(self.records("r.position BETWEEN ? AND ?", first, last))
             query = "SELECT id, time, batch, correct FROM served WHERE position BETWEEN ? AND ? ORDER BY position"
             rows = self.rows(query, first, last)
         if len(rows) != len(records):
-            raise self.store.damaged(ValueError("records and their circumstances do not fit together"))
+            raise self.damaged(ValueError("records and their circumstances do not fit together"))
         return [
             Served(record, identifier, moment, batch, None if correct is None else bool(correct))
             for record, (identifier, moment, batch, correct) in zip(records, rows, strict=True)
         ]
 
-    def waiting(self) -> list[Record]:
-        """Records whose lesson has not been held yet."""
-        return list(self.store.records("r.outcome = 'waiting'"))
-
     def events(self, count: int = -1, *kinds: EventKind, before: float = math.inf) -> list[Event]:
-        """The latest events up to a moment (seconds since 1970), of these kinds if any is named; the oldest first.
-
-        At most `count` of them; -1 for no limit.
-        """
+        """The latest `count` events (-1: all) of these kinds up to a moment (seconds since 1970), the oldest first."""
         query = f"""
             SELECT time, kind, position, version, detail FROM events
             WHERE {f"kind IN ({', '.join('?' * len(kinds))})" if kinds else "1"} AND time <= ?
@@ -283,7 +232,7 @@ class ServerStore:
         return [Event(*row) for row in self.rows(query, *kinds, before, count)][::-1]
 
     def counts(self) -> dict[str, int]:
-        """How many records there ever were of each outcome of a lesson."""
+        """Number of records ever written, by the outcome of their lessons."""
         return dict(self.rows("SELECT outcome, value FROM counts WHERE value > 0"))
 
     def paused(self, moment: float = math.inf) -> str | None:

@@ -30,29 +30,25 @@ def due(before: int, stream: StreamState) -> bytes | None:
 
 
 def resume(state: ServerStore, gate: Gate, rule: PosteriorRule, until: int | None = None) -> StreamState:
-    """The stream after the stored records, the same as if it had never stopped, but for the labels.
+    """The stream after the stored records before `until`, the same as if it had never stopped, but for the labels.
 
-    Args:
-        until: position of the first record to leave out; None takes them all.
-
-    Raises:
-        RunError: the file is damaged.
+    Raises RunError: the file is damaged.
     """
     end = len(state) if until is None else until
     stream = latest(state, end, gate) or StreamState(gate=gate.start(), posterior=rule.start())
-    for record in state.store.records("r.position >= ? AND r.position < ?", stream.position, end):
+    for record in state.records("r.position >= ? AND r.position < ?", stream.position, end):
         stream, _, _ = after(stream, record, gate, rule)
     return stream
 
 
 def latest(state: ServerStore, until: int, gate: Gate) -> StreamState | None:
-    """The latest checkpoint at a position or before it; None if there is none. Raises RunError: the file is damaged."""
+    """The latest checkpoint at a position or before it."""
     query = "SELECT state FROM checkpoints WHERE position <= ? ORDER BY position DESC LIMIT 1"
     rows = state.rows(query, until)
     try:
         return unpack(rows[0][0], gate) if rows else None
     except (ValueError, KeyError, TypeError, zlib.error) as problem:
-        raise state.store.damaged(ValueError("a checkpoint of its stream cannot be read")) from problem
+        raise state.damaged(ValueError("a checkpoint of its stream cannot be read")) from problem
 
 
 def after(
@@ -82,11 +78,7 @@ def pack(stream: StreamState) -> bytes:
 
 
 def unpack(blob: bytes, gate: Gate) -> StreamState:
-    """A stream from a checkpoint.
-
-    Raises:
-        ValueError, KeyError, TypeError, zlib.error: it is damaged, or of another gate.
-    """
+    """A stream from a checkpoint. Raises ValueError, KeyError, TypeError, zlib.error: it is damaged."""
     values = json.loads(zlib.decompress(blob))
     letters = {tuple(group): TypeAdapter(LetterSums).validate_python(sums) for group, sums in values["posterior"]}
     decision = values["decision"]

@@ -24,28 +24,17 @@ from secl.server.tables import TABLES, insert_served
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that does not agree.
-
-    Attributes:
-        check: "gate", "posterior", "labels", "integrity" or "confidence".
-        position: of the record; None if it is about no single one.
-        detail: one sentence.
-    """
+    """A disagreement about "gate", "posterior", "labels", "integrity" or "confidence", in one sentence."""
 
     check: str
-    position: int | None
+    position: int
     detail: str
 
 
 @dataclass(slots=True)
 class Examination:
-    """What an examination found.
-
-    Attributes:
-        count: records that were examined.
-        findings: what does not agree.
-        largest: for "gate", "posterior" and "labels", how far numbers that agree lie apart at most.
-    """
+    """Result of an examination: the number of records, what does not agree, and for "gate", "posterior" and "labels"
+    how far numbers that agree lie apart at most."""
 
     count: int = 0
     findings: list[Finding] = field(default_factory=list)
@@ -74,7 +63,7 @@ def examine(state: ServerStore) -> Examination:
             detail = f"it cannot be read or replayed, nor what is behind it: {problem}"
             found.findings.append(Finding("integrity", state.first + found.count, detail))
         except sqlite3.DatabaseError as problem:
-            raise state.store.damaged(problem) from problem
+            raise state.damaged(problem) from problem
         for detail, query in CONTRADICTIONS.items():
             found.findings += [Finding("integrity", position, detail) for (position,) in state.rows(query, state.first)]
     return found
@@ -83,17 +72,15 @@ def examine(state: ServerStore) -> Examination:
 def _replay(state: ServerStore, again: sqlite3.Connection, found: Examination) -> None:
     """Feed all records to gate, posterior and labels, and write them into fresh tables.
 
-    Raises:
-        RunError, ParameterError: one cannot be read or replayed, or is missing.
+    Raises RunError, ParameterError: one cannot be read or replayed, or is missing.
     """
-    manifest = Manifest.of(state.store)
+    manifest, first = Manifest.of(state), state.first
     gate, rule, labels = manifest.settings.build_gate(), manifest.posterior_rule, LabelsAgain(state)
     signal_of = manifest.settings.build_signal(manifest.tau)
-    first = state.first
     now = stream.resume(state, gate, rule, first)
     if now.position != first:
         raise RunError("the checkpoint is missing where pruning ended.")
-    for record in state.store.records():
+    for record in state.records():
         position = record.position
         if position != first + found.count:
             raise RunError(f"positions jump from {first + found.count - 1} to {position}.")
@@ -149,14 +136,14 @@ CONTRADICTIONS = {
 
 
 class LabelsAgain:
-    """The log of labels, taken into account again as far as each record knew of it."""
+    """The log of labels, taken into account again up to what each record knew."""
 
     def __init__(self, state: ServerStore) -> None:
         self._log = deque(state.label_log())
         self._about: dict[int, list[Label]] = {}
         for label in self._log:
             self._about.setdefault(label.position, []).append(label)
-        self._state = LabelState.start(Manifest.of(state.store).calibration)
+        self._state = LabelState.start(Manifest.of(state).calibration)
 
     def difference(self, record: Record) -> tuple[float, str]:
         """How far what labels made of a record is from what they make of it now, and that in a sentence."""

@@ -12,7 +12,7 @@ import hmac
 import os
 import secrets
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal, get_args
@@ -34,13 +34,7 @@ PREFIX = "secl_"
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One API key.
-
-    Attributes:
-        name: of the person or program that has it.
-        role: what it permits.
-        sha256: hash of the token, in hexadecimal.
-    """
+    """One API key: the name of its owner, its role, and the hash of its token in hexadecimal."""
 
     name: str
     role: Role
@@ -59,11 +53,7 @@ class Keys:
         self._keys: tuple[Key, ...] = ()
 
     def all(self) -> tuple[Key, ...]:
-        """All keys, as the file has them now; none without a file.
-
-        Raises:
-            ParameterError: the file cannot be read or holds something else.
-        """
+        """All keys, as the file has them now; none without a file. Raises ParameterError: it cannot be read."""
         try:
             status = self.path.stat()
             stamp = (status.st_mtime_ns, status.st_size, status.st_ino)
@@ -83,16 +73,10 @@ class Keys:
     def find(self, token: str) -> Key | None:
         """The key that a token belongs to; takes the same time however much of a wrong token is right."""
         digest = hash_of(token)
-        matches = [key for key in self.all() if hmac.compare_digest(key.sha256, digest)]
-        return matches[0] if matches else None
+        return next((key for key in self.all() if hmac.compare_digest(key.sha256, digest)), None)
 
     def add(self, name: str, role: str) -> str:
-        """Make a key and return its token, which is stored nowhere.
-
-        Raises:
-            ParameterError: an unknown role, or a name that is taken or not printable.
-            StorageError: the file cannot be written.
-        """
+        """Make a key and return its token, which is stored nowhere. Raises ParameterError, StorageError."""
         if role not in ROLES:
             raise ParameterError(f"there is no role {role!r}; the roles are {', '.join(ROLES)}.")
         if not (name.isprintable() and name == name.strip() and 0 < len(name) <= 64):
@@ -105,20 +89,12 @@ class Keys:
         return token
 
     def remove(self, name: str) -> None:
-        """Remove a key; requests with it are refused from now on.
-
-        Raises:
-            ParameterError: there is no such key.
-            StorageError: the file cannot be written.
-        """
-        names: list[str] = []
-        if self.path.exists():
-            with self._alone():
-                names = [key.name for key in self.all()]
-                if name in names:
-                    self._write([key for key in self.all() if key.name != name])
-        if name not in names:
-            raise ParameterError(f"there is no key {name!r}; there are {', '.join(names) or 'none'}.")
+        """Remove a key. Raises ParameterError: no key has this name; StorageError."""
+        with self._alone() if self.path.exists() else nullcontext():
+            names = [key.name for key in self.all()]
+            if name not in names:
+                raise ParameterError(f"there is no key {name!r}; there are {', '.join(names) or 'none'}.")
+            self._write([key for key in self.all() if key.name != name])
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -149,5 +125,4 @@ def permits(role: Role | None, needed: Role) -> bool:
 
 
 def hash_of(token: str) -> str:
-    """What is stored of a token: its SHA-256 in hexadecimal."""
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()

@@ -13,12 +13,11 @@ from starlette.responses import Response
 from secl.errors import RequestError, SeclError
 from secl.server.http.api_keys import Keys
 from secl.server.http.errors import error_response, to_request_error
-from secl.server.http.health import health_router
-from secl.server.http.metrics import Metrics, metrics_router
+from secl.server.http.health import Metrics, health_router
 from secl.server.http.middleware import BEARER, Authentication, BodyLimit, ErrorBoundary
 from secl.server.http.pages.page import page_router
 from secl.server.http.routes import answers_router
-from secl.server.http.routes_state import state_router
+from secl.server.http.routes_state import control_router, records_router
 from secl.server.online.service import Service
 from secl.server.settings import HttpSettings
 
@@ -28,12 +27,11 @@ log = logging.getLogger("secl.server")
 def create_app(
     service: Service, keys: Keys | None = None, settings: HttpSettings | None = None, *, loopback: bool = True
 ) -> FastAPI:
-    """A service behind HTTP, which the caller starts and stops; by default its API keys are those of the state folder.
+    """A service, which the caller starts and stops, behind HTTP.
 
     `loopback` says whether the server is bound to this machine alone, so that it can do without keys.
     """
-    keys, settings = keys or Keys(service.state.folder), settings or HttpSettings()
-    metrics = Metrics(service)
+    keys, settings, metrics = keys or Keys(service.state.folder), settings or HttpSettings(), Metrics(service)
     app = FastAPI(
         title="secl",
         version=version("secl"),
@@ -49,12 +47,12 @@ def create_app(
     app.exception_handler(SeclError)(_on_secl_error)
     app.exception_handler(RequestValidationError)(_on_invalid_request)
     app.exception_handler(HTTPException)(_on_http_exception)
-    app.include_router(health_router(service))
-    app.include_router(metrics_router(metrics))
+    app.include_router(health_router(service, metrics))
     # The middleware has checked the key, before the body was read; this describes it in the API's description.
     described = [Depends(BEARER)]
     app.include_router(answers_router(service, settings), dependencies=described)
-    app.include_router(state_router(service), dependencies=described)
+    app.include_router(records_router(service), dependencies=described)
+    app.include_router(control_router(service), dependencies=described)
     app.include_router(page_router(service))
     return app
 
@@ -73,8 +71,7 @@ async def _on_invalid_request(request: Request, error: RequestValidationError) -
         sentence = "the body is not sent as JSON; send it with the header Content-Type: application/json."
         return error_response(RequestError(400, sentence, "invalid_content_type"))
     param = ".".join(str(part) for part in first["loc"][1:])
-    sentence = first["msg"].removeprefix("Value error, ").rstrip(".")
-    message = f"{param or 'the body'}: {sentence}."
+    message = f"{param or 'the body'}: {first['msg'].removeprefix('Value error, ').rstrip('.')}."
     return error_response(RequestError(400, message, "invalid_value", param or None))
 
 

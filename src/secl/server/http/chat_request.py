@@ -93,7 +93,6 @@ class ChatRequest(BaseModel):
 
     @property
     def wishes(self) -> SeclOptions:
-        """The fields beyond OpenAI's."""
         return self.secl or SeclOptions()
 
     @property
@@ -128,13 +127,9 @@ class ChatRequest(BaseModel):
             refuse("n", f"n is {self.n}; this server writes at most {MAX_CHOICES} texts for a request.")
 
     def check(self, settings: HttpSettings) -> list[str]:
-        """Refuse what is not supported, rather than leave it out in silence.
+        """Warnings: a sentence for each field that has no effect, or another one than it names.
 
-        Returns:
-            a sentence for each field that was accepted without effect, or not as it is.
-
-        Raises:
-            RequestError: 400; it names the field.
+        Raises RequestError: 400; a field is unsupported or unknown.
         """
         self._refuse_unsupported()
         idle = [name for name, value in (self.model_extra or {}).items() if value is not None]

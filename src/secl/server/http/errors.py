@@ -61,7 +61,6 @@ class AsciiJson(Response):
 
 
 def error_response(error: RequestError) -> AsciiJson:
-    """The HTTP response to a refused request, in OpenAI's error shape."""
     return AsciiJson(error_json(error), error.status, error.headers)
 
 
@@ -72,11 +71,7 @@ def error_json(error: RequestError) -> dict[str, dict[str, str | None]]:
 
 
 def to_request_error(error: SeclError) -> RequestError:
-    """Map an error of the library to the status and the sentence that the client gets.
-
-    >>> to_request_error(BusyError("256 questions are waiting already; ask again in a moment.")).status
-    429
-    """
+    """Map an error of the library to the status and the sentence that the client gets."""
     message = str(error)
     match error:
         case RequestError():
@@ -92,8 +87,8 @@ def to_request_error(error: SeclError) -> RequestError:
         case ClosingError():
             return RequestError(503, message, "closing", headers=RETRY_SOON)
         case StorageError():
-            sentence = "the server cannot write to its disk, so nothing was changed."
-            return RequestError(503, sentence, "disk", headers=RETRY_SOON)
+            message = "the server cannot write to its disk, so nothing was changed."
+            return RequestError(503, message, "disk", headers=RETRY_SOON)
     return RequestError(500, "the model failed on this request.", "model_failed")
 
 

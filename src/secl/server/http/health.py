@@ -1,11 +1,25 @@
-"""Health: what does not work now, in words; whether the process works, and whether questions are accepted."""
+"""Probes: which parts fail now, in words; whether questions are accepted; and numbers for Prometheus."""
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Response
+from collections.abc import Iterator
+from typing import get_args
 
+from fastapi import APIRouter, Response
+from fastapi.responses import PlainTextResponse
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Histogram, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import generate_latest
+from prometheus_client.registry import Collector
+from starlette.types import Scope
+
+from secl.evaluation.trust import Level
 from secl.server.http.errors import AsciiJson
+from secl.server.online.queue import Answer
 from secl.server.online.service import Service
+
+SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+BINS = tuple(k / 10 for k in range(1, 11))
 
 
 def problems(service: Service, *, details: bool = False) -> list[str]:
@@ -38,8 +52,62 @@ def learning_state(service: Service) -> str:
     return "on" if learner.active and learner.alive else "off"
 
 
-def health_router(service: Service) -> APIRouter:
-    """/healthz and /readyz. They need no key, so they name no folder and quote no question."""
+class Metrics(Collector):
+    """The numbers of one server, in a registry of their own."""
+
+    def __init__(self, service: Service) -> None:
+        self.service, self.registry = service, CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        self.registry.register(self)
+        service.on_answer = self.observe_answer
+        self._requests = Counter("secl_requests", "Requests.", ("route", "status"), registry=self.registry)
+        self._seconds = Histogram(
+            "secl_request_seconds", "Time of a request.", ("route",), buckets=SECONDS, registry=self.registry
+        )
+        self._confidence = Histogram("secl_confidence", "Reported confidence.", buckets=BINS, registry=self.registry)
+        self._accepted = Counter(
+            "secl_accepted", "Answers, by whether the threshold accepts them.", ("accepted",), registry=self.registry
+        )
+
+    def count_request(self, scope: Scope, status: int, seconds: float) -> None:
+        """Count a request that is over. Routes are named by pattern, so that no path can make a new series."""
+        route = getattr(scope.get("route"), "path", "none")
+        self._requests.labels(route, str(status)).inc()
+        self._seconds.labels(route).observe(seconds)
+
+    def observe_answer(self, answer: Answer) -> None:
+        """Count an answer of this model with its confidence; what others answered says nothing about it."""
+        if answer.record.given:
+            return
+        self._confidence.observe(answer.record.confidence)
+        if answer.record.accepted is not None:
+            self._accepted.labels(str(answer.record.accepted).lower()).inc()
+
+    def collect(self) -> Iterator[Metric]:
+        """What the service is doing now, read when Prometheus asks."""
+        service, learner = self.service, self.service.learner
+        level = service.monitor.verdict.level
+        gauges = (
+            ("secl_verdict", "0 fine, 1 unproven, 2 do not act on it.", get_args(Level).index(level)),
+            ("secl_ready", "Whether questions are accepted.", service.ready),
+            ("secl_queue", "Questions that wait for their answer.", service.waiting),
+            ("secl_drift", "Norm of the adapter over that of what it changes.", learner.relative_norm),
+            ("secl_learning", "Whether questions of bursts get lessons.", learner.active and learner.alive),
+            ("secl_storage_trouble", "Whether writing to disk fails.", service.storage_fails or learner.storage_fails),
+        )
+        for name, meaning, value in gauges:
+            yield GaugeMetricFamily(name, meaning, float(value))
+        counters = (
+            ("secl_unreadable", "Answers that could not be read.", service.unreadable),
+            ("secl_failed_requests", "Questions that an unexpected exception left without answer.", service.failures),
+            ("secl_failed_lessons", "Lessons that failed.", learner.failures),
+        )
+        for name, meaning, count in counters:
+            yield CounterMetricFamily(name, meaning, count)
+
+
+def health_router(service: Service, metrics: Metrics) -> APIRouter:
+    """/metrics, /healthz and /readyz. The last two need no key, so they name no folder and quote no question."""
     router = APIRouter(tags=["health"])
 
     @router.head("/healthz", include_in_schema=False)
@@ -64,5 +132,10 @@ def health_router(service: Service) -> APIRouter:
     def readyz() -> Response:
         """Whether questions are accepted."""
         return AsciiJson({"ready": service.ready, "problems": problems(service)}, 200 if service.ready else 503)
+
+    @router.get("/metrics", response_class=PlainTextResponse)
+    def numbers() -> Response:
+        """Numbers for Prometheus."""
+        return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
     return router

@@ -25,7 +25,7 @@ from secl.errors import ParameterError, RequestError
 from secl.reports.formatting import terminal_text
 from secl.server.http.api_keys import Key, Keys, Role, permits
 from secl.server.http.errors import describe_failure, error_response
-from secl.server.http.metrics import Metrics
+from secl.server.http.health import Metrics
 from secl.server.settings import MAX_BODY_BYTES
 
 log = logging.getLogger("secl.server")
@@ -43,7 +43,7 @@ PAGES = ("/", "/records", "/review")
 """Pages, which ask callers without a key for one; so does the page of each record."""
 
 OFTEN = ("/", "/healthz", "/readyz", "/metrics")
-"""Paths that probes and open pages ask for all the time; their success is logged at the level debug."""
+"""Paths that probes and open pages ask for all the time; success is logged at the level debug."""
 
 DRAINED_BYTES = 64 * 2**20
 """How much of an oversized body to drain before replying 413, so that the client reads the reply."""
@@ -111,11 +111,7 @@ class Authentication:
         await self.app(scope, receive, send)
 
     async def _role(self, request: Request) -> Role | None:
-        """The caller's role; None for a public path, and on a page, which then asks for a key.
-
-        Raises:
-            RequestError: 401 without a valid key, 403 for a foreign host or origin, 503 if the keys cannot be read.
-        """
+        """The caller's role; None for a public path, and on a page, which then asks for a key. Raises RequestError."""
         path = request.scope["path"]
         if path in PUBLIC_PATHS or path.startswith("/static/"):
             return None
@@ -134,15 +130,10 @@ class Authentication:
         raise RequestError(401, message, "invalid_api_key", headers={"www-authenticate": "Bearer"})
 
     def _look_up(self, token: str | None) -> tuple[bool, Key | None]:
-        """Whether there is a file of keys, be it empty by now, and the key that a token belongs to.
-
-        Raises:
-            RequestError: 503 while the file of the keys is broken: every request is rejected until it is mended.
-        """
+        """Whether a file of keys exists, be it empty by now, and the key that a token belongs to."""
         try:
-            self.keys.all()  # a broken file is no reason to let anybody in who has no key
-            key = None if token is None else self.keys.find(token)
-        except ParameterError as problem:
+            key = self.keys.find(token or "")
+        except ParameterError as problem:  # every request is rejected until the file is mended
             if not self.broken:
                 log.error("rejecting every request: %s", problem)
             self.broken = True
@@ -164,11 +155,7 @@ def require(needed: Role) -> Callable[[Request], None]:
 
 
 def is_loopback(name: str) -> bool:
-    """Whether a host's name or address means this machine.
-
-    >>> [is_loopback(name) for name in ("localhost", "127.0.0.1", "::1", "example.com", "0.0.0.0")]
-    [True, True, True, False, False]
-    """
+    """Whether a host's name or address means this machine, as "localhost" and "::1" do."""
     try:
         return name.lower() == "localhost" or ipaddress.ip_address(name).is_loopback
     except ValueError:
@@ -176,11 +163,7 @@ def is_loopback(name: str) -> bool:
 
 
 def check_host(headers: Headers) -> None:
-    """Require that the client called this machine by one of its own names.
-
-    Raises:
-        RequestError: 403; a foreign name points here, which is how a web page reaches servers of its visitors.
-    """
+    """Require one of this machine's own names (else 403): a web page reaches its visitors' servers by a foreign one."""
     try:
         name = urlsplit(f"//{headers.get('host', '')}").hostname or ""
     except ValueError:
@@ -191,11 +174,7 @@ def check_host(headers: Headers) -> None:
 
 
 def check_origin(headers: Headers) -> None:
-    """Require that a request which changes something was not sent by a page of another site.
-
-    Raises:
-        RequestError: 403.
-    """
+    """Require (else 403) that a request which changes something was not sent by a page of another site."""
     origin = headers.get("origin")
     foreign = origin is not None and origin.partition("://")[2].lower() != headers.get("host", "").lower()
     if foreign or headers.get("sec-fetch-site") == "cross-site":
@@ -224,8 +203,7 @@ class BodyLimit:
 
 async def read_at_most(limit: int, receive: Receive) -> bytes | None:
     """A body of at most `limit` bytes; None if there are more, of which `DRAINED_BYTES` have been read."""
-    pieces, length = [], 0
-    more = True
+    pieces, length, more = [], 0, True
     while more and length <= DRAINED_BYTES:
         message = await receive()
         if message["type"] == "http.disconnect":
@@ -239,12 +217,10 @@ async def read_at_most(limit: int, receive: Receive) -> bytes | None:
 
 
 def replay(body: bytes, receive: Receive) -> Receive:
-    """A source of messages that gives a body that was read already, and then what the real source gives."""
+    """A source of messages that gives a body that was read already, and then those of the real source."""
     unread = [body]
 
     async def source() -> Message:
-        if unread:
-            return {"type": "http.request", "body": unread.pop(), "more_body": False}
-        return await receive()
+        return {"type": "http.request", "body": unread.pop(), "more_body": False} if unread else await receive()
 
     return source

@@ -43,11 +43,7 @@ FIRST_PASSED = 3
 
 
 def listening(host: str | None, port: int | None) -> socket.socket:
-    """The socket to serve at: the one that systemd passes to this process, else a new one at an address.
-
-    Raises:
-        ParameterError: the address is not this machine's, or is taken; or what is passed is no listening TCP socket.
-    """
+    """The socket to serve at: the one that systemd passes to this process, else a new one. Raises ParameterError."""
     # Its variables are taken out of the environment, so that no child takes the socket for its own.
     passed = {name: os.environ.pop(name, "") for name in ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES")}
     if passed["LISTEN_PID"] != str(os.getpid()):
@@ -61,18 +57,12 @@ def listening(host: str | None, port: int | None) -> socket.socket:
             listener.set_inheritable(False)
             refused.pop_all()
             return listener
-    raise ParameterError(
-        "systemd passes something else than one listening TCP socket; write the socket unit with a single "
-        "ListenStream=127.0.0.1:8080, and without Accept=yes."
-    )
+    unit = "write the socket unit with a single ListenStream=127.0.0.1:8080, and without Accept=yes"
+    raise ParameterError(f"systemd passes something else than one listening TCP socket; {unit}.")
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A socket that is bound to an address. Nothing is accepted yet.
-
-    Raises:
-        ParameterError: the address does not belong to this machine, or is taken.
-    """
+    """A socket that is bound to an address, and accepts nothing yet. Raises ParameterError: the address is taken."""
     if not 0 <= port < 2**16:
         raise ParameterError(f"--port is {port}; it must be from 0 to 65535.")
     with ExitStack() as refused:
@@ -115,11 +105,11 @@ def answer_until_stopped(
     """
     numbers = (signal.SIGINT, signal.SIGTERM)
     before = {number: signal.signal(number, lambda number, _frame: early.append(number)) for number in numbers}
-    begins = not len(service.state)
+    verb = "resumed" if len(service.state) else "begins anew"
 
     def ready() -> None:
         on_ready()
-        log.info(where_it_stands("begins anew" if begins else "resumed", service))
+        log.info(where_it_stands(verb, service))
 
     try:
         if not early:
@@ -206,15 +196,13 @@ class Server(uvicorn.Server):
 
 
 def notify(state: str) -> None:
-    """Tell systemd how this process is (sd_notify); without NOTIFY_SOCKET nobody wants to know."""
-    address = os.environ.get("NOTIFY_SOCKET", "")
-    if not address:
-        return
-    try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as connection:
-            connection.sendto(state.encode(), f"\0{address[1:]}" if address.startswith("@") else address)
-    except OSError as problem:
-        log.warning("systemd does not hear %s: %s", state, problem)
+    """Tell systemd the state of this process (sd_notify), if NOTIFY_SOCKET is set."""
+    if address := os.environ.get("NOTIFY_SOCKET"):
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as connection:
+                connection.sendto(state.encode(), f"\0{address[1:]}" if address.startswith("@") else address)
+        except OSError as problem:
+            log.warning("systemd does not hear %s: %s", state, problem)
 
 
 def where_it_stands(verb: str, service: Service) -> str:

@@ -19,7 +19,7 @@ from secl.errors import SeclError
 from secl.server.entries import Values
 from secl.server.http.confidence import UNWANTED, Secl, later, secl_of
 from secl.server.http.errors import describe_failure, error_json, to_request_error
-from secl.server.http.waiting import Texts
+from secl.server.http.waiting import TextEvents
 from secl.server.online.queue import Answer
 from secl.server.online.texts import Ended, Event, Rated
 from secl.writing import Finish, Piece, Token, Written
@@ -62,13 +62,13 @@ class LogProbs(BaseModel):
     refusal: None = None
 
     @classmethod
-    def of(cls, tokens: Sequence[Token]) -> LogProbs:
-        """Those of a text, or of a piece of it."""
+    def of(cls, tokens: Sequence[Token]) -> LogProbs | None:
+        """Those of a text, or of a piece of it; None without tokens."""
         content = []
         for token in tokens:
             top = [TopLogProb(**_logprob(text, log_p)) for text, log_p in token.top]
             content.append(TokenLogProb(**_logprob(token.text, token.log_p), top_logprobs=top))
-        return cls(content=content)
+        return cls(content=content) if content else None
 
 
 def _logprob(text: str, log_p: float) -> Values:
@@ -130,7 +130,7 @@ def choices_of(texts: Sequence[Written], confidences: Sequence[Secl]) -> list[Ch
             index=index,
             message=AnswerMessage(content=written.text),
             finish_reason=written.finish,
-            logprobs=LogProbs.of(written.tokens) if written.tokens else None,
+            logprobs=LogProbs.of(written.tokens),
             secl=secl,
         )
         for index, (written, secl) in enumerate(zip(texts, confidences or [UNWANTED] * len(texts), strict=True))
@@ -138,22 +138,13 @@ def choices_of(texts: Sequence[Written], confidences: Sequence[Secl]) -> list[Ch
 
 
 def usage_of(texts: Sequence[Written]) -> Usage:
-    """Tokens of one prompt and of all texts."""
     prompt, written = texts[0].prompt_tokens, sum(text.completion_tokens for text in texts)
     return Usage(prompt_tokens=prompt, completion_tokens=written, total_tokens=prompt + written)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Heading:
-    """What all chunks of a reply begin with, and the whole reply.
-
-    Attributes:
-        id: of the reply.
-        model: the model's public name.
-        warnings: of the reply.
-        full: whether its objects `secl` hold every detail.
-        created: when, in seconds since 1970.
-    """
+    """What all chunks of a reply begin with, and the whole reply; `full` asks for every detail of the confidence."""
 
     id: str
     model: str
@@ -176,7 +167,7 @@ def completion_of(heading: Heading, texts: Sequence[Written], answers: Sequence[
     )
 
 
-async def chunks_of(heading: Heading, texts: Texts, first: Event, *, with_usage: bool) -> AsyncIterator[str]:
+async def chunks_of(heading: Heading, texts: TextEvents, first: Event, *, with_usage: bool) -> AsyncIterator[str]:
     """The reply as server-sent events, while its texts are written; a failure on the way is the last event.
 
     It ends soon after the last word. A confidence that takes longer is in the record, whose id it ends with.
@@ -192,8 +183,7 @@ async def chunks_of(heading: Heading, texts: Texts, first: Event, *, with_usage:
         event = first
         while isinstance(event, Piece):
             if event.text or event.tokens:
-                logprobs = LogProbs.of(event.tokens) if event.tokens else None
-                yield data(_chunk(event.choice, {"content": event.text}, logprobs))
+                yield data(_chunk(event.choice, {"content": event.text}, LogProbs.of(event.tokens)))
             event = await texts.next()
         if isinstance(event, Ended):
             rated = await texts.next_within(GRACE)

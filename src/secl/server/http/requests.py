@@ -132,11 +132,7 @@ def _turn(message: Message, field: str) -> Turn:
 
 
 def question_in(messages: Sequence[Message], domain: str = "default") -> Question:
-    r"""The question that a conversation asks, to be answered with a text.
-
-    Raises:
-        RequestError: it has no messages, one cannot be read, the last one is no question of the user's, or it is too
-            long.
+    r"""The question that a conversation asks, to be answered with a text. Raises RequestError: it asks none.
 
     >>> question_in([Message(role="developer", content="Be brief."), Message(role="assistant", content="Yes?"),
     ...     Message(role="user", content="Capital of Italy?")]).history
@@ -161,9 +157,7 @@ def question_in(messages: Sequence[Message], domain: str = "default") -> Questio
 def question_of(body: AskRequest, form: Form = "short") -> Question:
     """The question of a plain request; an open one has this form unless the request names another.
 
-    Raises:
-        RequestError: it has no text, a turn of its history cannot be read, or it is too long.
-        QuestionError: the question, its options or its form are not usable.
+    Raises RequestError, QuestionError: a part of it is missing, unusable or too long.
     """
     if not body.question.strip():
         raise RequestError(400, "the question has no text; give it at least one word.", "bad_question", "question")
@@ -185,19 +179,12 @@ def check_length(question: Question, *answers: str) -> Question:
     texts = (question.text, question.context, question.system, *turns, *question.options, *answers)
     length = sum(map(len, texts))
     if length > MAX_PROMPT_CHARS:
-        message = (
-            f"the prompt has {length} characters, more than the {MAX_PROMPT_CHARS} that this server reads; shorten it."
-        )
-        raise RequestError(413, message, "context_length_exceeded")
+        most = f"more than the {MAX_PROMPT_CHARS} that this server reads; shorten it."
+        raise RequestError(413, f"the prompt has {length} characters, {most}", "context_length_exceeded")
     return question
 
 
 def given_in(body: ScoreRequest) -> GivenAnswer:
-    """The answer to rate, with its question.
-
-    Raises:
-        RequestError: as of `question_of`.
-        QuestionError: the question is not usable, or the answer is empty or none of the options.
-    """
+    """The answer to rate, with its question; errors as of `question_of`."""
     question = question_of(body, "short" if len(body.answer.split()) <= MAX_WORDS else "sentence")
     return GivenAnswer(check_length(question, body.answer, *body.rivals), body.answer, tuple(body.rivals))

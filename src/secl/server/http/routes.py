@@ -14,7 +14,7 @@ from secl.server.http.confidence import AnswerReply, answer_reply
 from secl.server.http.errors import ERROR_RESPONSES
 from secl.server.http.replies import Completion, Heading, ModelCard, ModelList, chunks_of, completion_of
 from secl.server.http.requests import AskRequest, ScoreRequest, given_in, question_in, question_of
-from secl.server.http.waiting import Texts, unless_gone, wait_for_answer
+from secl.server.http.waiting import TextEvents, unless_gone, wait_for_answer
 from secl.server.online.service import Service
 from secl.server.settings import HttpSettings, public_name
 
@@ -27,8 +27,19 @@ def answers_router(service: Service, settings: HttpSettings) -> APIRouter:
     """/v1/chat/completions, /v1/models, /v1/ask and /v1/score."""
     router = APIRouter(tags=["answers"], responses=ERROR_RESPONSES)
     name = settings.served_model_name or public_name(service.model.name)
+    card = ModelCard(id=name, created=int(service.started))
     _add_chat(router, service, settings, name)
-    _add_models(router, ModelCard(id=name, created=int(service.started)))
+
+    @router.get("/v1/models")
+    async def models() -> ModelList:
+        """The model that answers."""
+        return ModelList(data=[card])
+
+    @router.get("/v1/models/{model:path}")
+    async def model(model: str) -> ModelCard:
+        """The model that answers, by its name."""
+        check_model(model, name)
+        return card
 
     @router.post("/v1/ask")
     async def ask(body: AskRequest, request: Request) -> AnswerReply:
@@ -57,14 +68,10 @@ def _add_chat(router: APIRouter, service: Service, settings: HttpSettings, name:
         A stream shows texts as they are written.
         """
         check_model(body.model, name)
-        heading = Heading(
-            id=f"chatcmpl-{uuid.uuid4().hex}",
-            model=name,
-            warnings=body.check(settings),
-            full=body.wishes.detail == "full",
-        )
+        full, warnings = body.wishes.detail == "full", body.check(settings)
+        heading = Heading(id=f"chatcmpl-{uuid.uuid4().hex}", model=name, warnings=warnings, full=full)
         question = question_in(body.messages, body.wishes.domain)
-        texts = Texts(service, question, body.writing(settings), settings.timeout, rate=body.wishes.confidence)
+        texts = TextEvents(service, question, body.writing(settings), settings.timeout, rate=body.wishes.confidence)
         try:
             if body.stream:
                 first = await unless_gone(request, texts.next())  # a failure before the first piece is an HTTP error
@@ -78,23 +85,8 @@ def _add_chat(router: APIRouter, service: Service, settings: HttpSettings, name:
             raise
 
 
-def _add_models(router: APIRouter, card: ModelCard) -> None:
-    """/v1/models."""
-
-    @router.get("/v1/models")
-    async def models() -> ModelList:
-        """The model that answers."""
-        return ModelList(data=[card])
-
-    @router.get("/v1/models/{model:path}")
-    async def model(model: str) -> ModelCard:
-        """The model that answers, by its name."""
-        check_model(model, card.id)
-        return card
-
-
 def check_model(requested: str, name: str) -> None:
-    """Check that a request names the model that is here. Raises RequestError: 404; it names another one."""
+    """Raises RequestError: 404; a request names another model than the one that is here."""
     if requested != name:
         message = f"there is no model {requested[:100]!r} here; there is {name!r}."
         raise RequestError(404, message, "model_not_found", "model")

@@ -25,15 +25,7 @@ class RecordList(BaseModel):
     before: int | None
 
 
-def state_router(service: Service) -> APIRouter:
-    """All routes of this module."""
-    router = APIRouter()
-    router.include_router(_records(service))
-    router.include_router(_control(service))
-    return router
-
-
-def _records(service: Service) -> APIRouter:
+def records_router(service: Service) -> APIRouter:
     """/v1/records, one of them, and /v1/feedback."""
     router, state = APIRouter(tags=["records"], responses=ERROR_RESPONSES), service.state
 
@@ -42,8 +34,8 @@ def _records(service: Service) -> APIRouter:
         """Records that fit, the newest first. `before` leads to the next page; null where nothing older fits."""
         with at_one_moment(state.folder) as reader:
             page = search(reader, wanted)
-            page_of = RecordList(records=listed(reader, page.positions), before=page.before)
-        return AsciiJson(page_of.model_dump())
+            found = RecordList(records=listed(reader, page.positions), before=page.before)
+        return AsciiJson(found.model_dump())
 
     @router.get("/v1/records/{record_id}")
     def record(record_id: str, request: Request) -> AsciiJson:
@@ -52,7 +44,7 @@ def _records(service: Service) -> APIRouter:
         Only the client of an answer knows its random id, so it needs no key that reads all records. A record's number
         needs one.
         """
-        position = position_of(service, record_id, request)
+        position = known_position(service, record_id, request)
         with at_one_moment(state.folder) as reader:
             return AsciiJson(explain(reader, position).to_json())
 
@@ -66,7 +58,7 @@ def _records(service: Service) -> APIRouter:
         if body.drawn and body.chance is not None:
             message = "drawn and chance are both given; leave chance out for an answer of a review."
             raise RequestError(400, message, "invalid_value", "chance")
-        position = position_of(service, body.record_id, request)
+        position = known_position(service, body.record_id, request)
         if body.drawn or body.chance is not None or state.is_drawn(position):
             require("review")(request)
         state.add_feedback(position, body.correct, body.chance, drawn=body.drawn)
@@ -78,7 +70,7 @@ def _records(service: Service) -> APIRouter:
     return router
 
 
-def _control(service: Service) -> APIRouter:
+def control_router(service: Service) -> APIRouter:
     """/v1/state, /v1/rollback, /v1/pause and /v1/resume."""
     router, learner = APIRouter(tags=["control"], responses=ERROR_RESPONSES), service.learner
     only_admin = [Depends(require("admin"))]
@@ -94,7 +86,7 @@ def _control(service: Service) -> APIRouter:
         try:
             dropped = learner.rollback(body.version)
         except RunError:
-            numbers = ", ".join(map(str, [0, *learner.state.store.versions()]))
+            numbers = ", ".join(map(str, [0, *learner.state.versions()]))
             message = f"adapter version {body.version} is not kept; kept are {numbers}."
             raise RequestError(404, message, "version_not_found", "version") from None
         return AsciiJson({"version": body.version, "dropped": dropped})
@@ -114,12 +106,8 @@ def _control(service: Service) -> APIRouter:
     return router
 
 
-def position_of(service: Service, name: str, request: Request) -> int:
-    """The position of the record with this id, or with this number.
-
-    Raises:
-        RequestError: 404, no such record exists, or not yet; 403, numbers need the role `read`.
-    """
+def known_position(service: Service, name: str, request: Request) -> int:
+    """Position of a record by id or number. Raises RequestError: 404, it does not exist (yet); 403, the role."""
     if name in service.texts.unrated:
         message = f"the confidence of {name} is not known yet; ask again in a moment."
         raise RequestError(404, message, "record_not_ready", "record_id", headers=RETRY_SOON)

@@ -27,7 +27,7 @@ async def wait_for_answer(service: Service, asked: Question | GivenAnswer, reque
     """Ask a question, or have an answer rated, and wait until the timeout or until the client disconnects.
 
     Raises:
-        RequestError: 499, 503 or 500; of an unexpected exception nothing but its type and place is logged.
+        RequestError: 499, 503 or 500.
         QuestionError: the model cannot answer this question.
     """
     future = asyncio.wrap_future(service.submit(asked))
@@ -44,7 +44,7 @@ async def wait_for_answer(service: Service, asked: Question | GivenAnswer, reque
     return await unless_gone(request, answer())
 
 
-class Texts:
+class TextEvents:
     """The events of texts that are written for one request; `timeout` seconds may pass before each."""
 
     def __init__(self, service: Service, question: Question, writing: Writing, timeout: float, *, rate: bool) -> None:
@@ -59,12 +59,7 @@ class Texts:
         self.job = service.write(question, writing, send, rate=rate)
 
     async def next(self) -> Piece | Ended | Rated:
-        """Wait for the next event.
-
-        Raises:
-            RequestError: as `wait_for_answer`.
-            QuestionError: the model cannot answer this question.
-        """
+        """Wait for the next event; errors as of `wait_for_answer`."""
         event = await self.next_within(self._timeout)
         if event is None:
             raise _too_late(self._timeout, "further token, or confidence,")
@@ -95,11 +90,7 @@ class Texts:
 
 
 async def unless_gone(request: Request, work: Coroutine[object, object, T]) -> T:
-    """The result of some work, which is cancelled when the client disconnects.
-
-    Raises:
-        RequestError: 499; it has disconnected.
-    """
+    """The result of some work, which is cancelled when the client disconnects; a `RequestError` (499) then."""
     task, gone = asyncio.ensure_future(work), asyncio.ensure_future(_disconnected(request))
     waiting: set[asyncio.Future[T] | asyncio.Future[None]] = {task, gone}
     try:

@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from typing import get_args
 
 from secl.errors import ParameterError, RunError, needs
 from secl.model import Model
@@ -16,18 +17,14 @@ from secl.runs.manifest import Manifest, environment
 from secl.runs.recipes import with_absolute_paths
 from secl.runs.settings import Recipe
 from secl.server.online.service import Service
-from secl.server.redaction import KEEPS, Keep
+from secl.server.redaction import Keep
 from secl.server.retention import Retention
 from secl.server.settings import Limits
 from secl.server.store import ServerStore
 
 
 def serving_settings(values: Mapping[str, object] | None = None) -> Recipe:
-    """Return the settings of a server, from dotted names or tables.
-
-    Raises:
-        ParameterError: a setting makes no sense, or is not supported behind the answers.
-    """
+    """Settings of a server, from dotted names or tables. Raises ParameterError: one makes no sense for a server."""
     settings = Recipe.of(with_absolute_paths(values or {}))
     if settings.loop.accumulate != "stream":
         raise ParameterError(
@@ -51,20 +48,17 @@ def open_service(
 
     Args:
         folder: a new one, or the state of a server that has stopped.
-        settings: from `serving_settings`.
-        keep_text: what is stored of texts.
         endpoint: address of a vLLM server that answers in place of this process, which then only learns.
         versions: folder in which those servers find what was learned.
-        limits, retention: of load, and of what is kept; everything unless given.
-        load: loads a model, once to answer and once to learn; any object that satisfies `secl.model.Model` will do.
+        load: loads a model, once to answer and once to learn.
 
     Raises:
         RunError: the folder is something else, is in use, or was begun with another model or other settings.
         ModelError, ParameterError: the model cannot be loaded or used.
         StorageError: the folder cannot be written.
     """
-    if keep_text not in KEEPS:
-        raise ParameterError(f"keep-text is {keep_text!r}; it is one of {', '.join(KEEPS)}.")
+    if keep_text not in get_args(Keep):
+        raise ParameterError(f"keep-text is {keep_text!r}; it is one of {', '.join(get_args(Keep))}.")
     if versions is not None and endpoint is None:
         raise ParameterError("--versions is for a vLLM server; name it with --engine vllm --endpoint URL.")
     settings = named(settings)
@@ -72,7 +66,7 @@ def open_service(
         state = reopened(folder, settings, keep_text)  # before a large model is loaded for nothing
         if state is not None:
             failure.callback(state.close)
-        to_load = settings if state is None else Manifest.of(state.store).to_load(settings)
+        to_load = settings if state is None else Manifest.of(state).to_load(settings)
         if endpoint:
             model, twin = behind_vllm(to_load, endpoint, versions, folder)
         else:  # nothing learns behind an endpoint with OpenAI's API
@@ -82,11 +76,11 @@ def open_service(
         if state is None:
             state = begun(folder, settings, keep_text, model)
             failure.callback(state.close)
-        elif state.store.manifest["model"] != model.fingerprint:
-            raise _differs(folder, f"model: {state.store.manifest['model']} there, {model.fingerprint} here")
+        elif state.manifest["model"] != model.fingerprint:
+            raise _differs(folder, f"model: {state.manifest['model']} there, {model.fingerprint} here")
         note_environment(state, environment(model))
         failure.pop_all()
-    labels = Manifest.of(state.store).calibration
+    labels = Manifest.of(state).calibration
     answering, learning = (build_calibrator(settings, each, labels) for each in (model, twin))
     service = Service(answering, learning, state, limits, retention)
     twin.set_pause_hook(service.scheduler.wait)
@@ -94,45 +88,33 @@ def open_service(
 
 
 def reopened(folder: Path, settings: Recipe, keep_text: Keep) -> ServerStore | None:
-    """The state that a server has left, open for writing; None where there is none, and one can be begun.
-
-    Raises:
-        RunError: the folder holds something else, is in use, or was begun with other settings; the message names them.
-    """
+    """The state that a server has left, open for writing; None where one can be begun. Raises RunError."""
     if not (folder / FILE).exists():
         check_free(folder)
         return None
-    state = ServerStore(folder, writable=True)
-    try:
-        differences = Manifest.of(state.store).settings.differences(settings)
+    with ExitStack() as failure:
+        state = failure.enter_context(ServerStore(folder, writable=True))
+        differences = Manifest.of(state).settings.differences(settings)
         if state.keep_text != keep_text:
             differences.append(f"keep_text: {state.keep_text} there, {keep_text} here")
         if differences:
             raise _differs(folder, "; ".join(differences))
-    except BaseException:
-        state.close()
-        raise
+        failure.pop_all()
     return state
 
 
-def _differs(folder: Path, differences: str) -> RunError:
-    return RunError(
-        f"{folder} was begun with other settings ({differences}); give the same ones or name another folder."
-    )
+def _differs(folder: Path, those: str) -> RunError:
+    return RunError(f"{folder} was begun with other settings ({those}); give the same ones or name another folder.")
 
 
 def begun(folder: Path, settings: Recipe, keep_text: Keep, model: Model) -> ServerStore:
-    """A new state of a server around a model. Raises RunError, StorageError: as of `ServerStore.create`."""
+    """A new state of a server around a model; errors as of `ServerStore.create`."""
     manifest = Manifest.new(settings, model, (), calibration=calibration(settings, model))
     return ServerStore.create(folder, {**manifest.to_json(), "keep_text": keep_text})
 
 
 def behind_vllm(settings: Recipe, endpoint: str, versions: Path | None, state: Path) -> tuple[Model, Model]:
-    """A model that answers, and its twin that learns, where a vLLM server answers for both.
-
-    Raises:
-        ParameterError: there is no folder for the versions, or a package is missing.
-    """
+    """A model that answers, and its twin that learns, where a vLLM server answers for both. Raises ParameterError."""
     if versions is None:
         raise ParameterError(
             "vLLM servers find what was learned in a folder; name their VLLM_LORA_RESOLVER_CACHE_DIR with "
@@ -155,7 +137,7 @@ def behind_vllm(settings: Recipe, endpoint: str, versions: Path | None, state: P
 def note_environment(state: ServerStore, now: dict[str, str | int]) -> None:
     """Record an environment that differs from the last start: the last digits of replies may depend on it."""
     starts = state.events(1, "start")
-    latest = starts[0].detail if starts else _described(state.store.manifest["environment"])
+    latest = starts[0].detail if starts else _described(state.manifest["environment"])
     if _described(now) != latest:
         state.add_event("start", 0, _described(now))
 

@@ -28,16 +28,14 @@ RETRY = 1.0
 class Learner:
     """Trains its model in a thread of its own and hands out each version that comes of it.
 
-    A lesson is `Calibrator.learn` on a record that was answered earlier. An exception fails it and leaves the weights
-    as they were; the thread lives on.
-
-    The gate of its calibrator is not asked, because the decision was made when the reply was given.
+    A lesson is `Calibrator.learn` on a record that was answered earlier, when the gate decided. An exception fails the
+    lesson and leaves the weights as they were; the thread lives on.
 
     Attributes:
         paused: why learning is paused; None if it is not.
         last_error: why the latest lesson failed, in one sentence; None after a success.
         failures: lessons that failed.
-        storage_fails: whether the disk refused the latest lesson, which is then repeated.
+        storage_fails: whether writing the latest lesson failed, which is then repeated.
         newest: snapshot of the version that is to answer; None while that is the untouched model's.
         relative_norm: of the model, kept because it is read often and takes a while to compute.
     """
@@ -45,32 +43,27 @@ class Learner:
     def __init__(self, calibrator: Calibrator, state: ServerStore, scheduler: Scheduler) -> None:
         self.calibrator, self.model = calibrator, calibrator.model
         self.state, self.scheduler = state, scheduler
-        self.paused = state.paused()
+        self.paused, self.relative_norm = state.paused(), self.model.relative_norm
         self.last_error: str | None = None
-        self.failures = 0
-        self.relative_norm = self.model.relative_norm
-        self.storage_fails = False
-        self._waiting: deque[Record] = deque()
-        self._changed = threading.Condition()
-        self._model_free = threading.Lock()
+        self.failures, self.storage_fails, self._stopping = 0, False, False
         self.newest: bytes | None = None
-        self._stopping = False
+        self._waiting: deque[Record] = deque()
+        self._changed, self._model_free = threading.Condition(), threading.Lock()
         self._thread = threading.Thread(target=self._run, name="secl-lessons", daemon=True)
 
     def restore_state(self) -> None:
         """Go back to where the state was left: the latest weights, and the pending updates."""
-        snapshot = self.state.store.snapshot()
+        snapshot = self.state.snapshot()
         if snapshot is not None:
             self.model.restore(snapshot)
             self.newest, self.relative_norm = snapshot, self.model.relative_norm
-        waiting = self.state.waiting()
+        waiting = list(self.state.records("r.outcome = 'waiting'"))
         if self.state.keep_text == "full" and self.paused is None:
             self._waiting.extend(waiting)
         else:
             self._finish(waiting, "dropped")  # learning is paused, or the texts of the questions were not kept
 
     def start(self) -> None:
-        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
@@ -84,7 +77,6 @@ class Learner:
 
     @property
     def alive(self) -> bool:
-        """Whether the thread runs."""
         return self._thread.is_alive()
 
     @property
@@ -94,7 +86,7 @@ class Learner:
 
     @property
     def waiting(self) -> int:
-        """How many questions wait for their lesson."""
+        """Number of pending lessons."""
         return len(self._waiting)
 
     def admit(self, records: Sequence[Record]) -> list[Record]:
@@ -103,31 +95,26 @@ class Learner:
         admitted = []
         for record in records:
             room -= record.outcome == "waiting"
-            dropped = record.outcome == "waiting" and room < 0
-            admitted.append(replace(record, outcome="dropped") if dropped else record)
+            admitted.append(replace(record, outcome="dropped") if record.outcome == "waiting" and room < 0 else record)
         return admitted
 
     def enqueue(self, records: Sequence[Record]) -> None:
         """Queue stored records of a burst; all are dropped where learning was paused since the gate decided."""
         with self._changed:
-            paused = self.paused is not None
-            if not paused:
+            if self.paused is None:
                 self._waiting.extend(records)
                 self._changed.notify_all()
-        if paused:
-            self._finish(records, "dropped")
+                return
+        self._finish(records, "dropped")
 
     def rollback(self, version: int) -> int:
-        """Go back to a stored version, 0 for the untouched model, and drop the lessons that wait.
-
-        Returns:
-            how many were dropped.
+        """Go back to a stored version, 0 for the untouched model; returns how many pending lessons were dropped.
 
         Raises:
             RunError: that version is not stored.
             StorageError: the change cannot be written; nothing changes.
         """
-        weights = self.state.store.weights(version) if version else b""
+        weights = self.state.weights(version) if version else b""
         with self._no_lesson():
             before = self.model.snapshot()
             if version:
@@ -144,14 +131,7 @@ class Learner:
             return self._stop_lessons(None)
 
     def pause(self, reason: str) -> int:
-        """Hold no more lessons until `resume`, and drop those that wait.
-
-        Returns:
-            how many were dropped.
-
-        Raises:
-            StorageError: the change cannot be written.
-        """
+        """Hold no more lessons until `resume`; returns how many pending ones were dropped. Raises StorageError."""
         with self._no_lesson():
             self.state.add_event("pause", self.model.version, reason)
             return self._stop_lessons(reason)
@@ -163,7 +143,7 @@ class Learner:
         self._stop_lessons(reason)
 
     def _stop_lessons(self, reason: str | None) -> int:
-        """Drop the lessons that wait, and hold no more of them if there is a reason; returns how many were dropped."""
+        """Drop pending lessons, and hold no more of them if there is a reason; returns how many were dropped."""
         with self._changed:
             self.paused = self.paused if reason is None else reason
             dropped = list(self._waiting)
@@ -172,9 +152,9 @@ class Learner:
         return len(dropped)
 
     def resume(self) -> None:
-        """Hold lessons again. Raises StorageError: the change cannot be written."""
+        """Hold lessons again. Raises StorageError."""
         with self._no_lesson():
-            snapshot = self.state.store.snapshot()  # a failed lesson may have left other weights
+            snapshot = self.state.snapshot()  # a failed lesson may have left other weights
             self.model.reset() if snapshot is None else self.model.restore(snapshot)
             self.state.add_event("resume", self.model.version, "learning goes on")
             self.paused = None
@@ -238,7 +218,7 @@ class Learner:
             self._publish()
 
     def _store(self, record: Record) -> None:
-        self.state.add_lesson(record, snapshot=self.model.snapshot() if record.update is not None else None)
+        self.state.add_lesson(record, snapshot=None if record.update is None else self.model.snapshot())
         if self.storage_fails:
             log.warning("the disk takes lessons again")
         self.storage_fails = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from secl.evaluation.symptoms import seen
 from secl.evaluation.trust import Level, Verdict, conclude, from_grades
@@ -36,9 +36,9 @@ class Monitor:
         self._verdict: tuple[int, Verdict] | None = None
         self._level: Level = "unproven"
 
-    def add(self, record: Record) -> None:
-        """Take an answer into account."""
-        self._records.append(record)
+    def add(self, records: Iterable[Record]) -> None:
+        """Take answers into account; answers from elsewhere tell nothing about this model's own."""
+        self._records.extend(record for record in records if not record.given)
         self._changes += 1
 
     def refresh(self, labelled: Sequence[tuple[float, bool, float]]) -> None:
@@ -73,8 +73,6 @@ def rejection_reason(learned: Record) -> str | None:
     update = learned.update
     if learned.outcome == "failed":
         return f"the lesson of record {learned.position} met numbers that are not finite"
-    if update is None:
-        return None
-    if not all(map(math.isfinite, (*update.losses, update.after))):
+    if update is not None and not all(map(math.isfinite, (*update.losses, update.after))):
         return f"update {update.version} left numbers that are not finite"
     return None

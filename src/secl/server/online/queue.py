@@ -26,7 +26,6 @@ class Answer:
     """Result of one served question, or of one rated answer.
 
     Attributes:
-        record: the reply with everything known about it so far.
         record_id: random, by which clients ask for the record.
         stored: whether the record is on disk; if not, its position will be used again.
         remark: what one must know to read its confidence, in one sentence; None if there is nothing to say.
@@ -42,12 +41,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """A question in the queue, or an answer to rate.
-
-    Attributes:
-        written: what the model has written in answer to a question; None if it is still to answer.
-        record_id: of the record to be.
-    """
+    """A question in the queue, or an answer to rate. `written` is what the model has written in answer already."""
 
     asked: Question | GivenAnswer
     future: Future[Answer]
@@ -124,7 +118,7 @@ class RequestQueue:
         return [request for request in taken if request.future.set_running_or_notify_cancel()]
 
     def close(self) -> None:
-        """Say that no more requests will come."""
+        """Take no more requests."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()

@@ -28,12 +28,9 @@ class Scheduler:
         self.share = share
         self._clock = clock
         self._changed = threading.Condition()
-        self._answering = False
         self._turns: deque[object] = deque()
-        self._training = False
-        self._interrupted = False
-        self._ended, self._took = clock(), 0.0
-        self._batch = 0.0
+        self._answering = self._training = self._interrupted = False
+        self._ended, self._took, self._batch = clock(), 0.0, 0.0
 
     @contextmanager
     def answering(self) -> Iterator[None]:
@@ -78,8 +75,7 @@ class Scheduler:
     @contextmanager
     def training(self) -> Iterator[None]:
         """Context in which an update runs."""
-        with self._changed:
-            self._training = True
+        self._training = True
         try:
             yield
         finally:
@@ -88,11 +84,7 @@ class Scheduler:
                 self._changed.notify_all()
 
     def wait(self) -> None:
-        """Block while answers are computed; a lesson calls this before every layer.
-
-        Raises:
-            GivenUpError: the lesson must be abandoned.
-        """
+        """Block while answers are computed, before a lesson's layer. Raises GivenUpError: the lesson must end."""
         with self._changed:
             while self._answering and not self._interrupted:
                 self._changed.wait()

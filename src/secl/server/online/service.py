@@ -22,7 +22,7 @@ from secl.calibrator import Calibrator
 from secl.errors import ClosingError, QuestionError, StorageError, UnavailableError, public_reason
 from secl.evaluation.json_values import defined
 from secl.question import GivenAnswer, Question
-from secl.records import Decision, Record
+from secl.records import Record
 from secl.runs.store import Version
 from secl.server import stream
 from secl.server.explain import remark_on
@@ -49,10 +49,9 @@ class Service:
         last_error: why the latest batch or version failed, in one sentence; None after a success.
         labels_error: why the latest labels move no confidence, in one sentence; None if they do.
         failures: questions that failed through no fault of their own.
-        storage_fails: whether the disk refused the latest batch, whose replies then say that they are not stored.
+        storage_fails: whether writing the latest batch failed, whose replies then say that they are not stored.
         unstored: the latest ids of records that could not be made or stored.
         unreadable: replies without a readable answer.
-        monitor: whether the confidences of the latest answers may be acted on.
         on_answer: is called with every answer, in the thread that answers.
     """
 
@@ -65,22 +64,18 @@ class Service:
         retention: Retention | None = None,
     ) -> None:
         self.calibrator, self.model, self.state = calibrator, calibrator.model, state
-        self.limits = limits or Limits()
-        self.monitor = Monitor()
-        self.scheduler = Scheduler(SHARE)
+        self.limits, self.monitor, self.scheduler = limits or Limits(), Monitor(), Scheduler(SHARE)
         self.started = time.time()
         self.last_error: str | None = None
         self.labels_error: str | None = None
-        self.failures = self.unreadable = 0
-        self.storage_fails = False
+        self.failures, self.unreadable, self.storage_fails = 0, 0, False
         self.unstored: deque[str] = deque(maxlen=1000)
         self.on_answer: Callable[[Answer], None] = lambda _: None
         self._loaded: bytes | None = None
-        self._load_fails = False
+        self._load_fails = self._closing = False
         self.learner = Learner(trainer, state, self.scheduler)
         self.pruner = Pruner(state, retention or Retention())
         self._queue = RequestQueue(self.limits.queue, self.limits.batch)
-        self._closing = False
         self.texts = TextWriters(self.model, self.scheduler, self._queue, TEXTS)
         self._thread = threading.Thread(target=self._answer_all, name="secl-answers", daemon=True)
 
@@ -89,8 +84,7 @@ class Service:
         resumed = stream.resume(self.state, self.calibrator.gate, self.calibrator.posterior)
         self.calibrator.state = replace(resumed, labels=self.calibrator.state.labels)
         self.refresh_labels()
-        for served in self.state.latest(WINDOW):
-            self._count(served.record)
+        self.monitor.add([served.record for served in self.state.latest(WINDOW)])
         self.learner.restore_state()
         self._load_newest()
         self._thread.start()
@@ -98,27 +92,14 @@ class Service:
         self.pruner.start()
 
     def submit(self, asked: Question | GivenAnswer) -> Future[Answer]:
-        """Put a question, or an answer to rate, into the queue; the future can be cancelled until its turn comes.
-
-        Raises:
-            BusyError: the queue is full.
-            ClosingError: the service is about to stop.
-        """
+        """Put a question, or an answer to rate, into the queue; errors as of `RequestQueue.put`."""
         self._check_open()
         return self._queue.put(Request(asked=asked, future=Future()))
 
     def write(self, question: Question, writing: Writing, send: Send, *, rate: bool = True) -> WritingJob:
-        """Have free answers written, and then answered for like any other: each becomes a record of its own.
+        """Have answers of a free form written, and then answered for like any other: each becomes a record of its own.
 
-        Args:
-            question: of a free form.
-            writing: how they are written.
-            send: is called with each `Event`, in a thread of its own.
-            rate: whether their confidences are wanted; else the texts are written, and nothing is recorded.
-
-        Returns:
-            the job, which can be cancelled: nothing more is written then. Texts that are at their end become records
-            all the same.
+        `send` is called with each `Event`, in a thread of its own. Without `rate` nothing is recorded.
 
         Raises:
             BusyError: too many texts are being written.
@@ -136,7 +117,7 @@ class Service:
             raise ClosingError("the thread that answers has ended; restart the server.")
 
     def ask(self, asked: Question | GivenAnswer, timeout: float | None = None) -> Answer:
-        """Ask, or have an answer rated, and wait for the reply, at most `timeout` seconds."""
+        """Ask, or have an answer rated, and wait for the reply at most `timeout` seconds."""
         return self.submit(asked).result(timeout)
 
     def stop(self) -> None:
@@ -151,7 +132,6 @@ class Service:
 
     @property
     def alive(self) -> bool:
-        """Whether the thread that answers runs."""
         return self._thread.is_alive()
 
     @property
@@ -166,13 +146,8 @@ class Service:
 
     @property
     def position(self) -> int:
-        """Of the next record."""
+        """Position of the next record."""
         return self.calibrator.state.position
-
-    @property
-    def decision(self) -> Decision | None:
-        """The gate's latest decision."""
-        return self.calibrator.state.decision
 
     def _answer_all(self) -> None:
         while self._queue.wait():
@@ -181,9 +156,9 @@ class Service:
                 with self.scheduler.answering():
                     self._load_newest()
                     self.calibrator.learns = self.learner.active
-                    # What cannot be answered does not spoil the others.
+                    # A question that the model cannot answer does not spoil the others.
                     self._answer_batch([request for request in requests if self._answerable(request)])
-            except Exception as problem:  # of whatever kind: this thread lives on, and nobody waits for ever
+            except Exception as problem:  # of whatever kind: this thread lives on, and no client waits for ever
                 for request in requests:
                     if not request.future.done():
                         self._fail(request, problem)
@@ -223,8 +198,7 @@ class Service:
         """Take note of what was answered, and then reply, whatever becomes of the notes: the answers are stored."""
         try:
             if stored:
-                for record in records:
-                    self._count(record)
+                self.monitor.add(records)
                 self.unreadable += sum(record.reply.answer is None and not record.given for record in records)
                 self.learner.enqueue([record for record in records if record.outcome == "waiting"])
         except Exception as problem:
@@ -254,10 +228,10 @@ class Service:
         request.future.set_exception(problem)
 
     def _store(self, batch: list[Request], records: list[Record], seconds: float) -> bool:
-        """Store what was answered together; False if the disk refuses."""
+        """Store a batch; False if writing fails."""
         number = records[0].reply.version
         try:
-            new = number and not self.state.store.keeps(number)
+            new = number and not self.state.keeps(number)
             self.state.add_answers(
                 records,
                 seconds,
@@ -277,10 +251,6 @@ class Service:
         if not self._load_fails:
             self.last_error = None
         return True
-
-    def _count(self, record: Record) -> None:
-        if not record.given:  # what others answered says nothing about this model's own answers
-            self.monitor.add(record)
 
     def refresh_labels(self) -> None:
         """Take into account what people have said since the last time."""

@@ -48,10 +48,9 @@ Send = Callable[[Event], None]
 
 
 class WritingJob:
-    """Texts to be written for one request.
+    """Texts to be written for one request; `send` is called with every event, in the thread that writes.
 
     Attributes:
-        send: is called with every event, in the thread that writes.
         record_ids: of the texts' records, known before the records exist; none where none are rated.
         cancelled: is set once its client has gone.
     """
@@ -65,12 +64,9 @@ class WritingJob:
 class TextWriters:
     """Writes texts in threads of their own, and then has each answered for like any other question.
 
-    A model in this process takes its turn for a few tokens, so that nobody waits for the end of somebody else's page;
-    one that writes elsewhere needs no turn.
-
-    Args:
-        queue: of the answers; as many requests as it has room for may wait to be written.
-        most: requests that are written at once, as far as there is memory for their texts.
+    At most `most` requests are written at once, as far as memory suffices; as many as `queue` has room for may wait. A
+    model in this process takes its turn for a few tokens, so that no client waits for the end of another one's page; a
+    model that writes elsewhere needs no turn.
 
     Attributes:
         unrated: ids of records of written texts whose confidences are not known yet.
@@ -81,9 +77,8 @@ class TextWriters:
         self.unrated: set[str] = set()
         self._most, self._places = most, most + queue.most
         self._waiting: dict[WritingJob, None] = {}
-        self._begun = 0
         self._shares: dict[WritingJob, float] = {}
-        self._stopping = False
+        self._begun, self._stopping = 0, False
         self._changed, self._entering = threading.Condition(), threading.Lock()
         self._pool = ThreadPoolExecutor(most, thread_name_prefix="secl-texts")
 
@@ -93,7 +88,7 @@ class TextWriters:
         return len(self._waiting) + self._begun
 
     def submit(self, job: WritingJob) -> None:
-        """Have texts written and answered for; errors as of `Service.write`."""
+        """Errors as of `Service.write`."""
         with self._changed:
             if self._stopping:
                 raise ClosingError("the server is stopping; ask again when it is back.")
@@ -117,7 +112,7 @@ class TextWriters:
         self._pool.shutdown()
 
     def _begin(self) -> None:
-        """Begin what waits, as far as threads are free; the caller holds the lock."""
+        """Begin waiting jobs, as far as threads are free; the caller holds the lock."""
         while self._waiting and self._begun < self._most:
             job = next(iter(self._waiting))
             del self._waiting[job]

@@ -30,7 +30,7 @@ POLICY = {
 }
 
 HEADERS = {**POLICY, "Vary": "Authorization"}
-"""Headers of a page; what every reply has comes from the middleware."""
+"""Headers of a page."""
 
 
 def page_router(service: Service) -> APIRouter:

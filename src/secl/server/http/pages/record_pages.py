@@ -13,7 +13,7 @@ from secl.server.entries import Served, Values, answer_text
 from secl.server.explain import explain, sentence, weights_in_words
 from secl.server.http.pages.rendering import fill
 from secl.server.records import RECENT, Found, Search, listed, review_queue, search
-from secl.server.store import ServerStore, at_one_moment
+from secl.server.store import at_one_moment
 
 Page = tuple[str, int]
 """A page and its status."""
@@ -38,7 +38,7 @@ def records_page(folder: Path, wanted: dict[str, str], *, thresholds: bool) -> P
         except ParameterError as error:
             problem = str(error)
         rows, keep_text = listed(reader, page.positions), reader.keep_text
-        pruned = pruned_in_words(reader) if page.before is None else ""
+        pruned = f"Those before record {reader.first} were pruned." if page.before is None and reader.first else ""
     narrowed = {name: value for name, value in wanted.items() if name != "before"}
     older = None if page.before is None else {**narrowed, "before": page.before}
     text = fill(
@@ -59,7 +59,7 @@ def records_page(folder: Path, wanted: dict[str, str], *, thresholds: bool) -> P
 
 
 def found_in_words(page: Found, query: Search) -> str:
-    """What a page of a list is.
+    """The number of records on a page of a list, in words.
 
     >>> found_in_words(Found((7,), None), Search(label="right"))
     '1 record fits.'
@@ -74,13 +74,7 @@ def found_in_words(page: Found, query: Search) -> str:
     return f"{counted(count, noun) if count else f'No {noun}'} {'fits' if count < 2 else 'fit'}{older}."
 
 
-def pruned_in_words(reader: ServerStore) -> str:
-    """Which records are no longer there."""
-    return f"Those before record {reader.first} were pruned." if reader.first else ""
-
-
 def record_page(folder: Path, name: str) -> Page:
-    """The page of one record."""
     with at_one_moment(folder) as reader:
         try:
             position = reader.position_of(name)

@@ -1,18 +1,30 @@
-"""The pages as texts: templates, and the sentences in them."""
+"""The pages as texts: templates, the sentences in them, and the chart, of which the template makes SVG.
+
+The chart is 1000 wide and 100 high and is stretched to the available space, so that one drawing serves every screen;
+strokes keep their width, and labels are text beside the plot. The vertical axis goes from 0 to 1.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 from time import time
 
 import jinja2
+import numpy as np
 
-from secl.reports.formatting import html_templates
-from secl.server.entries import moment
-from secl.server.http.pages.charts import timeline
+from secl.reports.figures.timeline import running_mean
+from secl.reports.formatting import counted, html_templates
+from secl.server.entries import Values, moment
 from secl.server.http.pages.view import State
+from secl.server.records import Point
+
+WIDTH = 1000.0
+
+WINDOW = 20
+"""Answers in a running mean."""
 
 ASSETS = Path(__file__).parent / "assets"
 
@@ -44,12 +56,9 @@ def overview(state: State, *, now: float | None = None) -> str:
 
 
 def fill(template: str, here: str, *, root: str = "", locked: bool = False, **values: object) -> str:
-    """A page from a template and its values.
+    """A page from a template and its values; `here` is its name among the links to all pages.
 
-    Args:
-        here: the page's name among the links to all pages.
-        root: what leads from its address to that of the overview.
-        locked: whether the caller may not see it, and is asked for a key instead.
+    `root` leads from its address to that of the overview. `locked` asks for a key in place of what it shows.
     """
     return _templates().get_template(template).render(here=here, root=root, locked=locked, **values)
 
@@ -68,3 +77,53 @@ def _templates() -> jinja2.Environment:
     templates.globals["event_names"] = EVENTS
     templates.filters |= {"number": _number, "moment": moment}
     return templates
+
+
+def timeline(points: Sequence[Point], before: str) -> Values | None:
+    """Confidence of the latest answers, and where they were learned from; None without a confidence.
+
+    Returns:
+        confidences: dots, one for each answer. confidence_mean, frozen_mean: lines. bursts: left end and width of each;
+        alarms: where each is. positions: labels from left to right. description: the chart in words.
+    """
+    points = [each for each in points if each.confidence is not None and each.frozen_confidence is not None]
+    if not points:
+        return None
+    confidences, frozen = zip(*((each.confidence, each.frozen_confidence) for each in points), strict=True)
+    step = WIDTH / len(points)
+    bursts = []
+    for inside, run in groupby(enumerate(points), key=lambda item: item[1].in_burst):
+        indices = [index for index, _ in run]
+        if inside:
+            bursts.append((round(indices[0] * step, 2), round(len(indices) * step, 2)))
+    alarms = [round((index + 0.5) * step, 2) for index, point in enumerate(points) if point.alarm]
+    in_bursts = counted(sum(point.in_burst for point in points), "answer")
+    learned = f"; {counted(len(alarms), 'alarm')}, {in_bursts} in bursts" if bursts else ""
+    first, last = points[0].position, points[-1].position
+    return {
+        "confidences": "".join(f"M{place}h0" for place in places(confidences)),  # a line of no length with round ends
+        "confidence_mean": line(running_mean(confidences, WINDOW).tolist()),
+        "frozen_mean": line(running_mean(frozen, WINDOW).tolist()),
+        "bursts": bursts,
+        "alarms": alarms,
+        "positions": [first, (first + last) // 2, last] if last - first > 1 else [first],
+        "description": (
+            f"Answers {first} to {last}: confidence {np.mean(confidences):.2f} on average, {before} "
+            f"{np.mean(frozen):.2f}{learned}."
+        ),
+    }
+
+
+def places(values: Sequence[float]) -> list[str]:
+    """Where the values, from 0 to 1, lie in the chart.
+
+    >>> places([1.0, 0.5])
+    ['250.0 0.0', '750.0 50.0']
+    """
+    step = WIDTH / len(values)
+    return [f"{(index + 0.5) * step:.1f} {100.0 * (1.0 - value):.1f}" for index, value in enumerate(values)]
+
+
+def line(values: Sequence[float]) -> str:
+    """Path data of a line through all values."""
+    return f"M{'L'.join(places(values))}"

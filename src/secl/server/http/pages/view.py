@@ -123,7 +123,6 @@ def view(service: Service) -> State:
         labelled = labelled_answers(reader, LABELLED)
         timeline, events = latest_points(reader, POINTS), reader.events(EVENTS)
         learning = _learning(service, reader) if service.learner.calibrator.learns else None
-    drawn = sum(chance is not None for *_, chance in labelled)
     return State(
         model=public_name(service.model.name),
         answers=service.position,
@@ -140,23 +139,23 @@ def view(service: Service) -> State:
             graded=verdict.graded,
             reasons=[Why(code=r.code, severity=r.severity, sentence=sentence_of(r)) for r in verdict.reasons],
         ),
-        labels=measured([(confidence, right) for confidence, right, *_ in labelled], drawn),
+        labels=measured(labelled),
         timeline=timeline,
         events=events,
         learning=learning,
     )
 
 
-def measured(labelled: Sequence[tuple[float, bool]], drawn: int = 0) -> Labels:
-    """What labels, of which `drawn` were drawn with a known chance, say about the reported confidences.
+def measured(labelled: Sequence[tuple[float, bool, float, float | None]]) -> Labels:
+    """Measures on labelled answers, as of `labelled_answers`.
 
-    >>> measured([(0.75, True), (0.75, False)]).ece
+    >>> measured([(0.75, True, 0.5, None), (0.75, False, 0.5, 1.0)]).ece
     0.25
     """
-    confidence, correct = [reported for reported, _ in labelled], [right for _, right in labelled]
+    confidence, correct = [label[0] for label in labelled], [label[1] for label in labelled]
     return Labels(
         count=len(labelled),
-        drawn=drawn,
+        drawn=sum(chance is not None for *_, chance in labelled),
         accuracy=float(np.mean(correct)) if labelled else None,
         brier=defined(brier(confidence, correct)),
         ece=defined(ece(confidence, correct)),
@@ -164,7 +163,7 @@ def measured(labelled: Sequence[tuple[float, bool]], drawn: int = 0) -> Labels:
 
 
 def _learning(service: Service, reader: ServerStore) -> Learning:
-    learner, decision = service.learner, service.decision
+    learner, gate = service.learner, service.calibrator.state.decision
     newest, kept = learner.model.version, {each["version"]: each for each in versions(reader, VERSIONS)}
     numbers = [*sorted({*kept, newest} - {0}, reverse=True), 0]
     rows = [VersionRow(**kept.get(number, {"version": number}), current=number == newest) for number in numbers]
@@ -172,9 +171,9 @@ def _learning(service: Service, reader: ServerStore) -> Learning:
         version=newest,
         paused=learner.paused,
         waiting=learner.waiting,
-        in_burst=decision is not None and decision.in_burst,
-        remaining=decision.remaining if decision is not None else 0,
-        statistic=defined(decision.statistic) if decision is not None else None,
+        in_burst=gate is not None and gate.in_burst,
+        remaining=0 if gate is None else gate.remaining,
+        statistic=None if gate is None else defined(gate.statistic),
         drift=defined(learner.relative_norm),
         drift_bound=MAX_DRIFT,
         lessons=reader.counts(),

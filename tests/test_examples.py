@@ -84,7 +84,7 @@ def test_a_model_from_outside_serves_is_killed_and_goes_on(tmp_path: Path) -> No
     after = third_party("serve", state).splitlines()
     assert int(after[0].split()[0]) >= answered
     with ServerStore(state) as store:
-        records = list(store.store.records())
+        records = list(store.records())
         assert [record.position for record in records] == list(range(len(records)))
         updates = [record.update.version for record in records if record.update is not None]
         assert updates == list(range(1, len(updates) + 1))

@@ -31,7 +31,7 @@ TEXT = "plus"
 """Stands in every question."""
 
 
-def serve(make_service: serving.MakeService, count: int = 40, keep_text: Keep = "full") -> Service:
+def serve(make_service: serving.Make, count: int = 40, keep_text: Keep = "full") -> Service:
     """A server that has answered, one after the other, each with its lesson held."""
     service = make_service(keep_text=keep_text)
     ask_all(service, toy_stream(count))
@@ -45,7 +45,7 @@ def answered(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def state(make_service: serving.MakeService, answered: Path, tmp_path: Path) -> Path:
+def state(make_service: serving.Make, answered: Path, tmp_path: Path) -> Path:
     """The folder of a server that has stopped; each test has a copy of its own."""
     folder = tmp_path / "state"
     if answered.exists():
@@ -104,7 +104,7 @@ def test_history_show_and_verify_tell_versions_events_and_why_an_answer_got_its_
 
 
 def test_without_texts_show_and_verify_say_what_they_cannot_do(
-    shell: Shell, make_service: serving.MakeService, loads_nothing: None
+    shell: Shell, make_service: serving.Make, loads_nothing: None
 ) -> None:
     folder = close(serve(make_service, 12, "none"))
     shown = shell("show", folder, "3")
@@ -154,7 +154,7 @@ def test_mistakes_are_one_sentence(refused: Any, state: Path, tmp_path: Path, lo
 
 
 def test_what_people_sent_is_shown_with_what_was_said_before_and_cannot_steer_the_terminal(
-    shell: Shell, make_service: serving.MakeService, loads_nothing: None, monkeypatch: pytest.MonkeyPatch
+    shell: Shell, make_service: serving.Make, loads_nothing: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     service = make_service()
     service.ask(Question("red \x1b[31m \x9b2J and \u202eback?", form="sentence"), 10)

@@ -29,7 +29,7 @@ LABELS = {2: True, 3: False, 5: False, 8: False}
 
 
 @pytest.fixture
-def rated(make_service: serving.MakeService) -> Path:
+def rated(make_service: serving.Make) -> Path:
     """The folder of a stopped server, four of whose answers people have rated."""
     service = make_service()
     for question in toy_stream(12):

@@ -1,7 +1,9 @@
-"""Services around a scripted model, and a browser."""
+"""Services around a scripted model, their clients, and a browser."""
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -9,6 +11,9 @@ from typing import Any
 
 import httpx
 import pytest
+import uvicorn
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
 
 from secl.runs.loading import build_calibrator
 from secl.server.http.app import create_app
@@ -18,9 +23,10 @@ from secl.server.online.service import Service
 from secl.server.redaction import Keep
 from secl.server.settings import Limits
 from secl.testing import ScriptedModel
-from tests.server.doors import opened
 
-MakeService = Callable[..., Service]
+Make = Callable[..., Service]
+Patch = pytest.MonkeyPatch
+Log = pytest.LogCaptureFixture
 
 LEARNING: dict[str, Any] = {"gate.name": "entropy-shift", "gate.burst": 10, "gate.warmup": 5}
 """Settings of a server unless a test names a gate or a method."""
@@ -30,7 +36,37 @@ TIMEOUT = 30_000
 
 
 @contextmanager
-def scripted_services(root: Path) -> Iterator[MakeService]:
+def opened(app: FastAPI) -> Iterator[str]:
+    """The address of a running server, without a slash at its end."""
+    config = uvicorn.Config(app, host="127.0.0.1", port=0, log_config=None, access_log=False, lifespan="off")
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    for _ in range(1000):
+        if server.started:
+            break
+        time.sleep(0.005)
+    (port,) = {socket.getsockname()[1] for listener in server.servers for socket in listener.sockets}
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.should_exit = True
+        thread.join(10)
+
+
+def client_of(service: Service) -> TestClient:
+    """A client of a service, without a network."""
+    return TestClient(create_app(service), base_url="http://127.0.0.1")
+
+
+def metrics_of(client: Any) -> dict[str, float]:
+    """What a server measures, by its name with its labels."""
+    lines = [line for line in client.get("/metrics").text.splitlines() if not line.startswith("#")]
+    return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines)}
+
+
+@contextmanager
+def scripted_services(root: Path) -> Iterator[Make]:
     """Builds and starts services on state folders; all of them are stopped in the end."""
     services: list[Service] = []
 
@@ -71,20 +107,20 @@ def scripted_services(root: Path) -> Iterator[MakeService]:
 
 
 @pytest.fixture
-def make_service(tmp_path: Path) -> Iterator[MakeService]:
+def make_service(tmp_path: Path) -> Iterator[Make]:
     with scripted_services(tmp_path) as make:
         yield make
 
 
 @pytest.fixture(scope="module")
-def share_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeService]:
+def share_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Make]:
     """The same for services that all tests of a file look at."""
     with scripted_services(tmp_path_factory.mktemp("shared")) as make:
         yield make
 
 
 @pytest.fixture
-def service(make_service: MakeService) -> Service:
+def service(make_service: Make) -> Service:
     """A service that has answered nothing yet."""
     return make_service()
 

@@ -22,18 +22,11 @@ QUIET = serving_settings({"method": "secl", "gate.name": "never"})
 """Settings of a server that learns nothing."""
 
 
-def filled(folder: Path, count: int, settings: Recipe = QUIET, padding: str = "") -> Path:
-    """A state folder with so many answers, written in batches.
-
-    Args:
-        folder: a new one.
-        count: a multiple of `BATCH`.
-        settings: of the server.
-        padding: goes behind each question.
-    """
+def filled(folder: Path, count: int, settings: Recipe = QUIET) -> Path:
+    """A new state folder with so many answers, written in batches."""
     model = ScriptedModel()
     calibrator = build_calibrator(settings, model)
-    questions = [replace(each, text=f"{each.text}{padding}") for each in toy_stream(BATCH)]
+    questions = toy_stream(BATCH)
     with begun(folder, settings, "full", model) as state:
         for _ in range(0, count, BATCH):
             records = [calibrator.answer(question) for question in questions]
@@ -48,7 +41,7 @@ def multiply(state: ServerStore, count: int) -> None:
     One checkpoint stands behind the copies.
     """
     last = len(state) - 1
-    (record,) = state.store.records("r.position = ?", last)
+    (record,) = state.records("r.position = ?", last)
     numbers = "WITH RECURSIVE n (p) AS (SELECT ? UNION ALL SELECT p + 1 FROM n WHERE p + 1 < ?)"
     with state.db as db:
         for table in ("records", "served"):

@@ -19,15 +19,14 @@ from secl.server.online.service import Service
 from secl.server.records import labelled_answers
 from secl.server.settings import HttpSettings, Limits
 from secl.server.store import ServerStore
-from tests.server.conftest import MakeService
-from tests.server.doors import opened
+from tests.server.conftest import Log, Make, Patch, client_of, metrics_of, opened
 from tests.server.waiting import Slow, until
 
 OPTIONS = {"question": "Capital of France?", "options": ["Rome", "Paris", "Bern"]}
 
 
 @pytest.fixture(scope="module")
-def refusing(share_service: MakeService) -> Iterator[httpx.Client]:
+def refusing(share_service: Make) -> Iterator[httpx.Client]:
     """A client of a server that answers nothing of what the tests ask."""
     service = share_service()
     with opened(create_app(service)) as address, httpx.Client(base_url=address, timeout=60) as client:
@@ -35,7 +34,7 @@ def refusing(share_service: MakeService) -> Iterator[httpx.Client]:
     assert service.position == 0
 
 
-def error_of(reply: httpx.Response) -> dict[str, Any]:
+def error_of(reply: Any) -> dict[str, Any]:
     """The error inside a reply, which must have OpenAI's shape."""
     error: dict[str, Any] = reply.json()["error"]
     assert set(error) == {"message", "type", "param", "code"}
@@ -44,9 +43,7 @@ def error_of(reply: httpx.Response) -> dict[str, Any]:
     return error
 
 
-def test_a_reply_holds_an_option_and_a_confidence_and_its_record_can_be_read_back(
-    client: httpx.Client, service: Service
-) -> None:
+def test_a_reply_holds_an_option_and_a_confidence_and_has_a_record(client: httpx.Client, service: Service) -> None:
     reply = client.post("/v1/ask", json={**OPTIONS, "detail": "full"}).json()
     brief = ["text", "letter", "confidence", "low", "high", "candidates", "accepted", "record_id"]
     assert [*client.post("/v1/ask", json=OPTIONS).json()] == brief
@@ -63,11 +60,10 @@ def test_a_reply_holds_an_option_and_a_confidence_and_its_record_can_be_read_bac
     assert (read["record_id"], read["batch"], read["label"]) == (reply["record_id"], 1, None)
 
 
-@pytest.mark.parametrize("name", ["9", "rec_x", "x" * 300, "rec_" + "9" * 40, "%00", "é", "-1"])
-def test_a_record_that_is_not_there_is_not_found(refusing: httpx.Client, name: str) -> None:
-    reply = refusing.get(f"/v1/records/{name}")
-    assert reply.status_code == 404
-    assert error_of(reply)["code"] == "record_not_found"
+def test_a_record_that_is_not_there_is_not_found(refusing: httpx.Client) -> None:
+    for name in ("9", "rec_x", "x" * 300, "rec_" + "9" * 40, "%00", "é", "-1"):
+        reply = refusing.get(f"/v1/records/{name}")
+        assert (reply.status_code, error_of(reply)["code"]) == (404, "record_not_found")
 
 
 def test_feedback_is_written_beside_the_record_and_a_later_word_counts(client: httpx.Client, service: Service) -> None:
@@ -80,27 +76,19 @@ def test_feedback_is_written_beside_the_record_and_a_later_word_counts(client: h
     assert service.state.served(0).record.correct is None
 
 
-def test_a_server_is_paused_and_rolled_back_over_http(make_service: MakeService) -> None:
+def test_a_server_is_paused_and_rolled_back_over_http(make_service: Make) -> None:
     service = make_service(settings={"gate.name": "always"})
-    with opened(create_app(service)) as address, httpx.Client(base_url=address, timeout=60) as client:
-        client.post("/v1/ask", json=OPTIONS)
-        until(lambda: service.learner.model.version > 0)
-        paused = client.post("/v1/pause", json={"reason": "for a look"}).json()
-        assert paused == {"paused": "for a look", "dropped": 0}
-        assert client.post("/v1/rollback", json={"version": 0}).json() == {"version": 0, "dropped": 0}
-        assert client.post("/v1/ask", json={**OPTIONS, "detail": "full"}).json()["detail"]["version"] == 0
-        refused = client.post("/v1/rollback", json={"version": 2**53})
-        assert (refused.status_code, error_of(refused)["code"]) == (404, "version_not_found")
-        assert client.post("/v1/resume").json() == {"paused": None}
-        events = client.get("/v1/state").json()["events"]
-        assert [event["kind"] for event in events] == ["pause", "rollback", "resume"]
-
-
-@pytest.mark.parametrize("version", [-1, 1.5, "1", None, 2**53 + 1, 10**30, True])
-def test_what_is_no_version_is_refused(client: httpx.Client, version: Any) -> None:
-    reply = client.post("/v1/rollback", json={"version": version})
-    assert reply.status_code == 400
-    assert error_of(reply)["param"] == "version"
+    client = client_of(service)
+    client.post("/v1/ask", json=OPTIONS)
+    until(lambda: service.learner.model.version > 0)
+    assert client.post("/v1/pause", json={"reason": "for a look"}).json() == {"paused": "for a look", "dropped": 0}
+    assert client.post("/v1/rollback", json={"version": 0}).json() == {"version": 0, "dropped": 0}
+    assert client.post("/v1/ask", json={**OPTIONS, "detail": "full"}).json()["detail"]["version"] == 0
+    refused = client.post("/v1/rollback", json={"version": 2**53})
+    assert (refused.status_code, error_of(refused)["code"]) == (404, "version_not_found")
+    assert client.post("/v1/resume").json() == {"paused": None}
+    events = client.get("/v1/state").json()["events"]
+    assert [event["kind"] for event in events] == ["pause", "rollback", "resume"]
 
 
 def test_a_stopping_server_is_not_ready_and_takes_no_questions(client: httpx.Client, service: Service) -> None:
@@ -113,14 +101,12 @@ def test_a_stopping_server_is_not_ready_and_takes_no_questions(client: httpx.Cli
     assert client.get("/healthz").status_code == 200
 
 
-def test_a_full_queue_says_so_and_time_that_is_up_takes_the_question_back(make_service: MakeService) -> None:
+def test_a_full_queue_says_so_and_time_that_is_up_takes_the_question_back(make_service: Make) -> None:
     model = Slow()
     service = make_service(model=model, limits=Limits(batch=1, queue=1))
     settings = HttpSettings(timeout=1.5)
-    with (
-        opened(create_app(service, settings=settings)) as address,
-        httpx.Client(base_url=address, timeout=60) as client,
-    ):
+    app = create_app(service, settings=settings)
+    with opened(app) as address, httpx.Client(base_url=address, timeout=60) as client:
         with ThreadPoolExecutor(8) as pool:
             replies = list(pool.map(lambda _: client.post("/v1/ask", json=OPTIONS), range(8)))
         assert {reply.status_code for reply in replies} == {429, 503}
@@ -133,7 +119,7 @@ def test_a_full_queue_says_so_and_time_that_is_up_takes_the_question_back(make_s
     assert service.position == 2
 
 
-def test_a_question_whose_client_has_gone_is_not_asked(make_service: MakeService) -> None:
+def test_a_question_whose_client_has_gone_is_not_asked(make_service: Make) -> None:
     model = Slow()
     service = make_service(model=model, limits=Limits(batch=1))
     with opened(create_app(service)) as address, httpx.Client(base_url=address, timeout=60) as client:
@@ -150,7 +136,7 @@ def test_a_question_whose_client_has_gone_is_not_asked(make_service: MakeService
 
 
 def test_a_state_that_is_damaged_is_logged_for_the_operator_and_not_shown_to_the_client(
-    client: httpx.Client, service: Service, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    client: httpx.Client, service: Service, monkeypatch: Patch, caplog: Log
 ) -> None:
     def damaged(_state: ServerStore) -> None:
         raise RunError("/srv/state/run.sqlite is damaged or no run.")
@@ -162,74 +148,64 @@ def test_a_state_that_is_damaged_is_logged_for_the_operator_and_not_shown_to_the
     assert "/srv/state/run.sqlite is damaged" in caplog.text
 
 
-@pytest.mark.parametrize(
-    "text", ["Was heißt 日本? 🤷🏽", "\u202ereversed", "null\x00byte", "\\u0000", "a" * 5000, "É\u0301"]
-)
-def test_any_text_that_is_unicode_is_asked_and_recorded_as_it_is(
-    client: httpx.Client, service: Service, text: str
-) -> None:
-    reply = client.post("/v1/ask", json={"question": text, "options": [text, "no"]})
-    assert reply.status_code == 200
-    assert service.state.served(0).record.question.text == text
+def test_any_text_that_is_unicode_is_asked_and_recorded_as_it_is(client: httpx.Client, service: Service) -> None:
+    texts = ("Was heißt 日本? 🤷🏽", "\u202ereversed", "null\x00byte", "\\u0000", "a" * 5000, "É\u0301")
+    for position, text in enumerate(texts):
+        assert client.post("/v1/ask", json={"question": text, "options": [text, "no"]}).status_code == 200
+        assert service.state.served(position).record.question.text == text
 
 
-BAD: list[tuple[Any, str]] = [
-    ({"question": " \n"}, "question"),
-    ({"question": 5}, "question"),
-    ({}, "question"),
-    ({"question": "Why?", "options": ["one"]}, "single option"),
-    ({"question": "Why?", "options": "ab"}, "options"),
-    ({"question": "Why?", "form": "text"}, "form"),
-    ({"question": "Why?", "form": "choice"}, "no options"),
-    ({"question": "Why?", "option": ["a", "b"]}, "option"),
-    ([], "body"),
-    (None, "body"),
+BAD: list[tuple[str, Any, str]] = [
+    ("ask", {"question": " \n"}, "question"),
+    ("ask", {"question": 5}, "question"),
+    ("ask", {}, "question"),
+    ("ask", {"question": "Why?", "options": ["one"]}, "single option"),
+    ("ask", {"question": "Why?", "options": "ab"}, "options"),
+    ("ask", {"question": "Why?", "form": "text"}, "form"),
+    ("ask", {"question": "Why?", "form": "choice"}, "no options"),
+    ("ask", {"question": "Why?", "option": ["a", "b"]}, "option"),
+    ("ask", [], "body"),
+    ("ask", None, "body"),
+    *(("rollback", {"version": no}, "version") for no in (-1, 1.5, "1", None, 2**53 + 1, 10**30, True)),
 ]
 
 
-@pytest.mark.parametrize(("body", "word"), BAD)
-def test_a_bad_question_is_refused_in_one_sentence(refusing: httpx.Client, body: Any, word: str) -> None:
-    reply = refusing.post("/v1/ask", json=body)
-    assert reply.status_code == 400
-    assert word in error_of(reply)["message"]
+def test_a_bad_body_is_refused_in_one_sentence_that_names_the_field(refusing: httpx.Client) -> None:
+    for path, body, word in BAD:
+        reply = refusing.post(f"/v1/{path}", json=body)
+        assert reply.status_code == 400, body
+        assert word in error_of(reply)["message"], body
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"",
-        b"{",
-        b"\xff\xfe",
-        b'{"question": "\\ud800"}',
-        b'{"question": NaN}',
-        b"[" * 200_000,
-        b'{"question": ' + b"9" * 5000 + b"}",
-        b'{"record_id": "\\ud800", "correct": true}',
-    ],
-    ids=["empty", "half", "no UTF-8", "half a character", "nan", "deep", "long number", "half a character in a name"],
-)
-@pytest.mark.parametrize("path", ["ask", "feedback"])
-def test_a_body_that_is_no_json_of_ours_is_refused(refusing: httpx.Client, path: str, body: bytes) -> None:
-    reply = refusing.post(f"/v1/{path}", content=body, headers={"content-type": "application/json"})
-    assert reply.status_code == 400
-    assert error_of(reply)["type"] == "invalid_request_error"
+NO_JSON = {
+    "empty": b"",
+    "half": b"{",
+    "no UTF-8": b"\xff\xfe",
+    "half a character": b'{"question": "\\ud800"}',
+    "nan": b'{"question": NaN}',
+    "deep": b"[" * 200_000,
+    "long number": b'{"question": ' + b"9" * 5000 + b"}",
+    "half a character in a name": b'{"record_id": "\\ud800", "correct": true}',
+}
+
+
+@pytest.mark.parametrize("body", NO_JSON.values(), ids=NO_JSON)
+def test_a_body_that_is_no_json_of_ours_is_refused(refusing: httpx.Client, body: bytes) -> None:
+    for path in ("ask", "feedback"):
+        reply = refusing.post(f"/v1/{path}", content=body, headers={"content-type": "application/json"})
+        assert reply.status_code == 400
+        assert error_of(reply)["type"] == "invalid_request_error"
 
 
 def test_metrics_count_requests_by_route_and_show_the_service(client: httpx.Client) -> None:
     client.post("/v1/ask", json=OPTIONS)
-    client.get("/v1/records/0")
-    client.get("/v1/records/1")
-    client.get("/no/such/place")
-    text = client.get("/metrics").text
-    for line in (
-        'secl_requests_total{route="/v1/ask",status="200"} 1.0',
-        'secl_requests_total{route="/v1/records/{record_id}",status="404"} 1.0',
-        'secl_requests_total{route="none",status="404"} 1.0',
-        "secl_confidence_count 1.0",
-        "secl_ready 1.0",
-        "secl_learning 1.0",
-    ):
-        assert line in text, line
+    for path in ("/v1/records/0", "/v1/records/1", "/no/such/place"):
+        client.get(path)
+    numbers = metrics_of(client)
+    for route, status in (("/v1/ask", 200), ("/v1/records/{record_id}", 404), ("none", 404)):
+        assert numbers[f'secl_requests_total{{route="{route}",status="{status}"}}'] == 1
+    for name in ("confidence_count", "ready", "learning"):
+        assert numbers[f"secl_{name}"] == 1
 
 
 def test_the_description_names_every_route_and_loads_nothing_from_elsewhere(client: httpx.Client) -> None:

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
 
 from secl.errors import StorageError
-from secl.evidence import EvidenceKind
 from secl.model import ModelAnswer
 from secl.question import Question
-from secl.server.http.api_keys import Keys
-from secl.server.http.app import create_app
 from secl.server.http.pages.rendering import overview
 from secl.server.http.pages.view import view
 from secl.server.online import service as service_module
 from secl.testing import ScriptedModel, toy_stream
-from secl.writing import Written
-from tests.server.conftest import MakeService
-from tests.server.doors import client_of, metrics_of
+from tests.server.conftest import Log, Make, Patch, client_of, metrics_of
 from tests.server.waiting import examined, settled, until
 
 SECRET = "My secret is 4711."
@@ -54,7 +49,7 @@ def ask(client: TestClient, question: str = SECRET) -> Any:
     return client.post("/v1/ask", json={"question": question, "options": ["yes", "no"], "detail": "full"})
 
 
-def check_nothing_is_quoted(client: TestClient, caplog: pytest.LogCaptureFixture) -> None:
+def check_nothing_is_quoted(client: TestClient, caplog: Log) -> None:
     for path in ("/healthz", "/readyz", "/metrics", "/"):
         assert SECRET not in client.get(path).text
     assert "4711" not in caplog.text
@@ -63,21 +58,15 @@ def check_nothing_is_quoted(client: TestClient, caplog: pytest.LogCaptureFixture
 
 @pytest.mark.parametrize(("method", "error"), [("check", RuntimeError), ("answer", TokenizerError)])
 def test_a_question_that_fails_is_one_500_and_is_shown_everywhere(
-    make_service: MakeService, caplog: pytest.LogCaptureFixture, method: str, error: type[Exception]
+    make_service: Make, caplog: Log, method: str, error: type[Exception]
 ) -> None:
     model = Failing(method, error)
     service = make_service(model=model)
     client = client_of(service)
     response = ask(client)
     assert response.status_code == 500
-    assert response.json() == {
-        "error": {
-            "message": "the model failed on this request.",
-            "type": "server_error",
-            "param": None,
-            "code": "model_failed",
-        }
-    }
+    said = {"message": "the model failed on this request.", "type": "server_error"}
+    assert response.json() == {"error": {**said, "param": None, "code": "model_failed"}}
     assert client.get("/healthz").json()["problems"] == ["the latest questions, or a new version, failed"]
     assert client.get("/readyz").json()["ready"] is True
     assert metrics_of(client)["secl_failed_requests_total"] == 1
@@ -92,12 +81,9 @@ def test_a_question_that_fails_is_one_500_and_is_shown_everywhere(
     assert metrics_of(client)["secl_failed_requests_total"] == 1
 
 
-@pytest.mark.parametrize(
-    ("method", "error"),
-    [("learn", TokenizerError), ("snapshot", MemoryError)],
-)
+@pytest.mark.parametrize(("method", "error"), [("learn", TokenizerError), ("snapshot", MemoryError)])
 def test_a_lesson_that_fails_is_recorded_and_is_shown_everywhere(
-    make_service: MakeService, caplog: pytest.LogCaptureFixture, method: str, error: type[Exception]
+    make_service: Make, caplog: Log, method: str, error: type[Exception]
 ) -> None:
     twin = Failing(method, error)
     service = make_service(twin=twin, settings={"gate.name": "always"})
@@ -117,9 +103,7 @@ def test_a_lesson_that_fails_is_recorded_and_is_shown_everywhere(
     assert client.get("/healthz").json() == OK
 
 
-def test_a_version_that_cannot_be_loaded_leaves_the_old_one_and_is_shown(
-    make_service: MakeService, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_version_that_cannot_be_loaded_leaves_the_old_one_and_is_shown(make_service: Make, caplog: Log) -> None:
     model = Failing("restore", TokenizerError)
     service = make_service(model=model, settings={"gate.name": "always"})
     client = client_of(service)
@@ -135,9 +119,7 @@ def test_a_version_that_cannot_be_loaded_leaves_the_old_one_and_is_shown(
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_dead_answering_thread_makes_the_server_unready_and_is_shown(
-    make_service: MakeService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_dead_answering_thread_makes_the_server_unready_and_is_shown(make_service: Make, monkeypatch: Patch) -> None:
     service = make_service()
     client = client_of(service)
 
@@ -147,26 +129,20 @@ def test_a_dead_answering_thread_makes_the_server_unready_and_is_shown(
     monkeypatch.setattr(service, "_answer_batch", end)
     service.submit(Question("Why?"))
     until(lambda: not service.alive)
-    ready = client.get("/readyz")
-    assert ready.status_code == 503
-    assert ready.json() == {
-        "ready": False,
-        "problems": ["no questions are accepted: the answering thread has ended"],
-    }
+    ready, problem = client.get("/readyz"), "no questions are accepted: the answering thread has ended"
+    assert (ready.status_code, ready.json()) == (503, {"ready": False, "problems": [problem]})
     assert client.get("/healthz").json()["status"] == "degraded"
     assert metrics_of(client)["secl_ready"] == 0
     assert "the answering thread has ended" in overview(view(service))
     assert ask(client).status_code == 503  # at once, and not after the timeout
 
 
-def test_only_the_question_at_fault_fails_and_not_those_that_share_its_pass(make_service: MakeService) -> None:
+def test_only_the_question_at_fault_fails_and_not_those_that_share_its_pass(make_service: Make) -> None:
     class Choosy(ScriptedModel):
-        def answer(
-            self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | Written | None = None
-        ) -> ModelAnswer:
+        def answer(self, question: Question, **how: Any) -> ModelAnswer:
             if question.text == SECRET:
                 raise MemoryError(SECRET)
-            return super().answer(question, evidence=evidence, written=written)
+            return super().answer(question, **how)
 
     service = make_service(model=Choosy(), start=False)
     questions = toy_stream(8)
@@ -182,7 +158,7 @@ def test_only_the_question_at_fault_fails_and_not_those_that_share_its_pass(make
     assert examined(service.state) == (7, [])
 
 
-def test_weights_that_cannot_be_restored_stop_learning_until_somebody_resumes_it(make_service: MakeService) -> None:
+def test_weights_that_cannot_be_restored_stop_learning_until_somebody_resumes_it(make_service: Make) -> None:
     twin = Failing("learn", RuntimeError)
     restores = twin.restore
 
@@ -210,9 +186,7 @@ def test_weights_that_cannot_be_restored_stop_learning_until_somebody_resumes_it
     assert twin.version > 0
 
 
-def test_what_goes_wrong_behind_the_record_fails_the_request_and_no_thread(
-    make_service: MakeService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_errors_behind_the_record_fail_the_request_and_no_thread(make_service: Make, monkeypatch: Patch) -> None:
     service = make_service()
 
     def broken(*_: Any, **__: Any) -> None:
@@ -228,30 +202,8 @@ def test_what_goes_wrong_behind_the_record_fails_the_request_and_no_thread(
     assert examined(service.state) == (2, [])
 
 
-LOGGER = "secl.server"
-
-
-@pytest.fixture
-def said(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
-    caplog.set_level(logging.DEBUG, LOGGER)
-    return caplog
-
-
-def test_a_request_is_a_line_without_its_text(make_service: MakeService, said: pytest.LogCaptureFixture) -> None:
-    service = make_service(settings={"gate.name": "never"})
-    client = TestClient(create_app(service, Keys(service.state.folder)), base_url="http://localhost")
-    client.post("/v1/ask?hint=secret", json={"question": "secret?"})
-    client.get("/healthz")
-    client.get("/v1/records/rec_%0Asecond%20line")
-    lines = {record.getMessage().rsplit(" ", 2)[0]: record.levelname for record in said.records}
-    assert lines["POST /v1/ask 200"] == "INFO"
-    assert lines["GET /healthz 200"] == "DEBUG"
-    assert lines["GET /v1/records/rec_%0Asecond%20line 404"] == "INFO"
-    assert "secret" not in said.text
-
-
 def test_a_disk_that_refuses_is_said_everywhere_and_logged_once_as_is_its_end(
-    make_service: MakeService, said: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    make_service: Make, caplog: Log, monkeypatch: Patch
 ) -> None:
     service = make_service(settings={"gate.name": "never"})
     client = client_of(service)
@@ -271,7 +223,7 @@ def test_a_disk_that_refuses_is_said_everywhere_and_logged_once_as_is_its_end(
         assert str(service.state.folder) not in health.text
     assert service.state.position_of(ask(client).json()["record_id"]) == 0
     assert client.get("/healthz").json()["status"] == "ok"
-    messages = [record.getMessage() for record in said.records if record.levelno == logging.WARNING]
+    messages = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     assert messages == [
         f"answers are not stored until the disk takes them again: cannot write to {service.state.folder}: disk full.",
         "the disk takes answers again, from record 0 on",

@@ -16,7 +16,7 @@ from secl.server.online.service import Service
 from secl.server.retention import Retention, prune
 from secl.server.store import ServerStore
 from secl.testing import ScriptedModel, toy_stream
-from tests.server.doors import client_of
+from tests.server.conftest import Patch, client_of
 from tests.server.folders import QUIET, filled, multiply
 
 FEW, MANY = 1_500, 30_000
@@ -64,7 +64,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
 
 
 @pytest.fixture
-def steps(monkeypatch: pytest.MonkeyPatch) -> Steps:
+def steps(monkeypatch: Patch) -> Steps:
     counted = Steps()
     monkeypatch.setattr("secl.runs.store.connect", counted.connect)
     return counted

@@ -15,8 +15,7 @@ from secl.server.online import monitors
 from secl.server.online.monitors import LABELS, Monitor
 from secl.server.online.service import Service
 from secl.testing import toy_stream
-from tests.server.conftest import MakeService
-from tests.server.doors import client_of, metrics_of
+from tests.server.conftest import Make, Patch, client_of, metrics_of
 from tests.server.waiting import close, examined
 
 
@@ -29,7 +28,7 @@ def rated(service: Service, chance: float | None = 1.0) -> list[float]:
     return confidences
 
 
-def test_thirty_thumbs_move_the_next_confidence_as_the_formula_says(make_service: MakeService) -> None:
+def test_thirty_thumbs_move_the_next_confidence_as_the_formula_says(make_service: Make) -> None:
     service = make_service()
     rated(service)
     record = service.ask(toy_stream(31)[30], 20).record
@@ -40,19 +39,19 @@ def test_thirty_thumbs_move_the_next_confidence_as_the_formula_says(make_service
     assert examined(service.state) == (31, [])
 
 
-@pytest.mark.parametrize("chance", [0, 5e-324, 1e-155, 9.9e-5, -1, 1.1])
-def test_a_chance_that_would_outweigh_all_other_labels_is_refused(make_service: MakeService, chance: float) -> None:
+def test_a_chance_that_would_outweigh_all_other_labels_is_refused(make_service: Make) -> None:
     service = make_service()
     client = client_of(service)
     client.post("/v1/ask", json={"question": "Why?"})
-    refused = client.post("/v1/feedback", json={"record_id": "0", "correct": False, "chance": chance})
-    assert (refused.status_code, refused.json()["error"]["param"]) == (400, "chance")
-    with pytest.raises(ParameterError, match="chance of a label"):
-        service.state.add_feedback(0, False, chance)
+    for chance in (0, 5e-324, 1e-155, 9.9e-5, -1, 1.1):
+        refused = client.post("/v1/feedback", json={"record_id": "0", "correct": False, "chance": chance})
+        assert (refused.status_code, refused.json()["error"]["param"]) == (400, "chance")
+        with pytest.raises(ParameterError, match="chance of a label"):
+            service.state.add_feedback(0, False, chance)
     assert client.post("/v1/ask", json={"question": "Why?", "detail": "full"}).json()["detail"]["labels"] == 0
 
 
-def test_a_state_that_holds_a_label_of_a_tiny_chance_starts_and_answers(make_service: MakeService) -> None:
+def test_a_state_that_holds_a_label_of_a_tiny_chance_starts_and_answers(make_service: Make) -> None:
     service = make_service()
     rated(service)
     with service.state.writing():
@@ -61,28 +60,28 @@ def test_a_state_that_holds_a_label_of_a_tiny_chance_starts_and_answers(make_ser
     service = make_service()
     record = service.ask(toy_stream(31)[30], 20).record
     assert 0.0 < record.confidence < 1.0
-    assert record.labelled is not None
+    assert record.labelled
     assert record.labelled.labels == 30
     assert min(label.chance for label in service.state.label_log() if label.chance) == MIN_CHANCE
     assert service.ask(toy_stream(32)[31], 20).stored
 
 
-def test_labels_that_cannot_be_taken_fail_no_answer(make_service: MakeService, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_labels_that_cannot_be_taken_fail_no_answer(make_service: Make, monkeypatch: Patch) -> None:
     service = make_service()
     rated(service)
     monkeypatch.setattr(LabelState, "add", lambda *_: 1 / 0)
-    record = service.ask(toy_stream(31)[30], 20).record
-    assert record.labelled is not None
-    assert record.labelled.labels == 29  # as before the last one
+    labelled = service.ask(toy_stream(31)[30], 20).record.labelled
+    assert labelled
+    assert labelled.labels == 29
     assert problems(service) == ["new labels move no confidence"]
     monkeypatch.undo()
     labelled = service.ask(toy_stream(32)[31], 20).record.labelled
-    assert labelled is not None
+    assert labelled
     assert labelled.labels == 30
     assert problems(service) == []
 
 
-def test_labels_are_counted_while_answers_can_be_written(make_service: MakeService) -> None:
+def test_labels_are_counted_while_answers_can_be_written(make_service: Make) -> None:
     service = make_service(settings={"gate.name": "never"})
     client, statements = client_of(service), list[str]()
     for question in toy_stream(6):
@@ -96,7 +95,7 @@ def test_labels_are_counted_while_answers_can_be_written(make_service: MakeServi
     assert [each for each in statements if "count(*)" in each] == []
 
 
-def test_domains_keep_their_own_level(make_service: MakeService) -> None:
+def test_domains_keep_their_own_level(make_service: Make) -> None:
     client = client_of(make_service())
     asked = {"question": "Which is it?", "options": ["this", "that"]}
     for number in range(12):
@@ -110,7 +109,7 @@ def test_domains_keep_their_own_level(make_service: MakeService) -> None:
     assert law["low"] < law["confidence"] < art["confidence"] < art["high"]
 
 
-def test_labels_that_contradict_are_named_everywhere(make_service: MakeService) -> None:
+def test_labels_that_contradict_are_named_everywhere(make_service: Make) -> None:
     service = make_service(settings={"gate.name": "never"})
     client = client_of(service)
     for position, question in enumerate(toy_stream(30)):
@@ -132,9 +131,7 @@ def test_labels_that_contradict_are_named_everywhere(make_service: MakeService) 
     assert 'class="lamp warn"' in page
 
 
-def test_a_verdict_is_about_the_latest_answers_and_the_latest_labels(
-    make_service: MakeService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_verdict_is_about_the_latest_answers_and_the_latest_labels(make_service: Make, monkeypatch: Patch) -> None:
     monkeypatch.setattr(monitors, "WINDOW", 10)
     service = make_service(settings={"gate.name": "never"})
     for question in toy_stream(25):
@@ -146,17 +143,15 @@ def test_a_verdict_is_about_the_latest_answers_and_the_latest_labels(
     assert monitor.graded == tuple(latest)
 
 
-def test_a_verdict_that_an_answer_overtakes_is_made_anew(
-    make_service: MakeService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_verdict_that_an_answer_overtakes_is_made_anew(make_service: Make, monkeypatch: Patch) -> None:
     service = make_service(settings={"gate.name": "never"})
     records = [service.ask(question, 20).record for question in toy_stream(2)]
     monitor = Monitor()
-    monitor.add(records[0])
+    monitor.add([records[0]])
 
     def overtaken(*arguments: Any) -> Verdict:
         monkeypatch.undo()
-        monitor.add(records[1])  # by the thread that answers, while another one judges
+        monitor.add([records[1]])  # by the thread that answers, while another one judges
         return conclude(*arguments)
 
     monkeypatch.setattr(monitors, "conclude", overtaken)

@@ -1,4 +1,4 @@
-"""A client that knows nothing of us: the package `openai`."""
+"""A client that knows nothing of us: the package `openai`; and the question in its messages, without a server."""
 
 from __future__ import annotations
 
@@ -10,13 +10,18 @@ from urllib.parse import urlsplit
 
 import openai
 import pytest
+from fastapi.testclient import TestClient
+from hypothesis import given
+from hypothesis import strategies as st
 
-from secl.question import Question
+from secl.errors import RequestError
+from secl.question import Question, Turn
+from secl.server.http import requests
 from secl.server.http.app import create_app
+from secl.server.http.requests import ROLES, Message, Part, check_length, question_in
 from secl.server.online.service import Service
 from secl.server.settings import HttpSettings
-from tests.server.conftest import MakeService
-from tests.server.doors import opened
+from tests.server.conftest import Log, Make, Patch, opened
 
 ASKED: list[Any] = [{"role": "user", "content": "What is the capital of France?"}]
 TEXT = "I think that it is 583, and nothing else."
@@ -36,9 +41,7 @@ def said(stream: Iterable[Any], index: int = 0) -> str:
     return "".join(choice.delta.content or "" for choice in choices)
 
 
-def test_a_chat_is_answered_with_what_the_model_says_and_the_confidence_is_beside_it(
-    client: openai.OpenAI, service: Service
-) -> None:
+def test_a_chat_is_answered_in_the_model_s_words_with_a_confidence(client: openai.OpenAI, service: Service) -> None:
     completion: Any = client.chat.completions.create(model="scripted", messages=ASKED, extra_body=FULL)
     (choice,) = completion.choices
     assert (choice.message.role, choice.message.content, choice.finish_reason) == ("assistant", TEXT, "stop")
@@ -57,9 +60,7 @@ def test_a_chat_is_answered_with_what_the_model_says_and_the_confidence_is_besid
     assert completion.warnings == []
 
 
-def test_confidences_of_weights_that_have_learned_say_so_and_labels_are_counted(
-    client: openai.OpenAI, service: Service
-) -> None:
+def test_confidences_of_learned_weights_say_so_and_labels_are_counted(client: openai.OpenAI, service: Service) -> None:
     service.learner.pause("so that the version stands still")
     service.model.learn(Question("Why?"), service.model.answer(Question("Why?")).reply, 0.5)
     learned: Any = client.chat.completions.create(model="scripted", messages=ASKED, extra_body=FULL)
@@ -107,13 +108,9 @@ def test_several_texts_are_records_of_their_own(client: openai.OpenAI, service: 
 
 def test_a_text_ends_where_it_was_to_end(client: openai.OpenAI) -> None:
     def ask(**how: Any) -> tuple[str | None, str, int]:
-        completion = client.chat.completions.create(model="scripted", messages=ASKED, **how)
-        assert completion.usage is not None
-        return (
-            completion.choices[0].message.content,
-            completion.choices[0].finish_reason,
-            completion.usage.completion_tokens,
-        )
+        completion: Any = client.chat.completions.create(model="scripted", messages=ASKED, **how)
+        (choice,) = completion.choices
+        return choice.message.content, choice.finish_reason, completion.usage.completion_tokens
 
     assert ask(max_tokens=5) == ask(max_completion_tokens=5) == ("I think that it is", "length", 5)
     assert ask(max_tokens=5, max_completion_tokens=5) == ("I think that it is", "length", 5)
@@ -122,33 +119,30 @@ def test_a_text_ends_where_it_was_to_end(client: openai.OpenAI) -> None:
 
 
 def test_no_request_makes_a_text_longer_than_the_server_s_limit(service: Service) -> None:
-    with (
-        opened(create_app(service, settings=HttpSettings(max_tokens=4))) as address,
-        openai.OpenAI(base_url=f"{address}/v1", api_key="none", max_retries=0) as client,
-    ):
-        for field in ("max_tokens", "max_completion_tokens"):
-            for asked, length in ((3, 3), (4, 4), (5, 4), (2**31, 4)):
-                reply = client.chat.completions.create(model="scripted", messages=ASKED, **{field: asked})  # type: ignore[call-overload]
-                assert (reply.choices[0].finish_reason, reply.usage.completion_tokens) == ("length", length)
-                said = [f"a text ends after 4 tokens here, and not after {asked}."] if asked > 4 else []
-                assert reply.warnings == said
+    client = TestClient(create_app(service, settings=HttpSettings(max_tokens=4)), base_url="http://127.0.0.1")
+    for field in ("max_tokens", "max_completion_tokens"):
+        for asked, length in ((3, 3), (4, 4), (5, 4), (2**31, 4)):
+            body = {"model": "scripted", "messages": ASKED, field: asked}
+            reply = client.post("/v1/chat/completions", json=body).json()
+            ended = (reply["choices"][0]["finish_reason"], reply["usage"]["completion_tokens"])
+            assert ended == ("length", length)
+            said = [f"a text ends after 4 tokens here, and not after {asked}."] if asked > 4 else []
+            assert reply["warnings"] == said
 
 
 def test_log_probabilities_have_openai_s_shape(client: openai.OpenAI) -> None:
-    completion = client.chat.completions.create(model="scripted", messages=ASKED, logprobs=True, top_logprobs=2)
-    logprobs = completion.choices[0].logprobs
-    assert logprobs is not None
-    assert logprobs.content is not None
-    assert "".join(token.token for token in logprobs.content) == TEXT
-    first = logprobs.content[0]
+    completion: Any = client.chat.completions.create(model="scripted", messages=ASKED, logprobs=True, top_logprobs=2)
+    tokens = completion.choices[0].logprobs.content
+    assert "".join(token.token for token in tokens) == TEXT
+    first = tokens[0]
     assert (first.logprob, first.bytes, [top.token for top in first.top_logprobs]) == (-0.5, [73], ["I", " or"])
-    pieces = list(client.chat.completions.create(model="scripted", messages=ASKED, logprobs=True, stream=True))
-    streamed = [piece.choices[0].logprobs for piece in pieces if piece.choices[0].logprobs]
-    assert [each.content[0].token for each in streamed if each.content] == [token.token for token in logprobs.content]
+    pieces: Any = client.chat.completions.create(model="scripted", messages=ASKED, logprobs=True, stream=True)
+    streamed = [each.choices[0].logprobs.content for each in pieces if each.choices[0].logprobs]
+    assert [each[0].token for each in streamed] == [token.token for token in tokens]
 
 
 def test_connections_that_close_in_mid_stream_harm_nobody(
-    address: str, client: openai.OpenAI, service: Service, caplog: pytest.LogCaptureFixture
+    address: str, client: openai.OpenAI, service: Service, caplog: Log
 ) -> None:
     body = json.dumps({"model": "scripted", "messages": ASKED, "stream": True}).encode()
     head = "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
@@ -207,7 +201,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.fixture(scope="module")
-def refusing(share_service: MakeService) -> Iterator[openai.OpenAI]:
+def refusing(share_service: Make) -> Iterator[openai.OpenAI]:
     """A client of a server that answers nothing of what the tests ask."""
     service = share_service()
     with (
@@ -218,11 +212,48 @@ def refusing(share_service: MakeService) -> Iterator[openai.OpenAI]:
     assert service.position == 0
 
 
-@pytest.mark.parametrize("why", REFUSED)
-def test_what_is_not_supported_is_refused_and_named(refusing: openai.OpenAI, why: str) -> None:
-    fields, param = REFUSED[why]
-    with pytest.raises(openai.BadRequestError) as refused:
-        refusing.chat.completions.create(**{"model": "scripted", "messages": ASKED, **fields})
-    assert refused.value.param == param
-    assert refused.value.body["message"].endswith(".")  # type: ignore[index]
-    assert refused.value.type == "invalid_request_error"
+def test_what_is_not_supported_is_refused_and_named(refusing: openai.OpenAI) -> None:
+    for why, (fields, param) in REFUSED.items():
+        with pytest.raises(openai.BadRequestError) as refused:
+            refusing.chat.completions.create(**{"model": "scripted", "messages": ASKED, **fields})
+        assert refused.value.param == param, why
+        assert refused.value.body["message"].endswith(".")  # type: ignore[index]
+        assert refused.value.type == "invalid_request_error"
+
+
+SAID = st.text(min_size=1).filter(str.strip)
+
+
+def user(text: str) -> Message:
+    return Message(role="user", content=text)
+
+
+@given(st.lists(st.tuples(st.sampled_from(sorted(ROLES)), st.text())), SAID)
+def test_every_turn_stays_in_its_role_and_its_place(earlier: list[tuple[str, str]], last: str) -> None:
+    asked = question_in([*(Message(role=role, content=text) for role, text in earlier), user(last)])
+    system = [Turn("system", asked.system)] if asked.system else []
+    turns = [*system, *asked.history, Turn("user", asked.text)]
+    assert turns == [*(Turn(ROLES[role], text) for role, text in earlier), Turn("user", last)]
+    assert asked.context == ""
+
+
+def test_a_system_text_at_the_start_is_the_question_s_own_and_a_second_one_is_a_turn() -> None:
+    messages = [Message(role="developer", content="Be brief."), Message(role="system", content="Be kind."), user("a")]
+    assert question_in(messages) == Question(
+        "a", form="text", system="Be brief.", history=(Turn("system", "Be kind."),)
+    )
+
+
+def test_an_assistant_that_said_nothing_and_parts_of_a_text_stay_turns() -> None:
+    parts: list[Part] = [Part(type="text", text="b"), Part(type="text", text="c")]
+    messages = [user("a"), Message(role="assistant"), Message(role="user", content=parts)]
+    assert question_in(messages) == Question("b\nc", form="text", history=(Turn("user", "a"), Turn("assistant", "")))
+
+
+def test_a_prompt_that_is_longer_than_allowed_is_refused_with_both_numbers(monkeypatch: Patch) -> None:
+    monkeypatch.setattr(requests, "MAX_PROMPT_CHARS", 9)
+    question = Question("ab", ("ef", "gh"), context="c", system="d", history=(Turn("user", "c"),))
+    assert check_length(question) is question
+    with pytest.raises(RequestError, match="10 characters, more than the 9") as refused:
+        check_length(question, "x")
+    assert refused.value.status == 413

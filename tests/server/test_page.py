@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-
-import pytest
+from html.parser import HTMLParser
 
 from secl.question import Question, Turn
 from secl.server.explain import explain
@@ -14,14 +13,32 @@ from secl.server.http.pages import view as view_module
 from secl.server.http.pages.rendering import ASSETS, overview
 from secl.server.http.pages.view import State, view
 from secl.server.store import ServerStore
-from secl.testing import ScriptedModel, toy_stream
-from tests.server.conftest import MakeService
-from tests.server.doors import client_of
-from tests.server.pages import HOSTILE, Page, served
-from tests.server.waiting import settled
+from secl.testing import toy_stream
+from tests.server.conftest import Make, Patch, client_of
+from tests.server.waiting import served, settled
+
+HOSTILE = "<script>alert('1')</script> & \"quoted\" {{ 7*7 }} {% raw %} --> \x00\x0b\u202e 日本 </li></main>"
 
 
-def test_the_page_is_whole_without_a_script(make_service: MakeService) -> None:
+class Page(HTMLParser):
+    """What tests want to know of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.texts: set[str] = set()
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text += f" {data}"
+        self.texts.add(data.strip())
+
+
+def test_the_page_is_whole_without_a_script(make_service: Make) -> None:
     service = served(make_service())
     state = view(service)
     text = overview(state, now=0.0)
@@ -39,12 +56,11 @@ def test_the_page_is_whole_without_a_script(make_service: MakeService) -> None:
     for picture in pictures:
         assert set(str(picture["aria-labelledby"]).split()) <= set(identifiers)
     assert [attributes["id"] for _, attributes in page.tags if "data-refresh" in attributes] == ["state"]
-    assert "button" not in {
-        tag for tag, _ in page.tags[[attributes.get("id") for _, attributes in page.tags].index("state") :]
-    }
+    state_at = [attributes.get("id") for _, attributes in page.tags].index("state")
+    assert "button" not in {tag for tag, _ in page.tags[state_at:]}
 
 
-def test_the_page_allows_nothing_from_outside_and_nothing_inline(make_service: MakeService) -> None:
+def test_the_page_allows_nothing_from_outside_and_nothing_inline(make_service: Make) -> None:
     service = served(make_service())
     client = client_of(service)
     reply = client.get("/")
@@ -72,10 +88,9 @@ def test_the_page_allows_nothing_from_outside_and_nothing_inline(make_service: M
         assert client.get(f"/static/{name}").status_code == 404
 
 
-def test_whatever_a_model_or_an_admin_writes_is_shown_as_text(make_service: MakeService) -> None:
-    model = ScriptedModel()
-    model.name = HOSTILE
-    service = served(make_service(model=model))
+def test_whatever_a_model_or_an_admin_writes_is_shown_as_text(make_service: Make) -> None:
+    service = served(make_service())
+    service.model.name = HOSTILE
     service.learner.pause(HOSTILE)
     text = overview(view(service))
     assert "<script>" not in text
@@ -84,7 +99,7 @@ def test_whatever_a_model_or_an_admin_writes_is_shown_as_text(make_service: Make
     assert HOSTILE.replace("\x00\x0b", "\ufffd\ufffd") in Page(text).text
 
 
-def test_an_empty_server_has_pages_that_say_so(make_service: MakeService) -> None:
+def test_an_empty_server_has_pages_that_say_so(make_service: Make) -> None:
     client = client_of(make_service())
     shown = words(client.get("/").text)
     assert "The first answers will be drawn here." in shown
@@ -99,7 +114,7 @@ def words(text: str) -> str:
     return " ".join(Page(text).text.split())
 
 
-def test_the_list_says_what_was_asked_for_and_what_came_of_it(make_service: MakeService) -> None:
+def test_the_list_says_what_was_asked_for_and_what_came_of_it(make_service: Make) -> None:
     client = client_of(served(make_service(), 40))
     text = client.get("/records", params={"query": "what plus", "label": "right", "max_confidence": "0.99"}).text
     assert "5 records fit." in text
@@ -115,7 +130,7 @@ def test_the_list_says_what_was_asked_for_and_what_came_of_it(make_service: Make
     assert "min_confidence: Input should be less than or equal to 1." in words(refused.text)
 
 
-def test_the_page_of_a_record_says_why_in_the_words_of_secl_show(make_service: MakeService) -> None:
+def test_the_page_of_a_record_says_why_in_the_words_of_secl_show(make_service: Make) -> None:
     service = make_service(settings={"method": "posterior"})
     for number, question in enumerate(toy_stream(30)):
         service.ask(question, 20)
@@ -134,7 +149,7 @@ def test_the_page_of_a_record_says_why_in_the_words_of_secl_show(make_service: M
     assert f"Confidence {record.confidence:.2f}, band" in text
 
 
-def test_a_conversation_is_shown_in_its_roles_and_whatever_it_says_is_text(make_service: MakeService) -> None:
+def test_a_conversation_is_shown_in_its_roles_and_whatever_it_says_is_text(make_service: Make) -> None:
     service = make_service()
     history = (Turn("user", f"first {HOSTILE}"), Turn("assistant", f"second {HOSTILE}"))
     safe = HOSTILE.replace("\x00", "").replace("\x0b", "")
@@ -149,20 +164,16 @@ def test_a_conversation_is_shown_in_its_roles_and_whatever_it_says_is_text(make_
         assert text.count("<script ") == 1
         for tag, attributes in Page(text).tags:
             assert not [name for name in attributes if name.startswith("on") or name == "style"], tag
-    hostile = client.get(
-        "/records", params={"query": '"><script>alert(1)</script>', "domain": "'><img src=x onerror=1>"}
-    )
+    wanted = {"query": '"><script>alert(1)</script>', "domain": "'><img src=x onerror=1>"}
+    hostile = client.get("/records", params=wanted)
     assert "<script>" not in hostile.text
     assert "<img" not in hostile.text
     shown_turns = words(client.get("/records/0").text)
-    places = [
-        shown_turns.index(f"{role} {text}")
-        for role, text in (("system", "zeroth"), ("user", "first"), ("assistant", "second"), ("user", "third"))
-    ]
-    assert places == sorted(places)
+    turns = ("system zeroth", "user first", "assistant second", "user third")
+    assert [shown_turns.index(turn) for turn in turns] == sorted(shown_turns.index(turn) for turn in turns)
 
 
-def test_pages_of_records_say_nothing_to_those_without_a_key(make_service: MakeService) -> None:
+def test_pages_of_records_say_nothing_to_those_without_a_key(make_service: Make) -> None:
     service = served(make_service(), 12)
     token = Keys(service.state.folder).add("reader", "review")
     client = client_of(service)
@@ -177,9 +188,7 @@ def test_pages_of_records_say_nothing_to_those_without_a_key(make_service: MakeS
     assert client.get("/v1/records").status_code == 401
 
 
-def test_a_view_is_what_the_records_say_and_is_json_without_nan(
-    make_service: MakeService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_view_is_what_the_records_say_and_is_json_without_nan(make_service: Make, monkeypatch: Patch) -> None:
     service = make_service()
     questions = toy_stream(40)
     answers = [service.ask(question, 20) for question in questions]
@@ -202,15 +211,12 @@ def test_a_view_is_what_the_records_say_and_is_json_without_nan(
     assert state.labels.count == 2
     assert learning.version == service.learner.model.version == sum(s.record.outcome == "waiting" for s in answers)
     last = answers[-1].record.decision
-    assert (learning.in_burst, learning.remaining, learning.statistic) == (
-        last.in_burst,
-        last.remaining,
-        last.statistic,
-    )
+    gate = (learning.in_burst, learning.remaining, learning.statistic)
+    assert gate == (last.in_burst, last.remaining, last.statistic)
     assert view(service) == state
 
 
-def test_a_server_that_does_not_learn_shows_nothing_of_learning(make_service: MakeService) -> None:
+def test_a_server_that_does_not_learn_shows_nothing_of_learning(make_service: Make) -> None:
     headings = {"Version", "Drift of weights", "Gate statistic", "Learning", "Trained", "alarm", "burst"}
     learning = Page(overview(view(served(make_service())))).texts
     assert headings <= learning
@@ -218,7 +224,5 @@ def test_a_server_that_does_not_learn_shows_nothing_of_learning(make_service: Ma
     assert not headings & page.texts
     assert {"Answers", "Confidence, mean", "Labels", "Threshold", "none set (--accept)", "API key"} <= page.texts
     assert {"key-box", "done", "ask"} <= {attributes.get("id") for _, attributes in page.tags}
-    accepting = Page(
-        overview(view(served(make_service("accepting", settings={"method": "posterior", "loop.accept": 0.4}))))
-    ).texts
-    assert "0.40" in accepting
+    accepting = served(make_service("accepting", settings={"method": "posterior", "loop.accept": 0.4}))
+    assert "0.40" in Page(overview(view(accepting))).texts

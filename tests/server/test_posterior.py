@@ -1,4 +1,4 @@
-"""A server whose confidence is the posterior: what it stores and says, and that it goes on exactly."""
+"""A server whose confidence is the posterior, and one with a threshold: what they store, say and send on."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from typing import Any
 
 import pytest
 
+from examples.route import Endpoint, route
 from secl.cli.server_pages import explanation_page
 from secl.evidence import CandidateEvidence
 from secl.question import Question
 from secl.records import Reply
 from secl.server.explain import explain
+from secl.server.http.app import create_app
 from secl.server.online.service import Service
 from secl.testing import ScriptedModel, toy_stream
-from tests.server.conftest import MakeService
-from tests.server.doors import client_of
+from tests.server.conftest import Make, client_of, metrics_of, opened
 from tests.server.waiting import ask_all, examined
 
 
@@ -36,7 +37,7 @@ class Mixed(ScriptedModel):
         return evidence if question.options or evidence is None else replace(evidence, letters=())
 
 
-def test_candidates_are_stored_without_their_texts_but_equal_ones_stay_equal(make_service: MakeService) -> None:
+def test_candidates_are_stored_without_their_texts_but_equal_ones_stay_equal(make_service: Make) -> None:
     service = make_service(keep_text="none", model=Mixed(), settings={"method": "posterior"})
     twice = Question("Which zebra?", options=("stripes", "dots", "stripes"))
     answer, *others = ask_all(service, [twice, *mixed_stream(20)])
@@ -71,7 +72,7 @@ def ask(service: Service, body: dict[str, Any] = OPTIONS) -> dict[str, Any]:
     return reply
 
 
-def test_the_reported_confidence_is_the_posterior_of_the_models_own_answer(make_service: MakeService) -> None:
+def test_the_reported_confidence_is_the_posterior_of_the_models_own_answer(make_service: Make) -> None:
     service = make_service(settings={"method": "posterior", "loop.answer": "own"})
     reply = ask(service)
     posterior = service.state.served(0).record.posterior
@@ -87,7 +88,7 @@ def test_the_reported_confidence_is_the_posterior_of_the_models_own_answer(make_
     assert detail["stated"] == pytest.approx(0.85)
 
 
-def test_a_server_can_answer_with_the_best_candidate_and_keeps_the_models_own(make_service: MakeService) -> None:
+def test_a_server_can_answer_with_the_best_candidate_and_keeps_the_models_own(make_service: Make) -> None:
     service = make_service(settings={"method": "posterior", "loop.answer": "best"})
     differing = [question for question in toy_stream(40) if question.id and service.ask(question, 20)]
     records = [served.record for served in service.state.latest(len(differing))]
@@ -100,21 +101,57 @@ def test_a_server_can_answer_with_the_best_candidate_and_keeps_the_models_own(ma
     assert reply["confidence"] == max(each["probability"] for each in reply["candidates"])
 
 
-@pytest.mark.parametrize(
-    ("model", "body", "words"),
-    [
-        (Silent(), OPTIONS, "there are no two different candidates to compare"),
-        (ScriptedModel(), {"question": "Which?", "options": ["same", "same"]}, "no two different candidates"),
-    ],
-)
-def test_a_question_without_candidates_is_answered_as_stated_and_says_so(
-    make_service: MakeService, model: ScriptedModel, body: dict[str, Any], words: str
-) -> None:
-    service = make_service(model=model, settings={"method": "posterior"})
-    reply = ask(service, body)
-    detail = reply["detail"]
-    assert (detail["source"], reply["candidates"]) == ("stated", None)
-    assert reply["confidence"] == detail["stated"] == pytest.approx(0.85)
-    assert words in detail["remark"]
-    assert detail["own_answer"] == (reply["letter"] or reply["text"])
-    assert words[1:] in "\n".join(map(str, explanation_page(explain(service.state, 0))))
+def test_a_question_without_candidates_is_answered_as_stated_and_says_so(make_service: Make) -> None:
+    words = "here are no two different candidates to compare"
+    same = {"question": "Which?", "options": ["same", "same"]}
+    for name, model, body in (("silent", Silent(), OPTIONS), ("same", ScriptedModel(), same)):
+        service = make_service(name, model=model, settings={"method": "posterior"})
+        reply = ask(service, body)
+        detail = reply["detail"]
+        assert (detail["source"], reply["candidates"]) == ("stated", None)
+        assert reply["confidence"] == detail["stated"] == pytest.approx(0.85)
+        assert words in detail["remark"]
+        assert detail["own_answer"] == (reply["letter"] or reply["text"])
+        assert words in "\n".join(map(str, explanation_page(explain(service.state, 0))))
+
+
+CHAT = {"model": "scripted", "messages": [{"role": "user", "content": "What is the capital of France?"}]}
+
+
+@pytest.mark.parametrize(("accept", "accepted"), [(0.8, True), (0.9, False), (None, None)])
+def test_a_reply_says_whether_it_reaches_the_threshold(make_service: Make, accept: Any, accepted: Any) -> None:
+    threshold = {} if accept is None else {"loop.accept": accept}
+    service = make_service(settings={"method": "stated", **threshold})  # states 0.85 of everything
+    http = client_of(service)
+    chat = http.post("/v1/chat/completions", json={**CHAT, "secl": {"detail": "full"}}).json()["secl"]
+    for reply in (ask(service), chat):
+        assert (reply["accepted"], reply["detail"]["accept"]) == (accepted, accept)
+    # It is marked, and given all the same.
+    assert http.post("/v1/ask", json=OPTIONS).json()["letter"] in "ABCD"
+    if accept is not None:
+        assert metrics_of(http)[f'secl_accepted_total{{accepted="{str(accepted).lower()}"}}'] > 0
+
+
+def test_what_the_small_model_does_not_accept_goes_to_the_large_one(make_service: Make) -> None:
+    questions = toy_stream(12)
+    service, larger = (
+        make_service(settings={"method": "posterior", "loop.answer": "own", "loop.accept": 0.27}),
+        make_service("large", settings={"method": "stated"}),
+    )
+    with opened(create_app(service)) as small, opened(create_app(larger)) as large:
+        first, second = Endpoint.at(f"{small}/v1", 0.1, "none"), Endpoint.at(f"{large}/v1", 2.0, "none")
+        answers = list(route(questions, first, second))
+    assert {each.by for each in answers} == {"small", "large"}
+    assert [each.by for each in answers] == ["small" if each.confidence >= 0.27 else "large" for each in answers]
+    spent = [record.ledger.total for record in service.state.records()]
+    assert [each.paid_small for each in answers] == pytest.approx([0.1 * tokens / 1000 for tokens in spent])
+    sent_on = [each for each in answers if each.by == "large"]
+    asked = [record.question.text for record in larger.state.records()]
+    assert asked == [
+        each.question.text + "".join(f"\n{letter}. {each.question.option(letter)}" for letter in each.question.letters)
+        for each in sent_on
+    ]
+    assert [each.answer for each in sent_on] == [record.reply.text for record in larger.state.records()]
+    assert all(each.paid_large > each.paid_small for each in sent_on)
+    assert all(each.answer in each.question.options for each in answers if each.by == "small")
+    assert all(record.accept == 0.27 for record in service.state.records())

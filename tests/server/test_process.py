@@ -9,6 +9,10 @@ import os
 import signal
 import socket
 import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -16,15 +20,19 @@ from typing import Any
 import httpx
 import pytest
 
+from secl.errors import ParameterError
 from secl.gates import replay
 from secl.runs.manifest import Manifest
+from secl.server.http import process
 from secl.server.http.api_keys import Keys
-from secl.server.http.process import answer_until_stopped, bind
+from secl.server.http.app import create_app
+from secl.server.http.process import answer_until_stopped, bind, is_local, listening, notify, url
+from secl.server.online.service import Service
 from secl.server.settings import HttpSettings
 from secl.server.store import ServerStore
 from tests import processes
-from tests.server.conftest import MakeService
-from tests.server.waiting import examined, until
+from tests.server.conftest import Log, Make, Patch
+from tests.server.waiting import Slow, examined, until
 
 RESTARTS = int(os.environ.get("SECL_RESTARTS", "1"))
 KEEPING, CONNECTING = 2, 2
@@ -47,10 +55,8 @@ class Client(threading.Thread):
             while not self.stop.is_set():
                 question = f"Is {self.number} times {len(self.replies)} an even number?"
                 try:
-                    reply = client.post(
-                        "/v1/ask", json={"question": question, "options": ["yes", "no"], "detail": "full"}
-                    )
-                    secl = reply.raise_for_status().json()
+                    body = {"question": question, "options": ["yes", "no"], "detail": "full"}
+                    secl = client.post("/v1/ask", json=body).raise_for_status().json()
                     name = secl["record_id"]
                     assert name not in self.replies, "one record for two replies"
                     self.replies[name] = secl
@@ -118,24 +124,22 @@ def check(folder: Path, clients: list[Client]) -> None:
     """All that was said is on record, decisions follow from entropies, versions are kept, and no update is missing."""
     with ServerStore(folder) as state:
         assert examined(state)[1] == []
-        records = list(state.store.records())
+        records = list(state.records())
         replies = [item for client in clients for item in client.replies.items()]
         assert len(replies) == len(dict(replies)), "one record for two replies"
         for name, secl in replies:
             reply = records[state.position_of(name)].reply
             assert (secl["detail"]["bins"], secl["detail"]["version"]) == (list(reply.bins), reply.version)
         said = {state.position_of(name): label for client in clients for name, label in client.labels.items()}
-        labels = {label.position: label.correct for label in state.store.labels()}
+        labels = {label.position: label.correct for label in state.labels()}
         assert {position: labels.get(position) for position in said} == said
-        gate = Manifest.of(state.store).settings.build_gate()
+        gate = Manifest.of(state).settings.build_gate()
         assert [r.decision for r in records] == replay(gate, [r.reply.entropy for r in records])
         updates = [record.update.version for record in records if record.update is not None]
         assert sorted(updates) == list(range(1, len(updates) + 1))
 
 
-def test_a_signal_while_the_state_is_restored_ends_the_server(
-    make_service: MakeService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_signal_while_the_state_is_restored_ends_the_server(make_service: Make, monkeypatch: Patch) -> None:
     service = make_service(start=False)
     begin, ready = service.start, list[str]()
 
@@ -145,7 +149,115 @@ def test_a_signal_while_the_state_is_restored_ends_the_server(
 
     monkeypatch.setattr(service, "start", start)
     with bind("127.0.0.1", 0) as listener:
-        answer_until_stopped(
-            service, Keys(service.state.folder), HttpSettings(), listener, lambda: ready.append("y"), []
-        )
+        keys = Keys(service.state.folder)
+        answer_until_stopped(service, keys, HttpSettings(), listener, lambda: ready.append("y"), [])
     assert (ready, service.alive) == ([], False)
+
+
+@pytest.fixture
+def passed(monkeypatch: Patch) -> Patch:
+    """Says that systemd passes a socket to this process."""
+    monkeypatch.setenv("LISTEN_PID", str(os.getpid()))
+    monkeypatch.setenv("LISTEN_FDS", "1")
+    return monkeypatch
+
+
+def test_a_passed_socket_is_the_same_one_and_no_child_gets_it(passed: Patch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as parent:
+        duplicate = os.dup(parent.fileno())
+        os.set_inheritable(duplicate, True)
+        passed.setattr(process, "FIRST_PASSED", duplicate)
+        with listening(None, None) as listener:
+            assert listener.getsockname() == parent.getsockname()
+            assert not listener.get_inheritable()
+            assert url(listener) == f"http://127.0.0.1:{parent.getsockname()[1]}/"
+    assert not {"LISTEN_PID", "LISTEN_FDS"} & set(os.environ)
+
+
+def test_what_is_no_listening_tcp_socket_is_refused(passed: Patch) -> None:
+    others: list[Any] = [open(os.devnull, "rb")]  # noqa: SIM115
+    others += [socket.socket(socket.AF_INET, socket.SOCK_DGRAM), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)]
+    others += [socket.socket()]  # it does not listen, as systemd passes with Accept=yes
+    for other in others:
+        passed.setenv("LISTEN_PID", str(os.getpid()))
+        passed.setenv("LISTEN_FDS", "1")
+        passed.setattr(process, "FIRST_PASSED", os.dup(other.fileno()))
+        with other, pytest.raises(ParameterError, match="something else than one listening TCP socket"):
+            listening(None, None)
+
+
+def test_a_socket_for_another_process_is_not_taken(passed: Patch) -> None:
+    passed.setenv("LISTEN_PID", "1")
+    with listening("127.0.0.1", 0) as listener:
+        assert listener.getsockname()[0] == "127.0.0.1"
+
+
+@pytest.mark.parametrize(("host", "local"), [("127.9.9.9", True), ("::1", True), ("0.0.0.0", False), ("::", False)])
+def test_a_socket_is_local_by_its_own_address(host: str, local: bool) -> None:
+    with bind(host, 0) as listener:
+        assert is_local(listener) is local
+
+
+def test_systemd_is_told_and_nobody_who_listens_is_no_trouble(monkeypatch: Patch, tmp_path: Path, caplog: Log) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(str(tmp_path / "notify"))
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+        notify("READY=1")
+        systemd.settimeout(5)
+        assert systemd.recv(100) == b"READY=1"
+    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "nobody"))
+    notify("READY=1")
+    assert "systemd does not hear READY=1: " in caplog.text
+
+
+@pytest.fixture
+def service(make_service: Make) -> Service:
+    return make_service(model=Slow())
+
+
+@pytest.fixture
+def silent(service: Service, monkeypatch: Patch) -> Iterator[tuple[str, int]]:
+    """The address of a server that takes two requests at once, and bears eight silent connections for a second."""
+    for name, value in (("MAX_CONCURRENT", 2), ("MAX_SILENT", 8), ("SILENCE", 1.0)):
+        monkeypatch.setattr(process, name, value)
+    with bind("127.0.0.1", 0) as listener:
+        ready = threading.Event()
+        server = process.Server(create_app(service), service, 30.0, ready.set, [])
+        thread = threading.Thread(target=server.run, args=([listener],))
+        thread.start()
+        assert ready.wait(20)
+        try:
+            yield listener.getsockname()
+        finally:
+            server.should_exit = True
+            thread.join(20)
+
+
+def test_connections_that_send_no_request_refuse_nobody_and_are_closed(silent: tuple[str, int]) -> None:
+    get = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
+    url = f"http://{silent[0]}:{silent[1]}/healthz"
+    with ExitStack() as opened:
+        connections = [opened.enter_context(socket.create_connection(silent, timeout=20)) for _ in range(40)]
+        for number, connection in enumerate(connections):
+            connection.sendall((b"", get, get + b"\r\nGET /", b"x")[number % 4])
+        for _ in range(5):
+            assert httpx.get(url).status_code == 200
+        for connection in connections:
+            with suppress(ConnectionResetError):
+                while connection.recv(65536):
+                    pass  # what was answered; and then the end
+        assert httpx.get(url).status_code == 200
+
+
+def test_a_long_request_is_not_silent_and_one_too_many_is_refused(silent: tuple[str, int], service: Service) -> None:
+    url, model = f"http://{silent[0]}:{silent[1]}/v1/ask", service.model
+    assert isinstance(model, Slow)
+    with ThreadPoolExecutor(2) as pool:
+        asked = [pool.submit(httpx.post, url, json={"question": "Why?"}, timeout=60) for _ in range(2)]
+        assert model.begun.wait(20)
+        time.sleep(1.5)  # longer than a connection may be silent
+        refused = httpx.get(url.replace("/v1/ask", "/healthz"))
+        model.go.set()
+        assert [each.result().status_code for each in asked] == [200, 200]
+    assert (refused.status_code, refused.json()["error"]["code"]) == (503, "busy")
+    assert refused.headers["retry-after"] == "1"

@@ -1,20 +1,23 @@
-"""Answers that are computed again: the same, within rounding, different, or open."""
+"""Answers that are computed again, and a service around a real network: what a state folder belongs to."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
-from secl.evidence import EvidenceKind
-from secl.model import ModelAnswer
+from secl.data.quiz import quiz
+from secl.errors import ParameterError, RunError
+from secl.model import Model, ModelAnswer
 from secl.question import Question
 from secl.server.online.factory import open_service, serving_settings
+from secl.server.online.service import Service
 from secl.server.recompute import (
-    Verification,
     environment_changes,
     left_open,
     load_recorded_model,
@@ -24,8 +27,8 @@ from secl.server.recompute import (
 from secl.server.settings import Limits
 from secl.server.store import ServerStore
 from secl.testing import ScriptedModel, toy_stream
-from secl.writing import Writing, Written
-from tests.server.conftest import MakeService
+from secl.writing import Writing
+from tests.server.conftest import Make
 from tests.server.folders import spoiled
 from tests.server.test_posterior import Mixed, mixed_stream
 from tests.server.waiting import Texts, ask_all, close, settled
@@ -54,9 +57,7 @@ def test_ordinary_chats_leave_nothing_to_report(tiny_llama: Path, tmp_path: Path
 
 
 @pytest.mark.parametrize(("second", "settled"), [(0.405, False), (0.2, True)])
-def test_a_close_choice_of_letters_that_came_out_otherwise_is_left_open(
-    make_service: MakeService, second: float, settled: bool
-) -> None:
+def test_a_close_choice_that_came_out_otherwise_is_left_open(make_service: Make, second: float, settled: bool) -> None:
     record = make_service().ask(toy_stream(1)[0], 20).record
     stored = replace(record.reply, option_log_p=(math.log(0.41), math.log(second), math.log(0.1), math.log(0.05)))
     record = replace(record, reply=stored)
@@ -65,7 +66,7 @@ def test_a_close_choice_of_letters_that_came_out_otherwise_is_left_open(
     assert (left_open(now, record, 0.05) == "") == settled
 
 
-def test_answers_that_are_drawn_otherwise_leave_the_evidence_open(make_service: MakeService) -> None:
+def test_answers_that_are_drawn_otherwise_leave_the_evidence_open(make_service: Make) -> None:
     record = make_service(model=Mixed(), settings={"method": "posterior"}).ask(mixed_stream(2)[1], 20).record
     stored = record.evidence.candidates
     assert stored is not None
@@ -83,7 +84,7 @@ class Elsewhere(ScriptedModel):
         return {"processor": "Z80"}
 
 
-def test_another_machine_is_named(make_service: MakeService) -> None:
+def test_another_machine_is_named(make_service: Make) -> None:
     state = make_service(model=Elsewhere()).state
     assert environment_changes(state, Elsewhere()) == []
     assert environment_changes(state, ScriptedModel()) == ["processor: Z80 there, another here"]
@@ -92,16 +93,14 @@ def test_another_machine_is_named(make_service: MakeService) -> None:
 class Rewording(ScriptedModel):
     """Writes other words by itself, as on another processor, and rates what is written already as before."""
 
-    def answer(
-        self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | Written | None = None
-    ) -> ModelAnswer:
-        answer = super().answer(question, evidence=evidence, written=written)
-        if question.options or written is not None:
+    def answer(self, question: Question, **how: Any) -> ModelAnswer:
+        answer = super().answer(question, **how)
+        if question.options or how["written"] is not None:
             return answer
         return replace(answer, reply=replace(answer.reply, text="something else", answer="something else"))
 
 
-def test_a_short_answer_that_is_worded_otherwise_elsewhere_is_rated_as_it_is_stored(make_service: MakeService) -> None:
+def test_a_short_answer_that_is_worded_otherwise_elsewhere_is_rated_as_it_is_stored(make_service: Make) -> None:
     service = make_service()
     service.ask(Question("Name a fruit.", form="short"), 20)
     served = service.state.served(0)
@@ -119,20 +118,11 @@ class Rounding(ScriptedModel):
         self.by = by
         self.batch = 1
 
-    def prefetch(
-        self,
-        questions: Sequence[Question],
-        evidence: Sequence[Collection[EvidenceKind]],  # noqa: ARG002
-        *,
-        weights_fixed: bool,  # noqa: ARG002
-        written: Sequence[str | Written | None] = (),  # noqa: ARG002
-    ) -> None:
+    def prefetch(self, questions: Sequence[Question], *_: Any, **__: Any) -> None:
         self.batch = len(questions)
 
-    def answer(
-        self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | Written | None = None
-    ) -> ModelAnswer:
-        answered = super().answer(question, evidence=evidence, written=written)
+    def answer(self, question: Question, **how: Any) -> ModelAnswer:
+        answered = super().answer(question, **how)
         if self.batch == 1:
             return answered
         bins = list(answered.reply.bins)
@@ -140,37 +130,27 @@ class Rounding(ScriptedModel):
         return replace(answered, reply=replace(answered.reply, bins=tuple(bins)))
 
 
-def batched(make_service: MakeService, model: ScriptedModel) -> ServerStore:
-    """The state of a server that answered one question alone and twelve in passes."""
-    service = make_service(model=model, start=False, limits=Limits(batch=4))
+def test_answers_of_a_pass_come_out_within_the_tolerance(make_service: Make) -> None:
+    service = make_service(model=Rounding(0.004), start=False, limits=Limits(batch=4))
     futures = [service.submit(question) for question in toy_stream(13)]
     service.start()
     for future in futures:
         future.result(10)
     settled(service)
-    return service.state
-
-
-def outcome(state: ServerStore, model: ScriptedModel) -> Verification:
-    return verify(state, state.latest(100), model)
-
-
-def test_answers_of_a_pass_come_out_within_the_tolerance(make_service: MakeService) -> None:
-    state = batched(make_service, Rounding(0.004))
-    verification = outcome(state, Rounding(0.004))
+    verification = verify(service.state, service.state.latest(100), Rounding(0.004))
     assert verification.matches == {"same": 1, "rounding": 12}
     assert verification.tolerance == 0.05
     assert max(each.difference or 0 for each in verification.rederived) == pytest.approx(0.004)
 
 
-def test_a_changed_confidence_and_changed_weights_are_found(make_service: MakeService, tmp_path: Path) -> None:
+def test_a_changed_confidence_and_changed_weights_are_found(make_service: Make, tmp_path: Path) -> None:
     service = make_service()
     ask_all(service, toy_stream(20))
     folder = close(service)
     with ServerStore(folder) as state:
         served = state.served(15)
-        before = replace(served.record.reply, bins=(*served.record.reply.bins[:9], 0.5))
-        forged = replace(served, record=replace(served.record, reply=before))
+        reply = replace(served.record.reply, bins=(*served.record.reply.bins[:9], 0.5))
+        forged = replace(served, record=replace(served.record, reply=reply))
         assert rederive(state, ScriptedModel(), served, 0.05).match == "same"
         assert rederive(state, ScriptedModel(), forged, 0.05).match == "differs"
     swap = "UPDATE versions SET weights = (SELECT weights FROM versions WHERE version = 2) WHERE version = 10"
@@ -180,3 +160,66 @@ def test_a_changed_confidence_and_changed_weights_are_found(make_service: MakeSe
         lost = rederive(state, ScriptedModel(), state.served(15), 0.05)
     assert lost.match == "differs"
     assert "does not keep adapter version 10" in lost.detail
+
+
+SETTINGS = {"method": "secl", "gate.name": "always", "loop.bin_gate": "off", "adapter.learning_rate": 0.001}
+
+
+@pytest.fixture
+def service(tiny_llama: Path, tmp_path: Path) -> Iterator[Service]:
+    opened = open_service(tmp_path / "state", serving_settings({"model.name": str(tiny_llama), **SETTINGS}))
+    opened.start()
+    yield opened
+    opened.stop()
+    opened.state.close()
+
+
+def test_the_twin_shares_all_weights_but_those_that_learn(service: Service) -> None:
+    def weights(model: object) -> dict[str, torch.Tensor]:
+        return dict(model.adapter.peft.named_parameters())  # type: ignore[attr-defined]
+
+    ours, theirs = weights(service.model), weights(service.learner.model)
+    apart = {name for name in ours if ours[name].data_ptr() != theirs[name].data_ptr()}
+    assert apart
+    assert all("lora" in name for name in apart)
+    assert len(apart) == len(service.model.adapter.parameters)  # type: ignore[attr-defined]
+
+
+def test_interrupted_learning_gives_the_weights_of_learning(service: Service, tiny_llama: Path, tmp_path: Path) -> None:
+    """A lesson that is given up in the middle and held again leaves no trace."""
+    asked = quiz("science", 5, 1)
+    for question in asked:
+        service.ask(question, 60)
+        service.scheduler.interrupt()
+    settled(service)
+    other = open_service(tmp_path / "other", serving_settings({"model.name": str(tiny_llama), **SETTINGS}))
+    other.start()
+    for question in asked:
+        other.ask(question, 60)
+    settled(other)
+    try:
+        assert other.learner.model.snapshot() == service.learner.model.snapshot()
+    finally:
+        other.stop()
+        other.state.close()
+
+
+def test_a_state_folder_belongs_to_its_settings(service: Service, tiny_llama: Path, tmp_path: Path) -> None:
+    service.stop()
+    service.state.close()
+    recipe = serving_settings({"model.name": str(tiny_llama), **SETTINGS})
+    other = serving_settings({"model.name": str(tiny_llama), **SETTINGS, "loop.alpha": 0.25})
+
+    def no_model(_: object) -> Model:
+        raise AssertionError("a model was loaded for nothing")
+
+    with pytest.raises(RunError, match=r"begun with other settings \(loop.alpha: 0.5 there, 0.25 here\)"):
+        open_service(tmp_path / "state", other, load=no_model)
+    with pytest.raises(RunError, match="keep_text: full there, none here"):
+        open_service(tmp_path / "state", recipe, keep_text="none", load=no_model)
+    with pytest.raises(ParameterError, match="keep-text is 'some'"):
+        open_service(tmp_path / "state", recipe, keep_text="some")  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="accumulate is 'question'"):
+        serving_settings({"loop.accumulate": "question"})
+    again = open_service(tmp_path / "state", recipe)
+    again.state.close()

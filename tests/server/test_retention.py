@@ -19,14 +19,13 @@ from secl.server.records import Search, label_count, search
 from secl.server.retention import DAY, Retention, prune
 from secl.server.store import ServerStore
 from secl.testing import toy_stream
-from tests.server.conftest import MakeService
-from tests.server.doors import client_of
+from tests.server.conftest import Make, Patch, client_of
 from tests.server.folders import spoiled
 from tests.server.waiting import ask_all, close, examined
 
 
 @pytest.fixture(autouse=True)
-def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+def small_steps(monkeypatch: Patch) -> None:
     """Several steps and checkpoints in short streams."""
     monkeypatch.setattr(retention, "STEP", 7)
     monkeypatch.setattr(checkpoint, "EVERY", 5)
@@ -39,7 +38,7 @@ def test_anything_else_is_refused_in_a_sentence() -> None:
 
 
 @pytest.mark.parametrize("keep", [1, 8, 1000])
-def test_the_latest_records_stay_and_verify_goes_on_to_hold(make_service: MakeService, keep: int) -> None:
+def test_the_latest_records_stay_and_verify_goes_on_to_hold(make_service: Make, keep: int) -> None:
     service = make_service()
     ask_all(service, toy_stream(30))
     before = {served.record.position: served for served in service.state.latest(30)}
@@ -57,7 +56,7 @@ def test_the_latest_records_stay_and_verify_goes_on_to_hold(make_service: MakeSe
     assert again.ask(toy_stream(34)[33], 10).record.position == 33
 
 
-def test_texts_are_gone_from_the_file_and_its_pages_are_used_again(make_service: MakeService) -> None:
+def test_texts_are_gone_from_the_file_and_its_pages_are_used_again(make_service: Make) -> None:
     service = make_service(settings={"gate.name": "never"})
     secret = "xylophone"
     for question in toy_stream(40):
@@ -77,9 +76,7 @@ def test_texts_are_gone_from_the_file_and_its_pages_are_used_again(make_service:
     assert (folder / FILE).stat().st_size <= size
 
 
-def test_no_word_of_a_pruned_record_is_left_in_the_index_of_words(
-    make_service: MakeService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_word_of_a_pruned_record_is_left_in_the_index_of_words(make_service: Make, monkeypatch: Patch) -> None:
     """The index keeps words of deleted rows in its segments, of which there are several after many answers."""
     monkeypatch.setattr(retention, "MERGED", 1)  # page of a small index
     service = make_service(settings={"gate.name": "never"})
@@ -94,27 +91,25 @@ def test_no_word_of_a_pruned_record_is_left_in_the_index_of_words(
     assert prune(state, Retention(records=280), rest=0.0) == 0
 
 
-def test_versions_that_no_kept_record_needs_go_and_the_newest_stay(
-    make_service: MakeService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_versions_that_no_kept_record_needs_go_and_the_newest_stay(make_service: Make, monkeypatch: Patch) -> None:
     monkeypatch.setattr(retention, "VERSIONS", 2)
     service = make_service()
     ask_all(service, toy_stream(30))
-    assert service.state.store.versions() == list(range(1, 11))
+    assert service.state.versions() == list(range(1, 11))
     assert prune(service.state, Retention(records=24), rest=0.0) == 6
-    assert service.state.store.versions() == [6, 7, 8, 9, 10]  # those before have answered no kept record
+    assert service.state.versions() == [6, 7, 8, 9, 10]  # those before have answered no kept record
     prune(service.state, Retention(records=5), rest=0.0)
-    assert service.state.store.versions() == [9, 10]
+    assert service.state.versions() == [9, 10]
     assert examined(service.state) == (5, [])
 
 
-def test_the_version_at_which_learning_stands_stays(make_service: MakeService, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_version_at_which_learning_stands_stays(make_service: Make, monkeypatch: Patch) -> None:
     monkeypatch.setattr(retention, "VERSIONS", 1)
     service = make_service()
     ask_all(service, toy_stream(12))
     service.learner.rollback(3)
     prune(service.state, Retention(records=1), rest=0.0)
-    assert service.state.store.versions() == [3, 10]
+    assert service.state.versions() == [3, 10]
     ask_all(service, toy_stream(13)[12:])
     assert service.state.latest(1)[0].record.reply.version == 3
     assert examined(service.state) == (2, [])
@@ -123,7 +118,7 @@ def test_the_version_at_which_learning_stands_stays(make_service: MakeService, m
     assert make_service(close(service)).learner.model.version == 10
 
 
-def test_labels_of_pruned_records_still_move_confidences(make_service: MakeService) -> None:
+def test_labels_of_pruned_records_still_move_confidences(make_service: Make) -> None:
     service = make_service(settings={"gate.name": "never"})
     ask_all(service, toy_stream(12))
     for number in range(8):
@@ -140,28 +135,28 @@ def test_labels_of_pruned_records_still_move_confidences(make_service: MakeServi
     assert examined(again.state) == (3, [])
 
 
-SPOILS = {
-    "first kept": "UPDATE served SET reported = reported + 1e-3 WHERE position = 20",
-    "behind": "DELETE FROM served WHERE position = 25",
-    "label": "UPDATE labels SET correct = 0 WHERE position = 25",
-    "checkpoint": "DELETE FROM checkpoints WHERE position = 20",
-    "more pruned": "DELETE FROM records WHERE position = 20",
-}
+SPOILS = (
+    "UPDATE served SET reported = reported + 1e-3 WHERE position = 20",
+    "DELETE FROM served WHERE position = 25",
+    "UPDATE labels SET correct = 0 WHERE position = 25",
+    "DELETE FROM checkpoints WHERE position = 20",
+    "DELETE FROM records WHERE position = 20",
+)
 
 
-def test_a_change_is_found_after_pruning_too(make_service: MakeService, tmp_path: Path) -> None:
+def test_a_change_is_found_after_pruning_too(make_service: Make, tmp_path: Path) -> None:
     service = make_service()
     ask_all(service, toy_stream(30))
     service.state.add_feedback(25, True)
     prune(service.state, Retention(records=10), rest=0.0)
     assert examined(service.state) == (10, [])
     folder = close(service)
-    for name, statement in SPOILS.items():
-        with ServerStore(spoiled(folder, tmp_path / name, statement)) as state:
-            assert examined(state)[1], name
+    for number, statement in enumerate(SPOILS):
+        with ServerStore(spoiled(folder, tmp_path / str(number), statement)) as state:
+            assert examined(state)[1], statement
 
 
-def test_what_was_pruned_is_said_in_a_sentence(make_service: MakeService, tmp_path: Path) -> None:
+def test_what_was_pruned_is_said_in_a_sentence(make_service: Make, tmp_path: Path) -> None:
     service = make_service()
     ask_all(service, toy_stream(20))
     prune(service.state, Retention(records=5), rest=0.0)
@@ -170,10 +165,8 @@ def test_what_was_pruned_is_said_in_a_sentence(make_service: MakeService, tmp_pa
     assert any("the records before number 15 were pruned" in str(part) for part in history_page(past))
     with client_of(service) as client:
         gone = client.get("/v1/records/3")
-        assert (gone.status_code, gone.json()["error"]["message"]) == (
-            404,
-            "the record 3 was pruned; kept are 15 to 19.",
-        )
+        said = "the record 3 was pruned; kept are 15 to 19."
+        assert (gone.status_code, gone.json()["error"]["message"]) == (404, said)
         assert client.get("/v1/records/15").status_code == 200
         assert client.get("/v1/state").status_code == 200
     with Store(service.state.folder) as store:
@@ -181,7 +174,7 @@ def test_what_was_pruned_is_said_in_a_sentence(make_service: MakeService, tmp_pa
         assert [record.position for record in store.records()] == [15, 16, 17, 18, 19]
 
 
-def test_records_older_than_so_many_days_are_pruned(make_service: MakeService) -> None:
+def test_records_older_than_so_many_days_are_pruned(make_service: Make) -> None:
     service = make_service(settings={"gate.name": "never"})
     ask_all(service, toy_stream(20))
     with service.state.db as db:  # a question a day
@@ -195,9 +188,7 @@ def test_records_older_than_so_many_days_are_pruned(make_service: MakeService) -
     assert service.state.first == 19  # the latest always stays
 
 
-def test_a_server_prunes_by_itself_and_says_when_the_disk_refuses(
-    make_service: MakeService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_prunes_by_itself_and_says_when_the_disk_refuses(make_service: Make, monkeypatch: Patch) -> None:
     service = make_service(settings={"gate.name": "never"})
     ask_all(service, toy_stream(20))
     pruner = service.pruner
@@ -216,9 +207,7 @@ def test_a_server_prunes_by_itself_and_says_when_the_disk_refuses(
     assert problems(service) == []
 
 
-def test_a_list_is_of_one_moment_while_records_are_pruned(
-    make_service: MakeService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_list_is_of_one_moment_while_records_are_pruned(make_service: Make, monkeypatch: Patch) -> None:
     service = make_service(settings={"gate.name": "never"})
     ask_all(service, toy_stream(20))
 

@@ -13,8 +13,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
 from secl.server.http.app import create_app
-from tests.server.conftest import MakeService
-from tests.server.doors import opened
+from tests.server.conftest import Make, opened
 
 REQUESTS = int(os.environ.get("SECL_REQUESTS", "0"))
 """Requests in all, where it is more than `FEWEST` of each kind to each route."""
@@ -26,7 +25,7 @@ SENSIBLE = {"model": "scripted", "role": "user"}
 
 
 @pytest.fixture
-def operations(make_service: MakeService) -> Iterator[list[Any]]:
+def operations(make_service: Make) -> Iterator[list[Any]]:
     """All operations in the description of a running server."""
     schemathesis = pytest.importorskip("schemathesis")  # here, because it takes seconds to import
     with opened(create_app(make_service())) as address:

@@ -25,7 +25,7 @@ from secl.server.http.pages.view import view
 from secl.server.online.service import Service
 from secl.server.recompute import verify
 from secl.testing import ScriptedModel, toy_stream
-from tests.server.conftest import MakeService
+from tests.server.conftest import Make, Patch
 from tests.server.test_app import error_of
 from tests.server.waiting import settled
 
@@ -33,16 +33,10 @@ PERU = {"question": "What is the capital of Peru?"}
 CHOICE = {"question": "Capital of France?", "options": ["Rome", "Paris", "Bern"]}
 
 
-def refused(client: httpx.Client, body: dict[str, Any], status: int = 400) -> dict[str, Any]:
-    reply = client.post("/v1/score", json=body)
-    assert reply.status_code == status, reply.text
-    return error_of(reply)
-
-
 def test_an_answer_from_elsewhere_gets_its_confidence_and_where_it_comes_from(client: httpx.Client) -> None:
     reply = client.post("/v1/score", json={**CHOICE, "answer": "paris", "detail": "full"}).json()
     detail = reply["detail"]
-    expected = secl.load(ScriptedModel()).score("Capital of France?", "B", options=["Rome", "Paris", "Bern"])
+    expected = secl.load(ScriptedModel()).score("Capital of France?", "B", options=CHOICE["options"])
     assert (reply["letter"], reply["text"]) == ("B", "Paris")
     assert reply["confidence"] == pytest.approx(expected.confidence)
     assert detail["stated"] == pytest.approx(expected.reply.stated)
@@ -63,17 +57,25 @@ def test_rivals_may_be_given_and_the_form_is_that_of_the_answer(client: httpx.Cl
     record = client.get(f"/v1/records/{reply['record_id']}").json()["record"]
     assert (record["outcome"], record["question"]["form"]) == ("given", "sentence")
     short = client.post("/v1/score", json={**PERU, "answer": "Lima"}).json()
-    record = client.get(f"/v1/records/{short['record_id']}").json()["record"]
-    assert (record["question"]["text"], record["question"]["form"]) == ("What is the capital of Peru?", "short")
+    asked = client.get(f"/v1/records/{short['record_id']}").json()["record"]["question"]
+    assert (asked["text"], asked["form"]) == (PERU["question"], "short")
+
+
+REFUSED: tuple[tuple[dict[str, Any], int, str], ...] = (
+    ({**CHOICE, "answer": "Oslo"}, 400, "none of its options (A. Rome"),
+    (PERU, 400, "answer: "),
+    ({"question": " ", "answer": "Lima"}, 400, "no text"),
+    ({**PERU, "answer": " "}, 400, "empty answer"),
+    ({**CHOICE, "answer": "A", "rivals": ["Oslo"]}, 400, "give no others"),
+    ({**PERU, "answer": "x" * 10**6}, 413, "shorten it"),
+)
 
 
 def test_a_request_that_cannot_be_rated_is_refused_in_one_sentence(client: httpx.Client) -> None:
-    assert "none of its options (A. Rome" in refused(client, {**CHOICE, "answer": "Oslo"})["message"]
-    assert refused(client, PERU)["param"] == "answer"
-    assert "no text" in refused(client, {"question": " ", "answer": "Lima"})["message"]
-    assert "empty answer" in refused(client, {**PERU, "answer": " "})["message"]
-    assert "give no others" in refused(client, {**CHOICE, "answer": "A", "rivals": ["Oslo"]})["message"]
-    assert refused(client, {**PERU, "answer": "x" * 10**6}, 413)["code"] == "context_length_exceeded"
+    for body, status, words in REFUSED:
+        reply = client.post("/v1/score", json=body)
+        assert reply.status_code == status
+        assert words in error_of(reply)["message"]
     assert client.get("/v1/records").json()["records"] == []
 
 
@@ -84,12 +86,12 @@ def mix(service: Service, count: int, first: int = 0) -> None:
         service.ask(GivenAnswer(question, "ABCD"[number % 4]), 10)
 
 
-def test_a_burst_goes_on_around_rated_answers_and_none_of_them_is_learned(make_service: MakeService) -> None:
+def test_a_burst_goes_on_around_rated_answers_and_none_of_them_is_learned(make_service: Make) -> None:
     service = make_service(settings={"gate.name": "always"})
     mix(service, 12)
     settled(service)
     state = service.state
-    records = list(state.store.records())
+    records = list(state.records())
     assert [record.given for record in records] == [False, True] * 12
     assert all(record.outcome == "given" and record.reply.version == 0 for record in records[1::2])
     assert sum(record.update is not None for record in records) > 0
@@ -99,7 +101,7 @@ def test_a_burst_goes_on_around_rated_answers_and_none_of_them_is_learned(make_s
     assert len(view(service).timeline) == 12
 
 
-def test_the_trail_of_rated_answers_verifies_and_explains_itself(make_service: MakeService) -> None:
+def test_the_trail_of_rated_answers_verifies_and_explains_itself(make_service: Make) -> None:
     service = make_service(settings={"method": "posterior"})
     mix(service, 15)
     question = Question("Capital of Peru?", form="short")
@@ -115,7 +117,7 @@ def test_the_trail_of_rated_answers_verifies_and_explains_itself(make_service: M
         assert f"(record {position}), rated " in page
 
 
-def test_answers_waiting_together_share_a_pass_with_their_own_kind(make_service: MakeService) -> None:
+def test_answers_waiting_together_share_a_pass_with_their_own_kind(make_service: Make) -> None:
     service = make_service(start=False)
     questions = toy_stream(6)
     asked: list[Question | GivenAnswer] = [
@@ -142,7 +144,7 @@ class Comparing(ScriptedModel):
 
 @pytest.mark.parametrize("text", ["1" * 5000, "Ann" + " " * 30_000 + "Lee", "8 between and " * 1500])
 def test_long_answers_and_rivals_are_rated_and_graders_read_no_more_than_they_should(
-    text: str, make_service: MakeService, host: Callable[[Service], str], monkeypatch: pytest.MonkeyPatch
+    text: str, make_service: Make, host: Callable[[Service], str], monkeypatch: Patch
 ) -> None:
     lengths: list[int] = []
 

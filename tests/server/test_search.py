@@ -13,8 +13,7 @@ from secl.server.online.service import Service
 from secl.server.records import Search, review_queue, search
 from secl.server.store import ServerStore
 from secl.testing import toy_stream
-from tests.server.conftest import MakeService
-from tests.server.doors import client_of
+from tests.server.conftest import Make, client_of
 from tests.server.waiting import settled
 
 WANTED = (
@@ -43,9 +42,9 @@ def rated(service: Service, count: int = 60) -> Service:
 
 def by_looking(state: ServerStore, wanted: Search) -> list[int]:
     """Positions of the records that fit, found without any index."""
-    said = {label.position: label.correct for label in state.store.labels()}
+    said = {label.position: label.correct for label in state.labels()}
     found = []
-    for record in state.store.records():
+    for record in state.records():
         text = " ".join((record.question.text, *record.question.options, answer_text(record))).lower()
         fits = (
             set(wanted.query.split()) <= set(re.findall(r"\w+", text)),
@@ -70,7 +69,7 @@ def all_pages(state: ServerStore, wanted: Search, count: int) -> list[int]:
 
 
 @pytest.fixture(scope="module")
-def state(share_service: MakeService) -> ServerStore:
+def state(share_service: Make) -> ServerStore:
     """Of a server with sixty answers, only to be read."""
     return rated(share_service()).state
 
@@ -82,9 +81,7 @@ def test_pages_together_are_what_a_look_at_all_records_finds(state: ServerStore,
     assert all_pages(state, wanted, 7) == all_pages(state, wanted, 1000) == expected
 
 
-def test_words_are_found_without_case_and_accents_also_in_answers_and_never_as_a_language(
-    make_service: MakeService,
-) -> None:
+def test_words_are_found_without_case_and_accents_also_in_answers_and_never_as_a_language(make_service: Make) -> None:
     service = make_service()
     texts = ("Where is Malmö?", "A NEAR miss", 'He said "near the end" twice', "sad sleep of 7 * 8", "Ünder_score")
     for text in texts:
@@ -107,7 +104,7 @@ def test_words_are_found_without_case_and_accents_also_in_answers_and_never_as_a
             found(nothing)
 
 
-def test_without_texts_no_words_are_kept_and_none_are_looked_for(make_service: MakeService) -> None:
+def test_without_texts_no_words_are_kept_and_none_are_looked_for(make_service: Make) -> None:
     service = make_service(keep_text="none")
     service.ask(Question("A secret phrase?", options=("hidden thing", "other")), 20)
     assert search(service.state, Search()).positions == (0,)
@@ -115,9 +112,7 @@ def test_without_texts_no_words_are_kept_and_none_are_looked_for(make_service: M
         search(service.state, Search(query="secret"))
 
 
-def test_a_random_review_draws_every_recent_answer_alike_and_goes_on_where_it_was_left(
-    make_service: MakeService,
-) -> None:
+def test_a_random_review_draws_every_recent_answer_alike_and_goes_on_where_it_was_left(make_service: Make) -> None:
     service = rated(make_service(), 60)
     queue = review_queue(service.state)
     unrated = by_looking(service.state, Search(label="none"))
@@ -131,7 +126,7 @@ def test_a_random_review_draws_every_recent_answer_alike_and_goes_on_where_it_wa
     assert review_queue(service.state, after=10**6).positions == queue.positions[1:]
 
 
-def test_the_api_searches_pages_and_refuses_in_words(make_service: MakeService) -> None:
+def test_the_api_searches_pages_and_refuses_in_words(make_service: Make) -> None:
     service = rated(make_service(), 25)
     client = client_of(service)
     page = client.get("/v1/records", params={"count": 10, "query": "what"}).json()
@@ -155,10 +150,10 @@ def test_the_api_searches_pages_and_refuses_in_words(make_service: MakeService) 
         assert sentence in refused.json()["error"]["message"]
 
 
-def test_a_drawn_label_has_the_chance_of_its_lot_and_no_other(make_service: MakeService) -> None:
+def test_a_drawn_label_has_the_chance_of_its_lot_and_no_other(make_service: Make) -> None:
     service = rated(make_service(), 5)
     client = client_of(service)
     said = {"record_id": "1", "correct": True, "drawn": True}
     assert client.post("/v1/feedback", json=said).status_code == 200
-    assert (service.state.store.labels()[-1].chance, service.state.store.labels()[-1].source) == (1.0, "review")
+    assert (service.state.labels()[-1].chance, service.state.labels()[-1].source) == (1.0, "review")
     assert client.post("/v1/feedback", json={**said, "chance": 0.5}).json()["error"]["param"] == "chance"

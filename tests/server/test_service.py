@@ -20,13 +20,13 @@ from secl.server.online import learner, monitors
 from secl.server.online import service as service_module
 from secl.server.online.queue import Request, RequestQueue
 from secl.testing import ScriptedModel, toy_stream
-from tests.server.conftest import MakeService
-from tests.server.waiting import Slow, examined, settled, until
+from tests.server.conftest import Make, Patch
+from tests.server.waiting import Slow, ask_all, close, examined, settled, until
 
 GATE = EntropyShift(burst=10, warmup=5)
 
 
-def test_the_gate_sees_the_replies_of_many_clients_in_the_order_of_the_records(make_service: MakeService) -> None:
+def test_the_gate_sees_the_replies_of_many_clients_in_the_order_of_the_records(make_service: Make) -> None:
     service = make_service()
     with ThreadPoolExecutor(8) as clients:
         said = list(clients.map(lambda question: service.ask(question, 60), toy_stream(200)))
@@ -39,7 +39,7 @@ def test_the_gate_sees_the_replies_of_many_clients_in_the_order_of_the_records(m
         assert records[each.record.position].reply == each.record.reply
 
 
-def test_a_server_that_comes_back_has_the_same_weights_gate_and_lessons_to_hold(make_service: MakeService) -> None:
+def test_a_server_that_comes_back_has_the_same_weights_gate_and_lessons_to_hold(make_service: Make) -> None:
     twin = Slow()
     first = make_service(twin=twin)
     for question in toy_stream(9):
@@ -49,17 +49,13 @@ def test_a_server_that_comes_back_has_the_same_weights_gate_and_lessons_to_hold(
     left = first.state.counts().get("waiting", 0)
     first.state.close()
     second = make_service(start=False)
-    assert len(second.state.waiting()) == left
+    assert second.state.counts().get("waiting", 0) == left
     second.start()
     assert second.position == 9
     settled(second)
-    for question in toy_stream(40)[9:]:
-        second.ask(question, 60)
-    settled(second)
+    ask_all(second, toy_stream(40)[9:])
     whole = make_service(second.state.folder.parent / "whole")
-    for question in toy_stream(40):
-        whole.ask(question, 60)
-    settled(whole)
+    ask_all(whole, toy_stream(40))
     for one, other in zip(second.state.latest(40), whole.state.latest(40), strict=True):
         assert one.record.decision == other.record.decision
         assert (one.record.update is None) == (other.record.update is None)
@@ -67,7 +63,7 @@ def test_a_server_that_comes_back_has_the_same_weights_gate_and_lessons_to_hold(
     assert second.learner.model.snapshot() == whole.learner.model.snapshot()
 
 
-def test_what_was_asked_before_the_end_is_answered(make_service: MakeService) -> None:
+def test_what_was_asked_before_the_end_is_answered(make_service: Make) -> None:
     model = Slow()
     service = make_service(model=model)
     asked = [service.submit(question) for question in toy_stream(30)]
@@ -90,9 +86,7 @@ def test_what_is_asked_after_the_end_is_refused_and_waits_for_nobody() -> None:
             queue.put(Request(asked=toy_stream(1)[0], future=Future()), full=full)
 
 
-def test_lessons_that_the_backlog_has_no_room_for_cost_the_answers_no_transaction(
-    make_service: MakeService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lessons_beyond_the_backlog_cost_the_answers_no_transaction(make_service: Make, monkeypatch: Patch) -> None:
     monkeypatch.setattr(learner, "BACKLOG", 3)
     service = make_service(settings={"gate.name": "always"})
     writers: list[str] = []
@@ -114,7 +108,7 @@ def test_lessons_that_the_backlog_has_no_room_for_cost_the_answers_no_transactio
     assert examined(service.state)[1] == []
 
 
-def test_answers_go_on_while_another_process_has_locked_the_store(make_service: MakeService) -> None:
+def test_answers_go_on_while_another_process_has_locked_the_store(make_service: Make) -> None:
     service = make_service(settings={"gate.name": "always"})
     assert service.ask(toy_stream(1)[0], 60).stored
     settled(service)
@@ -129,9 +123,7 @@ def test_answers_go_on_while_another_process_has_locked_the_store(make_service: 
     assert service.ask(toy_stream(1)[0], 60).record.position == 1
 
 
-def test_a_lesson_that_the_disk_refuses_is_held_again_later(
-    make_service: MakeService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lesson_that_the_disk_refuses_is_held_again_later(make_service: Make, monkeypatch: Patch) -> None:
     service = make_service(settings={"gate.name": "always"})
     usual = service.state.add_lesson
     refused: list[int] = []
@@ -151,26 +143,20 @@ def test_a_lesson_that_the_disk_refuses_is_held_again_later(
     assert service.learner.last_error is None
 
 
-def test_after_a_rollback_the_same_question_gets_the_same_confidence_to_the_last_digit(
-    make_service: MakeService,
-) -> None:
+def test_after_a_rollback_the_same_question_gets_the_same_confidence_to_the_last_digit(make_service: Make) -> None:
     service = make_service(settings={"gate.name": "always"})
     asked = toy_stream(1)[0]
     before = {}
     for question in toy_stream(12):
-        service.ask(question, 60)
-        settled(service)
-        said = service.ask(asked, 60)
-        settled(service)
-        before[said.record.reply.version] = said.record.reply
+        _, said = ask_all(service, [question, asked])
+        before[said.reply.version] = said.reply
     latest, chosen = max(before), sorted(before)[4]
     service.learner.pause("to compare")
     service.learner.rollback(chosen)
     assert service.ask(asked, 60).record.reply == before[chosen]
     assert [event.kind for event in service.state.events()] == ["pause", "rollback"]
     service.learner.resume()
-    service.ask(asked, 60)
-    settled(service)
+    ask_all(service, [asked])
     # Numbers are never given twice: what version 13 was stays what it was.
     assert service.learner.model.version > latest
     service.learner.rollback(0)
@@ -179,9 +165,7 @@ def test_after_a_rollback_the_same_question_gets_the_same_confidence_to_the_last
         service.learner.rollback(999)
 
 
-def test_a_rollback_gives_up_the_lesson_in_the_middle_and_drops_those_that_wait(
-    make_service: MakeService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_rollback_ends_the_present_lesson_and_drops_those_that_wait(make_service: Make, monkeypatch: Patch) -> None:
     monkeypatch.setattr(service_module, "SHARE", 0.0)
     service = make_service(settings={"gate.name": "always"})
     said = service.ask(toy_stream(1)[0], 60)
@@ -197,7 +181,7 @@ def test_a_rollback_gives_up_the_lesson_in_the_middle_and_drops_those_that_wait(
 
 
 @pytest.mark.parametrize("noticed", [True, False])
-def test_a_failed_update_is_taken_back_and_said(make_service: MakeService, noticed: bool) -> None:
+def test_a_failed_update_is_taken_back_and_said(make_service: Make, noticed: bool) -> None:
     class Exploding(ScriptedModel):
         def learn(self, question: Question, reply: Reply, target: float) -> Update:
             if noticed:
@@ -208,7 +192,7 @@ def test_a_failed_update_is_taken_back_and_said(make_service: MakeService, notic
     service.ask(toy_stream(1)[0], 60)
     settled(service)
     assert service.state.counts() == {"failed": 1}
-    (record,) = service.state.store.records()
+    (record,) = service.state.records()
     assert record.update is None
     assert record.signal is not None  # what was asked for the lesson is not lost
     assert record.evidence.p_true is not None
@@ -219,9 +203,7 @@ def test_a_failed_update_is_taken_back_and_said(make_service: MakeService, notic
     assert service.ask(toy_stream(1)[0], 60).record.reply.version == 0
 
 
-def test_learning_out_of_bounds_freezes_itself_and_raises_an_alert(
-    make_service: MakeService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_learning_out_of_bounds_freezes_itself_and_raises_an_alert(make_service: Make, monkeypatch: Patch) -> None:
     monkeypatch.setattr(monitors, "MAX_DRIFT", 0.05)
     service = make_service(settings={"gate.name": "always"})
     for question in toy_stream(40):
@@ -232,27 +214,16 @@ def test_learning_out_of_bounds_freezes_itself_and_raises_an_alert(
     assert service.ask(toy_stream(1)[0], 60).record.outcome == "idle"
 
 
-def test_texts_that_may_not_be_kept_are_nowhere_on_disk_and_lessons_are_held_all_the_same(
-    make_service: MakeService,
-) -> None:
+def test_texts_that_may_not_be_kept_are_nowhere_on_disk_and_lessons_are_held_all_the_same(make_service: Make) -> None:
     service = make_service(keep_text="none", settings={"gate.name": "always"})
-    secret = Question(
-        "a secret of Q4711",
-        options=("yes Q4711", "no Q4711"),
-        reference="A",
-        id="1",
-        context="Q4711",
-        system="Q4711",
-        row=(("note", "Q4711"),),
-    )
+    texts: dict[str, Any] = {"context": "Q4711", "system": "Q4711", "row": (("note", "Q4711"),)}
+    secret = Question("a secret of Q4711", options=("yes Q4711", "no Q4711"), reference="A", id="1", **texts)
     opened = Question("another of Q4711", reference="Q4711", id="2")
     for question in (secret, opened):
         assert service.ask(question, 60).record.question == question
     settled(service)
     assert service.state.counts() == {"trained": 2}
-    service.stop()
-    folder = service.state.folder
-    service.state.close()
+    folder = close(service)
     assert not any(b"Q4711" in path.read_bytes() for path in folder.iterdir())
     again = make_service(folder, keep_text="none", settings={"gate.name": "always"})
     assert again.state.served(0).record.reply.answer in ("A", "B")

@@ -1,24 +1,30 @@
-"""A server's state folder: who can enter it, what survives a power cut, and copies of it."""
+"""A state folder: who can enter it, what survives a power cut, copies of it, and starts from a checkpoint."""
 
 from __future__ import annotations
 
-import sqlite3
 import stat
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from secl.calibrator import StreamState
 from secl.errors import RunError, StorageError
+from secl.gates import Always, EntropyShift, Gate, Never, PageHinkley
+from secl.posterior.rule import PosteriorRule
 from secl.runs.folder import FILE
 from secl.runs.store import Store
 from secl.server import folder as folders
+from secl.server import stream as checkpoint
 from secl.server.folder import backup
 from secl.server.http.api_keys import Keys
 from secl.server.recompute import verify
+from secl.server.redaction import Keep
 from secl.server.store import ServerStore
 from secl.testing import toy_stream
-from tests.server.conftest import MakeService
+from tests.server.conftest import Log, Make, Patch
+from tests.server.test_posterior import Mixed, mixed_stream
 from tests.server.waiting import ask_all, close, examined
 
 
@@ -26,9 +32,7 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_only_its_user_can_enter_a_state_folder(
-    make_service: MakeService, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_only_its_user_can_enter_a_state_folder(make_service: Make, tmp_path: Path, caplog: Log) -> None:
     Keys(tmp_path / "state").add("a", "read")
     assert (mode(tmp_path / "state"), mode(tmp_path / "state" / "keys.json")) == (0o700, 0o600)
     folder = close(make_service(tmp_path / "new"))
@@ -41,9 +45,7 @@ def test_only_its_user_can_enter_a_state_folder(
     assert "now only its owner can" in caplog.text
 
 
-def test_a_folder_that_cannot_be_closed_to_others_is_refused(
-    make_service: MakeService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_that_cannot_be_closed_is_refused(make_service: Make, tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.setattr(folders, "_is_open", lambda _folder: True)
     with pytest.raises(RunError, match="cannot be closed to other users: its file system does not keep"):
         make_service(tmp_path / "new")
@@ -64,14 +66,14 @@ def test_a_run_of_somebody_is_no_state_and_keeps_its_permissions(tmp_path: Path)
     assert mode(tmp_path / "run") == before
 
 
-def test_no_thread_sees_what_another_has_not_finished_writing(make_service: MakeService) -> None:
+def test_no_thread_sees_what_another_has_not_finished_writing(make_service: Make) -> None:
     service = make_service(settings={"gate.name": "never"})
     ask_all(service, toy_stream(3))
     state, seen, begun = service.state, list[int](), threading.Event()
 
     def read() -> None:
         begun.set()
-        seen.extend((len(state), len(list(state.store.records())), state.first, len(state.store.versions())))
+        seen.extend((len(state), len(list(state.records())), state.first, len(state.versions())))
 
     reader = threading.Thread(target=read)
     with state.writing():
@@ -85,7 +87,7 @@ def test_no_thread_sees_what_another_has_not_finished_writing(make_service: Make
     assert seen == [3, 3, 0, 0]
 
 
-def test_every_commit_is_synchronised_and_no_batch_reads_the_manifest(make_service: MakeService) -> None:
+def test_every_commit_is_synchronised_and_no_batch_reads_the_manifest(make_service: Make) -> None:
     service = make_service(keep_text="none")
     assert service.state.rows("PRAGMA synchronous") == [(2,)]  # FULL
     statements: list[str] = []
@@ -96,7 +98,7 @@ def test_every_commit_is_synchronised_and_no_batch_reads_the_manifest(make_servi
     assert not [statement for statement in statements if "manifest" in statement]
 
 
-def test_a_server_goes_on_from_a_backup_as_if_nothing_had_happened(make_service: MakeService, tmp_path: Path) -> None:
+def test_a_server_goes_on_from_a_backup_as_if_nothing_had_happened(make_service: Make, tmp_path: Path) -> None:
     service = make_service()
     questions = toy_stream(20)
     ask_all(service, questions[:12])
@@ -112,8 +114,7 @@ def test_a_server_goes_on_from_a_backup_as_if_nothing_had_happened(make_service:
         assert verify(copy).findings == ()
         assert len(copy) == 12
     restored = make_service(tmp_path / "copy")
-    found = Keys(tmp_path / "copy").find(key)
-    assert found is not None
+    assert (found := Keys(tmp_path / "copy").find(key))
     assert found.role == "admin"
     assert restored.learner.model.version == 10
     again = [restored.ask(question, 10).record for question in questions[12:]]
@@ -121,7 +122,7 @@ def test_a_server_goes_on_from_a_backup_as_if_nothing_had_happened(make_service:
     assert examined(restored.state) == (20, [])
 
 
-def test_nothing_is_written_over_and_what_is_no_state_is_refused(make_service: MakeService, tmp_path: Path) -> None:
+def test_nothing_is_written_over_and_what_is_no_state_is_refused(make_service: Make, tmp_path: Path) -> None:
     service = make_service()
     folder = service.state.folder
     (tmp_path / "there").mkdir()
@@ -140,19 +141,65 @@ def test_nothing_is_written_over_and_what_is_no_state_is_refused(make_service: M
     assert not (tmp_path / "copy").exists()
 
 
-def test_a_damaged_state_gives_no_backup(make_service: MakeService, tmp_path: Path) -> None:
+def test_a_damaged_state_gives_no_backup(make_service: Make, tmp_path: Path) -> None:
     service = make_service()
     ask_all(service, toy_stream(12))
-    service.stop()
-    service.state.close()
-    path = service.state.folder / FILE
-    db = sqlite3.connect(path)
-    (page,) = db.execute("SELECT rootpage FROM sqlite_master WHERE name = 'served'").fetchone()
-    (size,) = db.execute("PRAGMA page_size").fetchone()
-    db.close()
-    with path.open("r+b") as stream:
+    ((page,),) = service.state.rows("SELECT rootpage FROM sqlite_master WHERE name = 'served'")
+    ((size,),) = service.state.rows("PRAGMA page_size")
+    with (close(service) / FILE).open("r+b") as stream:
         stream.seek((page - 1) * size)
         stream.write(b"\xff" * size)
     with pytest.raises(RunError, match="damaged"):
         backup(service.state.folder, tmp_path / "copy")
     assert not (tmp_path / "copy").exists()
+
+
+@pytest.fixture(autouse=True)
+def often(monkeypatch: Patch) -> None:
+    """A checkpoint every five records."""
+    monkeypatch.setattr(checkpoint, "EVERY", 5)
+
+
+def replayed(state: ServerStore, gate: Gate, rule: PosteriorRule) -> StreamState:
+    """The stream after all records from the first one on, without any checkpoint."""
+    stream = StreamState(gate=gate.start(), posterior=rule.start())
+    for record in state.records():
+        stream, _, _ = checkpoint.after(stream, record, gate, rule)
+    return stream
+
+
+@pytest.mark.parametrize(("keep", "asked"), [("full", 13), ("none", 5)])
+def test_a_start_from_a_checkpoint_is_one_from_a_whole_replay_to_the_last_digit(
+    make_service: Make, keep: Keep, asked: int
+) -> None:
+    first = make_service(keep_text=keep, model=Mixed(), settings={"method": "posterior"})
+    ask_all(first, mixed_stream(asked))
+    live = first.calibrator.state
+    close(first)
+    second = make_service(keep_text=keep, model=Mixed(), settings={"method": "posterior"})
+    whole = replayed(second.state, second.calibrator.gate, second.calibrator.posterior)
+    now = second.calibrator.state
+    assert checkpoint.pack(now) == checkpoint.pack(whole) == checkpoint.pack(live)
+    assert now.position == asked
+    assert [row[0] for row in second.state.rows("SELECT position FROM checkpoints")] == list(range(5, asked + 1, 5))
+
+
+GATES: list[Gate] = [Always(), Never(), EntropyShift(burst=3, warmup=4), PageHinkley(warmup=3)]
+
+
+@pytest.mark.parametrize("gate", GATES, ids=lambda gate: type(gate).__name__)
+def test_every_gate_comes_back_from_a_checkpoint(gate: Gate) -> None:
+    stream = StreamState(gate=gate.start(), posterior=PosteriorRule().start())
+    for number in range(12):
+        stream, _ = stream.step(gate, 0.1 + 0.7 * (number % 3))
+        assert checkpoint.unpack(checkpoint.pack(stream), gate) == replace(stream, labels=stream.labels)
+
+
+@pytest.mark.parametrize("state", [b"", b"no checkpoint"])
+def test_a_damaged_checkpoint_is_refused(make_service: Make, state: bytes) -> None:
+    service = make_service(settings={"gate.name": "never"})
+    ask_all(service, toy_stream(7))
+    with service.state.writing():
+        service.state.db.execute("UPDATE checkpoints SET state = ?", (state,))
+    with ServerStore(close(service)) as store, pytest.raises(RunError, match="damaged"):
+        checkpoint.resume(store, service.calibrator.gate, service.calibrator.posterior)

@@ -11,12 +11,8 @@ import openai
 import pytest
 
 from secl.errors import StorageError
-from secl.model import ModelAnswer
-from secl.question import Question
-from secl.server.http.app import create_app
 from secl.server.online.service import Service
-from tests.server.conftest import MakeService
-from tests.server.doors import opened
+from tests.server.conftest import Make, Patch
 from tests.server.test_openai import ASKED, TEXT
 from tests.server.waiting import Slow, until
 
@@ -31,7 +27,7 @@ def model() -> Iterator[Slow]:
 
 
 @pytest.fixture
-def service(make_service: MakeService, model: Slow) -> Service:
+def service(make_service: Make, model: Slow) -> Service:
     return make_service(model=model)
 
 
@@ -77,41 +73,22 @@ def test_a_stream_ends_before_a_slow_confidence_which_is_found_by_its_name(
     assert service.state.served(1).label is True
 
 
-def test_a_confidence_that_fails_after_its_stream_leaves_no_record_and_the_server_alive(
-    make_service: MakeService,
-) -> None:
-    class Failing(Slow):
-        def answer(self, question: Question, **how: Any) -> ModelAnswer:
-            super().answer(question, **how)
-            raise RuntimeError("broken")
-
-    model = Failing()
-    service = make_service(model=model)
-    with opened(create_app(service)) as address, openai.OpenAI(base_url=f"{address}/v1", api_key="none") as client:
-        *_, last = client.chat.completions.create(model="scripted", messages=ASKED, stream=True)
-        name = last.secl["record_id"]  # type: ignore[attr-defined]
-        model.go.set()
-        until(lambda: name in service.unstored)
-        with pytest.raises(openai.NotFoundError, match="failed, or could not be stored") as why:
-            record_of(client, name)
-        assert why.value.code == "record_not_stored"
-    assert (service.failures, service.ready) == (1, True)
-
-
-def test_a_confidence_that_the_disk_refuses_after_its_stream_is_not_waited_for(
-    client: openai.OpenAI, model: Slow, service: Service, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("reason", ["it fails", "the disk is full"])
+def test_a_confidence_that_is_lost_after_its_stream_is_not_waited_for_and_the_server_lives(
+    client: openai.OpenAI, model: Slow, service: Service, monkeypatch: Patch, reason: str
 ) -> None:
     def refuse(*_args: Any, **_named: Any) -> None:
-        raise StorageError("the disk is full.")
+        raise StorageError("the disk is full.") if reason == "the disk is full" else RuntimeError("broken")
 
     monkeypatch.setattr(service.state, "add_answers", refuse)
     *_, last = client.chat.completions.create(model="scripted", messages=ASKED, stream=True)
     name = last.secl["record_id"]  # type: ignore[attr-defined]
     model.go.set()
     until(lambda: name in service.unstored)
-    with pytest.raises(openai.NotFoundError) as why:
+    with pytest.raises(openai.NotFoundError, match="failed, or could not be stored") as why:
         record_of(client, name)
     assert why.value.code == "record_not_stored"
+    assert (service.failures, service.ready) == (int(reason == "it fails"), True)
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -123,10 +100,8 @@ def test_a_confidence_that_nobody_wants_is_not_made_and_the_text_is_not_recorded
     )
     chunks = list(reply) if stream else [reply]
     choices = [choice for chunk in chunks for choice in chunk.choices if choice.finish_reason == "stop"]
-    assert [(choice.index, choice.secl["confidence"], choice.secl["record_id"]) for choice in choices] == [
-        (0, None, None),
-        (1, None, None),
-    ]
+    unrated = [(each.index, each.secl["confidence"], each.secl["record_id"]) for each in choices]
+    assert unrated == [(0, None, None), (1, None, None)]
     if not stream:
         assert {choice.message.content for choice in choices} == {TEXT}
     assert not model.begun.is_set()

@@ -1,23 +1,25 @@
-"""Free answers through a service: written at once, between the passes that answer, and answered for like all others."""
+"""Free answers through a service, written between the passes that answer; and whose turn it is."""
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 
 import httpx
 import pytest
 
-from secl.errors import BusyError, ClosingError, TooLongError
+from secl.errors import BusyError, ClosingError, GivenUpError, TooLongError
 from secl.question import Question
 from secl.server.online import scheduler
 from secl.server.online import service as service_module
+from secl.server.online.scheduler import SLICE, Scheduler
 from secl.server.online.service import Service
 from secl.server.online.texts import WritingJob
 from secl.server.settings import Limits
 from secl.testing import ScriptedModel, toy_stream
 from secl.writing import Piece, Writing
-from tests.server.conftest import MakeService
+from tests.server.conftest import Make, Patch
 from tests.server.waiting import Texts, settled, until
 
 WHY = Question("Why is the sky blue?", form="text")
@@ -43,7 +45,7 @@ class Paced(ScriptedModel):
             yield piece
 
 
-def test_each_text_is_a_record_of_its_own_and_is_learned_from(make_service: MakeService) -> None:
+def test_each_text_is_a_record_of_its_own_and_is_learned_from(make_service: Make) -> None:
     service = make_service(settings={"gate.name": "always"})
     texts = Texts(service, WHY, DRAWN)
     answers, pieces = texts.answers(), texts.pieces
@@ -58,9 +60,7 @@ def test_each_text_is_a_record_of_its_own_and_is_learned_from(make_service: Make
     assert [record.evidence.p_true.candidates[0] for record in later if record.evidence.p_true] == whole
 
 
-def test_texts_grow_in_turns_and_questions_pass_between_their_tokens(
-    make_service: MakeService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_texts_grow_in_turns_and_questions_pass_between_their_tokens(make_service: Make, monkeypatch: Patch) -> None:
     monkeypatch.setattr(scheduler, "SLICE", 0.0)
     model = Paced()
     service = make_service(model=model)
@@ -80,7 +80,7 @@ def test_texts_grow_in_turns_and_questions_pass_between_their_tokens(
     assert set(model.written[:4]) == {WHY.text, other.text}
 
 
-def test_a_text_that_nobody_wants_any_more_is_not_written_on(make_service: MakeService) -> None:
+def test_a_text_that_nobody_wants_any_more_is_not_written_on(make_service: Make) -> None:
     model = Paced()
     service = make_service(model=model)
     text = Texts(service, WHY)
@@ -92,9 +92,7 @@ def test_a_text_that_nobody_wants_any_more_is_not_written_on(make_service: MakeS
     assert len(service.state) == 0
 
 
-def test_too_many_texts_are_refused_and_a_stop_finishes_those_that_were_begun(
-    make_service: MakeService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_many_texts_are_refused_and_a_stop_finishes_the_others(make_service: Make, monkeypatch: Patch) -> None:
     monkeypatch.setattr(service_module, "TEXTS", 1)
     model = Paced()
     service = make_service(model=model, limits=Limits(queue=1))
@@ -108,12 +106,13 @@ def test_too_many_texts_are_refused_and_a_stop_finishes_those_that_were_begun(
         Texts(service, WHY)
     model.steps.release(40)
     stopping.join(60)
+    with pytest.raises(ClosingError, match="the server is stopping"):
+        service.texts.submit(WritingJob(WHY, Writing(), lambda _: None, rate=True))
     assert [text.answers()[0].stored for text in begun] == [True, True]
+    assert service.texts.active == 0
 
 
-def test_cancelled_texts_that_wait_give_their_places_to_others(
-    make_service: MakeService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cancelled_texts_that_wait_give_their_places_to_others(make_service: Make, monkeypatch: Patch) -> None:
     monkeypatch.setattr(service_module, "TEXTS", 1)
     model = Paced()
     service = make_service(model=model, limits=Limits(queue=2))
@@ -125,14 +124,6 @@ def test_cancelled_texts_that_wait_give_their_places_to_others(
     last = Texts(service, WHY)
     model.steps.release(40)
     assert [begun.answers()[0].stored, last.answers()[0].stored] == [True, True]
-
-
-def test_texts_after_the_end_are_refused_and_take_no_place(make_service: MakeService) -> None:
-    service = make_service()
-    service.stop()
-    with pytest.raises(ClosingError, match="the server is stopping"):
-        service.texts.submit(WritingJob(WHY, Writing(), lambda _: None, rate=True))
-    assert service.texts.active == 0
 
 
 class Large(Paced):
@@ -157,19 +148,20 @@ def waits_for_memory(service: Service) -> bool:
     return bool(vars(service.texts._changed)["_waiters"])
 
 
-def sized(share: float) -> Question:
-    return Question(str(share), form="text")
+def sized(service: Service, share: float) -> Texts:
+    """Begin to write a text that needs a share of the memory."""
+    return Texts(service, Question(str(share), form="text"))
 
 
-def test_texts_wait_until_there_is_memory_for_them_and_none_overtakes_a_large_one(make_service: MakeService) -> None:
+def test_texts_wait_until_there_is_memory_for_them_and_none_overtakes_a_large_one(make_service: Make) -> None:
     model = Large()
     service = make_service(model=model)
     model.writes_apart = True  # no turn but memory keeps them apart
-    texts = [Texts(service, sized(0.7))]
+    texts = [sized(service, 0.7)]
     until(lambda: model.together == 1)
-    texts.append(Texts(service, sized(0.8)))
+    texts.append(sized(service, 0.8))
     until(lambda: waits_for_memory(service), 20)
-    texts += [Texts(service, sized(share)) for share in (0.1, 0.2)]
+    texts += [sized(service, share) for share in (0.1, 0.2)]
     assert model.begun == ["0.7"]
     model.steps.release(80)
     for text in texts:
@@ -178,15 +170,15 @@ def test_texts_wait_until_there_is_memory_for_them_and_none_overtakes_a_large_on
     assert service.texts._shares == {}
 
 
-def test_a_cancelled_text_that_waits_for_memory_lets_the_next_one_begin(make_service: MakeService) -> None:
+def test_a_cancelled_text_that_waits_for_memory_lets_the_next_one_begin(make_service: Make) -> None:
     model = Large()
     service = make_service(model=model)
     model.writes_apart = True
-    begun = Texts(service, sized(0.5))
+    begun = sized(service, 0.5)
     until(lambda: model.together == 1)
-    large = Texts(service, sized(1.0))
+    large = sized(service, 1.0)
     until(lambda: waits_for_memory(service), 20)
-    small = Texts(service, sized(0.25))
+    small = sized(service, 0.25)
     until(lambda: waits_for_memory(service), 20)  # again, after a look at the newcomer
     large.cancel()
     until(lambda: model.together == 2, 20)
@@ -195,9 +187,7 @@ def test_a_cancelled_text_that_waits_for_memory_lets_the_next_one_begin(make_ser
     assert model.begun == ["0.5", "0.25"]
 
 
-def test_texts_that_can_never_fit_are_refused_in_a_sentence(
-    make_service: MakeService, host: Callable[[Service], str]
-) -> None:
+def test_texts_that_can_never_fit_are_refused_in_a_sentence(make_service: Make, host: Callable[[Service], str]) -> None:
     service = make_service(model=Large())
     body = {"model": "scripted", "messages": [{"role": "user", "content": "1.5"}], "n": 4}
     reply = httpx.post(f"{host(service)}/v1/chat/completions", json=body, timeout=60)
@@ -206,7 +196,7 @@ def test_texts_that_can_never_fit_are_refused_in_a_sentence(
     assert service.texts.active == 0
 
 
-def test_what_goes_wrong_with_a_text_reaches_the_one_who_asked(make_service: MakeService) -> None:
+def test_what_goes_wrong_with_a_text_reaches_the_one_who_asked(make_service: Make) -> None:
     class Breaking(ScriptedModel):
         def write(self, question: Question, writing: Writing) -> Iterator[Piece]:
             yield from list(super().write(question, writing))[:2]
@@ -219,3 +209,84 @@ def test_what_goes_wrong_with_a_text_reaches_the_one_who_asked(make_service: Mak
     assert len(texts.pieces) == 2
     assert service.ask(toy_stream(1)[0], 60).stored
     assert service.texts.active == 0
+
+
+class Lesson:
+    """A learner that goes through layers until it is told to end."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self.scheduler = scheduler
+        self.layers = 0
+        self.ended = ""
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._go)
+        self._thread.start()
+
+    def _go(self) -> None:
+        try:
+            with self.scheduler.training():
+                while not self._end.is_set():
+                    self.scheduler.wait()
+                    self.layers += 1
+                    time.sleep(0.001)
+            self.ended = "held"
+        except GivenUpError:
+            self.ended = "given up"
+
+    def moves(self, seconds: float = 0.1) -> bool:
+        """Whether it goes through layers now."""
+        time.sleep(0.02)
+        before = self.layers
+        time.sleep(seconds)
+        return self.layers > before
+
+    def end(self) -> str:
+        self._end.set()
+        self._thread.join(30)
+        return self.ended
+
+
+def test_idle_time_is_free_and_answers_go_first() -> None:
+    scheduler = Scheduler(0.5)
+    lesson = Lesson(scheduler)
+    assert lesson.moves()
+    with scheduler.answering():
+        assert not lesson.moves()
+    assert lesson.moves()
+    assert lesson.end() == "held"
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5])
+def test_between_two_batches_a_lesson_goes_on_for_its_share_of_the_first(share: float) -> None:
+    scheduler = Scheduler(share)
+    lesson = Lesson(scheduler)
+    with scheduler.answering():
+        time.sleep(0.2)
+        before = lesson.layers
+    began = time.monotonic()
+    with scheduler.answering():
+        took = time.monotonic() - began
+        assert (lesson.layers > before + 10) is (share > 0)
+        assert took == pytest.approx(0.2 * share, abs=0.08)
+        assert not lesson.moves()
+    assert lesson.end() == "held"
+
+
+def test_all_texts_together_get_as_long_as_the_latest_batch() -> None:
+    moments = iter([0.0, 10.0, 16.0, 20.0, 21.0, 30.0, 31.0])  # a batch of six seconds
+    scheduler = Scheduler(0.0, clock=lambda: next(moments))
+    with scheduler.answering():
+        pass
+    with scheduler.writing(3) as seconds:
+        assert seconds == 2.0
+    with scheduler.writing(1000) as seconds:  # what a text took is no batch
+        assert seconds == SLICE
+
+
+def test_an_interrupt_just_before_a_lesson_begins_is_not_lost() -> None:
+    scheduler = Scheduler(0.2)
+    scheduler.interrupt()
+    assert Lesson(scheduler).end() == "given up"
+    again = Lesson(scheduler)  # it counts for one lesson
+    assert again.moves()
+    assert again.end() == "held"

@@ -1,18 +1,22 @@
-"""What an examination of the tables finds, and what it lets pass: a changed cell, and what another processor rounds."""
+"""History, explanation and examination of state folders: which changes are found, and what rounding may do."""
 
 from __future__ import annotations
 
+import json
 import math
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from secl.server.closeness import ARITHMETIC, furthest
+from secl.server.explain import explain
+from secl.server.history import history, version_now
 from secl.server.store import ServerStore
 from secl.server.verify import examine
 from secl.testing import toy_stream
-from tests.server.conftest import MakeService
+from tests.server.conftest import Make
 from tests.server.folders import spoiled
 from tests.server.test_posterior import Mixed, mixed_stream
 from tests.server.waiting import ask_all, close, examined
@@ -34,7 +38,7 @@ def test_values_of_one_shape_are_as_far_apart_as_their_farthest_numbers() -> Non
 
 
 @pytest.fixture(scope="module")
-def learned(share_service: MakeService) -> Path:
+def learned(share_service: Make) -> Path:
     """The folder of a server with 40 answers that has learned from ten of them, and heard of one."""
     service = share_service()
     ask_all(service, toy_stream(21))
@@ -44,7 +48,7 @@ def learned(share_service: MakeService) -> Path:
 
 
 @pytest.fixture(scope="module")
-def weighed(share_service: MakeService) -> Path:
+def weighed(share_service: Make) -> Path:
     """The folder of a server that reports posteriors."""
     service = share_service("weighed", model=Mixed(), settings={"method": "posterior"})
     ask_all(service, mixed_stream(15))
@@ -99,22 +103,13 @@ def test_a_cell_that_was_changed_by_a_thousandth_is_found(learned: Path, weighed
 
 
 SPOILS = {
-    changed("json_set(body, '$.decision.alarm', json('true'), '$.decision.in_burst', json('true'))", 30): (
-        "gate",
-        "stored is alarm",
-    ),
+    changed("json_set(body, '$.decision.alarm', json('true'))", 30): ("gate", "stored is alarm"),
     changed("json_set(body, '$.position', 99)", 39): ("integrity", "jump from 38 to 99"),
     "DELETE FROM served WHERE position = 20": ("integrity", "the table served does not follow"),
     "DELETE FROM records WHERE position = 20": ("integrity", "jump from 19 to 21"),
     "DELETE FROM records WHERE position = 39": ("integrity", "the table served does not follow"),
-    "UPDATE records SET body = json_set(body, '$.update', NULL) WHERE learned = 5": (
-        "integrity",
-        "no update of it is stored",
-    ),
-    "UPDATE records SET body = json_set(body, '$.update.version', 50) WHERE learned = 5": (
-        "integrity",
-        "no newer version",
-    ),
+    changed("json_set(body, '$.update', NULL)", 4): ("integrity", "no update of it is stored"),
+    changed("json_set(body, '$.update.version', 50)", 4): ("integrity", "no newer version"),
     "DELETE FROM versions WHERE version = 10": ("integrity", "the version that answered is not kept"),
     changed("json_set(body, '$.reply.version', 3)", 1): ("integrity", "made by no earlier question"),
     changed("json_set(body, '$.outcome', 'trained')", 20): ("integrity", "no update of it is stored"),
@@ -149,3 +144,65 @@ def test_posteriors_and_labels_may_be_rounded_as_another_processor_does(
         if not found:
             assert found_now.findings == []
             assert 0 < found_now.largest[check] < ARITHMETIC
+
+
+def test_history_tells_what_the_records_tell(learned: Path) -> None:
+    with ServerStore(learned) as state:
+        past = history(state)
+        records = list(state.records())
+    assert (past["answers"], past["labelled"], past["version"], past["paused"]) == (40, 1, 10, None)
+    assert past["lessons"] == Counter(record.outcome for record in records) == {"trained": 10, "idle": 30}
+    assert [version["version"] for version in past["versions"]] == list(range(10, 0, -1))
+    for version in past["versions"]:
+        mine = [record for record in records if record.reply.version == version["version"]]
+        assert version["position"] == mine[0].position
+        assert version["drift"] > 0.0
+    assert 0 <= past["ended"] - past["began"] < 60
+    json.dumps(past, allow_nan=False)
+
+
+def test_the_version_of_learning_follows_lessons_and_rollbacks(make_service: Make) -> None:
+    service = make_service()
+    questions = toy_stream(20)
+    ask_all(service, questions[:6])
+    assert version_now(service.state) == service.learner.model.version == 6
+    service.learner.rollback(2)
+    assert version_now(service.state) == 2
+    ask_all(service, questions[6:8])
+    assert version_now(service.state) == service.learner.model.version == 8
+    service.learner.rollback(0)
+    assert version_now(service.state) == 0
+
+
+def test_an_answer_is_explained_from_its_prompt_to_its_lesson(learned: Path) -> None:
+    with ServerStore(learned) as state:
+        explanation, quiet = explain(state, 3), explain(state, 30)
+        record = state.served(3).record
+    assert explanation.served.record == record
+    assert explanation.served.label is False
+    assert explanation.prompt is not None
+    assert [role for role, _ in explanation.prompt] == ["user", "assistant"]
+    assert explanation.prompt[0][1].startswith("Question: What is 3 plus 4?\nA. 7\nB. 6\n")
+    assert explanation.prompt[1][1] == f"Answer: {record.reply.answer}\nConfidence: "
+    assert record.update is not None
+    assert record.signal is not None
+    why = " ".join(explanation.why)
+    assert f"(bin {int(record.update.before * 10)}) against the signal {record.signal:.3f}" in why
+    assert "against the threshold 8" in " ".join(quiet.why)
+    assert "It made version 4" in why or "it made version 4" in why
+    assert "Lesson: idle, because it lies outside the bursts." in quiet.why
+    plain = json.loads(json.dumps(explanation.to_json(), allow_nan=False))
+    assert plain["record_id"] == explanation.served.id
+    assert plain["record"]["reply"]["stated"] == record.reply.stated
+
+
+def test_a_question_of_a_burst_without_a_lesson_is_told_why(make_service: Make) -> None:
+    service = make_service()
+    questions = toy_stream(6)
+    ask_all(service, questions[:2])
+    service.learner.pause("maintenance")
+    service.ask(questions[2], 10)
+    service.learner.resume()
+    ask_all(service, questions[3:4])
+    assert "Lesson: idle, because learning was paused: maintenance." in explain(service.state, 2).why
+    assert "made version" in " ".join(explain(service.state, 3).why)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from secl.evidence import EvidenceKind
 from secl.model import ModelAnswer
 from secl.question import Question
 from secl.records import Record
@@ -17,8 +16,8 @@ from secl.server.online.service import Service
 from secl.server.online.texts import Ended, Event, Failed, Rated
 from secl.server.store import ServerStore
 from secl.server.verify import Finding, examine
-from secl.testing import ScriptedModel
-from secl.writing import Piece, Writing, Written
+from secl.testing import ScriptedModel, toy_stream
+from secl.writing import Piece, Writing
 
 
 class Slow(ScriptedModel):
@@ -28,12 +27,10 @@ class Slow(ScriptedModel):
         super().__init__()
         self.begun, self.go = threading.Event(), threading.Event()
 
-    def answer(
-        self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | Written | None = None
-    ) -> ModelAnswer:
+    def answer(self, question: Question, **how: Any) -> ModelAnswer:
         self.begun.set()
         assert self.go.wait(60)
-        return super().answer(question, evidence=evidence, written=written)
+        return super().answer(question, **how)
 
 
 class Texts:
@@ -98,3 +95,13 @@ def examined(state: ServerStore) -> tuple[int, list[Finding]]:
     """How many records an examination looked at, and what does not agree."""
     found = examine(state)
     return found.count, found.findings
+
+
+def served(service: Service, count: int = 40) -> Service:
+    """The service after some answers, lessons and judgements."""
+    for number, question in enumerate(toy_stream(count)):
+        service.ask(question, 20)
+        if number % 4 == 0:
+            service.state.add_feedback(number, number % 8 == 0)
+    settled(service)
+    return service

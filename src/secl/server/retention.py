@@ -113,10 +113,7 @@ def prune(
     """Prune what need not be kept, step by step; returns how many records.
 
     `until` is asked before every step whether to stop; `rest` is the pause after a step, as a multiple of its time.
-
-    Raises:
-        RunError: the file is damaged.
-        StorageError: writing to disk fails; the steps before are done.
+    Raises RunError; or StorageError, after which the steps before are done.
     """
     total, busy, merging = 0, policy != Retention(), False
     while busy and not until():

@@ -73,12 +73,7 @@ class ServerStore(Store):
 
     @classmethod
     def create(cls, folder: Path, manifest: Values, tables: str = TABLES) -> Self:
-        """Create the state folder of a new server, which only its user can read.
-
-        Raises:
-            RunError: the folder holds a run or other files already, or cannot be closed to other users.
-            StorageError: it cannot be written.
-        """
+        """Create the state folder of a new server, which only its user can read; errors as of `Store.create`."""
         check_free(folder)
         with storage_errors(folder, "start again, or name another folder"):
             make_private(folder)

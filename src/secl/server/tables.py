@@ -58,19 +58,9 @@ def insert_served(
     db: sqlite3.Connection, record: Record, identifier: str, time: float, batch: int, *, words: bool
 ) -> None:
     """Write the row of a record, and its words where texts are kept, inside the transaction that writes the record."""
-    values = {
-        "position": record.position,
-        "time": time,
-        "batch": batch,
-        "id": identifier,
-        "domain": record.question.domain,
-        "reported": record.confidence,
-        "frozen": record.frozen.stated,
-        "accepted": record.accepted,
-        "outcome": record.outcome,
-    }
-    marks = ", ".join(f":{column}" for column in values)
-    db.execute(f"INSERT INTO served ({', '.join(values)}) VALUES ({marks})", values)
+    numbers = (record.confidence, record.frozen.stated, record.accepted)
+    row = (record.position, identifier, time, batch, record.question.domain, *numbers, record.outcome)
+    db.execute("INSERT INTO served VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, NULL)", row)
     if words:
         question = "\n".join((record.question.text, *record.question.options))
         texts = (question[:INDEXED], answer_text(record)[:INDEXED])

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from secl.errors import SeclError as SeclError
     from secl.evaluation.summary import summarise as summarise
     from secl.evaluation.trust import assess as assess
+    from secl.fields.extraction import Extraction as Extraction
     from secl.gates import EntropyShift as EntropyShift
     from secl.gates import PageHinkley as PageHinkley
     from secl.model import Model as Model
@@ -49,6 +50,7 @@ _HOMES = {
     "CalibratedModel": "secl.entry",
     "Calibrator": "secl.calibrator",
     "EntropyShift": "secl.gates",
+    "Extraction": "secl.fields.extraction",
     "GivenAnswer": "secl.question",
     "LocalModel": "secl.backends.local.model",
     "LoopSettings": "secl.settings.groups",

@@ -11,6 +11,8 @@ from secl.data.question_files import read_rows
 from secl.display import Shown
 from secl.errors import ParameterError, QuestionError
 from secl.evaluation.acceptance import Advice, Judgement, advise, answers_from, judgement_of
+from secl.fields.extraction import Extraction, WritesObjects, extract
+from secl.fields.schema import Schema
 from secl.labels.label import Label, label_of
 from secl.question import GivenAnswer, Question
 from secl.records import Record
@@ -124,6 +126,39 @@ class CalibratedModel(Shown):
         file = read_rows(rows, columns=columns, options=options, template=template)
         asked = [row.question for row in file.rows]
         yield from _shown("asking", map(self._noted, self.calibrator.run(asked)), len(asked), progress)
+
+    def extract(self, document: str, schema: object, *, context: str = "", instruction: str = "") -> Extraction:
+        """Extract the fields of a document as a JSON object, each with the probability that it is correct.
+
+        The object satisfies the schema. Each field is weighed like an open answer, whatever the method of this model,
+        and its record can be labelled like any other answer. Needs a local model and the extra "fields".
+
+        Args:
+            document: the text to read.
+            schema: a pydantic class, a JSON Schema, or a mapping of names to descriptions (docs/fields.md).
+            context: a passage that the model reads before the document.
+            instruction: rules for the values, beside the descriptions in the schema.
+
+        Raises:
+            ParameterError: the schema is not valid, is recursive or has no fields; llguidance is not installed; or the
+                model is a server's.
+            QuestionError: the document is empty or too long, or the pydantic class rejects the object.
+            ModelError: the model did not close the object.
+        """
+        fields = Schema.of(schema)
+        model = self.calibrator.model
+        if not isinstance(model, WritesObjects):
+            raise ParameterError(
+                f"extract works with local models so far, and {model.name!r} is none; load a model by its hub id, "
+                "folder or GGUF file."
+            )
+        calibrator = self.calibrator
+        found = extract(
+            model, document, fields, calibrator.weigh, context=context, instruction=instruction, accept=self.accept
+        )
+        for record in found.fields.values():
+            self._noted(record)
+        return found
 
     def score(
         self,

@@ -257,6 +257,10 @@ class Calibrator(Shown):
         ratings = self.model.rate_given(given, self.plan.rated)
         return [self._rated(answer, rating) for answer, rating in zip(given, ratings, strict=True)]
 
+    def weigh(self, question: Question, rating: Rating) -> Record:
+        """Return the record of an answer that the model wrote with its evidence, such as a field of a JSON object."""
+        return replace(self._rated(GivenAnswer(question, rating.reply.text), rating), outcome="idle")
+
     def _rated(self, given: GivenAnswer, rating: Rating) -> Record:
         question, reply = given.question, rating.reply
         correct = grade(question, reply.answer) if given.correct is None else given.correct

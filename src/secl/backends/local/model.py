@@ -18,6 +18,7 @@ from secl.backends.local.asking.prefill_probe import prefers_prefill
 from secl.backends.local.asking.readout import Readout, shares
 from secl.backends.local.backend import LocalBackend
 from secl.backends.local.loading.loader import Loaded, ModelCache, load
+from secl.backends.local.objects import ObjectWriter
 from secl.backends.local.shared import AskKey, SharedAnswers
 from secl.backends.local.writer import draw_many
 from secl.backends.prompting import Prompting
@@ -25,6 +26,9 @@ from secl.backends.text_stream import answers_alone
 from secl.display import Shown
 from secl.errors import ParameterError, QuestionError, TooLongError
 from secl.evidence import CandidateEvidence, DincoEvidence, EvidenceKind, PTrue
+from secl.fields.extraction import Objects
+from secl.fields.schema import Node
+from secl.fields.values import WrittenObject
 from secl.model import ModelAnswer, Rating
 from secl.question import GivenAnswer, Question
 from secl.records import Meter, Purpose, Reply, Update
@@ -92,6 +96,7 @@ class LocalModel(Shown):
             self.fingerprint += f"+{self._nli.fingerprint}"
         self._window: dict[Turn, Case] = {}
         self._latest: Case | None = None
+        self._objects: ObjectWriter | None = None
 
     @classmethod
     def load(
@@ -199,6 +204,26 @@ class LocalModel(Shown):
         backend = self.asker.backend
         writing = self.prompting.with_room(question, writing, backend.limit)
         return answers_alone(backend.write_texts(self.prompting.answer(question), writing))
+
+    def write_objects(
+        self, question: Question, grammar: Node, fields: int, samples: Callable[[WrittenObject], int]
+    ) -> Objects:
+        """Write JSON objects with the frozen weights; see `secl.fields.extraction.WritesObjects`.
+
+        Raises:
+            ParameterError: servers answer for this model, llguidance is missing, or the schema is not valid.
+            QuestionError: prompt and object together are longer than the model can read.
+            ModelError: the model did not close the object, or llguidance cannot read its tokenizer.
+        """
+        if self.asker.backend is not self.backend:
+            raise ParameterError("extract works with models in this process so far, not with servers; load the model.")
+        self._objects = self._objects or ObjectWriter(self.backend, self.name)
+
+        def seeds(greedy: WrittenObject) -> list[int]:
+            return [self.asker.seed_for(question, f"object {number}") for number in range(samples(greedy))]
+
+        prompt = self.prompting.answer(question)
+        return self._objects.write(prompt, grammar, fields, seeds, self.prompting.prompts.top_p)
 
     def memory_share(self, question: Question, writing: Writing) -> float:
         """Fraction of the memory for texts that their keys and values need; see `secl.model.Model.memory_share`."""

@@ -1,0 +1,265 @@
+"""JSON Schemas as lists of fields: which values an object has, and which object a model may write."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from pydantic import BaseModel, PydanticInvalidForJsonSchema, ValidationError
+
+from secl.display import excerpt
+from secl.errors import ParameterError, QuestionError
+
+Node = Mapping[str, Any]
+"""A JSON Schema, or a part of one."""
+
+Kind = Literal["text", "number", "choice", "json"]
+"""What a value is: a text, a number, one of listed values (booleans too), or JSON: lists, and texts of a format."""
+
+_KINDS: Mapping[object, Kind] = {"string": "text", "number": "number", "integer": "number"}
+_TYPES = ("string", "number", "integer", "boolean", "null", "array", "object")
+_SCHEMA = "give a pydantic class, a JSON Schema, or a mapping of names to descriptions"
+_NULL = {"type": "null"}
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A field of an object.
+
+    Attributes:
+        path: keys from the root to the field, for example ("vendor", "name").
+        kind: how its values are compared.
+        title: its type in words, for the prompt.
+        description: the schema's own; may be empty.
+        values: all values of an enumeration or a boolean; else empty.
+    """
+
+    path: tuple[str, ...]
+    kind: Kind
+    title: str
+    description: str
+    values: tuple[object, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Its key in the root object, or the JSON pointer (RFC 6901) of a field in a nested object.
+
+        >>> Leaf(("total",), "number", "number", "").name, Leaf(("vendor", "name"), "text", "text", "").name
+        ('total', '/vendor/name')
+        """
+        if len(self.path) == 1 and not self.path[0].startswith("/"):
+            return self.path[0]
+        return "".join(f"/{key.replace('~', '~0').replace('/', '~1')}" for key in self.path)
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The fields of an object.
+
+    Attributes:
+        leaves: all fields, in the order in which the model writes them.
+        grammar: JSON Schema of what the model writes. Every key is required; null stands for an absent field.
+        absent: paths where null stands for a missing key.
+        made_by: the pydantic class of the object; None for a plain mapping.
+    """
+
+    leaves: tuple[Leaf, ...]
+    grammar: Node
+    absent: frozenset[tuple[str, ...]] = frozenset()
+    made_by: type[BaseModel] | None = None
+
+    @classmethod
+    def of(cls, schema: object) -> Schema:
+        """Read a pydantic class, a JSON Schema, or a mapping of names to descriptions.
+
+        Raises:
+            ParameterError: it is none of these, is recursive, or has no fields.
+
+        >>> schema = Schema.of({"number": "Number of the invoice", "total": "Amount to be paid"})
+        >>> [leaf.name for leaf in schema.leaves]
+        ['number', 'total']
+        """
+        made_by = schema if isinstance(schema, type) and issubclass(schema, BaseModel) else None
+        if made_by is not None:
+            try:
+                root: Node = made_by.model_json_schema()
+            except PydanticInvalidForJsonSchema as problem:
+                raise ParameterError(
+                    f"the class {made_by.__name__} has no JSON Schema: {problem.message}."
+                ) from problem
+        elif isinstance(schema, Mapping) and all(isinstance(name, str) for name in schema):
+            root = _described(schema) if _is_descriptions(schema) else schema
+        else:
+            raise ParameterError(f"{excerpt(repr(schema), 60)} is no schema; {_SCHEMA}.")
+        walk = _Walk(root)
+        grammar = walk.node(root, (), ())
+        if not walk.leaves:
+            raise ParameterError(f"the schema describes no object with fields; {_SCHEMA}.")
+        definitions = {key: root[key] for key in ("$defs", "definitions") if key in root}
+        return cls(tuple(walk.leaves), {**grammar, **definitions}, frozenset(walk.absent), made_by)
+
+    def validated(self, written: dict[str, Any]) -> Any:
+        """Return an instance of the pydantic class, or the dictionary without absent fields.
+
+        Raises:
+            QuestionError: a validator of the class rejects the object.
+        """
+        value = self._pruned(written, ())
+        if self.made_by is None:
+            return value
+        try:
+            return self.made_by.model_validate_json(json.dumps(value))
+        except ValidationError as problem:
+            first = problem.errors()[0]
+            place = "/".join(map(str, first["loc"]))
+            raise QuestionError(
+                f"the model's object does not fit {self.made_by.__name__}: {place or 'the object'}: {first['msg']}; "
+                "relax the class, or give the rule as the instruction."
+            ) from problem
+
+    def _pruned(self, written: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
+        kept = {name: value for name, value in written.items() if value is not None or (*path, name) not in self.absent}
+        nested = {leaf.path[: len(path) + 1] for leaf in self.leaves if len(leaf.path) > len(path) + 1}
+        return {
+            name: self._pruned(value, (*path, name)) if isinstance(value, dict) and (*path, name) in nested else value
+            for name, value in kept.items()
+        }
+
+    def listing(self) -> str:
+        """Return the fields as lines of a prompt; those of a nested object stand under its name.
+
+        >>> print(Schema.of({"total": "Amount to be paid"}).listing())
+        - "total" (text or null): Amount to be paid
+        """
+        lines: list[str] = []
+        before: tuple[str, ...] = ()
+        for leaf in self.leaves:
+            *above, name = leaf.path
+            for depth, key in enumerate(above):
+                if tuple(above[: depth + 1]) != before[: depth + 1]:
+                    lines.append(f"{'  ' * depth}- {json.dumps(key, ensure_ascii=False)} (object):")
+            before = tuple(above)
+            said = f": {' '.join(leaf.description.split())}" if leaf.description else ""
+            lines.append(f"{'  ' * len(above)}- {json.dumps(name, ensure_ascii=False)} ({leaf.title}){said}")
+        return "\n".join(lines)
+
+
+def _is_descriptions(schema: Mapping[str, object]) -> bool:
+    """Whether a mapping has a description for each name, and is no JSON Schema."""
+    return all(isinstance(text, str) for text in schema.values()) and schema.get("type") not in _TYPES
+
+
+def _described(descriptions: Mapping[str, object]) -> Node:
+    properties = {name: {"type": ["string", "null"], "description": text} for name, text in descriptions.items()}
+    return {"type": "object", "properties": properties, "required": [*properties]}
+
+
+@dataclass
+class _Walk:
+    """Collects the fields of a schema.
+
+    Attributes:
+        root: the whole schema, in which references are looked up.
+        leaves, absent: as in `Schema`.
+    """
+
+    root: Node
+    leaves: list[Leaf] = field(default_factory=list)
+    absent: set[tuple[str, ...]] = field(default_factory=set)
+
+    def node(self, node: object, path: tuple[str, ...], within: tuple[str, ...], *, required: bool = True) -> Node:
+        """Return the part of the grammar for a node; `within` are the references that lead to it."""
+        own, within = self._resolved(node, path, within)
+        inner, nullable = _without_null(own)
+        inner, within = self._resolved(inner, path, within)
+        if not required and not nullable:
+            self.absent.add(path)
+            nullable = True
+        properties = inner.get("properties")
+        if not (isinstance(properties, Mapping) and properties):
+            if not path:
+                raise ParameterError(f"the schema describes no object with fields; {_SCHEMA}.")
+            grammar: Node = {"anyOf": [own, _NULL]} if path in self.absent else own
+            self.leaves.append(replace(_leaf(inner, path, nullable=nullable), description=_description(own, inner)))
+            return grammar
+        listed = inner.get("required", ())
+        required_names = listed if isinstance(listed, Sequence) else ()
+        parts = {
+            name: self.node(part, (*path, name), within, required=name in required_names)
+            for name, part in properties.items()
+        }
+        closed: Node = {"type": "object", "properties": parts, "required": [*parts], "additionalProperties": False}
+        return {"anyOf": [closed, _NULL]} if nullable and path else closed
+
+    def _resolved(self, node: object, path: tuple[str, ...], within: tuple[str, ...]) -> tuple[Node, tuple[str, ...]]:
+        """Return a node with what it refers to in it, and the references so far."""
+        name = f"the field {'/'.join(path)!r}" if path else "the root"
+        while True:
+            if not isinstance(node, Mapping):
+                raise ParameterError(f"{name} of the schema is {excerpt(repr(node), 40)}, not a JSON Schema.")
+            parts = node.get("allOf")
+            reference = node.get("$ref")
+            if isinstance(parts, Sequence) and len(parts) == 1 and isinstance(parts[0], Mapping):
+                node = {**parts[0], **{key: value for key, value in node.items() if key != "allOf"}}
+            elif reference is None:
+                return node, within
+            elif reference in within:
+                raise ParameterError(f"{name} of the schema is recursive ({reference}); cut it off at some depth.")
+            else:
+                within = (*within, str(reference))
+                node = {**self._target(str(reference), name), **{k: v for k, v in node.items() if k != "$ref"}}
+
+    def _target(self, reference: str, name: str) -> Node:
+        target: Any = self.root
+        for key in reference.removeprefix("#").split("/")[1:]:
+            target = target.get(key.replace("~1", "/").replace("~0", "~")) if isinstance(target, Mapping) else None
+        if not isinstance(target, Mapping) or not reference.startswith("#"):
+            raise ParameterError(f"{name} of the schema refers to {reference!r}, which the schema does not hold.")
+        return target
+
+
+def _without_null(node: Node) -> tuple[Node, bool]:
+    """Return what a node is when it is not null, and whether it may be null."""
+    for key in ("anyOf", "oneOf"):
+        parts = node.get(key)
+        if isinstance(parts, Sequence) and _NULL in parts:
+            others = [part for part in parts if part != _NULL]
+            rest = {name: value for name, value in node.items() if name != key}
+            return ({**others[0], **rest} if len(others) == 1 else {**rest, key: others}), True
+    types = node.get("type")
+    if isinstance(types, list) and "null" in types:
+        others = [name for name in types if name != "null"]
+        return {**node, "type": others[0] if len(others) == 1 else others}, True
+    return node, None in _listed(node)
+
+
+def _listed(node: Node) -> tuple[object, ...]:
+    """Return the values that a node lists."""
+    values = node.get("enum")
+    if isinstance(values, list):
+        return tuple(values)
+    return (node["const"],) if "const" in node else (True, False) if node.get("type") == "boolean" else ()
+
+
+def _leaf(node: Node, path: tuple[str, ...], *, nullable: bool) -> Leaf:
+    values, kind = _listed(node), node.get("type")
+    known = isinstance(kind, str)
+    if values:
+        shown = " or ".join(json.dumps(value, ensure_ascii=False) for value in values)
+        title = "true or false" if kind == "boolean" else f"one of {shown}"
+    elif known and kind in _KINDS:
+        form = node.get("format")
+        title = f"{form} as text" if isinstance(form, str) else {"string": "text"}.get(str(kind), str(kind))
+    else:
+        title = {"array": "list", "object": "object"}.get(str(kind), "value")
+    if nullable and None not in values:
+        title, values = f"{title} or null", (*values, None) if values else ()
+    other: Kind = "json" if not known or "format" in node else _KINDS.get(kind, "json")
+    return Leaf(path, "choice" if values else other, title, "", values)
+
+
+def _description(own: Node, inner: Node) -> str:
+    texts = (node.get("description") for node in (own, inner))
+    return next((text for text in texts if isinstance(text, str)), "")

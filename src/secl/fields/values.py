@@ -1,0 +1,145 @@
+"""Values in the text of a JSON object: where they stand, how they read, and which are the same."""
+
+from __future__ import annotations
+
+import json
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from secl.fields.schema import Leaf
+from secl.grading.same import same_answer
+from secl.grading.texts import normalise_text, only_number
+from secl.prompts.templates import NONE_OF_THESE
+from secl.question import Question, has_half_character
+
+Span = tuple[int, int]
+"""First character of a value, and the first behind it."""
+
+_DECODER = json.JSONDecoder()
+_SPACE = " \t\r\n"
+_CONSTANTS = ("null", "true", "false", NONE_OF_THESE)
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenObject:
+    """A JSON object as a model wrote it.
+
+    Attributes:
+        text: the whole object.
+        ends: for each token the number of characters up to its end.
+        log_p: ln probability of each token over the whole vocabulary, without the constraint of the schema.
+        entropy: of the distribution that each token came from, in nats.
+    """
+
+    text: str
+    ends: tuple[int, ...]
+    log_p: tuple[float, ...]
+    entropy: tuple[float, ...]
+
+    @property
+    def value(self) -> dict[str, Any]:
+        """The object."""
+        value: dict[str, Any] = json.loads(self.text)
+        return value
+
+    def tokens(self, span: Span) -> range:
+        """Return the numbers of the tokens that hold a span of the text."""
+        return range(bisect_right(self.ends, span[0]), bisect_left(self.ends, span[1]) + 1)
+
+
+def spans(text: str) -> dict[tuple[str, ...], Span]:
+    """Return where the value of each path of a JSON object stands, values of nested objects included.
+
+    >>> text = '{"total": 12.5, "vendor": {"name": "Acme"}}'
+    >>> [text[slice(*span)] for span in spans(text).values()]
+    ['{"total": 12.5, "vendor": {"name": "Acme"}}', '12.5', '{"name": "Acme"}', '"Acme"']
+    """
+    found: dict[tuple[str, ...], Span] = {}
+    _scan(text, _behind_space(text, 0), (), found)
+    return found
+
+
+def _scan(text: str, start: int, path: tuple[str, ...], found: dict[tuple[str, ...], Span]) -> int:
+    """Note the span of the value at a place and of those in it, and return its end."""
+    _, end = _DECODER.raw_decode(text, start)
+    found[path] = (start, end)
+    if text[start] != "{":
+        return end
+    place = _behind_space(text, start + 1)
+    while text[place] != "}":
+        key, place = _DECODER.raw_decode(text, place)
+        place = _scan(text, _behind_space(text, _behind_space(text, place) + 1), (*path, key), found)
+        place = _behind_space(text, place)
+        place = _behind_space(text, place + 1) if text[place] == "," else place
+    return end
+
+
+def _behind_space(text: str, place: int) -> int:
+    while text[place] in _SPACE:
+        place += 1
+    return place
+
+
+def span_of(leaf: Leaf, found: Mapping[tuple[str, ...], Span]) -> Span:
+    """Return where the value of a field stands; for a field of an object that is null, that null."""
+    return next(found[leaf.path[:depth]] for depth in range(len(leaf.path), -1, -1) if leaf.path[:depth] in found)
+
+
+def value_of(leaf: Leaf, written: Mapping[str, Any]) -> Any:
+    """Return the value of a field; None for a field of an object that is null."""
+    value: Any = written
+    for key in leaf.path:
+        value = None if value is None else value[key]
+    return value
+
+
+def shown(value: object) -> str:
+    """Return a value as a text: a string as it is, anything else as JSON.
+
+    >>> shown("Acme"), shown(None), shown("null"), shown(12.50), shown([1, "a"])
+    ('Acme', 'null', '"null"', '12.5', '[1, "a"]')
+    """
+    if not isinstance(value, str):
+        return json.dumps(value, ensure_ascii=_has_half(value))
+    if not value.strip() or has_half_character(value) or value in _CONSTANTS:
+        return json.dumps(value)
+    return value
+
+
+def _has_half(value: object) -> bool:
+    return has_half_character(json.dumps(value, ensure_ascii=False))
+
+
+def same_value(leaf: Leaf, question: Question, one: object, other: object) -> bool:
+    """Return whether two values of a field say the same.
+
+    Numbers are compared by value, also if they are written as texts. Texts follow the rule for answers to open
+    questions (`secl.grading.same`). Values of enumerations and of all other kinds have to be equal.
+
+    >>> leaf, question = Leaf(("total",), "text", "text", ""), Question("total")
+    >>> same_value(leaf, question, "1,200.00", "1200"), same_value(leaf, question, "Acme", "acme.")
+    (True, True)
+    >>> same_value(leaf, question, "Acme", None), same_value(leaf, question, None, None)
+    (False, True)
+    """
+    if leaf.kind == "text" and isinstance(one, str) and isinstance(other, str) and one.strip() and other.strip():
+        numbers = only_number(one), only_number(other)
+        return numbers[0] == numbers[1] if None not in numbers else same_answer(question, one, other)
+    return _plain(one, exact=leaf.kind == "choice") == _plain(other, exact=leaf.kind == "choice")
+
+
+def _plain(value: object, *, exact: bool) -> object:
+    """Return a value so that equal ones compare equal: true is not 1, and 1 is 1.0."""
+    if isinstance(value, str):
+        return "text", value if exact else normalise_text(value)
+    if isinstance(value, list):
+        return "list", tuple(_plain(part, exact=exact) for part in value)
+    if isinstance(value, dict):
+        return "object", frozenset((key, _plain(part, exact=exact)) for key, part in value.items())
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return "number", Fraction(value) if math.isfinite(value) else value
+    return "constant", value

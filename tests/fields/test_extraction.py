@@ -1,0 +1,174 @@
+"""Objects become fields with confidences, by the rule for open answers."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import pytest
+
+import secl
+from secl.errors import ParameterError, QuestionError
+from secl.fields.schema import Leaf
+from secl.fields.values import WrittenObject, same_value, shown, spans
+from secl.posterior.views import LEAST_REST
+from secl.prompts.templates import NONE_OF_THESE
+from secl.question import Question
+from tests.fields.scribe import Scribe, written
+
+SCHEMA = {"number": "Number of the invoice", "vendor": "Who sends it"}
+GREEDY = '{"number": "BH-2291", "vendor": "Acme"}'
+OTHER = '{"number": "BH-7731", "vendor": "acme."}'
+FOUR = (GREEDY, OTHER, OTHER, None)
+
+
+def extracted(model: Scribe, schema: Any = SCHEMA, **settings: Any) -> Any:
+    return secl.load(model, **settings).extract("An invoice.", schema)
+
+
+def test_each_field_is_a_record_with_its_value_and_the_other_values_that_samples_have() -> None:
+    model = Scribe(written(GREEDY, unsure="2291"), *FOUR, GREEDY)
+    found = extracted(model, accept=0.6)
+    assert found.value == {"number": "BH-2291", "vendor": "Acme"}
+    number, vendor = found.fields["number"], found.fields["vendor"]
+    assert (number.text, vendor.text) == ("BH-2291", "Acme")
+    assert {text for text, _ in number.candidates} == {"BH-2291", "BH-7731"}
+    assert [text for text, _ in vendor.candidates] == ["Acme"]  # "acme." says the same
+    assert [each.candidate for each in number.evidence.candidates.samples] == [0, 1, 1, None, 0]
+    assert number.confidence < 0.6 < vendor.confidence
+    assert (number.accepted, vendor.accepted, found.accepted) == (False, True, False)
+    assert found.confidence == pytest.approx(number.confidence * vendor.confidence)
+    assert number.question.domain == "number"
+    assert number.question.id.endswith("/number")
+    assert (number.outcome, number.position, vendor.position) == ("idle", 0, 1)
+    assert (number.ledger.answering, number.ledger.sampling, number.plain_tokens) == (30, 15, 30)
+    assert repr(found).startswith(f"Extraction(confidence={found.confidence:.3f}, number='BH-2291 (")
+    assert "An invoice." in model.asked[0].context
+    assert '- "number" (text or null): Number of the invoice\n' in model.asked[0].text
+
+
+def test_the_confidence_of_a_field_is_that_of_the_rule_for_open_answers() -> None:
+    found = extracted(Scribe(written(GREEDY, unsure="2291"), *FOUR, GREEDY))
+    tokens = 5  # " BH - 2291 "
+    own, other = 4 * math.log(0.99) + math.log(0.4), tokens * math.log(0.99)
+    rest = math.log(max(LEAST_REST, 1 - math.exp(own) - math.exp(other)))
+    counts = (1 + 2, 2, 1)
+    scores = [0.4 * math.log(n + 0.5) + 0.4 * text for n, text in zip(counts, (own, other, rest), strict=True)]
+    expected = math.exp(scores[0]) / sum(map(math.exp, scores))
+    assert found.fields["number"].confidence == pytest.approx(expected)
+    assert found.fields["number"].reply.log_probability == pytest.approx(own)
+
+
+def test_certain_values_need_no_samples_and_count_as_if_all_samples_repeated_them() -> None:
+    certain, repeated = Scribe(written(GREEDY)), Scribe(written(GREEDY, p=0.94), *[GREEDY] * 5)
+    alone, drawn = (extracted(model).fields["vendor"] for model in (certain, repeated))
+    assert (alone.evidence.candidates.source, drawn.evidence.candidates.source) == ("certain", "sampled:0")
+    assert alone.ledger.sampling == 0 < drawn.ledger.sampling
+    assert alone.evidence.candidates.samples == drawn.evidence.candidates.samples[:1] * 5
+    assert drawn.confidence <= alone.confidence
+
+
+def test_all_values_of_enumerations_and_booleans_are_candidates() -> None:
+    kinds = {"enum": ["invoice", "reminder", "credit note"]}
+    schema = {"properties": {"kind": kinds, "paid": {"type": "boolean"}}, "required": ["kind", "paid"]}
+    found = extracted(Scribe(written('{"kind": "invoice", "paid": false}')), schema)
+    kind, paid = found.fields["kind"].candidates, found.fields["paid"].candidates
+    assert kind[0] == ("invoice", found.fields["kind"].confidence)
+    assert [text for text, _ in paid] == ["false", "true"]
+    for candidates in (kind, paid):
+        assert sum(probability for _, probability in candidates) == pytest.approx(1)
+    assert kind[1][1] == kind[2][1]
+
+
+def test_a_null_is_a_value_and_stands_for_all_fields_of_an_object_that_is_null() -> None:
+    inner = {"type": ["object", "null"], "properties": {"name": {"type": "string"}, "city": {"type": "string"}}}
+    schema = {"properties": {"vendor": inner}, "required": ["vendor"]}
+    found = extracted(
+        Scribe(written('{"vendor": null}', unsure="null"), '{"vendor": {"name": "A", "city": null}}'), schema
+    )
+    assert found.value == {"vendor": None}
+    assert [*found.fields] == ["/vendor/name", "/vendor/city"]
+    name, city = found.fields.values()
+    assert (name.text, {text for text, _ in name.candidates}) == ("null", {"null", "A"})
+    assert (city.text, [text for text, _ in city.candidates]) == ("null", ["null"])
+
+
+def test_fields_are_labelled_and_counted_like_any_other_answer() -> None:
+    model = secl.load(Scribe(written(GREEDY)))
+    before = model.extract("An invoice.", SCHEMA)
+    for record in before.fields.values():
+        model.label(record, False)
+    after = model.extract("An invoice.", SCHEMA)
+    assert all(after.fields[name].confidence < before.fields[name].confidence for name in SCHEMA)
+    assert model.threshold(0.5).answers == 4
+
+
+def test_three_hundred_fields_have_a_confidence_each() -> None:
+    names = [f"field {number}" for number in range(300)]
+    text = json.dumps(dict.fromkeys(names, "yes"))
+    found = extracted(Scribe(written(text, unsure="299"), *[text] * 5), dict.fromkeys(names, "Yes or no"))
+    assert [*found.fields] == names
+    assert 0 <= found.confidence < min(record.confidence for record in found.fields.values()) < 1
+
+
+def test_two_extractions_are_equal() -> None:
+    assert repr([*extracted(Scribe(written(GREEDY))).fields.values()]) == repr(
+        [*extracted(Scribe(written(GREEDY))).fields.values()]
+    )
+
+
+@pytest.mark.parametrize(
+    ("document", "model", "said"),
+    [
+        (" ", Scribe(written(GREEDY)), "the document is empty"),
+        ("x", secl.ScriptedModel(), "extract works with local models so far, and 'scripted' is none"),
+    ],
+)
+def test_an_empty_document_or_another_model_is_refused_in_a_sentence(document: str, model: Any, said: str) -> None:
+    with pytest.raises((QuestionError, ParameterError), match=said):
+        secl.load(model).extract(document, SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("kind", "one", "other", "same"),
+    [
+        ("number", 12, 12.0, True),
+        ("number", True, 1, False),
+        ("number", 1e400, 1e400, True),
+        ("text", "1,200.50", "1200.5", True),
+        ("text", "INV-1001", "INV-1002", False),
+        ("text", "3 May 2026", "4 May 2026", False),
+        ("text", "Berlin", "Berlin, Germany", True),
+        ("text", "", "", True),
+        ("text", "null", None, False),
+        ("choice", "Paid", "paid", False),
+        ("json", "2026-05-03", "2026-05-04", False),
+        ("json", ["a", {"n": 1}], ["A", {"n": 1.0}], True),
+        ("json", ["a", "b"], ["b", "a"], False),
+    ],
+)
+def test_values_are_compared_by_their_kind(kind: Any, one: object, other: object, same: bool) -> None:
+    leaf = Leaf(("a",), kind, "", "")
+    assert same_value(leaf, Question("What is the value?"), one, other) is same
+    assert same_value(leaf, Question("What is the value?"), other, one) is same
+
+
+@pytest.mark.parametrize("text", ["", "  ", "null", NONE_OF_THESE, "\ud800"])
+def test_texts_that_read_like_another_value_are_shown_in_quotes(text: str) -> None:
+    assert shown(text).startswith('"')
+    found = extracted(Scribe(WrittenObject(f'{{"number": {shown(text)}, "vendor": null}}', (60,), (-0.1,), (0.1,))))
+    assert (found.fields["number"].text, found.value["number"]) == (shown(text), text)
+    assert 0 < found.fields["number"].confidence < 1
+
+
+def test_values_are_found_between_escapes_line_breaks_and_other_scripts() -> None:
+    text = '{\n  "a\\"b": "x\\\\\\"y, 日本",\n  "o": {"e": {}, "l": [1, {"a": 2}]},\n  "n": -1.5e3\n}'
+    found = spans(text)
+    assert [*found] == [(), ('a"b',), ("o",), ("o", "e"), ("o", "l"), ("n",)]
+    assert text[slice(*found["o", "l"])] == '[1, {"a": 2}]'
+    assert text[slice(*found[('a"b',)])] == '"x\\\\\\"y, 日本"'
+    # Two tokens share the bytes of one character; the first has it.
+    ends = (*range(1, text.index("日") + 2), text.index("日") + 1, len(text))
+    tokens = WrittenObject(text, ends, (0.0,) * len(ends), (0.0,) * len(ends)).tokens(found[('a"b',)])
+    assert (tokens[0], tokens[-1]) == (found[('a"b',)][0], len(ends) - 1)

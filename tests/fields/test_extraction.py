@@ -121,11 +121,12 @@ def test_two_extractions_are_equal() -> None:
 @pytest.mark.parametrize(
     ("document", "model", "said"),
     [
-        (" ", Scribe(written(GREEDY)), "the document is empty"),
+        (" ", Scribe(written(GREEDY)), "the document is empty; give its text"),
+        (b"An invoice.", Scribe(written(GREEDY)), "the document is of type bytes; give its text"),
         ("x", secl.ScriptedModel(), "extract works with local models so far, and 'scripted' is none"),
     ],
 )
-def test_an_empty_document_or_another_model_is_refused_in_a_sentence(document: str, model: Any, said: str) -> None:
+def test_no_text_and_another_model_are_refused_in_a_sentence(document: Any, model: Any, said: str) -> None:
     with pytest.raises((QuestionError, ParameterError), match=said):
         secl.load(model).extract(document, SCHEMA)
 

@@ -93,7 +93,7 @@ class Extraction(Shown):
 
 def extract(
     model: WritesObjects,
-    document: str,
+    document: object,
     schema: Schema,
     weigh: Callable[[Question, Rating], Record],
     *,
@@ -114,8 +114,9 @@ def extract(
         QuestionError: the document is empty or too long, or the object fails the class's own validation.
         ModelError: the model did not close the object.
     """
-    if not document.strip():
-        raise QuestionError("the document is empty; give its text.")
+    if not isinstance(document, str) or not document.strip():
+        given = "empty" if isinstance(document, str) else f"of type {type(document).__name__}"
+        raise QuestionError(f"the document is {given}; give its text.")
     digest = hashlib.sha256(document.encode("utf-8", "replace")).hexdigest()[:12]
     passage = f"{context}\n\n{document}" if context else document
     asked = Question(_request(schema, instruction), id=digest, form="text", context=passage)

@@ -122,16 +122,21 @@ def extract(
     asked = Question(_request(schema, instruction), id=digest, form="text", context=passage)
     written = model.write_objects(asked, schema.grammar, len(schema.leaves), lambda greedy: _wanted(schema, greedy))
     value = schema.validated(written.greedy.value)
-    read = [(each, each.value, spans(each.text)) if each else None for each in (written.greedy, *written.samples)]
+    own = _opened(written.greedy)
+    drawn = [None if sample is None else _opened(sample) for sample in written.samples]
     fields = {
-        leaf.name: _field(leaf, _question(leaf, digest, passage), read, written, len(schema.leaves), weigh)
+        leaf.name: _field(leaf, _question(leaf, digest, passage), own, drawn, written, len(schema.leaves), weigh)
         for leaf in schema.leaves
     }
     return Extraction(value, whole_confidence([*fields.values()]), MappingProxyType(fields), accept)
 
 
-_Read = tuple[WrittenObject, dict[str, Any], dict[tuple[str, ...], Span]]
+_Opened = tuple[WrittenObject, dict[str, Any], dict[tuple[str, ...], Span]]
 """An object, its value, and where its values stand."""
+
+
+def _opened(written: WrittenObject) -> _Opened:
+    return written, written.value, spans(written.text)
 
 
 def _request(schema: Schema, instruction: str) -> str:
@@ -165,13 +170,14 @@ def _wanted(schema: Schema, greedy: WrittenObject) -> int:
 def _field(
     leaf: Leaf,
     question: Question,
-    read: Sequence[_Read | None],
+    own: _Opened,
+    drawn: Sequence[_Opened | None],
     written: Objects,
     count: int,
     weigh: Callable[[Question, Rating], Record],
 ) -> Record:
     """Return the record of one field of `count`, which share what the objects cost."""
-    reply, evidence = _evidence(leaf, question, read)
+    reply, evidence = _evidence(leaf, question, own, drawn)
     ledger = Ledger(answering=written.ledger.answering / count, sampling=written.ledger.sampling / count)
     plain = written.plain_tokens / count
     record = weigh(
@@ -180,12 +186,12 @@ def _field(
     return _with_all_values(leaf, record)
 
 
-def _evidence(leaf: Leaf, question: Question, read: Sequence[_Read | None]) -> tuple[Reply, CandidateEvidence]:
+def _evidence(
+    leaf: Leaf, question: Question, greedy: _Opened, sampled: Sequence[_Opened | None]
+) -> tuple[Reply, CandidateEvidence]:
     """Return a field's value as a reply, and what it is compared with."""
-    (first, *others) = read
-    assert first is not None  # noqa: S101
-    own, log_p, entropy = _read(leaf, first)
-    drawn = [None if each is None else _read(leaf, each) for each in others]
+    own, log_p, entropy = _read(leaf, greedy)
+    drawn = [None if each is None else _read(leaf, each) for each in sampled]
     different: list[object] = [own]
     numbers: list[int | None] = []
     for each in drawn:
@@ -220,9 +226,9 @@ def _evidence(leaf: Leaf, question: Question, read: Sequence[_Read | None]) -> t
     return reply, evidence
 
 
-def _read(leaf: Leaf, read: _Read) -> tuple[Any, float, float]:
+def _read(leaf: Leaf, opened: _Opened) -> tuple[Any, float, float]:
     """Return a field's value, the ln probability of its text, and the mean entropy of its tokens in nats."""
-    written, value, found = read
+    written, value, found = opened
     tokens = written.tokens(span_of(leaf, found))
     log_p = math.fsum(written.log_p[token] for token in tokens)
     return value_of(leaf, value), log_p, math.fsum(written.entropy[token] for token in tokens) / len(tokens)

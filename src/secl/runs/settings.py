@@ -156,8 +156,10 @@ class Recipe(RecipeTables):
 
     @property
     def plan(self) -> EvidencePlan:
-        """The evidence that is gathered beyond what the training signal needs."""
-        return EvidencePlan.of(self.named_method, self.rule, self.posterior.views, self.evidence.extra_evidence)
+        """The evidence that is gathered, for the posterior, the training signal, and beyond."""
+        needed = (self.build_signal(1.0).needs,) if self.named_method.learns else ()
+        extra = (*self.evidence.extra_evidence, *needed)
+        return EvidencePlan.of(self.named_method, self.rule, self.posterior.views, extra)
 
     @property
     def gate_name(self) -> str:

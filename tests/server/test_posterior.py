@@ -1,4 +1,4 @@
-"""A server whose confidence is the posterior, and one with a threshold: what they store, say and send on."""
+"""A server whose confidence is the posterior, and one with a threshold: what they store, say and send on (route.py)."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from secl.cli.app import Flag, app, console, fail
-from secl.errors import ParameterError
+from secl.errors import ParameterError, check_whole
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -59,6 +59,8 @@ def check_place(on: str, workers: int | None) -> None:
         raise ParameterError(f"--on is {on!r}; it must be {HERE}, {RAY} or ray://HOST:PORT.")
     if on != RAY and workers is not None:
         raise ParameterError("--workers is for Ray on this machine; add --on ray or drop --workers.")
+    if workers is not None:
+        check_whole("number of workers", workers, 1)  # before anything is written
 
 
 def overview(jobs: Sequence[Job]) -> RichTable:

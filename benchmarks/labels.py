@@ -81,7 +81,7 @@ def disliked(answers: Sequence[Rated], count: int, generator: random.Random) -> 
 
 
 def taken_for(draw: Draw, chance: float | None) -> Draw:
-    """The same answers, stored with another chance than they had; None if nobody knows it."""
+    """Return the same answers with another stored chance; None stands for an unknown chance."""
     return lambda answers, count, generator: [(place, chance) for place, _ in draw(answers, count, generator)]
 
 

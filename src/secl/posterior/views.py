@@ -68,7 +68,7 @@ def samples(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> 
         return None
     last = len(candidates.candidates) - 1
     programs = any(sample.program for sample in candidates.samples)
-    # A program that computes nothing tells nothing; reasoning that leads nowhere speaks against every number.
+    # A program without a result is no evidence; reasoning without a result counts against every number.
     ways = [sample.candidate for sample in candidates.samples if not sample.program or sample.text is not None]
     counts = Counter([0, *(last if number is None else number for number in ways)])
     return tuple(

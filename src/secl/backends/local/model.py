@@ -51,7 +51,7 @@ class LocalModel(Shown):
 
     Attributes:
         backend: the weights, here.
-        asker: what asks, and of whom: `backend`, or servers (`secl.backends.endpoint.vllm.connect.answer_by_vllm`).
+        asker: asks `backend`, or vLLM servers (`secl.backends.endpoint.vllm.connect.answer_by_vllm`).
         meter: counts tokens by purpose where they are spent.
         described: where its settings come from, what is adapted, and which path passes take, for people.
 

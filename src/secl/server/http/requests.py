@@ -109,7 +109,7 @@ class PauseRequest(BaseModel):
 
 
 def turns_of(messages: Sequence[Message], field: str = "messages") -> list[Turn]:
-    """The turns of a conversation. Raises RequestError: one belongs to somebody unknown, or has more than text."""
+    """Return the turns of a conversation. Raises RequestError: a turn has an unknown role, or more than text."""
     return [_turn(message, f"{field}.{number}") for number, message in enumerate(messages)]
 
 

@@ -93,7 +93,7 @@ class Case:
         judged, source: texts whose P(True) is read beside the answer, and where they come from.
         finding: tokens of looking for what is judged.
         frozen: answer of the frozen model.
-        p_true, candidates: what is said of `judged` and of the candidates; None where it is not asked for.
+        p_true, candidates: evidence about `judged` and about the candidates; None if it was not requested.
         version, adapted: the latest answer of an adapted model, and its version; 0 while there is none.
     """
 

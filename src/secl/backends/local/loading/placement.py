@@ -118,7 +118,7 @@ def _device_name(device: torch.device) -> str:
 
 
 def twin(model: PreTrainedModel) -> PreTrainedModel:
-    """Copy the modules and share the storage of weights and buffers, wherever it lies.
+    """Copy the modules of a model and share the storage of its weights and buffers, on every device.
 
     Hooks, modes and flags such as `requires_grad` are the copy's own.
     """

@@ -176,7 +176,7 @@ class Update:
     losses: tuple[float, ...]
 
 
-LearningOutcome = Literal["idle", "agreed", "no_signal", "trained", "waiting", "dropped", "failed", "given"]
+LearningOutcome = Literal["idle", "agreed", "no_signal", "trained", "waiting", "dropped", "failed", "given", "field"]
 """What learning did with a question.
 
     idle       nothing was to be learned: outside bursts, or learning is off or paused
@@ -187,6 +187,7 @@ LearningOutcome = Literal["idle", "agreed", "no_signal", "trained", "waiting", "
     dropped    a server's backlog was full, or learning was paused or rolled back
     failed     the update was taken back
     given      the answer came from elsewhere and was rated (`Calibrator.rate_window`)
+    field      the answer is a field of an object (`Calibrator.weigh`)
 """
 
 
@@ -296,6 +297,11 @@ class Record(Shown):
     def given(self) -> bool:
         """Whether the answer was given to the model, which rated it, and not written by it."""
         return self.outcome == "given"
+
+    @property
+    def gated(self) -> bool:
+        """Whether the gate looked at the entropy of the reply; it looks at whole answers of the model itself."""
+        return self.outcome not in ("given", "field")
 
     def as_given(self) -> GivenAnswer:
         """Return the given answer that this record is about, with the rivals that came with it."""

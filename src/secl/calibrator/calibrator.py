@@ -137,6 +137,9 @@ class Calibrator(Shown):
 
     def _replay(self, record: Record) -> None:
         """Move the state over a record of an earlier process."""
+        if not record.gated:
+            self._weigh_given(record)
+            return
         state, decision = self.state.step(self.gate, record.reply.entropy)
         if (decision.alarm, decision.in_burst) != (record.decision.alarm, record.decision.in_burst):
             raise RunError(
@@ -259,7 +262,7 @@ class Calibrator(Shown):
 
     def weigh(self, question: Question, rating: Rating) -> Record:
         """Return the record of an answer that the model wrote with its evidence, such as a field of a JSON object."""
-        return replace(self._rated(GivenAnswer(question, rating.reply.text), rating), outcome="idle")
+        return replace(self._rated(GivenAnswer(question, rating.reply.text), rating), outcome="field")
 
     def _rated(self, given: GivenAnswer, rating: Rating) -> Record:
         question, reply = given.question, rating.reply

@@ -29,7 +29,8 @@ class Explanation:
 
     Attributes:
         prompt: the conversation whose next token was the confidence digit, as pairs of role and text; written anew
-            from the question and the answer, before the model's chat template. None where texts are not kept.
+            from the question and the answer, before the model's chat template. None for
+            fields, and where texts are not kept.
         why: how the confidence came to be, what gate and lesson made of the question and what people say, a sentence
             each.
     """
@@ -68,7 +69,7 @@ def explain(state: ServerStore, position: int) -> Explanation:
     if settings.named_method.learns:
         lesson = _lesson(record, settings.loop.bin_gate, state.paused(served.time))
         learning = [f"gate: {_gate(record, threshold)}", f"lesson: {lesson}"]
-    if state.keep_text == "full":
+    if state.keep_text == "full" and record.outcome != "field":
         prompt = conversation(record.question, record.reply, alongside=alongside, prefilled=prefilled)
     why = tuple(sentence(each) for each in (*number, *learning, PEOPLE[served.label]) if each)
     return Explanation(served, state.keep_text, prompt, source_of(record), why)
@@ -115,6 +116,7 @@ def _lesson(record: Record, bin_gate: int | None, paused: str | None) -> str:
         )
     reason = {
         "given": "it was rated for somebody else, and nothing is learned from such answers",
+        "field": "it is a field of an object, and nothing is learned from fields",
         "idle": "it lies outside the bursts",
         "waiting": "its lesson has not been held yet",
         "dropped": "its lesson was dropped: too many waited, or learning was paused or rolled back before its turn",

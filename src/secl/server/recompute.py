@@ -31,6 +31,7 @@ Match = Literal["same", "rounding", "differs", "unknown"]
 choice between words came out otherwise or texts were not kept."""
 
 NOT_KEPT = "its texts were not kept"
+OF_AN_OBJECT = "a field is written with its whole object, which is not written again"
 
 
 def load_recorded_model(state: ServerStore) -> Model:
@@ -74,6 +75,8 @@ def rederive(state: ServerStore, model: Model, served: Served, tolerance: float,
     Where machine or libraries are others than the server's, `exact` is False: the tolerance holds for all replies then.
     """
     record, version = served.record, served.record.reply.version
+    if record.outcome == "field":
+        return Rederived(record.position, version, "unknown", None, OF_AN_OBJECT)
     rounds = served.batch > 1 or not exact or record.question.free
     try:
         if version:

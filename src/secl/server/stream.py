@@ -54,12 +54,12 @@ def latest(state: ServerStore, until: int, gate: Gate) -> StreamState | None:
 def after(
     stream: StreamState, record: Record, gate: Gate, rule: PosteriorRule
 ) -> tuple[StreamState, Decision | None, Posterior | None]:
-    """The stream after a record, and what gate and posterior make of it; the gate looks at no given answer."""
+    """The stream after a record, and what gate and posterior make of it; see `Record.gated`."""
     decision = None
-    if record.given:
-        stream = replace(stream, position=stream.position + 1)
-    else:
+    if record.gated:
         stream, decision = stream.step(gate, record.reply.entropy)
+    else:
+        stream = replace(stream, position=stream.position + 1)
     views = rule.read(record.question, record.reply, record.frozen, record.evidence)
     state, posterior = rule.step(stream.posterior, views)
     return replace(stream, posterior=state), decision, posterior

@@ -207,7 +207,9 @@ def notify(state: str) -> None:
 
 def where_it_stands(verb: str, service: Service) -> str:
     """Where a server's stream is, in a line."""
-    learner = service.learner
+    learner, stands = service.learner, f"{verb} before record {service.position}"
+    if not learner.calibrator.learns:
+        return stands
     waiting = f"{learner.waiting} {'lesson waits' if learner.waiting == 1 else 'lessons wait'}"
     paused = "not paused" if learner.paused is None else f"paused ({terminal_text(learner.paused)})"
-    return f"{verb} before record {service.position}, version {learner.model.version}; {waiting}; learning is {paused}"
+    return f"{stands}, version {learner.model.version}; {waiting}; learning is {paused}"

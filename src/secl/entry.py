@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from secl.calibrator import Calibrator
+from secl.data.documents import read_documents
 from secl.data.question_files import read_rows
 from secl.display import Shown
-from secl.errors import ParameterError, QuestionError
+from secl.errors import ParameterError, QuestionError, SeclError
 from secl.evaluation.acceptance import Advice, Judgement, advise, answers_from, judgement_of
-from secl.fields.extraction import Extraction, WritesObjects, extract
+from secl.fields.extraction import Extraction, WritesObjects, request_of, weigh_objects
 from secl.fields.schema import Schema
 from secl.labels.label import Label, label_of
 from secl.question import GivenAnswer, Question
@@ -23,6 +24,8 @@ from secl.settings.groups import Device, Dtype, Quantize
 
 if TYPE_CHECKING:
     from secl.model import Model
+
+T = TypeVar("T")
 
 COMPLETE = ("answer", "learn", "fingerprint")
 """Attributes by which an object is taken for a `secl.model.Model`."""
@@ -145,20 +148,52 @@ class CalibratedModel(Shown):
             QuestionError: the document is empty or too long, or the pydantic class rejects the object.
             ModelError: the model did not close the object.
         """
-        fields = Schema.of(schema)
-        model = self.calibrator.model
+        (found,) = self._extracted([document], schema, context, instruction)
+        return found
+
+    def extract_all(
+        self,
+        rows: Any,
+        schema: object,
+        *,
+        text: str = "text",
+        context: str = "",
+        instruction: str = "",
+        progress: bool = False,
+    ) -> Iterator[Extraction]:
+        """Extract the fields of many documents and yield each object as soon as it is there; 8 documents share passes.
+
+        Args:
+            rows: texts, mappings such as {"text": ...}, a DataFrame, or the path of a file with a column of texts. An
+                iterator is read to its end first.
+            schema, context, instruction: as for `extract`.
+            text: name of the column with the documents.
+            progress: whether to show a progress bar.
+
+        Raises:
+            DataError: a row holds no document; found before the first document is read.
+            ParameterError, QuestionError, ModelError: as for `extract`; objects before the failed one are yielded.
+        """
+        documents = read_documents(list(rows) if isinstance(rows, Iterator) else rows, text)
+        found = self._extracted([document.text for document in documents], schema, context, instruction)
+        yield from _shown("extracting", found, len(documents), progress)
+
+    def _extracted(
+        self, documents: Sequence[str], schema: object, context: str, instruction: str
+    ) -> Iterator[Extraction]:
+        fields, model = Schema.of(schema), self.calibrator.model
         if not isinstance(model, WritesObjects):
             raise ParameterError(
                 f"extract works with local models so far, and {model.name!r} is none; load a model by its hub id, "
                 "folder or GGUF file."
             )
-        calibrator = self.calibrator
-        found = extract(
-            model, document, fields, calibrator.weigh, context=context, instruction=instruction, accept=self.accept
-        )
-        for record in found.fields.values():
-            self._noted(record)
-        return found
+        asked = [request_of(document, fields, context=context, instruction=instruction) for document in documents]
+        for found in weigh_objects(model, asked, self.calibrator.weigh, accept=self.accept):
+            if isinstance(found, SeclError):
+                raise found
+            for record in found.fields.values():
+                self._noted(record)
+            yield found
 
     def score(
         self,
@@ -252,7 +287,7 @@ class CalibratedModel(Shown):
         return record
 
 
-def _shown(what: str, records: Iterator[Record], total: int, progress: bool) -> Iterable[Record]:
+def _shown(what: str, records: Iterator[T], total: int, progress: bool) -> Iterable[T]:
     """Return the records, with a progress bar around them if one is wanted."""
     if not progress:
         return records

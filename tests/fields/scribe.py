@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from secl.fields.extraction import Objects
-from secl.fields.schema import Node
+from secl.errors import ModelError, SeclError
+from secl.fields.extraction import ObjectRequest, Objects
 from secl.fields.values import WrittenObject
 from secl.question import Question
 from secl.records import Ledger
@@ -23,25 +23,27 @@ def written(text: str, unsure: str = "", p: float = 0.99) -> WrittenObject:
 
 
 class Scribe(ScriptedModel):
-    """Writes `greedy`, and `samples` where they are wanted."""
+    """Writes `greedy` for every request, and `samples` where they are wanted; fails for documents that say "fail"."""
 
     def __init__(self, greedy: WrittenObject, *samples: str | None) -> None:
         super().__init__()
         self.greedy, self.samples = greedy, samples
         self.asked: list[Question] = []
+        self.windows: list[int] = []
 
     def write_objects(
-        self,
-        question: Question,
-        grammar: Node,  # noqa: ARG002
-        fields: int,  # noqa: ARG002
-        samples: Callable[[WrittenObject], int],
-    ) -> Objects:
-        self.asked.append(question)
-        drawn = self.samples[: samples(self.greedy)]
+        self, requests: Sequence[ObjectRequest], samples: Callable[[ObjectRequest, WrittenObject], int]
+    ) -> list[Objects | SeclError]:
+        self.asked += [request.question for request in requests]
+        self.windows.append(len(requests))
+        return [self._written(request, samples(request, self.greedy)) for request in requests]
+
+    def _written(self, request: ObjectRequest, count: int) -> Objects | SeclError:
+        if "fail" in request.question.context:
+            return ModelError("the model did not close the object.")
         return Objects(
             greedy=self.greedy,
-            samples=tuple(None if text is None else written(text) for text in drawn),
-            ledger=Ledger(answering=60.0, sampling=30.0 * bool(drawn)),
+            samples=tuple(None if text is None else written(text) for text in self.samples[:count]),
+            ledger=Ledger(answering=60.0, sampling=30.0 * bool(self.samples[:count])),
             plain_tokens=60.0,
         )

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import secl
-from secl.errors import ParameterError, QuestionError
-from secl.fields.schema import Leaf
+from secl.errors import ModelError, ParameterError, QuestionError
+from secl.fields.extraction import Extraction, ObjectRequest, request_of, weigh_objects
+from secl.fields.schema import Leaf, Schema
 from secl.fields.values import WrittenObject, same_value, shown, spans
 from secl.posterior.views import LEAST_REST
 from secl.prompts.templates import NONE_OF_THESE
-from secl.question import Question
+from secl.question import Question, Turn
 from tests.fields.scribe import Scribe, written
 
 SCHEMA = {"number": "Number of the invoice", "vendor": "Who sends it"}
@@ -102,6 +104,52 @@ def test_fields_are_labelled_and_counted_like_any_other_answer() -> None:
     after = model.extract("An invoice.", SCHEMA)
     assert all(after.fields[name].confidence < before.fields[name].confidence for name in SCHEMA)
     assert model.threshold(0.5).answers == 4
+
+
+def test_many_documents_are_written_eight_at_a_time_and_come_out_as_they_do_alone(tmp_path: Path) -> None:
+    documents = [f"Invoice {number}." for number in range(11)]
+    alone = [secl.load(Scribe(written(GREEDY, unsure="2291"), *FOUR)).extract(text, SCHEMA) for text in documents]
+    path = tmp_path / "letters.csv"
+    path.write_text("id,body\n" + "".join(f"{number},{text}\n" for number, text in enumerate(documents)))
+    for rows, column in ((documents, "text"), ([{"body": text} for text in documents], "body"), (path, "body")):
+        model = Scribe(written(GREEDY, unsure="2291"), *FOUR)
+        found = list(secl.load(model).extract_all(rows, SCHEMA, text=column))
+        assert model.windows == [8, 3]
+        assert [(each.text, each.confidence) for each in found] == [(each.text, each.confidence) for each in alone]
+
+
+def test_a_document_that_fails_spoils_no_other() -> None:
+    model, schema = Scribe(written(GREEDY)), Schema.of(SCHEMA)
+    asked = [request_of(text, schema) for text in ("One.", "fail", "Two.")]
+    outcomes = list(weigh_objects(model, asked, secl.load(model).calibrator.weigh))
+    assert [type(outcome) for outcome in outcomes] == [Extraction, ModelError, Extraction]
+    found = secl.load(model).extract_all(["One.", "fail"], SCHEMA)
+    assert next(found).value == json.loads(GREEDY)
+    with pytest.raises(ModelError):
+        next(found)
+
+
+def test_any_question_can_be_answered_by_an_object() -> None:
+    chat = Question("Who sends it?", id="chat", form="text", system="Be brief.", history=(Turn("user", "Hi."),))
+    model = Scribe(written(GREEDY))
+    (found,) = weigh_objects(model, [ObjectRequest(chat, Schema.of(SCHEMA))], secl.load(model).calibrator.weigh)
+    assert isinstance(found, Extraction)
+    asked = found.fields["vendor"].question
+    assert (asked.id, asked.context, asked.system, asked.history) == (
+        "chat/vendor",
+        "Who sends it?",
+        "Be brief.",
+        chat.history,
+    )
+
+
+def test_the_different_objects_that_the_model_wrote_are_candidates() -> None:
+    found = extracted(Scribe(written(GREEDY, unsure="2291"), *FOUR, GREEDY))
+    assert found.text == GREEDY
+    assert [text for text, _ in found.candidates] == [GREEDY, OTHER] or found.candidates[1][0] == GREEDY
+    assert dict(found.candidates)[GREEDY] == found.confidence
+    number, vendor = found.fields["number"], found.fields["vendor"]
+    assert dict(found.candidates)[OTHER] == pytest.approx(dict(number.candidates)["BH-7731"] * vendor.confidence)
 
 
 def test_three_hundred_fields_have_a_confidence_each() -> None:

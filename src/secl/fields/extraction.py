@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Protocol, runtime_checkable
 
 from secl.display import Shown
-from secl.errors import QuestionError
+from secl.errors import QuestionError, SeclError
 from secl.evidence import CandidateEvidence, Evidence, Sample
-from secl.fields.schema import Leaf, Node, Schema
+from secl.fields.schema import Leaf, Schema
 from secl.fields.values import Span, WrittenObject, same_value, shown, span_of, spans, value_of
 from secl.model import Rating
 from secl.prompts.templates import NONE_OF_THESE
@@ -27,6 +27,24 @@ CERTAIN = 0.95
 
 OTHERS = 3
 """Most other values of a field among its candidates, the most frequent ones, as for open answers."""
+
+WINDOW = 8
+"""Requests whose objects are written together."""
+
+Weigh = Callable[[Question, Rating], Record]
+"""Makes the record of a field from its question and evidence (`secl.Calibrator.weigh`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectRequest:
+    """A question whose answer is to be an object of a schema.
+
+    Attributes:
+        question: any question of the form "text": a chat with system text and history, too. Its id should be unique.
+    """
+
+    question: Question
+    schema: Schema
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,34 +69,41 @@ class WritesObjects(Protocol):
     """A model that writes JSON objects which satisfy a schema."""
 
     def write_objects(
-        self, question: Question, grammar: Node, fields: int, samples: Callable[[WrittenObject], int]
-    ) -> Objects:
-        """Write the most probable object, and as many samples as `samples` wants beside it.
+        self, requests: Sequence[ObjectRequest], samples: Callable[[ObjectRequest, WrittenObject], int]
+    ) -> list[Objects | SeclError]:
+        """Write the most probable object for each request, and as many samples as `samples` wants beside it.
 
         Args:
-            question: asks for the object; of the form "text", with the document as its context.
-            grammar: JSON Schema that every object satisfies.
-            fields: number of fields, for the limit of tokens.
+            requests: up to `WINDOW` of them, which share passes.
             samples: gives the number of samples by the most probable object.
+
+        Returns:
+            an outcome for each request. The object of a request is the same alone and together with others, but for
+            rounding; one request that fails spoils no other.
         """
         ...
 
 
 @dataclass(frozen=True, repr=False)
 class Extraction(Shown):
-    """The fields of a document with their confidences.
+    """The fields of an object with their confidences.
 
     Attributes:
         value: the validated object: an instance of the pydantic class, or a dictionary.
+        text: the object as the model wrote it.
         confidence: probability in [0, 1] that all fields are correct.
         fields: the record of each field, by its name or its JSON pointer; `Record.text` is the value as a text, and
             `Record.confidence` the probability that it is correct.
+        candidates: the different objects that the model wrote, each with the probability that all its values are
+            correct; the most probable first.
         accept: lowest confidence of an accepted object; None for no threshold.
     """
 
     value: Any
+    text: str
     confidence: float
     fields: Mapping[str, Record]
+    candidates: tuple[tuple[str, float], ...]
     accept: float | None = None
 
     @property
@@ -91,44 +116,87 @@ class Extraction(Shown):
         return {"confidence": self.confidence, **fields}
 
 
-def extract(
-    model: WritesObjects,
-    document: object,
-    schema: Schema,
-    weigh: Callable[[Question, Rating], Record],
-    *,
-    context: str = "",
-    instruction: str = "",
-    accept: float | None = None,
-) -> Extraction:
-    """Return the fields of a document.
+def request_of(document: object, schema: Schema, *, context: str = "", instruction: str = "") -> ObjectRequest:
+    """Return the request for the fields of a document.
 
     Args:
-        model: writes the objects.
-        weigh: makes the record of a field from its question and evidence.
+        document: its text.
         context: a passage that the model reads before the document.
         instruction: rules for the values, beside the descriptions in the schema.
-        accept: as in `Extraction`.
 
     Raises:
-        QuestionError: the document is empty or too long, or the object fails the class's own validation.
-        ModelError: the model did not close the object.
+        QuestionError: the document is empty or no text.
     """
     if not isinstance(document, str) or not document.strip():
         given = "empty" if isinstance(document, str) else f"of type {type(document).__name__}"
         raise QuestionError(f"the document is {given}; give its text.")
     digest = hashlib.sha256(document.encode("utf-8", "replace")).hexdigest()[:12]
+    rules = f"{instruction.strip()}\n" if instruction.strip() else ""
+    text = (
+        f"Extract these fields from the text above:\n{schema.listing()}\n\n{rules}"
+        "Reply with one JSON object that has exactly these keys, in this order. Write null where the text gives no "
+        "value and the field may be null."
+    )
     passage = f"{context}\n\n{document}" if context else document
-    asked = Question(_request(schema, instruction), id=digest, form="text", context=passage)
-    written = model.write_objects(asked, schema.grammar, len(schema.leaves), lambda greedy: _wanted(schema, greedy))
-    value = schema.validated(written.greedy.value)
+    return ObjectRequest(Question(text, id=digest, form="text", context=passage), schema)
+
+
+def weigh_objects(
+    model: WritesObjects, requests: Sequence[ObjectRequest], weigh: Weigh, *, accept: float | None = None
+) -> Iterator[Extraction | SeclError]:
+    """Write the objects of requests and yield each with its confidences as soon as it is there, or why it failed.
+
+    Args:
+        weigh: as in `Weigh`; called when the object is taken, so that labels may come in between.
+        accept: as in `Extraction`.
+    """
+    for first in range(0, len(requests), WINDOW):
+        window = requests[first : first + WINDOW]
+        for request, written in zip(window, model.write_objects(window, samples_wanted), strict=True):
+            try:
+                yield written if isinstance(written, SeclError) else _weighed(request, written, weigh, accept)
+            except SeclError as problem:
+                yield problem
+
+
+def _weighed(request: ObjectRequest, written: Objects, weigh: Weigh, accept: float | None) -> Extraction:
+    """Return an object with its confidences.
+
+    Raises:
+        QuestionError: the object fails the class's own validation.
+    """
+    leaves = request.schema.leaves
+    value = request.schema.validated(written.greedy.value)
     own = _opened(written.greedy)
     drawn = [None if sample is None else _opened(sample) for sample in written.samples]
     fields = {
-        leaf.name: _field(leaf, _question(leaf, digest, passage), own, drawn, written, len(schema.leaves), weigh)
-        for leaf in schema.leaves
+        leaf.name: _field(leaf, _question(leaf, request), own, drawn, written, len(leaves), weigh) for leaf in leaves
     }
-    return Extraction(value, whole_confidence([*fields.values()]), MappingProxyType(fields), accept)
+    confidence = whole_confidence([*fields.values()])
+    return Extraction(
+        value, written.greedy.text, confidence, MappingProxyType(fields), _objects(written, fields), accept
+    )
+
+
+def _objects(written: Objects, fields: Mapping[str, Record]) -> tuple[tuple[str, float], ...]:
+    """Return the different objects with the products of their values' probabilities."""
+    found: dict[tuple[int | None, ...], tuple[str, float]] = {}
+    for number, sample in enumerate([written.greedy, *written.samples]):
+        if sample is not None:
+            # A field's own value is its first candidate; a value that is none of the candidates counts as the last.
+            rows = [record.evidence.candidates for record in fields.values()]
+            chosen = tuple(0 if not number or row is None else row.samples[number - 1].candidate for row in rows)
+            parts = zip(fields.values(), chosen, strict=True)
+            shares = (_probability(record, -1 if place is None else place) for record, place in parts)
+            found.setdefault(chosen, (sample.text, math.prod(shares)))
+    return tuple(sorted(found.values(), key=lambda candidate: -candidate[1]))
+
+
+def _probability(record: Record, candidate: int) -> float:
+    """Return the probability of a candidate; of the model's own the confidence, which labels may have moved."""
+    return (
+        record.confidence if candidate == 0 or record.posterior is None else record.posterior.probabilities[candidate]
+    )
 
 
 _Opened = tuple[WrittenObject, dict[str, Any], dict[tuple[str, ...], Span]]
@@ -139,31 +207,23 @@ def _opened(written: WrittenObject) -> _Opened:
     return written, written.value, spans(written.text)
 
 
-def _request(schema: Schema, instruction: str) -> str:
-    """Return the instructions for the object."""
-    rules = f"{instruction.strip()}\n" if instruction.strip() else ""
-    return (
-        f"Extract these fields from the text above:\n{schema.listing()}\n\n{rules}"
-        "Reply with one JSON object that has exactly these keys, in this order. Write null where the text gives no "
-        "value and the field may be null."
-    )
-
-
-def _question(leaf: Leaf, digest: str, passage: str) -> Question:
+def _question(leaf: Leaf, request: ObjectRequest) -> Question:
     described = f" ({leaf.description})" if leaf.description else ""
-    return Question(
-        f"What is the value of {'/'.join(leaf.path)!r}{described}?",
+    asked = request.question
+    return replace(
+        asked,
+        text=f"What is the value of {'/'.join(leaf.path)!r}{described}?",
         domain=leaf.name,
-        id=f"{digest}/{leaf.name}",
+        id=f"{asked.id}/{leaf.name}",
         form="number" if leaf.kind == "number" else "short",
-        context=passage,
+        context=asked.context or asked.text,
     )
 
 
-def _wanted(schema: Schema, greedy: WrittenObject) -> int:
-    """Return the number of samples: none if every value is certain."""
+def samples_wanted(request: ObjectRequest, greedy: WrittenObject) -> int:
+    """Return the number of samples to draw beside an object: none if every value is certain."""
     found = spans(greedy.text)
-    tokens = (token for leaf in schema.leaves for token in greedy.tokens(span_of(leaf, found)))
+    tokens = (token for leaf in request.schema.leaves for token in greedy.tokens(span_of(leaf, found)))
     return 0 if min(greedy.log_p[token] for token in tokens) >= math.log(CERTAIN) else SAMPLES
 
 
@@ -174,7 +234,7 @@ def _field(
     drawn: Sequence[_Opened | None],
     written: Objects,
     count: int,
-    weigh: Callable[[Question, Rating], Record],
+    weigh: Weigh,
 ) -> Record:
     """Return the record of one field of `count`, which share what the objects cost."""
     reply, evidence = _evidence(leaf, question, own, drawn)

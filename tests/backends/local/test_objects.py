@@ -12,9 +12,10 @@ from pydantic import BaseModel, Field
 import secl
 from secl.backends.local import objects
 from secl.backends.local.model import LocalModel
+from secl.backends.local.objects import ObjectWriter
 from secl.errors import ModelError, ParameterError, SeclError, TooLongError
 from secl.fields import extraction
-from secl.fields.extraction import Objects
+from secl.fields.extraction import ObjectRequest, Objects, request_of
 from secl.fields.schema import Schema
 from secl.question import Question
 from tests.backends.local.alone import Alone
@@ -45,8 +46,13 @@ def model(request: pytest.FixtureRequest) -> LocalModel:
 
 
 def write(model: LocalModel, samples: int = 2, seed: str = "a") -> Objects:
-    asked = Question(ASKED.text, id=seed, form="text", context=ASKED.context)
-    return model.write_objects(asked, SCHEMA.grammar, len(SCHEMA.leaves), lambda _: samples)
+    (written,) = model.write_objects([request(seed)], lambda *_: samples)
+    assert isinstance(written, Objects)
+    return written
+
+
+def request(name: str, context: str = ASKED.context) -> ObjectRequest:
+    return ObjectRequest(Question(ASKED.text, id=name, form="text", context=context), SCHEMA)
 
 
 def test_every_object_is_valid_and_has_the_keys_in_order(model: LocalModel) -> None:
@@ -90,6 +96,49 @@ def test_a_sample_does_not_depend_on_the_others_nor_on_what_was_written_before(m
     assert sample.text == first.text
     assert sample.log_p == pytest.approx(first.log_p, abs=1e-3)
     assert len({each and each.text for each in (first, *others)}) > 1
+
+
+@pytest.mark.parametrize("room", [None, 2000, 1])
+def test_an_object_is_the_same_alone_and_in_a_batch(
+    model: LocalModel, monkeypatch: pytest.MonkeyPatch, room: int | None
+) -> None:
+    if room is not None:
+        monkeypatch.setattr(model.backend, "text_tokens", room)
+    texts = ["A letter of ACME.", "An offer from Größer & Co. " * 9, "Nothing.", "Three pages. " * 30]
+    asked = [request(str(number), text) for number, text in enumerate(texts)]
+    counts = {each.question: count for each, count in zip(asked, (2, 0, 3, 1), strict=True)}
+    bad = request_of("x", Schema.of({"properties": {"a": {"type": "strin"}}}))
+    together = model.write_objects([asked[0], bad, *asked[1:]], lambda each, _: counts[each.question])
+    assert isinstance(together.pop(1), ParameterError)
+    for each, both in zip(asked, together, strict=True):
+        (alone,) = model.write_objects([each], lambda each, _: counts[each.question])
+        assert isinstance(alone, Objects)
+        assert isinstance(both, Objects)
+        assert both.ledger == alone.ledger
+        for one, other in zip((alone.greedy, *alone.samples), (both.greedy, *both.samples), strict=True):
+            assert one is not None
+            assert other is not None
+            assert one.text == other.text
+            assert one.log_p == pytest.approx(other.log_p, abs=1e-3)
+            assert one.entropy == pytest.approx(other.entropy, abs=1e-3)
+
+
+def test_too_little_memory_halves_the_batch(model: LocalModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = [request(str(number)) for number in range(3)]
+    whole = model.write_objects(asked, lambda *_: 2)
+    kept = ObjectWriter._finish
+
+    def small(writer: Any, batch: Any, rows: Any) -> Any:
+        if len(rows) > 2:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return kept(writer, batch, rows)
+
+    monkeypatch.setattr(ObjectWriter, "_finish", small)
+    with pytest.warns(RuntimeWarning, match="too little memory"):
+        halves = model.write_objects(asked, lambda *_: 2)
+    assert [each.greedy.text for each in halves if isinstance(each, Objects)] == [
+        each.greedy.text for each in whole if isinstance(each, Objects)
+    ]
 
 
 def test_certain_objects_take_one_pass_over_the_prompt(model: LocalModel, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,10 +24,9 @@ from secl.backends.local.writer import draw_many
 from secl.backends.prompting import Prompting
 from secl.backends.text_stream import answers_alone
 from secl.display import Shown
-from secl.errors import ParameterError, QuestionError, TooLongError
+from secl.errors import ParameterError, QuestionError, SeclError, TooLongError
 from secl.evidence import CandidateEvidence, DincoEvidence, EvidenceKind, PTrue
-from secl.fields.extraction import Objects
-from secl.fields.schema import Node
+from secl.fields.extraction import ObjectRequest, Objects
 from secl.fields.values import WrittenObject
 from secl.model import ModelAnswer, Rating
 from secl.question import GivenAnswer, Question
@@ -206,24 +205,18 @@ class LocalModel(Shown):
         return answers_alone(backend.write_texts(self.prompting.answer(question), writing))
 
     def write_objects(
-        self, question: Question, grammar: Node, fields: int, samples: Callable[[WrittenObject], int]
-    ) -> Objects:
+        self, requests: Sequence[ObjectRequest], samples: Callable[[ObjectRequest, WrittenObject], int]
+    ) -> list[Objects | SeclError]:
         """Write JSON objects with the frozen weights; see `secl.fields.extraction.WritesObjects`.
 
         Raises:
-            ParameterError: servers answer for this model, llguidance is missing, or the schema is not valid.
-            QuestionError: prompt and object together are longer than the model can read.
-            ModelError: the model did not close the object, or llguidance cannot read its tokenizer.
+            ParameterError: servers answer for this model, or llguidance is missing.
+            ModelError: llguidance cannot read the model's tokenizer.
         """
         if self.asker.backend is not self.backend:
             raise ParameterError("extract works with models in this process so far, not with servers; load the model.")
-        self._objects = self._objects or ObjectWriter(self.backend, self.name)
-
-        def seeds(greedy: WrittenObject) -> list[int]:
-            return [self.asker.seed_for(question, f"object {number}") for number in range(samples(greedy))]
-
-        prompt = self.prompting.answer(question)
-        return self._objects.write(prompt, grammar, fields, seeds, self.prompting.prompts.top_p)
+        self._objects = self._objects or ObjectWriter(self.backend, self.asker, self.name)
+        return self._objects.write(requests, samples)
 
     def memory_share(self, question: Question, writing: Writing) -> float:
         """Fraction of the memory for texts that their keys and values need; see `secl.model.Model.memory_share`."""

@@ -57,7 +57,7 @@ class Prefill:
             if any(draft.begun is None and draft.form != "text" for draft in drafts):
                 return self.batch(drafts)[0]
             self._begin_alone(drafts)
-            return self._behind([draft.begun for draft in drafts])
+            return self.behind([draft.begun for draft in drafts])
         batch, begun = self.batch(drafts)
         for draft, forward in zip(drafts, begun, strict=True):
             draft.begun = forward
@@ -71,16 +71,19 @@ class Prefill:
             them as a batch to go on from, None where there is too little memory for all together, and the pass over
             each.
         """
-        texts = [(*draft.prompt, *draft.written) for draft in drafts]
+        begun = self.read([(*draft.prompt, *draft.written) for draft in drafts])
+        return self.behind(begun), begun
+
+    def read(self, texts: Sequence[tuple[int, ...]]) -> list[Pass]:
+        """Send texts through the network and return the pass over each; neighbours share one."""
         distinct = list(dict.fromkeys(texts))
         run = partial(self.network.run, keep=True)
         found = passes(run, [[text] for text in distinct], [*map(len, distinct)], self.group_tokens)
         place_of = dict(zip(distinct, found, strict=True))
-        begun = [place_of[text] for text in texts]
-        return self._behind(begun), begun
+        return [place_of[text] for text in texts]
 
     @torch.no_grad()
-    def _behind(self, begun: Sequence[Pass]) -> Batch | None:
+    def behind(self, begun: Sequence[Pass]) -> Batch | None:
         """A batch with a row behind each of some prompts that went through the network.
 
         None where there is too little memory for all rows: the writer reads fewer of them at a time again.

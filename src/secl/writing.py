@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -28,6 +28,7 @@ class Writing:
         stop: texts before which it ends.
         n: how many texts, at least 1.
         top_logprobs: alternatives to report for every token, 0 to 20; None for no log-probabilities.
+        extra: further fields for a server that writes, by their names there.
     """
 
     max_tokens: int | None = None
@@ -38,6 +39,7 @@ class Writing:
     stop: tuple[str, ...] = ()
     n: int = 1
     top_logprobs: int | None = None
+    extra: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         checks = {

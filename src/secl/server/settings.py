@@ -29,6 +29,9 @@ MAX_PROMPT_CHARS = 100_000
 MAX_BODY_BYTES = 2**20
 """Largest request body, in bytes (413 beyond)."""
 
+MAX_PASSED_BYTES = 2**24
+"""The same in front of another server, which may read images."""
+
 MAX_CHOICES = 16
 """Most texts that one request may ask for (400 beyond)."""
 

@@ -17,6 +17,8 @@ Distribution = Mapping[str, float]
 
 Body = dict[str, Any]
 LETTERS = re.compile(r"^([A-Z])\. (.*)$", re.MULTILINE)
+CALL = {"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Lima"}'}}
+"""The answer to every request with tools."""
 PLAIN: Distribution = {"Lima": 0.7, " Rio": 0.2, "I": 0.05}
 
 
@@ -83,7 +85,7 @@ class FakeServer:
             return 400, {"error": {"message": "Unsupported parameter: use 'max_tokens' instead."}}
         if body.get("top_logprobs", 0) > self.most > 0:
             return 400, {"error": {"message": f"top_logprobs must be at most {self.most}."}}
-        if len(str(body.get("messages"))) > 5000:
+        if 5000 < len(str(body.get("messages"))) < 2**20:
             return 400, {
                 "error": {"message": "This model's maximum context length is 1024 tokens, but 1500 are asked."}
             }
@@ -100,7 +102,10 @@ class FakeServer:
             if body.get("logprobs") and self.most
         ]
         finish = "length" if len(steps) == body.get("max_tokens") else "stop"
-        choice = {"index": 0, "message": {"role": "assistant", "content": "".join(tokens)}, "finish_reason": finish}
+        message: dict[str, Any] = {"role": "assistant", "content": "".join(tokens)}
+        if body.get("tools"):
+            message, finish = {"role": "assistant", "content": None, "tool_calls": [CALL]}, "tool_calls"
+        choice = {"index": 0, "message": message, "finish_reason": finish}
         usage = {"prompt_tokens": 10, "completion_tokens": len(tokens), "total_tokens": 10 + len(tokens)}
         logprobs = {"content": content} if self.most else None
         return 200, {"choices": [{**choice, "logprobs": logprobs}], "usage": usage}
@@ -120,6 +125,8 @@ def chunks_of(answer: Any, usage: bool) -> list[str]:
     for token in choice["logprobs"]["content"]:
         delta = {"content": token["token"]}
         parts.append({"delta": delta, "logprobs": {"content": [token]}, "finish_reason": None})
+    if "tool_calls" in choice["message"]:
+        parts.append({"delta": {"tool_calls": [{"index": 0, **CALL}]}, "finish_reason": None})
     parts.append({"delta": {}, "finish_reason": choice["finish_reason"]})
     chunks: list[Any] = [{"choices": [part]} for part in parts]
     chunks += [{"choices": [], "usage": answer["usage"]}] if usage else []
@@ -146,7 +153,7 @@ def running(server: FakeServer) -> Iterator[FakeServer]:
                 self.send_response(200)
                 self.end_headers()
                 self.close_connection = True
-            elif body.get("stream") and status == 200:
+            elif body.get("stream") and status == 200 and not server.statuses:
                 self.stream(answer)
             else:
                 self.reply(status, answer)

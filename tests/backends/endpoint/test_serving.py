@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,8 @@ from secl.records import Record
 from secl.runs.settings import Recipe
 from secl.server.online.factory import open_service, serving_settings
 from secl.server.online.service import Service
-from tests.backends.endpoint.fake import FakeServer
+from tests.backends.endpoint.fake import CALL, FakeServer
+from tests.server.conftest import client_of
 from tests.server.waiting import Texts
 
 Open = Callable[..., Service]
@@ -98,6 +100,79 @@ def test_a_text_is_streamed_and_becomes_a_record(opened: Open) -> None:
     assert "".join(piece.text for piece in texts.pieces) == answer.record.answer == "Lima"
     assert 0 < answer.record.confidence < 1
     assert service.position == 1
+
+
+USER = {"role": "user", "content": "Which city?"}
+TOOL = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}
+PHOTO = [{"type": "text", "text": "Which?"}, {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA"}}]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"tools": [TOOL], "tool_choice": "auto", "parallel_tool_calls": False}, "tools"),
+        ({"response_format": {"type": "grammar", "value": "root ::= digit"}}, "response_format"),
+        ({"messages": [{"role": "user", "content": PHOTO}], "top_k": 5}, "image_url"),
+        ({"messages": [USER, {"role": "tool", "content": "5", "tool_call_id": "a"}]}, "messages.1"),
+        ({"messages": [USER, {"role": "assistant", "content": "It is", "prefix": True}]}, "the last message"),
+        ({"stop": list("abcde"), "n": 17}, "stop"),
+        ({"messages": [{"role": "user", "content": [*PHOTO, {"type": "text", "text": "x" * 2**20}]}]}, "image_url"),
+        ({"secl": {"confidence": False}, "tools": [TOOL]}, "turned confidences off"),
+    ],
+)
+def test_a_chat_that_cannot_be_rated_goes_to_the_server_as_it_is(
+    opened: Open, server: FakeServer, fields: dict[str, Any], reason: str, stream: bool
+) -> None:
+    service = opened()
+    body = {"model": "tiny", "messages": [USER], "max_tokens": 5000, "user": "me", "stream": stream, **fields}
+    server.asked.clear()
+    with client_of(service) as client:
+        reply = client.post("/v1/chat/completions", json=body)
+    assert reply.status_code == 200, reply.text
+    sent = {name: value for name, value in body.items() if name != "secl"}
+    assert server.asked == [{**sent, "max_tokens": 1024}]
+    if stream:
+        *chunks, end = [line.removeprefix("data: ") for line in reply.text.split("\n\n") if line]
+        assert end == "[DONE]"
+        (last,) = [each for each in map(json.loads, chunks) if "secl" in each]
+    else:
+        last = reply.json()
+    (choice,) = last["choices"]
+    assert choice["secl"] == last["secl"]
+    assert (last["secl"]["confidence"], last["secl"]["record_id"], last["model"]) == (None, None, "tiny")
+    assert reason in last["secl"]["reason"]
+    assert last["warnings"] == ["a text ends after 1024 tokens here, and not after 5000."]
+    assert choice["finish_reason"] == ("tool_calls" if "tools" in fields else "stop")
+    if stream and "tools" in fields:
+        (call,) = json.loads(chunks[1])["choices"][0]["delta"]["tool_calls"]
+        assert call == {"index": 0, **CALL}
+    assert service.position == 0
+
+
+def test_parameters_that_this_server_does_not_know_hold_for_rated_texts(opened: Open, server: FakeServer) -> None:
+    service = opened()
+    server.asked.clear()
+    extra = {"top_k": 5, "presence_penalty": 0.5, "logit_bias": {"7": -100}, "user": "me", "min_p": 0}
+    with client_of(service) as client:
+        reply = client.post("/v1/chat/completions", json={"model": "tiny", "messages": [USER], **extra}).json()
+    assert 0 < reply["secl"]["confidence"] < 1
+    assert {name: server.asked[0][name] for name in extra} == extra
+    assert all("top_k" not in body for body in server.asked[1:])
+    assert reply["warnings"] == []
+    assert service.position == 1
+
+
+@pytest.mark.parametrize(("status", "seen", "code"), [(400, 400, "bad_question"), (500, 503, "no_endpoint")])
+def test_what_the_server_refuses_of_a_chat_that_is_passed_on_is_refused_here(
+    opened: Open, server: FakeServer, status: int, seen: int, code: str
+) -> None:
+    service = opened()
+    server.statuses = [status] * 9
+    with client_of(service) as client:
+        body = {"model": "tiny", "messages": [USER], "tools": [TOOL]}
+        replies = [client.post("/v1/chat/completions", json={**body, "stream": each}) for each in (False, True)]
+    assert [(reply.status_code, reply.json()["error"]["code"]) for reply in replies] == [(seen, code)] * 2
 
 
 def test_a_server_that_goes_away_fails_questions_and_nothing_else(opened: Open, server: FakeServer) -> None:

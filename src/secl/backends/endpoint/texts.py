@@ -86,7 +86,8 @@ class ChatWriter:
         """Return the body of a request; without a limit in `writing`, the server's own limit holds."""
         body = self.abilities.chat(answer_prompt(question), None if writing.or_fewer else writing.max_tokens)
         body |= {"temperature": writing.temperature, "top_p": writing.top_p, "seed": writing.seed}
-        return {**body, "stop": list(writing.stop)} if writing.stop else body
+        stop = {"stop": list(writing.stop)} if writing.stop else {}
+        return {**writing.extra, **body, **stop}
 
     def _prompt_tokens(self, body: Mapping[str, object]) -> int:
         """Ask for the length of a prompt, as some servers omit usage in a stream."""

@@ -19,7 +19,7 @@ from secl.server.http.pages.page import page_router
 from secl.server.http.routes import answers_router
 from secl.server.http.routes_state import control_router, records_router
 from secl.server.online.service import Service
-from secl.server.settings import HttpSettings
+from secl.server.settings import MAX_BODY_BYTES, MAX_PASSED_BYTES, HttpSettings
 
 log = logging.getLogger("secl.server")
 
@@ -41,7 +41,8 @@ def create_app(
         redirect_slashes=False,
     )
     # The one that is added last is the outermost.
-    app.add_middleware(BodyLimit, timeout=settings.timeout)
+    most = MAX_BODY_BYTES if service.upstream is None else MAX_PASSED_BYTES
+    app.add_middleware(BodyLimit, timeout=settings.timeout, most=most)
     app.add_middleware(Authentication, keys=keys, loopback=loopback)
     app.add_middleware(ErrorBoundary, metrics=metrics)
     app.exception_handler(SeclError)(_on_secl_error)

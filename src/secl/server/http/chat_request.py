@@ -8,7 +8,7 @@ from typing import Annotated, NoReturn
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, StrictInt, WithJsonSchema
 
 from secl.errors import RequestError
-from secl.server.entries import Text
+from secl.server.entries import Text, Values
 from secl.server.http.requests import Amount, Domain, Message
 from secl.server.settings import MAX_CHOICES, HttpSettings
 from secl.writing import MAX_TOP, Writing
@@ -21,6 +21,12 @@ WITHOUT_EFFECT = (
     "parallel_tool_calls", "prediction",
 )  # fmt: skip
 """Fields that say nothing about the reply; they are accepted, and the reply's `warnings` name them."""
+
+PENALTIES = ("frequency_penalty", "presence_penalty", "logit_bias")
+"""Fields that only other servers honour; here they are 0 or empty."""
+
+LIMITS = ("max_tokens", "max_completion_tokens")
+"""Both names of the most tokens of a text."""
 
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Count = Annotated[StrictInt, Field(ge=1, le=2**31)]
@@ -96,9 +102,20 @@ class ChatRequest(BaseModel):
         return self.secl or SeclOptions()
 
     @property
+    def with_usage(self) -> bool:
+        """Whether a stream ends with the numbers of tokens."""
+        return bool(self.stream_options and self.stream_options.include_usage)
+
+    @property
     def token_limit(self) -> int | None:
         """Most tokens of a text; None if the request names none."""
         return self.max_completion_tokens or self.max_tokens
+
+    @property
+    def _extra(self) -> dict[str, object]:
+        """Fields for a server that writes texts, which no text of a model in this process follows."""
+        penalties = {name: value for name in PENALTIES if (value := getattr(self, name))}
+        return penalties | {name: value for name, value in (self.model_extra or {}).items() if value is not None}
 
     def _refuse_unsupported(self) -> None:
         """Refuse fields that this server does not honour. Raises RequestError: 400; it names the field."""
@@ -108,32 +125,36 @@ class ChatRequest(BaseModel):
 
         tokens, other, stops = self.max_tokens, self.max_completion_tokens, self.stop or []
         if self.tools or self.tool_choice not in (None, "none", "auto"):
-            refuse("tools" if self.tools else "tool_choice", "this model uses no tools.")
+            refuse(
+                "tools" if self.tools else "tool_choice",
+                f"{'tools are' if self.tools else 'a tool_choice is'} not supported here.",
+            )
         if self.response_format is not None and self.response_format.get("type") != "text":
-            refuse("response_format", "replies are plain text; for a fixed set of answers ask /v1/ask.")
+            refuse(
+                "response_format", "a response_format is not supported here; for a fixed set of answers ask /v1/ask."
+            )
         if None not in (tokens, other) and tokens != other:
             message = f"max_tokens is {tokens} and max_completion_tokens is {other}; they mean the same, so give one."
             refuse("max_tokens", message)
         if self.top_logprobs is not None and not self.logprobs:
             refuse("top_logprobs", "top_logprobs needs logprobs: true.")
-        for field in ("frequency_penalty", "presence_penalty"):
-            if getattr(self, field):
-                refuse(field, f"{field} is not supported; omit it or send 0.")
-        if self.logit_bias:
-            refuse("logit_bias", "logit_bias is not supported; omit it.")
         if len(stops) > MAX_STOPS or not all(stops):
             refuse("stop", f"stop has {len(stops)} texts; give at most {MAX_STOPS}, none of them empty.")
         if (self.n or 1) > MAX_CHOICES:
             refuse("n", f"n is {self.n}; this server writes at most {MAX_CHOICES} texts for a request.")
 
-    def check(self, settings: HttpSettings) -> list[str]:
+    def check(self, settings: HttpSettings, *, takes_all: bool = False) -> list[str]:
         """Warnings: a sentence for each field that has no effect, or another one than it names.
+
+        `takes_all`: texts come from a server that honours every field, or refuses it.
 
         Raises RequestError: 400; a field is unsupported or unknown.
         """
         self._refuse_unsupported()
-        idle = [name for name, value in (self.model_extra or {}).items() if value is not None]
+        idle = [] if takes_all else [*self._extra]
         for name in idle:
+            if name in PENALTIES:
+                raise RequestError(400, f"{name} is not supported; leave it out.", "unsupported_value", name)
             if name not in WITHOUT_EFFECT:
                 message = f"this server does not know the field {name[:100]!r}; leave it out."
                 raise RequestError(400, message, "unknown_field", name[:100])
@@ -143,9 +164,18 @@ class ChatRequest(BaseModel):
             extra = (turn.model_extra or {}).items()
             idle += [f"messages.{number}.{name}" for name, value in extra if value]
         warnings = [f"{name} was accepted and has no effect." for name in idle]
-        if (self.token_limit or 0) > settings.max_tokens:
-            warnings.append(f"a text ends after {settings.max_tokens} tokens here, and not after {self.token_limit}.")
-        return warnings
+        return warnings + self._cut(settings)
+
+    def _cut(self, settings: HttpSettings) -> list[str]:
+        if (self.token_limit or 0) <= settings.max_tokens:
+            return []
+        return [f"a text ends after {settings.max_tokens} tokens here, and not after {self.token_limit}."]
+
+    def passed(self, body: Values, settings: HttpSettings) -> tuple[Values, list[str]]:
+        """The body of this request as another server gets it, which reads the model's name there, and warnings."""
+        body = {name: value for name, value in body.items() if name != "secl"}
+        limits = {name: settings.max_tokens for name in LIMITS if (getattr(self, name) or 0) > settings.max_tokens}
+        return body | limits, self._cut(settings)
 
     def writing(self, settings: HttpSettings) -> Writing:
         """How the texts are to be written; without a seed, texts that are drawn are drawn differently every time."""
@@ -158,4 +188,5 @@ class ChatRequest(BaseModel):
             stop=tuple(self.stop or ()),
             n=self.n or 1,
             top_logprobs=(self.top_logprobs or 0) if self.logprobs else None,
+            extra=self._extra,
         )

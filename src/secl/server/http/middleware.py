@@ -26,7 +26,6 @@ from secl.reports.formatting import terminal_text
 from secl.server.http.api_keys import Key, Keys, Role, permits
 from secl.server.http.errors import describe_failure, error_response
 from secl.server.http.health import Metrics
-from secl.server.settings import MAX_BODY_BYTES
 
 log = logging.getLogger("secl.server")
 
@@ -184,18 +183,18 @@ def check_origin(headers: Headers) -> None:
 class BodyLimit:
     """Reads the body of a request before the application does: not too much of it, and not too slowly."""
 
-    def __init__(self, app: ASGIApp, timeout: float) -> None:
-        self.app, self.timeout = app, timeout
+    def __init__(self, app: ASGIApp, timeout: float, most: int) -> None:
+        self.app, self.timeout, self.most = app, timeout, most
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["method"] not in SAFE_METHODS:
             try:
                 async with asyncio.timeout(self.timeout):
-                    body = await read_at_most(MAX_BODY_BYTES, receive)
+                    body = await read_at_most(self.most, receive)
             except TimeoutError:
                 raise RequestError(408, "the request took too long to arrive.", "timeout") from None
             if body is None:
-                message = f"the request has more than {MAX_BODY_BYTES} bytes, which is all that is read."
+                message = f"the request has more than {self.most} bytes, which is all that is read."
                 raise RequestError(413, message, "too_large")
             receive = replay(body, receive)
         await self.app(scope, receive, send)

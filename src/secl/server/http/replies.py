@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel
 
@@ -19,9 +19,9 @@ from secl.errors import SeclError
 from secl.server.entries import Values
 from secl.server.http.confidence import UNWANTED, Secl, later, secl_of
 from secl.server.http.errors import describe_failure, error_json, to_request_error
-from secl.server.http.waiting import TextEvents
+from secl.server.http.waiting import Events
 from secl.server.online.queue import Answer
-from secl.server.online.texts import Ended, Event, Rated
+from secl.server.online.texts import Ended, Event, Rated, WritingJob
 from secl.writing import Finish, Piece, Token, Written
 
 LEAST = -9999.0
@@ -167,42 +167,50 @@ def completion_of(heading: Heading, texts: Sequence[Written], answers: Sequence[
     )
 
 
-async def chunks_of(heading: Heading, texts: TextEvents, first: Event, *, with_usage: bool) -> AsyncIterator[str]:
-    """The reply as server-sent events, while its texts are written; a failure on the way is the last event.
+async def chunks_of(
+    heading: Heading, texts: Events[WritingJob], first: Event, *, with_usage: bool
+) -> AsyncIterator[Values]:
+    """The chunks of the reply, while its texts are written.
 
     It ends soon after the last word. A confidence that takes longer is in the record, whose id it ends with.
     """
 
-    def data(chunk: Values) -> str:
+    def data(chunk: Values) -> Values:
         head = {"id": heading.id, "object": "chat.completion.chunk", "created": heading.created, "model": heading.model}
-        return _data({**head, **({"usage": None} if with_usage else {}), **chunk})
+        return {**head, **({"usage": None} if with_usage else {}), **chunk}
 
+    for index in range(texts.job.writing.n):
+        yield data(_chunk(index, {"role": "assistant", "content": ""}))
+    event = first
+    while isinstance(event, Piece):
+        if event.text or event.tokens:
+            yield data(_chunk(event.choice, {"content": event.text}, LogProbs.of(event.tokens)))
+        event = await texts.next()
+    if isinstance(event, Ended):
+        rated = await texts.next_within(GRACE)
+        confidences = [later(identifier) for identifier in texts.job.record_ids]
+        if isinstance(rated, Rated):
+            confidences = [secl_of(answer, full=heading.full) for answer in rated.answers]
+        for choice in choices_of(event.texts, confidences):
+            secl = choice.secl.model_dump(mode="json")
+            chunk = _chunk(choice.index, {}, finish_reason=choice.finish_reason, secl=secl)
+            yield data(chunk | {"secl": secl, "warnings": heading.warnings})
+        if with_usage:
+            yield data({"choices": [], "usage": usage_of(event.texts).model_dump()})
+
+
+async def sent(chunks: AsyncIterator[Values], events: Events[Any]) -> AsyncIterator[str]:
+    """Chunks as server-sent events, with their end; a failure on the way is the last event before it."""
     try:
-        for index in range(texts.job.writing.n):
-            yield data(_chunk(index, {"role": "assistant", "content": ""}))
-        event = first
-        while isinstance(event, Piece):
-            if event.text or event.tokens:
-                yield data(_chunk(event.choice, {"content": event.text}, LogProbs.of(event.tokens)))
-            event = await texts.next()
-        if isinstance(event, Ended):
-            rated = await texts.next_within(GRACE)
-            confidences = [later(identifier) for identifier in texts.job.record_ids]
-            if isinstance(rated, Rated):
-                confidences = [secl_of(answer, full=heading.full) for answer in rated.answers]
-            for choice in choices_of(event.texts, confidences):
-                secl = choice.secl.model_dump(mode="json")
-                chunk = _chunk(choice.index, {}, finish_reason=choice.finish_reason, secl=secl)
-                yield data(chunk | {"secl": secl, "warnings": heading.warnings})
-            if with_usage:
-                yield data({"choices": [], "usage": usage_of(event.texts).model_dump()})
+        async for chunk in chunks:
+            yield _data(chunk)
     except Exception as problem:
         if not isinstance(problem, SeclError):
             log.error("a stream failed: %s", describe_failure(problem))
             problem = SeclError()
         yield _data(error_json(to_request_error(problem)))
     finally:
-        texts.cancel()  # the client may have gone
+        events.cancel()  # the client may have gone
     yield "data: [DONE]\n\n"
 
 

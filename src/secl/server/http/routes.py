@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
 from secl.errors import RequestError
+from secl.server.entries import Values
 from secl.server.http.chat_request import ChatRequest
-from secl.server.http.confidence import AnswerReply, answer_reply
-from secl.server.http.errors import ERROR_RESPONSES
-from secl.server.http.replies import Completion, Heading, ModelCard, ModelList, chunks_of, completion_of
+from secl.server.http.confidence import UNWANTED, AnswerReply, answer_reply
+from secl.server.http.errors import ERROR_RESPONSES, AsciiJson
+from secl.server.http.passing import marked, marked_chunks, unrated
+from secl.server.http.replies import Completion, Heading, ModelCard, ModelList, chunks_of, completion_of, sent
 from secl.server.http.requests import AskRequest, ScoreRequest, given_in, question_in, question_of
-from secl.server.http.waiting import TextEvents, unless_gone, wait_for_answer
+from secl.server.http.waiting import Events, unless_gone, wait_for_answer
 from secl.server.online.service import Service
+from secl.server.online.texts import Passed
+from secl.server.online.upstream import Upstream
 from secl.server.settings import HttpSettings, public_name
 
 STREAMED: dict[int | str, dict[str, object]] = {
@@ -66,23 +72,56 @@ def _add_chat(router: APIRouter, service: Service, settings: HttpSettings, name:
         With "secl": {"confidence": false} they are written, and neither rated nor recorded.
 
         A stream shows texts as they are written.
+
+        In front of another server, that server answers what this one cannot rate; `secl` gives the reason.
         """
         check_model(body.model, name)
-        full, warnings = body.wishes.detail == "full", body.check(settings)
-        heading = Heading(id=f"chatcmpl-{uuid.uuid4().hex}", model=name, warnings=warnings, full=full)
-        question = question_in(body.messages, body.wishes.domain)
-        texts = TextEvents(service, question, body.writing(settings), settings.timeout, rate=body.wishes.confidence)
+        upstream = service.upstream
         try:
+            warnings = body.check(settings, takes_all=upstream is not None and upstream.takes_all)
+            question = question_in(body.messages, body.wishes.domain)
+        except RequestError as refusal:
+            if upstream is None:
+                raise
+            return await passed(upstream, body, request, refusal.message)
+        writing, rate = body.writing(settings), body.wishes.confidence
+        texts = Events(service, lambda send: service.write(question, writing, send, rate=rate), settings.timeout)
+        with cancelling(texts):
             if body.stream:
                 first = await unless_gone(request, texts.next())  # a failure before the first piece is an HTTP error
-                usage = bool(body.stream_options and body.stream_options.include_usage)
-                events = chunks_of(heading, texts, first, with_usage=usage)
-                return StreamingResponse(events, media_type="text/event-stream")
+                return streamed(chunks_of(heading(body, warnings), texts, first, with_usage=body.with_usage), texts)
             written, answers = await unless_gone(request, texts.whole())
-            return completion_of(heading, written, answers)
-        except BaseException:
-            texts.cancel()
-            raise
+            return completion_of(heading(body, warnings), written, answers)
+
+    def heading(body: ChatRequest, warnings: list[str]) -> Heading:
+        full = body.wishes.detail == "full"
+        return Heading(id=f"chatcmpl-{uuid.uuid4().hex}", model=name, warnings=warnings, full=full)
+
+    async def passed(upstream: Upstream, body: ChatRequest, request: Request, reason: str) -> Response:
+        """The answer of another server, without a confidence for this reason."""
+        values, warnings = body.passed(await request.json(), settings)
+        secl = unrated(reason) if body.wishes.confidence else UNWANTED
+        events = Events(service, lambda send: service.pass_on(upstream, values, send), settings.timeout)
+        with cancelling(events):
+            first = await unless_gone(request, events.next())
+            chunk = first.chunk if isinstance(first, Passed) else {}
+            if body.stream:
+                return streamed(marked_chunks(heading(body, warnings), events, chunk, secl), events)
+            return AsciiJson(marked(chunk, heading(body, warnings), secl))
+
+
+@contextmanager
+def cancelling(events: Events[Any]) -> Iterator[None]:
+    """Context whose failure cancels a job."""
+    try:
+        yield
+    except BaseException:
+        events.cancel()
+        raise
+
+
+def streamed(chunks: AsyncIterator[Values], events: Events[Any]) -> StreamingResponse:
+    return StreamingResponse(sent(chunks, events), media_type="text/event-stream")
 
 
 def check_model(requested: str, name: str) -> None:

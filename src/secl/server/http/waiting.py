@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import suppress
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from fastapi import Request
 
 from secl.errors import QuestionError, RequestError, SeclError, UnavailableError
 from secl.question import GivenAnswer, Question
+from secl.server.entries import Values
 from secl.server.http.errors import RETRY_SOON, describe_failure, to_request_error
 from secl.server.online.queue import Answer
 from secl.server.online.service import Service
-from secl.server.online.texts import Ended, Event, Failed, Rated
-from secl.writing import Piece, Writing, Written
+from secl.server.online.texts import Ended, Event, Failed, Job, Passed, Rated, Send
+from secl.writing import Piece, Written
 
 log = logging.getLogger("secl.server")
 
 T = TypeVar("T")
+J = TypeVar("J", bound=Job)
 
 
 async def wait_for_answer(service: Service, asked: Question | GivenAnswer, request: Request, timeout: float) -> Answer:
@@ -44,10 +46,10 @@ async def wait_for_answer(service: Service, asked: Question | GivenAnswer, reque
     return await unless_gone(request, answer())
 
 
-class TextEvents:
-    """The events of texts that are written for one request; `timeout` seconds may pass before each."""
+class Events(Generic[J]):
+    """The events of a job that `begin` submits for one request; `timeout` seconds may pass before each."""
 
-    def __init__(self, service: Service, question: Question, writing: Writing, timeout: float, *, rate: bool) -> None:
+    def __init__(self, service: Service, begin: Callable[[Send], J], timeout: float) -> None:
         loop = asyncio.get_running_loop()
         events: asyncio.Queue[Event] = asyncio.Queue()
         self._service, self._events, self._timeout = service, events, timeout
@@ -56,16 +58,16 @@ class TextEvents:
             with suppress(RuntimeError):  # the loop is closed, so nobody waits any more
                 loop.call_soon_threadsafe(events.put_nowait, event)
 
-        self.job = service.write(question, writing, send, rate=rate)
+        self.job = begin(send)
 
-    async def next(self) -> Piece | Ended | Rated:
+    async def next(self) -> Piece | Passed | Ended | Rated:
         """Wait for the next event; errors as of `wait_for_answer`."""
         event = await self.next_within(self._timeout)
         if event is None:
             raise _too_late(self._timeout, "further token, or confidence,")
         return event
 
-    async def next_within(self, seconds: float) -> Piece | Ended | Rated | None:
+    async def next_within(self, seconds: float) -> Piece | Passed | Ended | Rated | None:
         """The next event, if it comes by then; errors as of `next`."""
         try:
             async with asyncio.timeout(seconds):
@@ -83,6 +85,11 @@ class TextEvents:
             if isinstance(event, Ended):
                 texts = event.texts
         return texts, event.answers
+
+    async def chunks(self) -> AsyncIterator[Values]:
+        """The chunks of an answer that is passed on; errors as of `next`."""
+        while isinstance(event := await self.next(), Passed):
+            yield event.chunk
 
     def cancel(self) -> None:
         """Write no more; what has been written to its end becomes a record all the same."""

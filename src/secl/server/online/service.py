@@ -25,12 +25,14 @@ from secl.question import GivenAnswer, Question
 from secl.records import Record
 from secl.runs.store import Version
 from secl.server import stream
+from secl.server.entries import Values
 from secl.server.explain import remark_on
 from secl.server.online.learner import Learner
 from secl.server.online.monitors import LABELS, WINDOW, Monitor
 from secl.server.online.queue import Answer, Request, RequestQueue, answer_together
 from secl.server.online.scheduler import Scheduler
-from secl.server.online.texts import Send, TextWriters, WritingJob
+from secl.server.online.texts import PassingJob, Send, TextWriters, WritingJob
+from secl.server.online.upstream import Upstream
 from secl.server.records import labelled_answers
 from secl.server.retention import Pruner, Retention
 from secl.server.settings import SHARE, TEXTS, Limits
@@ -52,6 +54,7 @@ class Service:
         storage_fails: whether writing the latest batch failed, whose replies then say that they are not stored.
         unstored: the latest ids of records that could not be made or stored.
         unreadable: replies without a readable answer.
+        upstream: the server that answers in place of this process; None without one.
         on_answer: is called with every answer, in the thread that answers.
     """
 
@@ -62,10 +65,11 @@ class Service:
         state: ServerStore,
         limits: Limits | None = None,
         retention: Retention | None = None,
+        upstream: Upstream | None = None,
     ) -> None:
         self.calibrator, self.model, self.state = calibrator, calibrator.model, state
         self.limits, self.monitor, self.scheduler = limits or Limits(), Monitor(), Scheduler(SHARE)
-        self.started = time.time()
+        self.started, self.upstream = time.time(), upstream
         self.last_error: str | None = None
         self.labels_error: str | None = None
         self.failures, self.unreadable, self.storage_fails = 0, 0, False
@@ -107,6 +111,13 @@ class Service:
         """
         self._check_open()
         job = WritingJob(question, writing, send, rate=rate)
+        self.texts.submit(job)
+        return job
+
+    def pass_on(self, upstream: Upstream, body: Values, send: Send) -> PassingJob:
+        """Have another server answer a chat, without a record; `send` and errors as of `write`."""
+        self._check_open()
+        job = PassingJob(upstream, body, send)
         self.texts.submit(job)
         return job
 

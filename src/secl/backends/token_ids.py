@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Any, Protocol
 
 import jinja2
@@ -24,7 +24,7 @@ from secl.prompts.templates import (
     p_true_prompt,
     verification_prompt,
 )
-from secl.question import LETTERS, Question
+from secl.question import LETTERS, Question, Turn
 
 SAMPLE = Question("Is water wet?", options=("yes", "no"))
 """A question to try a model on."""
@@ -37,6 +37,13 @@ _ANY_TEXT, _PLAIN = "\ud800", "\ud801"
 before a text that is no special token, though it reads like one."""
 _MARK = re.compile(r"[^\w\s].*\w.*[^\w\s]", re.DOTALL)
 """What marks a role in a chat template: a word in brackets."""
+
+
+Message = dict[str, Any]
+"""A turn as chat templates have it."""
+
+Chat = Callable[[list[Message]], str]
+"""Renders a conversation up to where the model goes on."""
 
 
 class Decoder(Protocol):
@@ -62,9 +69,9 @@ class Tokenizer(Decoder, Protocol):
 
     def get_added_vocab(self) -> Mapping[str, int]: ...
 
-    def get_chat_template(self) -> str: ...
+    def get_chat_template(self, chat_template: str | None = None, tools: Any = None) -> str: ...
 
-    def apply_chat_template(self, conversation: list[dict[str, str]], **options: object) -> str: ...
+    def apply_chat_template(self, conversation: list[Message], **options: object) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -138,7 +145,8 @@ class TokenIds:
             tuple(map(self._quoted, prompt.turns)),
             self._quoted(prompt.prefill),
             self._quoted(prompt.system),
-            tuple(replace(turn, text=self._quoted(turn.text)) for turn in prompt.history),
+            tuple(map(self._quoted_turn, prompt.history)),
+            tuple(map(self._quoted, prompt.tools)),
         )
         return render(self.tokenizer, quoted)
 
@@ -147,6 +155,12 @@ class TokenIds:
         found = [each for each in self.reserved if each in text]
         places = {match.start() for each in found for match in re.finditer(re.escape(each), text)}
         return "".join(_PLAIN * (i in places) + char for i, char in enumerate(text)) if places else text
+
+    def _quoted_turn(self, turn: Turn) -> Turn:
+        calls = (
+            replace(call, name=self._quoted(call.name), arguments=self._quoted(call.arguments)) for call in turn.calls
+        )
+        return replace(turn, text=self._quoted(turn.text), calls=tuple(calls))
 
     def encode(self, text: str) -> list[int]:
         """Token ids of a rendered text; the chat template has already put the special tokens in."""
@@ -174,48 +188,74 @@ def template_error(name: str, problem: jinja2.TemplateError) -> ModelError:
 
 def render(tokenizer: Tokenizer, prompt: Prompt) -> str:
     """The full text of a prompt in the model's chat format, up to where the model goes on."""
-    turns = [{"role": turn.role, "content": turn.text} for turn in prompt.history]
+    turns = messages(prompt.history)
     turns += [{"role": ("user", "assistant")[i % 2], "content": turn} for i, turn in enumerate(prompt.turns)]
-    text = _conversation(tokenizer, turns, prompt.system)
+    chat = partial(render_turns, tokenizer, tools=[*map(json.loads, prompt.tools)] or None)
+    text = _conversation(chat, turns, prompt.system)
     if len(prompt.turns) > 1:
-        text = _as_answered(tokenizer, text, turns[:-2], prompt.system)
+        text = _as_answered(chat, text, turns[:-2], prompt.system)
     return text + prompt.prefill
 
 
-def _conversation(tokenizer: Tokenizer, turns: list[dict[str, str]], system: str) -> str:
-    return _with_system(tokenizer, turns, system) if system else _chat(tokenizer, turns)
+def messages(history: Sequence[Turn]) -> list[Message]:
+    """Turns as chat templates have them; Mistral's wants ids of calls with nine letters and digits."""
+    written: list[Message] = []
+    waiting: dict[str, str] = {}
+    number = 0
+    for turn in history:
+        message: Message = {"role": turn.role, "content": turn.text}
+        if turn.calls:
+            message["tool_calls"] = []
+        for call in turn.calls:
+            number += 1
+            name = waiting[call.id or str(number)] = f"call{number:05}"
+            called = {"name": call.name, "arguments": json.loads(call.arguments)}
+            message["tool_calls"].append({"id": name, "type": "function", "function": called})
+        if turn.role == "tool":
+            first = next(iter(waiting), "")
+            message["tool_call_id"] = waiting.pop(turn.answers if turn.answers in waiting else first, "call00000")
+        written.append(message)
+    return written
 
 
-def _as_answered(tokenizer: Tokenizer, text: str, earlier: list[dict[str, str]], system: str) -> str:
+def _conversation(chat: Chat, turns: list[Message], system: str) -> str:
+    return _with_system(chat, turns, system) if system else chat(turns)
+
+
+def _as_answered(chat: Chat, text: str, earlier: list[Message], system: str) -> str:
     """A conversation in which the model's answer stands behind what it was written behind.
 
     A template that switches thinking off begins a reply with an empty thought, and leaves that out where the reply has
     become an earlier turn. An answer is read with the very tokens before it that it was written with.
     """
-    begun = _conversation(tokenizer, earlier, system)
+    begun = _conversation(chat, earlier, system)
     if text.startswith(begun):
         return text
-    later = _conversation(tokenizer, [*earlier, {"role": "assistant", "content": _ANY_TEXT}, *earlier[-1:]], system)
+    later = _conversation(chat, [*earlier, {"role": "assistant", "content": _ANY_TEXT}, *earlier[-1:]], system)
     before = later.partition(_ANY_TEXT)[0]
     return begun + text[len(before) :] if begun.startswith(before) and text.startswith(before) else text
 
 
-def _with_system(tokenizer: Tokenizer, turns: list[dict[str, str]], system: str) -> str:
+def _with_system(chat: Chat, turns: list[Message], system: str) -> str:
     """A conversation with a system text: in the role of the system, or before the question if there is no such role."""
     with suppress(jinja2.TemplateError):
-        if _ANY_TEXT in _chat(tokenizer, [{"role": "system", "content": _ANY_TEXT}, *turns]):
-            return _chat(tokenizer, [{"role": "system", "content": system}, *turns])
+        if _ANY_TEXT in chat([{"role": "system", "content": _ANY_TEXT}, *turns]):
+            return chat([{"role": "system", "content": system}, *turns])
     first = next(i for i, turn in enumerate(turns) if turn["role"] == "user")
     question = {**turns[first], "content": f"{system}\n\n{turns[first]['content']}"}
-    return _chat(tokenizer, [*turns[:first], question, *turns[first + 1 :]])
+    return chat([*turns[:first], question, *turns[first + 1 :]])
 
 
-def _chat(tokenizer: Tokenizer, turns: list[dict[str, str]]) -> str:
+def render_turns(
+    tokenizer: Tokenizer, turns: list[Message], *, tools: list[Any] | None = None, go_on: bool = True
+) -> str:
+    """A conversation in the model's chat format; with `go_on` up to where the model goes on."""
     return tokenizer.apply_chat_template(
         turns,
-        chat_template=_dated(tokenizer.get_chat_template()),
+        tools=tools,
+        chat_template=_dated(tokenizer.get_chat_template(tools=tools)),
         tokenize=False,
-        add_generation_prompt=True,
+        add_generation_prompt=go_on,
         **_NO_THOUGHTS,
         date_string=_DAY.strftime("%d %b %Y"),
     )

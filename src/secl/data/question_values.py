@@ -172,7 +172,7 @@ def _history(values: Values) -> tuple[Turn, ...]:
                 f"has a 'history' with {str(message)[:40]!r}; write "
                 f'[{{"role": "user", "content": "..."}}, ...] with the roles {", ".join(get_args(Role))}.'
             )
-        turns.append(Turn(message["role"], _as_text(message.get("content", ""), "has a 'content'")))
+        turns.append(Turn.of({**message, "content": _as_text(message.get("content") or "", "has a 'content'")}))
     return tuple(turns)
 
 

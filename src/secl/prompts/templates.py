@@ -78,12 +78,14 @@ class Prompt:
         turns: contents of the turns, user and assistant alternating, the user first and last.
         prefill: text that the reply starts with; the model continues from there.
         system, history: as in `secl.Question`.
+        tools: definitions of tools that the model may call, each as JSON.
     """
 
     turns: tuple[str, ...]
     prefill: str = ""
     system: str = ""
     history: tuple[Turn, ...] = ()
+    tools: tuple[str, ...] = ()
 
     def begun(self, text: str) -> Prompt:
         """This prompt with the reply begun by `text`, behind the prefill."""

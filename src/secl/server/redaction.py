@@ -41,7 +41,7 @@ def redacted(record: Record, keep: Keep) -> Record:
             id=question.id,
             context=question.context and NOT_KEPT,
             system=question.system and NOT_KEPT,
-            history=tuple(replace(turn, text=NOT_KEPT) for turn in question.history),
+            history=tuple(replace(turn, text=NOT_KEPT, calls=()) for turn in question.history),
         ),
         reply=reply,
         frozen=frozen,

@@ -31,8 +31,9 @@ WINDOW = 64
 MARKS = (
     *("<|header|>", "<|/header|>", "<turn>", "<|im_start|>", "<|user|>", "<|assistant|>", "<|system|>", "<|role|>"),
     *("<|/role|>", "[INST]", "[/INST]", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]", "<|channel|>", "<|message|>"),
+    *("<tool_call>", "</tool_call>", "[TOOL_CALLS]", "[AVAILABLE_TOOLS]", "<|call|>"),
 )
-"""What those templates mark roles and turns with."""
+"""What those templates mark roles, turns and calls with."""
 
 
 def tokenizer_with(template: str) -> Any:

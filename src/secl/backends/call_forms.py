@@ -1,0 +1,126 @@
+"""How a model writes calls of tools, found by having its chat template render a conversation with calls."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+
+import jinja2
+
+from secl.backends.token_ids import Tokenizer, messages, render_turns
+from secl.prompts.parsing import THOUGHTS
+from secl.prompts.templates import Prompt
+from secl.question import ToolCall, Turn
+
+_NAMES, _KEY, _VALUE, _ASKED = ("secl_first", "secl_second"), "secl_key", "secl value", "What is the weather?"
+_ARGUMENTS = rf'\{{\s*"{_KEY}"\s*:\s*"{_VALUE}"\s*\}}'
+_ID = re.compile(r',\s*"(?:id|call_id)"\s*:\s*"call\d{5}"')
+"""An id in a call; people's programs give ids, models need not."""
+
+_DESCRIBED = (
+    "You may call tools. The tools, each as JSON:\n{tools}\n\nTo call a tool, reply with nothing but a JSON object of "
+    'the form {{"name": "<name of the tool>", "arguments": {{...}}}}. Write several calls on a line each. If no tool '
+    "is needed, reply to the user."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CallForm:
+    """The texts around the names and arguments of calls.
+
+    Attributes:
+        opening: before the name of the first tool.
+        middle: between a name and its arguments, which are a JSON object.
+        closing: behind the last arguments.
+        between: between arguments and the name of the next tool; None if a turn has one call.
+        text: what a reply without a call begins with, and what no prompt for calls ends with.
+        native: whether the chat template shows tools; else the system text describes them.
+    """
+
+    opening: str
+    middle: str
+    closing: str
+    between: str | None
+    text: str = ""
+    native: bool = True
+
+    @classmethod
+    def of(cls, tokenizer: Tokenizer, ends: Collection[str]) -> CallForm:
+        """Find the form that a chat template writes; `DESCRIBED` if it writes none with arguments as JSON.
+
+        Args:
+            ends: texts of the tokens that end a reply.
+        """
+        with suppress(jinja2.TemplateError, TypeError):
+            return _rendered(tokenizer, ends) or DESCRIBED
+        return DESCRIBED
+
+    def prompt(self, prompt: Prompt) -> Prompt:
+        """Return a prompt as the chat template takes it: with tools in the system text if it knows no tools."""
+        if self.native or not (prompt.tools or prompt.history):
+            return prompt
+        system = _DESCRIBED.format(tools="\n".join(prompt.tools)) if prompt.tools else ""
+        system = "\n\n".join(part for part in (prompt.system, system) if part)
+        return replace(prompt, system=system, tools=(), history=_merged([*map(self._plain, prompt.history)]))
+
+    def _plain(self, turn: Turn) -> Turn:
+        """Return a turn without the roles and parts of tools."""
+        if turn.role == "tool":
+            return Turn("user", f"Result of the call: {turn.text}")
+        calls = "\n".join(
+            f"{self.opening}{call.name}{self.middle}{call.arguments}{self.closing}" for call in turn.calls
+        )
+        return Turn(turn.role, "\n".join(part for part in (turn.text, calls) if part))
+
+
+DESCRIBED = CallForm('{"name": "', '", "arguments": ', "}", '}\n{"name": "', native=False)
+"""The form of models whose chat template has none."""
+
+
+def _merged(turns: Sequence[Turn]) -> tuple[Turn, ...]:
+    """Return turns of which neighbours have different roles, as some templates demand."""
+    merged: list[Turn] = []
+    for turn in turns:
+        alike = bool(merged) and merged[-1].role == turn.role
+        merged.append(Turn(turn.role, f"{merged.pop().text}\n{turn.text}") if alike else turn)
+    return tuple(merged)
+
+
+def _rendered(tokenizer: Tokenizer, ends: Collection[str]) -> CallForm | None:
+    parameters = {"type": "object", "properties": {_KEY: {"type": "string", "description": "A key."}}}
+    tools = [
+        {"type": "function", "function": {"name": name, "description": "A tool.", "parameters": parameters}}
+        for name in _NAMES
+    ]
+    chat = partial(render_turns, tokenizer, tools=tools)
+    calls = [ToolCall(name, json.dumps({_KEY: _VALUE})) for name in _NAMES]
+    asked = Turn("user", _ASKED)
+
+    def reply(count: int) -> str:
+        turns = messages([asked, Turn("assistant", "", tuple(calls[:count]))])
+        return chat(turns, go_on=False).rpartition(_ASKED)[2]
+
+    prompt = chat(messages([asked]))
+    begun, text = prompt.rpartition(_ASKED)[2], ""
+    one = reply(1)
+    if not one.startswith(begun):  # an empty thought, which a reply in a conversation has not
+        thought = next((each for each in THOUGHTS if begun.endswith(each.empty)), None)
+        if thought is None or not one.startswith(before := begun.removesuffix(thought.empty)):
+            return None
+        text = thought.empty if thought.empty == thought.closing else ""  # gpt-oss's calls have a channel of their own
+        begun = before
+    found = re.fullmatch(f"(.*?){_NAMES[0]}(.*?){_ARGUMENTS}(.*)", one[len(begun) :], re.DOTALL)
+    if _NAMES[0] not in prompt or found is None or not found[1].strip():
+        return None
+    opening, middle, rest = found.groups()
+    closing = min((rest.partition(end)[0] for end in ends), key=len, default=rest)
+    between = None
+    with suppress(jinja2.TemplateError):
+        first = re.escape(f"{opening}{_NAMES[0]}{middle}") + _ARGUMENTS
+        second = re.match(f"{first}(.*?){_NAMES[1]}{re.escape(middle)}{_ARGUMENTS}", reply(2)[len(begun) :], re.DOTALL)
+        between = second and _ID.sub("", second[1])
+    return CallForm(opening, middle, _ID.sub("", closing), between, text)

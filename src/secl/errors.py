@@ -32,6 +32,10 @@ class ModelError(SeclError):
     """A model cannot be found, loaded, or used for this method."""
 
 
+class UnfinishedError(ModelError):
+    """A model did not end its answer within the tokens that it had."""
+
+
 class UnavailableError(ModelError):
     """A server that answers for us cannot be reached, is overloaded or has broken down; later, or another, may do."""
 

@@ -221,3 +221,23 @@ def test_values_are_found_between_escapes_line_breaks_and_other_scripts() -> Non
     ends = (*range(1, text.index("日") + 2), text.index("日") + 1, len(text))
     tokens = WrittenObject(text, ends, (0.0,) * len(ends), (0.0,) * len(ends)).tokens(found[('a"b',)])
     assert (tokens[0], tokens[-1]) == (found[('a"b',)][0], len(ends) - 1)
+
+
+def test_an_object_of_a_schema_without_fields_has_its_top_level_keys_as_fields() -> None:
+    question = Question("An invoice as JSON?", form="text", id="chat")
+    asked = [ObjectRequest(question, Schema.anything())]
+    calibrator = secl.load(Scribe(written("{}"))).calibrator
+
+    def fields_of(greedy: str, *samples: str) -> Any:
+        (found,) = weigh_objects(Scribe(written(greedy, "7"), *samples), asked, calibrator.weigh)
+        assert isinstance(found, Extraction)
+        assert found.tokens == (61 - len(written(greedy).ends), len(written(greedy).ends))
+        return {
+            name: (record.text, len(record.candidates), record.question.form) for name, record in found.fields.items()
+        }
+
+    assert fields_of('{"total": 7, "paid": true}', '{"total": 7.0, "paid": false}', '{"paid": true}') == {
+        "total": ("7", 2, "number"),
+        "paid": ("true", 2, "short"),
+    }
+    assert fields_of("{}") == {"": ("{}", 1, "short")}

@@ -11,7 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from secl.display import Shown
 from secl.errors import QuestionError, SeclError
-from secl.evidence import CandidateEvidence, Evidence, Sample
+from secl.evidence import CandidateEvidence, Evidence, Posterior, Sample
 from secl.fields.schema import Leaf, Schema
 from secl.fields.values import Span, WrittenObject, same_value, shown, span_of, spans, value_of
 from secl.model import Rating
@@ -41,10 +41,12 @@ class ObjectRequest:
 
     Attributes:
         question: any question of the form "text": a chat with system text and history, too. Its id should be unique.
+        max_tokens: most tokens of the object; None for as many as its fields may need.
     """
 
     question: Question
     schema: Schema
+    max_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +98,7 @@ class Extraction(Shown):
             `Record.confidence` the probability that it is correct.
         candidates: the different objects that the model wrote, each with the probability that all its values are
             correct; the most probable first.
+        tokens: of the prompt, and of the object.
         accept: lowest confidence of an accepted object; None for no threshold.
     """
 
@@ -104,6 +107,7 @@ class Extraction(Shown):
     confidence: float
     fields: Mapping[str, Record]
     candidates: tuple[tuple[str, float], ...]
+    tokens: tuple[int, int]
     accept: float | None = None
 
     @property
@@ -165,16 +169,23 @@ def _weighed(request: ObjectRequest, written: Objects, weigh: Weigh, accept: flo
     Raises:
         QuestionError: the object fails the class's own validation.
     """
-    leaves = request.schema.leaves
     value = request.schema.validated(written.greedy.value)
+    leaves = request.schema.leaves_in(written.greedy.value)
     own = _opened(written.greedy)
     drawn = [None if sample is None else _opened(sample) for sample in written.samples]
     fields = {
         leaf.name: _field(leaf, _question(leaf, request), own, drawn, written, len(leaves), weigh) for leaf in leaves
     }
     confidence = whole_confidence([*fields.values()])
+    length = len(written.greedy.ends)
     return Extraction(
-        value, written.greedy.text, confidence, MappingProxyType(fields), _objects(written, fields), accept
+        value,
+        written.greedy.text,
+        confidence,
+        MappingProxyType(fields),
+        _objects(written, fields),
+        (round(written.plain_tokens) + 1 - length, length),
+        accept,
     )
 
 
@@ -223,7 +234,8 @@ def _question(leaf: Leaf, request: ObjectRequest) -> Question:
 def samples_wanted(request: ObjectRequest, greedy: WrittenObject) -> int:
     """Return the number of samples to draw beside an object: none if every value is certain."""
     found = spans(greedy.text)
-    tokens = (token for leaf in request.schema.leaves for token in greedy.tokens(span_of(leaf, found)))
+    leaves = request.schema.leaves_in(greedy.value)
+    tokens = (token for leaf in leaves for token in greedy.tokens(span_of(leaf, found)))
     return 0 if min(greedy.log_p[token] for token in tokens) >= math.log(CERTAIN) else SAMPLES
 
 
@@ -300,16 +312,18 @@ def _with_all_values(leaf: Leaf, record: Record) -> Record:
     if posterior is None:
         return record
     unseen = [text for value in leaf.values if (text := shown(value)) not in posterior.candidates]
-    if not unseen:
-        return record
+    return replace(record, posterior=with_unseen(posterior, unseen)) if unseen else record
+
+
+def with_unseen(posterior: Posterior, unseen: Sequence[str]) -> Posterior:
+    """Return a posterior whose candidates are all possible ones; the unseen ones share the probability of the last."""
     share = posterior.probabilities[-1] / len(unseen)
-    complete = replace(
+    return replace(
         posterior,
         candidates=(*posterior.candidates[:-1], *unseen),
         probabilities=(*posterior.probabilities[:-1], *[share] * len(unseen)),
         none_last=False,
     )
-    return replace(record, posterior=complete)
 
 
 def whole_confidence(fields: Sequence[Record]) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, Literal
 
 from pydantic import BaseModel, PydanticInvalidForJsonSchema, ValidationError
@@ -20,6 +21,8 @@ Kind = Literal["text", "number", "choice", "json"]
 
 _KINDS: Mapping[object, Kind] = {"string": "text", "number": "number", "integer": "number"}
 _TYPES = ("string", "number", "integer", "boolean", "null", "array", "object")
+_TYPE_OF = {str: "string", float: "number", int: "integer", bool: "boolean", list: "array", dict: "object"}
+_TYPE_OF[type(None)] = "null"
 _SCHEMA = "give a pydantic class, a JSON Schema, or a mapping of names to descriptions"
 _NULL = {"type": "null"}
 
@@ -59,7 +62,7 @@ class Schema:
     """The fields of an object.
 
     Attributes:
-        leaves: all fields, in the order in which the model writes them.
+        leaves: all fields, in the order in which the model writes them; empty if the schema names none.
         grammar: JSON Schema of what the model writes. Every key is required; null stands for an absent field.
         absent: paths where null stands for a missing key.
         made_by: the pydantic class of the object; None for a plain mapping.
@@ -69,6 +72,11 @@ class Schema:
     grammar: Node
     absent: frozenset[tuple[str, ...]] = frozenset()
     made_by: type[BaseModel] | None = None
+
+    @classmethod
+    def anything(cls, grammar: Node = MappingProxyType({"type": "object"})) -> Schema:
+        """Return a schema that names no field; the grammar must be of an object."""
+        return cls((), grammar)
 
     @classmethod
     def of(cls, schema: object) -> Schema:
@@ -99,6 +107,15 @@ class Schema:
             raise ParameterError(f"the schema describes no object with fields; {_SCHEMA}.")
         definitions = {key: root[key] for key in ("$defs", "definitions") if key in root}
         return cls(tuple(walk.leaves), {**grammar, **definitions}, frozenset(walk.absent), made_by)
+
+    def leaves_in(self, written: Mapping[str, Any]) -> tuple[Leaf, ...]:
+        """Return the fields of a written object; for a schema that names none, its top-level keys, or else its root.
+
+        >>> [leaf.name for leaf in Schema.anything().leaves_in({"total": 12.5})]
+        ['total']
+        """
+        found = (_leaf({"type": _TYPE_OF[type(value)]}, (key,), nullable=False) for key, value in written.items())
+        return self.leaves or (*found,) or (_leaf({"type": "object"}, (), nullable=False),)
 
     def validated(self, written: dict[str, Any]) -> Any:
         """Return an instance of the pydantic class, or the dictionary without absent fields.

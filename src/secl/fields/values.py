@@ -90,10 +90,10 @@ def span_of(leaf: Leaf, found: Mapping[tuple[str, ...], Span]) -> Span:
 
 
 def value_of(leaf: Leaf, written: Mapping[str, Any]) -> Any:
-    """Return the value of a field; None for a field of an object that is null."""
+    """Return the value of a field; None for a field of an object that is null, and for a missing key."""
     value: Any = written
     for key in leaf.path:
-        value = None if value is None else value[key]
+        value = None if value is None else value.get(key)
     return value
 
 

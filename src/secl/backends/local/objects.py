@@ -19,7 +19,7 @@ from secl.backends.local.fast.batch import Batch, fast_single_row
 from secl.backends.local.fast.batching import groups
 from secl.backends.local.loading.guard import in_halves
 from secl.backends.local.writer import draw
-from secl.errors import ModelError, ParameterError, SeclError, TooLongError, needs
+from secl.errors import ModelError, ParameterError, SeclError, TooLongError, UnfinishedError, needs
 from secl.fields.extraction import ObjectRequest, Objects
 from secl.fields.schema import Node
 from secl.fields.values import WrittenObject
@@ -148,7 +148,8 @@ class ObjectWriter:
                 f"the document takes {len(prompt)} tokens with its instructions, which leaves {max(0, room)} of the "
                 f"{self.backend.limit} that the model can read for an object of {fields} fields; shorten the document."
             )
-        return _Task(request, (*prompt,), begun, min(room, max(LEAST_TOKENS, FIELD_TOKENS * fields)))
+        limit = min(room, max(LEAST_TOKENS, FIELD_TOKENS * fields), request.max_tokens or room)
+        return _Task(request, (*prompt,), begun, limit)
 
     @torch.no_grad()
     def _together(
@@ -251,7 +252,7 @@ class _Prompts:
 def _outcome(task: _Task, greedy: WrittenObject | None, drawn: Sequence[WrittenObject | None]) -> Objects | SeclError:
     """Return a task's objects and what they cost, as if the task had been alone."""
     if greedy is None:
-        return ModelError(
+        return UnfinishedError(
             f"the model did not close the object within {task.limit} tokens; bound long texts by maxLength in the "
             "schema, ask for fewer fields, or take a larger model."
         )

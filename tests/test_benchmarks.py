@@ -12,9 +12,7 @@ from benchmarks.sentences import WORLDS, said
 
 
 @pytest.mark.parametrize("name", ["labels", "posterior", "sentences"])
-def test_a_folder_without_a_run_is_named(
-    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_missing_run_is_named(name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(sys, "argv", [name, "nowhere"])
     monkeypatch.delitem(sys.modules, f"benchmarks.{name}", raising=False)
     with pytest.raises(SystemExit) as end:
@@ -35,8 +33,6 @@ def test_a_folder_without_a_run_is_named(
         ("AUROC .50, mean right", "separate", 0.0, 0.1),
     ],
 )
-def test_a_hundred_graded_answers_show_what_is_there_and_seldom_what_is_not(
-    world: str, sentence: str, least: float, most: float
-) -> None:
+def test_a_hundred_answers_show_what_is_there_alone(world: str, sentence: str, least: float, most: float) -> None:
     counts = Counter(each for seed in range(40) for each in said(WORLDS[world], 100, seed))
     assert least <= counts[sentence] / 40 <= most

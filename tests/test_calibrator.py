@@ -267,9 +267,7 @@ REPLY = Reply(
         (LoopSettings(loss="mse"), 1.0, 1.0),
     ],
 )
-def test_the_target_is_bounded_and_may_aim_at_the_centre_of_the_signals_bin(
-    rule: LoopSettings, signal: float, target: float
-) -> None:
+def test_the_target_is_bounded_and_may_aim_at_a_centre(rule: LoopSettings, signal: float, target: float) -> None:
     model = ScriptedModel()
     model.answer(QUESTION)
     outcome, update = teach(model, QUESTION, REPLY, signal, rule)

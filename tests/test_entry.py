@@ -56,9 +56,7 @@ def test_parts_of_a_question_are_texts_lists_pairs_and_mappings_and_others_are_r
             scripted().ask(question, **parts)
 
 
-def test_rows_of_any_source_are_asked_as_they_are_one_by_one(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_rows_of_any_source_are_asked_one_by_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def texts(source: Any, **how: Any) -> list[str]:
         return [answer.question.text for answer in scripted().ask_all(source, **how)]
 

@@ -104,9 +104,7 @@ def test_gates_and_signals_go_by_name() -> None:
     ],
     ids=["checkout", "folder", "repository", "index"],
 )
-def test_a_missing_package_comes_with_a_command_for_this_installation(
-    monkeypatch: pytest.MonkeyPatch, origin: Any, what: str
-) -> None:
+def test_a_missing_package_comes_with_a_command(monkeypatch: pytest.MonkeyPatch, origin: Any, what: str) -> None:
     files = {"direct_url.json": None if origin is None else json.dumps(origin)}
     monkeypatch.setattr("secl.errors.distribution", lambda _name: SimpleNamespace(read_text=files.get))
     assert needs("xlsx", "openpyxl", "tables") == f"xlsx needs openpyxl; run: pip install {what}"

@@ -98,9 +98,7 @@ def lessons(calibrator: Calibrator, *, later: bool) -> list[Record]:
 @pytest.mark.parametrize(
     ("name", "answer"), [*((name, "own") for name in METHODS), *((name, "best") for name in COMPARING)]
 )
-def test_what_a_record_stores_is_about_the_answer_that_it_reports(
-    name: str, answer: str, weights: AnswerWeights, later: bool
-) -> None:
+def test_what_a_record_stores_is_about_its_answer(name: str, answer: str, weights: AnswerWeights, later: bool) -> None:
     learns = METHODS[name].learns
     learning = {"gate.name": "always", "evidence.extra_evidence": ["candidates"], "loop.bin_gate": "off"}
     settings = {"stream.benchmarks": ["capitals"], "method": name, "posterior.views": WITH_P_TRUE}

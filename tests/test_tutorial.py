@@ -29,9 +29,7 @@ def test_the_commands_of_the_first_page_run_and_print_what_it_says(tmp_path: Pat
         assert not step.stable or close(step.output, output), (step.shown, output)
 
 
-def test_every_command_of_the_tutorial_runs_and_prints_what_the_page_says(
-    tmp_path: Path, smollm2: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_all_commands_do_what_the_page_says(tmp_path: Path, smollm2: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if shutil.which("curl") is None:
         pytest.skip("the tutorial asks a server with curl")
     page = PAGE.read_text(encoding="utf-8")

@@ -1,13 +1,15 @@
-"""history, show and verify of a folder, and rollback, pause and resume of a running server, from the shell."""
+"""The folder of a server from the shell: history, show, verify, labels, exports, backups."""
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import shutil
 import sqlite3
 import sys
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +18,13 @@ import pytest
 from secl.question import Question, Turn
 from secl.runs import loading
 from secl.runs.folder import FILE
-from secl.server.online.service import Service
 from secl.server.redaction import Keep
+from secl.server.retention import Retention, prune
 from secl.server.store import ServerStore
 from secl.testing import ScriptedModel, toy_stream
 from tests.cli.conftest import Shell
 from tests.server import conftest as serving
+from tests.server.folders import filled
 from tests.server.waiting import ask_all, close
 
 pytestmark = pytest.mark.heavy
@@ -31,11 +34,11 @@ TEXT = "plus"
 """Stands in every question."""
 
 
-def serve(make_service: serving.Make, count: int = 40, keep_text: Keep = "full") -> Service:
-    """A server that has answered, one after the other, each with its lesson held."""
+def serve(make_service: serving.Make, count: int = 40, keep_text: Keep = "full") -> Path:
+    """The folder of a stopped server that has answered, one after the other, each with its lesson held."""
     service = make_service(keep_text=keep_text)
     ask_all(service, toy_stream(count))
-    return service
+    return close(service)
 
 
 @pytest.fixture(scope="module")
@@ -47,29 +50,17 @@ def answered(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def state(make_service: serving.Make, answered: Path, tmp_path: Path) -> Path:
     """The folder of a server that has stopped; each test has a copy of its own."""
-    folder = tmp_path / "state"
-    if answered.exists():
-        return shutil.copytree(answered, folder)
-    close(serve(make_service))
-    shutil.copytree(folder, answered)
-    return folder
-
-
-@pytest.fixture
-def loads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The scripted model is loaded in place of a real one."""
-    monkeypatch.setattr(loading, "load_model", lambda _recipe: ScriptedModel())
+    if not answered.exists():
+        shutil.move(serve(make_service), answered)
+    return shutil.copytree(answered, tmp_path / "state")
 
 
 @pytest.fixture
 def loads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    def load(_recipe: Any) -> None:
-        raise AssertionError("no model is needed for this")
-
-    monkeypatch.setattr(loading, "load_model", load)
+    monkeypatch.setattr(loading, "load_model", lambda _recipe: pytest.fail("no model is needed for this"))
 
 
-def test_history_show_and_verify_tell_versions_events_and_why_an_answer_got_its_number(
+def test_history_show_and_verify_tell_why_an_answer_got_its_number(
     shell: Shell, state: Path, loads_nothing: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def told(command: str, *arguments: object) -> tuple[str, dict[str, Any]]:
@@ -80,14 +71,14 @@ def test_history_show_and_verify_tell_versions_events_and_why_an_answer_got_its_
     with ServerStore(state, writable=True) as opened:
         opened.add_event("pause", 10, "too hot")
     out, found = told("history")
-    assert all(words in out for words in ("40 answers", "learning is paused: too hot", "* 10")), out
+    assert [words for words in ("40 answers", "learning is paused: too hot", "* 10") if words not in out] == []
     assert (found["answers"], found["version"], found["paused"]) == (40, 10, "too hot")
     assert found["lessons"] == {"trained": 10, "idle": 30}
     assert [event["kind"] for event in found["events"]] == ["pause"]
 
     out, found = told("show", "3")
-    for words in ("What is 3 plus 4?", "stated confidence  0.7375", "version 4", "P(True)", "Confidence:", "bin 7"):
-        assert words in out, out
+    words = ("What is 3 plus 4?", "stated confidence  0.7375", "version 4", "P(True)", "Confidence:", "bin 7")
+    assert [each for each in words if each not in out] == []
     assert shell("show", state, found["record_id"]).out == out
     assert found["record"]["update"]["version"] == 4
     assert found["record"]["reply"]["stated"] == pytest.approx(0.7375)
@@ -103,26 +94,25 @@ def test_history_show_and_verify_tell_versions_events_and_why_an_answer_got_its_
     assert told("verify")[1]["matches"] == {"same": 20}
 
 
-def test_without_texts_show_and_verify_say_what_they_cannot_do(
-    shell: Shell, make_service: serving.Make, loads_nothing: None
-) -> None:
-    folder = close(serve(make_service, 12, "none"))
+@pytest.mark.usefixtures("loads_nothing")
+def test_without_texts_show_and_verify_say_so(shell: Shell, make_service: serving.Make) -> None:
+    folder = serve(make_service, 12, "none")
     shown = shell("show", folder, "3")
     assert shown.code == 0
     assert "texts were not kept (keep-text none)" in shown.out
     assert TEXT not in shown.out
     ended = shell("verify", folder)
-    assert (ended.code, ended.err) == (3, "")
-    assert "12 not verifiable" in ended.out
+    assert (ended.code, ended.err, "12 not verifiable" in ended.out) == (3, "", True)
 
 
 def test_verify_ends_with_1_where_something_does_not_agree_or_is_damaged(
-    shell: Shell, state: Path, loads: None
+    shell: Shell, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def altered(statement: str) -> None:
         with closing(sqlite3.connect(state / FILE)) as db, db:
             db.execute(statement)
 
+    monkeypatch.setattr(loading, "load_model", lambda _recipe: ScriptedModel())
     altered("UPDATE records SET body = json_set(body, '$.decision.statistic', 3.0) WHERE position = 30")
     altered("UPDATE versions SET weights = (SELECT weights FROM versions WHERE version = 2) WHERE version = 10")
     ended = shell("verify", state, "--last", 3)
@@ -143,9 +133,9 @@ def test_verify_ends_with_1_where_something_does_not_agree_or_is_damaged(
 def test_mistakes_are_one_sentence(refused: Any, state: Path, tmp_path: Path, loads_nothing: None) -> None:
     plain = tmp_path / "plain"
     plain.mkdir()
-    for command in (("history",), ("show", "3"), ("verify",)):
-        refused((command[0], plain, *command[1:]), plain, "no server's state")
-        refused((command[0], tmp_path / "nosuch", *command[1:]), "nosuch is no server's state", "secl serve")
+    for command, *more in (("history",), ("show", "3"), ("verify",)):
+        refused((command, plain, *more), plain, "no server's state")
+        refused((command, tmp_path / "nosuch", *more), "nosuch is no server's state", "secl serve")
     refused(("show", state, "rec_4x"), "rec_4x", "there is no record")
     refused(("show", state, "40"), "no record 40")
     refused(("verify", state, "--record", "40"), "no record 40")
@@ -153,7 +143,7 @@ def test_mistakes_are_one_sentence(refused: Any, state: Path, tmp_path: Path, lo
     refused(("verify", state, "--last", -1), "--last")
 
 
-def test_what_people_sent_is_shown_with_what_was_said_before_and_cannot_steer_the_terminal(
+def test_what_people_sent_is_shown_in_its_chat_and_cannot_steer_the_terminal(
     shell: Shell, make_service: serving.Make, loads_nothing: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     service = make_service()
@@ -163,21 +153,62 @@ def test_what_people_sent_is_shown_with_what_was_said_before_and_cannot_steer_th
     folder = close(service)
     with ServerStore(folder, writable=True) as opened:
         opened.add_event("pause", 0, "hot \x1b[2J")
-    for command in (("show", "0"), ("history",)):
-        out = shell(command[0], folder, *command[1:]).out
-        assert not any(character in out for character in "\x1b\x9b\u202e")
-    monkeypatch.setattr(sys, "stdin", io.StringIO("s\nq\n"))  # questions come in an order of their own
+    for command, *more in (("show", "0"), ("history",)):
+        assert not {*shell(command, folder, *more).out} & {*"\x1b\x9b\u202e"}
+    monkeypatch.setattr(sys, "stdin", io.StringIO("n\nu\ns\ny\n"))  # questions come in an order of their own
     lines = shell("label", folder).out.splitlines()
     begin = lines.index("system: You are Anna.")
     assert lines[begin + 1 : begin + 4] == ["user: Who are you?", "assistant: Anna, a gardener.", "user: Name a fruit."]
-
-
-def test_labels_from_the_shell_leave_nothing_to_verify(
-    shell: Shell, state: Path, loads_nothing: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "stdin", io.StringIO("y\nn\nu\ny\nq\n"))
-    assert shell("label", state).code == 0
-    with ServerStore(state) as opened:
-        assert len(opened.label_log()) == 4
-    ended = shell("verify", state, "--last", 0)
+    with ServerStore(folder) as opened:
+        assert len(opened.label_log()) == 3
+    ended = shell("verify", folder, "--last", 0)  # labels from the shell leave nothing to verify
     assert (ended.code, ended.err) == (0, "")
+
+
+LABELS = {2: True, 3: False, 5: False, 8: False}
+
+
+@pytest.fixture
+def rated(make_service: serving.Make) -> Path:
+    """The folder of a stopped server, four of whose answers people have rated."""
+    service = make_service()
+    for question in toy_stream(12):
+        service.ask(replace(question, reference=None), 10)
+    folder = close(service)
+    with ServerStore(folder, writable=True) as state:
+        for position, correct in LABELS.items():
+            state.add_feedback(position, correct)
+    return folder
+
+
+def test_labels_are_in_the_exports_and_the_report_of_a_server(shell: Shell, rated: Path, tmp_path: Path) -> None:
+    rows = list(csv.DictReader(io.StringIO(shell("export", rated, "--format", "csv", "--out", "-").out)))
+    said = {position: str(correct) for position, correct in LABELS.items()}
+    assert {position: row["label"] for position, row in enumerate(rows) if row["label"]} == said
+    assert all(row["correct"] == row["label"] for row in rows)
+    lines = [json.loads(line) for line in shell("export", rated, "--out", "-").out.splitlines()]
+    assert {position: line["label"] for position, line in enumerate(lines) if line["label"] is not None} == LABELS
+    assert all(line["correct"] == line["label"] for line in lines)
+    shell("report", rated, "--out", tmp_path / "page")
+    with (tmp_path / "page" / "summary.csv").open(encoding="utf-8") as stream:
+        counted = {row["estimator"]: row["n"] for row in csv.DictReader(stream) if not row.get("domain")}
+    assert counted["stated"] == str(len(LABELS))
+    page = (tmp_path / "page" / "report.html").read_text(encoding="utf-8")
+    assert "label the other 8 and ask 38 more questions" in page
+
+
+def test_a_backup_is_verified_and_pruned_like_any_state(shell: Shell, tmp_path: Path) -> None:
+    state, copy = filled(tmp_path / "state", 100), tmp_path / "copy"
+    ended = shell("backup", state, copy)
+    assert (ended.code, ended.out) == (0, f"{copy} holds 100 records; check it with: secl verify {copy}\n")
+    with ServerStore(copy, writable=True) as opened:
+        assert prune(opened, Retention(records=30), rest=0.0) == 70
+    found = json.loads(shell("verify", copy, "--last", 0, "--json").out)
+    assert (found["agrees"], found["examined"], found["first"]) == (True, 30, 70)
+    again = shell("verify", copy, "--last", 0)
+    assert (again.code, again.err) == (0, "")
+    assert "the records before number 70; all this is about those that are kept" in again.out
+    assert "was pruned; kept are 70 to 99" in shell("show", copy, "3").err
+    assert shell("export", copy, "--out", tmp_path / "x.csv", "--format", "csv").err == (
+        f"The records 0 to 69 of {copy} were pruned.\n"
+    )

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+import sys
 from itertools import product
 from pathlib import Path
 from typing import Any
+
+import gguf
+import numpy as np
+import pytest
 
 STREAM = ("--benchmarks", "capitals:2")
 
@@ -17,7 +25,7 @@ def test_a_setting_or_flag_is_refused_before_the_model_is_looked_for(refused: An
         (("--benchmarks", "capitals:100000"), "capitals has 176 questions", "100000"),
         (("--benchmarks", ""), "either a stream"),
         ((), "either a stream"),
-        (("--benchmarks", "capitals", "--questions", "x.jsonl"), "not both"),
+        ((*STREAM, "--questions", "x.jsonl"), "not both"),
         ((*STREAM, "--method", "magic"), "'magic'", "secl-paper"),
         ((*STREAM, "--seed", 2**64), "seed", str(2**64)),
         ((*STREAM, "--dtype", "int8"), "dtype is 'int8'", "bf16"),
@@ -28,26 +36,31 @@ def test_a_setting_or_flag_is_refused_before_the_model_is_looked_for(refused: An
         ((*STREAM, "--seed", "x"), "seed"),
         ((*STREAM, "--accept", "warm"), "accept"),
         (("a.toml", "b.toml"), "b.toml"),
+        ((*STREAM, "--set", "evidence.tau"), "gives no value", "--set group.key=value"),
+        ((*STREAM, "--set", "evidence.tao=1"), "--set evidence.tao=1", "the nearest is evidence.tau"),
+        ((*STREAM, "--set", "evidence.tau=hot"), "evidence.tau is 'hot'", "a finite number above 0"),
+        ((*STREAM, "--set", "stream.skip_bad=perhaps"), "stream.skip_bad is 'perhaps'", "true or false"),
+        ((*STREAM, "--tau=1"), "--tau", "--set evidence.tau=VALUE"),
     ):
         refused(run_of("no such model", *arguments), *words)
 
 
-def test_a_data_folder_without_the_benchmark_and_a_broken_recipe_are_refused(
-    refused: Any, run_of: Any, tmp_path: Path
-) -> None:
+def test_a_data_folder_without_the_benchmark_and_a_broken_recipe_are_refused(refused: Any, tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     file, recipe, out = tmp_path / "file", tmp_path / "my.toml", ("--out", tmp_path / "out")
     file.write_text("x")
-    mmlu = run_of("no such model", "--benchmarks", "mmlu:2", "--data")
-    refused((*mmlu, tmp_path / "nowhere"), tmp_path / "nowhere", "does not exist")
-    refused((*mmlu, file), file, "does not exist")
-    refused((*mmlu, tmp_path / "data"), tmp_path / "data" / "mmlu" / "test", "unpack the MMLU archive there")
+    for data, *words in (
+        (tmp_path / "nowhere", tmp_path / "nowhere", "does not exist"),
+        (file, file, "does not exist"),
+        (tmp_path / "data", tmp_path / "data" / "mmlu" / "test", "unpack the MMLU archive there"),
+    ):
+        refused(("run", "--benchmarks", "mmlu:2", *out, "--data", data), *words)
     refused(("run", *STREAM), "--out")
     refused(("run", recipe, *out), recipe, "No such file")
     for text, *words in (
         ('stream.benchmarks = ["capitals"]\nmetod = "secl"\n', "'metod'"),
-        ("benchmarks = [", str(recipe), "TOML"),
-        *((f"seed = {value}", str(recipe), "TOML") for value in ("9" * 5000, "[" * 5000)),
+        ("benchmarks = [", recipe, "TOML"),
+        *((f"seed = {value}", recipe, "TOML") for value in ("9" * 5000, "[" * 5000)),
     ):
         recipe.write_text(text)
         refused(("run", recipe, *out), *words)
@@ -66,9 +79,7 @@ def test_a_device_map_that_does_not_fit_is_refused(refused: Any, tmp_path: Path,
         refused(("ask", "Why?", "--model", tiny_llama, "--device-map", path), *words)
 
 
-def test_a_question_asked_by_hand_and_a_folder_that_holds_no_run_are_refused_by_name(
-    refused: Any, tmp_path: Path
-) -> None:
+def test_a_bad_question_and_a_folder_that_holds_no_run_are_refused_by_name(refused: Any, tmp_path: Path) -> None:
     refused(("ask", "Why?", "--option", "so"), "'Why?'", "single option")
     refused(("ask", " "), "no text")
     refused(("ask", "Why?", "--option", "so", "--option", " "), "'Why?'", "empty option")
@@ -78,3 +89,58 @@ def test_a_question_asked_by_hand_and_a_folder_that_holds_no_run_are_refused_by_
     for command, name in product((("export",), ("run", "--resume")), ("missing", "foreign", "foreign/letter.txt")):
         refused((*command, tmp_path / name), tmp_path / name, "not a run folder")
     refused(("verify", "9" * 400), "999...: File name too long; give another path.")
+
+
+def nonsense_gguf(path: Path) -> Path:
+    """A sound GGUF file of an architecture that nobody knows."""
+    writer = gguf.GGUFWriter(str(path), "nonsense")
+    writer.add_block_count(1)
+    writer.add_tensor("token_embd.weight", np.zeros((4, 4), np.float32))
+    for write in (writer.write_header_to_file, writer.write_kv_data_to_file, writer.write_tensors_to_file):
+        write()
+    writer.close()
+    return path
+
+
+@pytest.mark.heavy
+def test_a_model_that_is_none_or_damaged_is_refused_by_name(
+    refused: Any, run_of: Any, tmp_path: Path, tiny_llama: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "broken").mkdir()
+    for name, text in (("text.gguf", "once upon a time"), ("model.bin", "x"), ("broken/config.json", "{")):
+        (tmp_path / name).write_text(text)
+    nonsense = nonsense_gguf(tmp_path / "nonsense.gguf")
+    for name, file, content in (
+        ("cut short", "model.safetensors", (tiny_llama / "model.safetensors").read_bytes()[:5000]),
+        ("refusing", "chat_template.jinja", b"{{ raise_exception('only on Sundays') }}"),
+    ):
+        shutil.copytree(tiny_llama, tmp_path / name)
+        (tmp_path / name / file).write_bytes(content)
+    for name, words in (
+        ("missing", "there is no model"),
+        ("folder", "no config.json"),
+        ("text.gguf", "not a GGUF file"),
+        ("model.bin", "neither a model folder nor a .gguf file"),
+        ("broken", "cannot be loaded"),
+        ("nonsense.gguf", "architecture nonsense is not supported"),
+        ("missing.gguf", "there is no model"),
+        ("cut short", ""),
+        ("refusing", ""),
+    ):
+        refused(run_of(tmp_path / name, *STREAM), tmp_path / name, words)
+    refused(("ask", "Why?", "--model", tmp_path / "folder"), tmp_path / "folder", "no config.json")
+    refused(run_of("gpt5", *STREAM), "there is no model 'gpt5'", "smollm2")
+    (tmp_path / "file").write_text("x")
+    monkeypatch.setenv("SECL_CACHE", str(tmp_path / "file"))  # which cannot be written
+    refused(run_of(nonsense, *STREAM), tmp_path / "file")
+
+
+@pytest.mark.heavy
+def test_an_unknown_hub_id_is_refused_without_a_network(tmp_path: Path) -> None:
+    code = "import sys; from secl.cli import main; sys.argv[0] = 'secl'; main()"
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}
+    command = [sys.executable, "-c", code, "ask", "Why?", "--model", "nobody/nothing"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, env=environment)
+    assert (ended.returncode, ended.stdout, ended.stderr.count("\n")) == (2, "", 1)
+    assert "secl: the model 'nobody/nothing' cannot be loaded" in ended.stderr

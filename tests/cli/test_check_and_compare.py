@@ -63,7 +63,7 @@ def found_by(shell: Shell, command: str, *arguments: object) -> dict[str, Any]:
     return found
 
 
-def test_a_check_recommends_a_method_on_one_screen_and_leaves_nothing_behind(
+def test_a_check_is_one_screen_and_leaves_nothing(
     shell: Shell, use: Any, mine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(mine.parent))
@@ -130,7 +130,7 @@ def test_a_check_that_is_stopped_is_a_run_that_goes_on_to_the_same_records(
     assert shell("check", "--questions", mine).err == "secl: stopped before the first question.\n"
 
 
-def test_a_check_and_a_comparison_refuse_what_they_cannot_use(
+def test_what_cannot_be_used_is_refused(
     refused: Any, use: Any, mine: Path, pair: tuple[Path, Path], tmp_path: Path
 ) -> None:
     use(AssertionError("all of these are found before the model is loaded"))
@@ -191,9 +191,7 @@ def pair(tmp_path: Path) -> tuple[Path, Path]:
     return scripted_run(tmp_path / "secl"), scripted_run(tmp_path / "plain", method="norm_p_true")
 
 
-def test_a_comparison_on_the_screen_names_both_and_marks_differences(
-    shell: Shell, pair: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_comparison_marks_differences(shell: Shell, pair: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     ended: Ended = shell("compare", pair[0], pair[0], "--estimator", "stated:secl")
     assert (ended.code, ended.err) == (0, "")
@@ -207,9 +205,7 @@ def test_a_comparison_on_the_screen_names_both_and_marks_differences(
     assert lines[-1] == "0 of 60 answers differ."
 
 
-def test_a_comparison_says_what_sets_the_runs_apart_and_which_questions_both_have_answered(
-    shell: Shell, pair: tuple[Path, Path], tmp_path: Path
-) -> None:
+def test_a_comparison_says_what_sets_the_runs_apart(shell: Shell, pair: tuple[Path, Path], tmp_path: Path) -> None:
     found = found_by(shell, "compare", *pair)
     assert found["settings"] == ["method: secl in A, norm_p_true in B"]
     assert found["notes"] == []

@@ -89,9 +89,7 @@ def words() -> set[str]:
 
 
 @PAGE
-def test_every_link_path_name_setting_command_and_flag_exists(
-    page: Path, words: set[str], flags_of: Callable[[str], set[str]]
-) -> None:
+def test_all_that_a_page_names_exists(page: Path, words: set[str], flags_of: Callable[[str], set[str]]) -> None:
     text = page.read_text(encoding="utf-8")
     assert pages.dead_links(page) == []
     assert pages.missing_files(text, ROOT) + pages.missing_from_map(text, ROOT) == []

@@ -52,9 +52,7 @@ def test_importing_the_library_sets_nothing() -> None:
         ({"": "unreadable"}, None),
     ],
 )
-def test_the_quota_of_a_container_or_a_unit_is_the_least_around_it(
-    limits: dict[str, str], quota: float | None, tmp_path: Path
-) -> None:
+def test_the_quota_of_a_unit_is_the_least_around(limits: dict[str, str], quota: float | None, tmp_path: Path) -> None:
     assert cpu_quota(tmp_path) is None  # no such thing on other systems
     (tmp_path / "proc/self").mkdir(parents=True)
     (tmp_path / "proc/self/cgroup").write_text("0::/system.slice/secl.service\n")
@@ -65,7 +63,7 @@ def test_the_quota_of_a_container_or_a_unit_is_the_least_around_it(
     assert cpu_quota(tmp_path) == quota
 
 
-def test_a_line_is_written_every_half_minute_and_says_how_long_the_rest_takes(
+def test_progress_is_a_line_every_half_minute(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(progress, "EVERY", 30.0)

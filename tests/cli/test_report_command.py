@@ -1,7 +1,8 @@
-"""`secl report`: where it goes, and what it refuses."""
+"""`secl report`: where it goes, what it says of unfinished runs, labels and other graders, and what it refuses."""
 
 from __future__ import annotations
 
+import json
 import shlex
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
@@ -12,15 +13,18 @@ import pytest
 
 from secl.calibrator import Calibrator
 from secl.gates import EntropyShift
+from secl.question import Question
 from secl.reports.run_report import command
 from secl.runs import runner
 from secl.runs.folder import FILE
+from secl.runs.runner import start_run
 from secl.runs.settings import RunSettings
 from secl.settings.groups import LoopSettings
 from secl.testing import ScriptedModel, toy_stream
 from tests.answers import run_folder
 from tests.cli.conftest import Shell
 from tests.pictures import PNG
+from tests.runs.conftest import setting
 
 pytestmark = pytest.mark.heavy
 
@@ -47,18 +51,16 @@ def own(run: Path) -> set[str]:
     return {path.name for path in run.iterdir()} - {FILE, "lock"}
 
 
-def test_a_report_goes_into_the_folder_of_its_run_or_elsewhere_and_is_one_page(
-    shell: Shell, made: Callable[..., Path], tmp_path: Path, drawn: None
+def test_a_report_goes_into_the_folder_of_its_run_or_elsewhere(
+    shell: Shell, made: Callable[..., Path], tmp_path: Path
 ) -> None:
     run, out = made("first"), tmp_path / "deep" / "out"
     ended = shell("report", run, "--out", out, "--full")
     assert (ended.code, ended.err) == (0, "")
     assert own(run) == set()
-    assert {path.name for path in out.iterdir()} == FILES
-    for picture in out.glob("*.svg"):
-        assert len(ET.fromstring(picture.read_text(encoding="utf-8"))) > 0
+    assert own(out) == FILES
     assert shell("report", made("another"), "--out", out).code == 0  # over an earlier report
-    assert {path.name for path in out.iterdir()} == FILES
+    assert own(out) == FILES
     ended = shell("report", run, "--full")
     assert (ended.code, ended.err) == (0, "")
     assert own(run) == OF_RUN
@@ -66,6 +68,9 @@ def test_a_report_goes_into_the_folder_of_its_run_or_elsewhere_and_is_one_page(
     page = ET.fromstring((run / "report.html").read_text(encoding="utf-8"))
     assert SCRIPTED.model.name in "".join(page.itertext())
     assert {picture.read_bytes()[:8] for picture in run.glob("*.png")} == {PNG}
+    verdict = json.loads((run / "summary.json").read_text(encoding="utf-8"))["verdict"]
+    assert f"verdict: {verdict['level']} ({verdict['source']} confidence). " in " ".join(ended.out.split())
+    assert set(verdict["reasons"][0]) == {"code", "severity"}
     shell("report", run, "--out", f"{run}/../first")  # which is no other folder
     assert own(run) == OF_RUN
 
@@ -78,51 +83,53 @@ def test_an_unfinished_run_is_reported_and_the_page_says_so(shell: Shell, made: 
     assert '<p class="warning">7 of 16 questions answered.' in (run / "report.html").read_text(encoding="utf-8")
 
 
-def test_what_cannot_be_reported_is_refused_in_one_sentence(
-    refused: Any, made: Callable[..., Path], tmp_path: Path
-) -> None:
+def test_what_cannot_be_reported_is_refused(refused: Any, made: Callable[..., Path], tmp_path: Path) -> None:
     run, empty = made("first"), made("empty", answered=0)
-    (tmp_path / "plain").mkdir()
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "letter.txt").write_text("dear")
     (tmp_path / "file").write_text("x")
-    refused(("report", tmp_path / "plain"), tmp_path / "plain", "is not a run folder")
+    refused(("report", tmp_path / "full"), tmp_path / "full", "is not a run folder")
     refused(("report", tmp_path / "missing"), tmp_path / "missing", "is not a run folder")
     refused(("report", empty), empty, "has no questions answered yet", f"--resume {empty}")
-    refused(
-        ("report", run, "--out", tmp_path / "full"), tmp_path / "full", "holds no report", "another folder with --out"
-    )
+    refused(("report", run, "--out", tmp_path / "full"), tmp_path / "full", "holds no report", "another folder")
     refused(("report", run, "--out", tmp_path / "file"), tmp_path / "file", "is a file")
+    refused(("report", run, "--grader", "fuzzy"), "fuzzy")
 
 
-CHOICE: dict[str, Any] = {
-    "method": "secl",
-    "model.name": "a b",
-    "stream.benchmarks": ("capitals:9", "science"),
-    "stream.data": "/some where",
-    "gate.burst": 20,
-    "evidence.tau": 0.7,
-    "evidence.extra_evidence": ("candidates", "dinco"),
-    "loop.answer": "best",
-    "loop.accept": 0.8,
-    "loop.bin_gate": "off",
-    "adapter.learning_rate": 1e-07,
-}
+def test_a_report_grades_anew_beside_the_run_and_leaves_its_summary_alone(shell: Shell, tmp_path: Path) -> None:
+    """Ten open questions, whose references are a part of the scripted answer or not in it."""
+    rows, path, folder = [], tmp_path / "mine.jsonl", tmp_path / "run"
+    for number in range(10):
+        text = f"Question number {number}?"
+        answer = ScriptedModel().answer(Question(text)).reply.answer or ""
+        rows.append({"question": text, "reference": answer if number < 5 else f"{answer} and more"})
+    path.write_text("\n".join(map(json.dumps, rows)))
+    settings = RunSettings.of({"stream.questions": str(path), "method": "stated"})
+    run = start_run(settings, folder, lambda _: ScriptedModel())
+    with run.store:
+        run.proceed()
+        run.finish()
+    before = (folder / "summary.json").read_text()
+    said = shell("report", folder, "--grader", "regex")
+    assert said.code == 0, said.err
+    assert (folder / "graded-regex" / "report.html").exists()
+    assert (folder / "summary.json").read_text() == before
+    said = shell("report", folder, "--grader", "overlap")
+    assert (said.code, "no wrong answers" in said.err) == (2, True)
+    assert not (folder / "graded-overlap").exists()
+
+
+CHOICE = setting(
+    "method=secl stream.benchmarks=capitals:9,science gate.burst=20 evidence.tau=0.7 loop.answer=best loop.accept=0.8 "
+    "evidence.extra_evidence=candidates,dinco loop.bin_gate=off adapter.learning_rate=1e-07"
+) | {"model.name": "a b", "stream.data": "/some where"}
 OPEN = {
-    "method": "secl-paper",
-    "gate.restart": "sums",
-    "stream.questions": "it's.jsonl",
-    "stream.columns": ("question=q",),
-    "stream.options": ("a, b", "c"),
-    "stream.template": "{q}?",
+    **{"method": "secl-paper", "gate.restart": "sums", "stream.questions": "it's.jsonl", "stream.template": "{q}?"},
+    **{"stream.columns": ("question=q",), "stream.options": ("a, b", "c")},
 }
-ELSEWHERE = {
-    "stream.benchmarks": ("capitals",),
-    "model.engine": "openai",
-    "model.endpoint": "http://127.0.0.1:1",
-    "model.name": "m",
-    "method": "stated",
-}
+ELSEWHERE = setting(
+    "stream.benchmarks=capitals model.engine=openai model.endpoint=http://127.0.0.1:1 model.name=m method=stated"
+)
 
 
 @pytest.mark.parametrize("settings", [CHOICE, OPEN, ELSEWHERE])

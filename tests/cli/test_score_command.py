@@ -1,4 +1,4 @@
-"""`secl score` from the shell: tables, JSON, run folders, and what cannot be rated."""
+"""`secl score`, `secl demo` and the posterior from the shell: tables, JSON, run folders, and what cannot be rated."""
 
 from __future__ import annotations
 
@@ -9,13 +9,18 @@ from typing import Any
 
 import pytest
 
+import secl.cli.run as demo
+from secl.evaluation.estimators import ESTIMATORS
+from secl.question import Question
 from secl.reports.run_report import command
 from secl.runs import runner
 from secl.runs.recipes import score_settings
 from secl.runs.settings import RunSettings
 from secl.runs.store import Store
 from secl.settings.names import with_set
-from tests.cli.conftest import Shell
+from secl.testing import toy_stream
+from tests.cli.conftest import Shell, ask_file
+from tests.runs.conftest import setting
 
 PAIRS = """question,A,B,C,answer,rivals,correct
 Which planet is closest to the sun?,Venus,Mercury,Mars,mercury,,
@@ -45,12 +50,8 @@ def test_answers_are_printed_and_json_and_a_run_have_every_number(shell: Shell, 
     assert "Confidence: the posterior of the answer among its rivals, for " in ended.out
     assert "verdict: unproven (" in ended.out
     rows = json.loads(shell("score", pairs, "--json").out)["answers"]
-    assert [(row["answer"], row["correct"]) for row in rows] == [
-        ("B", None),
-        ("C", False),
-        ("Lima", True),
-        ("[red]Elvis[/red]", False),
-    ]
+    assert [row["answer"] for row in rows] == ["B", "C", "Lima", "[red]Elvis[/red]"]
+    assert [row["correct"] for row in rows] == [None, False, True, False]
     assert shell("score", pairs, "--out", tmp_path / "run").code == 0
     with Store(tmp_path / "run") as store:
         records = list(store.records())
@@ -85,28 +86,50 @@ def test_columns_may_have_other_names_and_bad_rows_may_be_left_out(shell: Shell,
     assert "A. Rome, B. Pisa" in ended.err
 
 
-CHANGED = {
-    "model.name": "a b",
-    "model.dtype": "fp32",
-    "model.device": "cuda:1",
-    "stream.columns": ("question=prompt", "answer=gpt"),
-    "stream.skip_bad": True,
-    "stream.per_domain": 3,
-    "stream.order": "shuffled",
-    "stream.grader": "exact",
-    "seed": 7,
-    "loop.accept": 0.8,
-    "model.calibration": "/labelled run",
-    "evidence.p_true": "token",
-    "evidence.tau": 0.7,
-    "evidence.formula": "exp",
-    "evidence.extra_evidence": ("p_true", "candidates"),
-    "prompts.p_true_prompt": "paper",
-    "prompts.open_confidence": "alongside",
-    "posterior.views": ("letters", "p_true"),
-    "prompts.distractors": 3,
-    "prompts.top_p": 0.9,
-}
+@pytest.mark.usefixtures("scripted")
+def test_flags_reach_the_posterior_and_equal_options_are_equally_probable(shell: Shell, tmp_path: Path) -> None:
+    equal = Question("2+2?", ("5", "4", "4"), "B")
+    mine, folder = ask_file(tmp_path / "mine.jsonl", [*toy_stream(60), equal]), tmp_path / "out"
+    flags = ("--set", "posterior.views=letters,likelihood,p_true", "--answer", "best")
+    ended = shell("run", "--questions", mine, "--method", "posterior", "--out", folder, *flags)
+    assert (ended.code, ended.err) == (0, "")
+    with Store(folder) as store:
+        records = list(store.records())
+    posteriors = [record.posterior for record in records if record.posterior is not None]
+    assert posteriors[60].probabilities[1] == posteriors[60].probabilities[2]
+    # The scripted P(True) has no P(False), so it is asked but gives no view.
+    assert [view for view, _ in posteriors[59].weights] == ["letters", "likelihood"]
+    assert all(record.answers_best and record.evidence.p_true is not None for record in records)
+    assert json.loads((folder / "summary.json").read_text())["answered_best"] == 61
+    assert any(record.best_answer != record.reply.answer for record in records)
+
+
+@pytest.mark.usefixtures("scripted")
+def test_the_demo_ends_in_one_screen(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(demo.DEMO, "stream.benchmarks", ("capitals:40", "science:40"))
+    ended = shell("demo")
+    assert (ended.code, ended.err) == (0, "")
+    lines = ended.out.splitlines()
+    assert len(lines) <= 25
+    assert max(map(len, lines)) <= 80
+    assert "80 questions answered." in lines
+    rows = json.loads((tmp_path / "runs" / "demo" / "summary.json").read_text())["estimators"]
+    for name in ("stated", "posterior", "posterior_best", "secl"):
+        row, title = rows[name], ESTIMATORS[name].title
+        shares = [f"{100 * row[key]:.1f}%" for key in ("accuracy", "mean_confidence")]
+        cells = f"{title} {' '.join(shares)} {row['brier']:.3f} {row['auroc']:.3f}"
+        assert cells in [" ".join(line.split()) for line in lines]
+    assert (tmp_path / "runs" / "demo" / "report.html").exists()
+
+
+CHANGED = setting(
+    "model.dtype=fp32 model.device=cuda:1 stream.columns=question=prompt,answer=gpt stream.skip_bad=true "
+    "stream.per_domain=3 stream.order=shuffled stream.grader=exact seed=7 loop.accept=0.8 evidence.p_true=token "
+    "evidence.tau=0.7 evidence.formula=exp evidence.extra_evidence=p_true,candidates prompts.p_true_prompt=paper "
+    "prompts.open_confidence=alongside posterior.views=letters,p_true prompts.distractors=3 prompts.top_p=0.9"
+) | {"model.name": "a b", "model.calibration": "/labelled run"}
 ELSEWHERE = {"model.name": "m", "model.engine": "openai", "model.endpoint": "http://127.0.0.1:1"}
 
 
@@ -124,9 +147,7 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[RunSettings]:
     return seen
 
 
-def test_the_command_on_the_page_rates_the_same_answers_again_and_a_setting_wins_over_its_flag(
-    shell: Shell, begun: list[RunSettings], pairs: Path
-) -> None:
+def test_the_command_on_the_page_rates_the_same_again(shell: Shell, begun: list[RunSettings], pairs: Path) -> None:
     cases: list[dict[str, Any]] = [CHANGED, ELSEWHERE, *({name: value} for name, value in CHANGED.items())]
     for values in cases:
         recipe = score_settings(Path("it's.csv"), values)
@@ -137,22 +158,24 @@ def test_the_command_on_the_page_rates_the_same_answers_again_and_a_setting_wins
     useless = {"loop.answer": "best", "model.answer_weights": "frozen", "loop.accept": 0.8}  # of an older run
     recipe = score_settings(Path("a.csv"), useless)
     assert command(recipe, "score") == "secl score a.csv --model smollm2 --accept 0.8 --out NEW"
-    for setting in ("seed=3", "stream.order=reversed", "loop.accept=0.9"):
-        shell("score", pairs, "--set", setting, "--out", "NEW")
+    for pair in ("seed=3", "stream.order=reversed", "loop.accept=0.9"):
+        shell("score", pairs, "--set", pair, "--out", "NEW")
         settings = begun.pop()
-        assert settings == score_settings(pairs, with_set(None, (setting,)))
+        assert settings == score_settings(pairs, with_set(None, (pair,)))
         assert settings != score_settings(pairs, {})
 
 
 def test_flags_that_do_not_go_together_are_refused(pairs: Path, tmp_path: Path, refused: Any) -> None:
-    refused(("score", pairs, "--json", "--out", tmp_path / "run"), "--json", "--out")
+    for arguments, *words in (
+        (("--json", "--out", tmp_path / "run"), "--json", "--out"),
+        (("--set", "evidence.extra_evidence=dinco"), "dinco"),
+        (("--set", "loop.answer=best"), "leave loop.answer out"),
+        (("--answer-weights", "frozen"), "leave model.answer_weights out"),
+        (("--set", "method=secl", "--out", tmp_path / "run"), "leave the method 'secl' out"),
+    ):
+        refused(("score", pairs, *arguments), *words)
     refused(("score", tmp_path / "nothing.csv"), "nothing.csv")
     pairs.write_text("question\nWhy?\n")
     refused(("score", pairs), "line 2 has no 'answer' to rate")
     pairs.write_text("question,A,B,answer\nCapital of France?,Rome,Paris,Paris\nCapital of Italy?,Rome,Pisa,Oslo\n")
     refused(("score", pairs), "line 3 cannot be rated", "none of its options")
-    refused(("score", pairs, "--set", "evidence.extra_evidence=dinco"), "dinco")
-    refused(("score", pairs, "--set", "loop.answer=best"), "leave loop.answer out")
-    refused(("score", pairs, "--answer-weights", "frozen"), "leave model.answer_weights out")
-    refused(("score", pairs, "--set", "method=secl", "--out", tmp_path / "run"), "leave the method 'secl' out")
-    assert not (tmp_path / "run").exists()

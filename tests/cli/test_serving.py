@@ -63,9 +63,7 @@ BAD: list[tuple[tuple[object, ...], str]] = [
 ]
 
 
-def test_bad_flags_ports_recipes_and_folders_are_refused_in_one_sentence(
-    refused: Any, tmp_path: Path, tiny_llama: Path, run: Path
-) -> None:
+def test_bad_flags_recipes_and_folders_are_refused(refused: Any, tmp_path: Path, tiny_llama: Path, run: Path) -> None:
     (tmp_path / "r.toml").write_text('stream.benchmarks = ["capitals"]')
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "thesis.tex").write_text("")
@@ -83,9 +81,7 @@ def test_bad_flags_ports_recipes_and_folders_are_refused_in_one_sentence(
             refused(("serve", folder, *model, *(() if "--port" in flags else any_port), *flags), word)
 
 
-def test_a_passed_socket_that_does_not_fit_and_a_missing_package_are_refused_in_one_sentence(
-    refused: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_wrong_socket_or_package_is_refused(refused: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     serve = ("serve", tmp_path / "s")
     for arguments, count, word in (
         ((), "2", "something else than one listening TCP socket"),
@@ -101,9 +97,7 @@ def test_a_passed_socket_that_does_not_fit_and_a_missing_package_are_refused_in_
     refused(serve, needs("secl serve", "fastapi", "server"))
 
 
-def test_a_signal_while_the_model_loads_ends_the_server_in_order_and_raises_nothing_in_an_import(
-    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_signal_while_the_model_loads_ends_all(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """PyTorch's own code in C++ calls Python while it is imported, and aborts where that raises."""
     cleared, ended = [], []
 
@@ -189,7 +183,7 @@ def ended(process: BaseProcess, number: signal.Signals) -> int | None:
     return process.exitcode
 
 
-def test_other_addresses_open_with_a_key_that_was_made_before_and_a_second_server_is_refused(
+def test_other_addresses_need_a_key_and_a_second_server_is_refused(
     shell: Shell, tmp_path: Path, tiny_llama: Path
 ) -> None:
     folder = tmp_path / "state"

@@ -79,7 +79,7 @@ def test_a_sweep_shows_what_it_is_made_of_does_it_and_compares_the_runs(
     assert (other.code, other.err) == (0, "")
 
 
-def test_a_sweep_that_is_stopped_says_how_many_runs_are_done(
+def test_a_stopped_sweep_goes_on(
     shell: Shell, recipe: Path, tmp_path: Path, interrupt_at: Callable[[int], None]
 ) -> None:
     command = ("sweep", recipe, "--out", tmp_path / "out")

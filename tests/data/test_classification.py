@@ -22,20 +22,13 @@ TICKETS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("kind", ["csv", "jsonl", "xlsx", "parquet", "frame", "list"])
+@pytest.mark.parametrize("kind", ["csv", "xlsx", "frame", "list"])
 def test_every_kind_of_table_is_classified_by_a_template_and_options(kind: str, tmp_path: Path) -> None:
-    frame = pd.DataFrame(TICKETS)
-    path = tmp_path / f"tickets.{kind}"
-    if kind == "csv":
-        frame.to_csv(path, index=False)
-    elif kind == "jsonl":
-        frame.to_json(path, orient="records", lines=True)
-    elif kind == "xlsx":
-        frame.to_excel(path, index=False)
-    elif kind == "parquet":
-        frame.astype({"body": str}).replace({"nan": None, "None": None}).to_parquet(path)
-    source: Any = {"frame": frame, "list": TICKETS}.get(kind, path)
-    file = read_rows(source, options=OPTIONS, template=TEMPLATE)
+    frame, csv, xlsx = pd.DataFrame(TICKETS), tmp_path / "tickets.csv", tmp_path / "tickets.xlsx"
+    frame.to_csv(csv, index=False)
+    frame.to_excel(xlsx, index=False)
+    sources: dict[str, Any] = {"frame": frame, "list": TICKETS, "csv": csv, "xlsx": xlsx}
+    file = read_rows(sources[kind], options=OPTIONS, template=TEMPLATE)
     texts = ["Which team? Login: It fails. {now}", "Which team? Dark {mode}:  {now}", "Which team? 1 + 1: 7 {now}"]
     assert [question.text for question in file.questions] == texts
     assert {question.options for question in file.questions} == {tuple(OPTIONS)}
@@ -53,9 +46,7 @@ def test_texts_and_questions_are_rows_and_take_the_options() -> None:
     assert read_rows([asked]).questions == [asked]
 
 
-def test_a_template_comes_before_a_column_with_the_question_and_a_row_that_leaves_it_empty_is_named_or_skipped() -> (
-    None
-):
+def test_a_template_comes_before_a_question_column_and_a_row_that_leaves_it_empty_may_be_skipped() -> None:
     file = read_rows([{"question": "Why?", "text": "sky"}], template="What about the {text}?")
     assert (file.questions[0].text, file.questions[0].row[0]) == ("What about the sky?", ("question", "Why?"))
     assert not file.notes
@@ -69,10 +60,7 @@ BAD: list[tuple[Any, dict[str, Any], str]] = [
     *(
         (TICKETS, {"template": "{subject}", **how}, message)
         for how, message in (
-            (
-                {"template": "{sybject}"},
-                "names 'sybject', which is no column; the columns are 'subject', 'body', 'gold'",
-            ),
+            ({"template": "{sybject}"}, "'sybject', which is no column; the columns are 'subject', 'body', 'gold'"),
             ({"template": "{}"}, "the template names '', which is no column"),
             ({"template": "Which {subject"}, "has a brace without its partner; write {column}"),
             ({"template": "Which subject}"}, "has a brace without its partner"),
@@ -84,11 +72,7 @@ BAD: list[tuple[Any, dict[str, Any], str]] = [
             ({"options": [str(number) for number in range(27)]}, "27 options but only 26 letters"),
         )
     ),
-    (
-        [{"question": "a", "options": ["x", "y"]}],
-        CLASSES,
-        "row 1 has options of its own, but the same options are given",
-    ),
+    ([{"question": "a", "options": ["x", "y"]}], CLASSES, "row 1 has options of its own, but the same options are"),
     ([{"question": "a", "A": "x", "B": "y"}], CLASSES, "row 1 has options of its own"),
     ([Question("a", ("x", "y"))], CLASSES, "row 1 has options of its own"),
     (["a", Question("a", form="number")], CLASSES, "row 2 cannot be asked"),
@@ -96,18 +80,12 @@ BAD: list[tuple[Any, dict[str, Any], str]] = [
     ([{"question": "a", "gold": "crash"}], CLASSES, "row 1 has a reference that names no option: the answer 'crash'"),
     ([], CLASSES, "questions holds no question; add one."),
     (pd.DataFrame({"subject": [], "body": []}), {"template": TEMPLATE}, "questions holds no question; add one"),
-    (
-        [*TICKETS, {"subject": "", "body": None}],
-        {"template": TEMPLATE},
-        "row 4 leaves every column of the template empty ('subject', 'Body')",
-    ),
+    ([*TICKETS, {"subject": ""}], {"template": TEMPLATE}, "row 4 leaves every column of the template empty ('subject'"),
 ]
 
 
 @pytest.mark.parametrize(("rows", "how", "message"), BAD, ids=[message for *_, message in BAD])
-def test_a_senseless_template_list_of_options_or_row_is_refused_in_one_sentence(
-    rows: Any, how: dict[str, Any], message: str
-) -> None:
+def test_a_senseless_template_option_or_row_is_refused(rows: Any, how: dict[str, Any], message: str) -> None:
     with pytest.raises(SeclError) as caught:
         read_rows(rows, **how)
     assert isinstance(caught.value, ParameterError if rows is TICKETS else DataError)

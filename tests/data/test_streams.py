@@ -53,9 +53,7 @@ def test_arranging_keeps_every_question_and_reversing_twice_is_grouping(question
         (["capitals"], 5, "sideways", "'sideways' is unknown; the orders are forward, reversed, shuffled"),
     ],
 )
-def test_a_senseless_stream_is_refused_before_anything_is_read(
-    names: list[str], per_domain: int, order: str, message: str
-) -> None:
+def test_a_senseless_stream_is_refused(names: list[str], per_domain: int, order: str, message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         load_stream(names, per_domain, order=order)  # type: ignore[arg-type]
 
@@ -116,9 +114,7 @@ SOLUTIONS: dict[str, Callable[..., int]] = {
         ("misconceptions", 98, "a0f3b8add548324b"),
     ],
 )
-def test_the_quiz_of_the_default_seed_is_that_of_the_recorded_figures_and_another_seed_changes_the_order(
-    domain: str, questions: int, digest: str
-) -> None:
+def test_the_quiz_is_that_of_the_recorded_figures_for_its_seed(domain: str, questions: int, digest: str) -> None:
     asked = quiz(domain)
     assert (len(asked), fingerprint(asked)[:16]) == (questions, digest)
     assert len({question.text for question in asked}) == questions

@@ -1,16 +1,23 @@
-"""What is advised, from references, from people's labels, from volunteers, and from confidences alone."""
+"""Which answers may be accepted, and whether confidences may be acted on at all."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from secl.evaluation.acceptance import advise, answers_of
+from secl.evaluation.symptoms import seen, seen_in_one
+from secl.evaluation.trust import GAP, assess, conclude, from_grades
+from secl.evidence import CandidateEvidence, Evidence, Labelled, LetterOrder, Posterior
 from secl.labels.label import Label, LabelSource, label_of
 from secl.labels.state import relabelled
+from secl.question import Question
 from secl.records import Record
-from tests.answers import answered
+from secl.reports.verdict import sentence_of, trust_line
+from tests.answers import answered, make_record
 
 BASE = answered([0.85], [None])[0]
 CONFIDENCE = [0.9] * 30 + [0.5] * 30
@@ -107,3 +114,145 @@ def test_too_few_labels_say_how_many_it_takes_and_an_unread_answer_is_never_acce
     advice = advise(answers_of([*records, *unread]), 0.1)
     assert advice.threshold is not None
     assert (advice.threshold.coverage, advice.threshold.labels) == (0.5, 40)
+
+
+Graded = list[tuple[float, bool]]
+
+
+def choice(record: Record, answer: str, *, reference: str | None = None, options: tuple[str, ...] = ()) -> Record:
+    """The record as one of a multiple choice with four options of its own."""
+    texts = options or tuple(f"{letter} of {record.position}" for letter in "abcd")
+    question = Question(record.question.text, options=texts, reference=reference)
+    correct = None if reference is None else answer == reference
+    return replace(record, question=question, reply=replace(record.reply, answer=answer), correct=correct)
+
+
+def calibrated(n: int, seed: int = 0) -> Graded:
+    """Confidences from .05 to .95 that mean what they say."""
+    generator = np.random.default_rng(seed)
+    chances = generator.uniform(0.05, 0.95, n)
+    return [(float(p), bool(generator.random() < p)) for p in chances]
+
+
+def unranked() -> Graded:
+    generator = np.random.default_rng(0)
+    return [(float(generator.uniform(0.3, 0.5)), bool(generator.random() < 0.4)) for _ in range(800)]
+
+
+def right_in_the_mean_alone() -> Graded:
+    generator = np.random.default_rng(5)
+    pairs = [(sure, bool(generator.random() < 0.5 + (sure - 0.5) / 3)) for sure in (0.05, 0.95) * 100]
+    assert abs(np.mean([right for _, right in pairs]) - 0.5) < GAP / 2
+    return pairs
+
+
+BAD = "do not act on it"
+
+
+@pytest.mark.parametrize(
+    ("graded", "level", "code", "words"),
+    [
+        (calibrated(200), "fine", None, "Tested on 200 graded answers: "),
+        ([(0.75, number < 2) for number in range(14)], BAD, "overconfident", "mean confidence 75%, accuracy 14%"),
+        ([(p / 2, right) for p, right in calibrated(300)], "unproven", "underconfident", "Underconfident: "),
+        (unranked(), BAD, "chance", "AUROC"),
+        ([(1 - p, right) for p, right in calibrated(300)], BAD, "inverted", "higher for wrong answers"),
+        (right_in_the_mean_alone(), "unproven", "miscalibrated", "have 0.035 at most"),
+        ([(0.9 + n / 1000, n > 0) for n in range(60)], "unproven", "few_labels", "Nearly all graded answers are right"),
+        ([(0.4 + n / 100, n % 2 > 0) for n in range(30)], "unproven", "few_labels", "do not show whether"),
+        ([(p, n % 100 < 100 * p) for n in range(1000) for p in (0.46, 0.54)], "unproven", "weak", "hardly separate"),
+        ([], "unproven", "unlabelled", "No answer has a label"),
+    ],
+)
+def test_right_answers_decide_the_verdict(graded: Graded, level: str, code: str | None, words: str) -> None:
+    verdict = from_grades(graded)
+    assert verdict.level == level
+    assert (verdict.codes[0] if verdict.codes else None) == code
+    assert words in trust_line(verdict)
+    assert math.isnan(verdict.accuracy) is (not graded)
+
+
+def test_advice_is_possible_to_follow_and_volunteers_are_named() -> None:
+    few = [(0.5, number % 2 > 0) for number in range(10)]
+    assert "ask 40 more questions to test" in trust_line(from_grades(few, answers=10))
+    assert "label the other 5 and ask 35 more questions to test" in trust_line(from_grades(few, answers=15))
+    assert "label 40 more to test" in trust_line(from_grades(few, answers=50))
+    wrong = [(0.75, number < 2) for number in range(14)]
+    assert "People chose" in trust_line(from_grades(wrong, chosen=True))
+    assert "People chose" not in trust_line(from_grades(wrong))
+
+
+def codes(records: list[Record]) -> set[str]:
+    return {reason.code for reason in seen(records)}
+
+
+def test_one_letter_whatever_the_options_is_said_and_letters_as_they_fall_are_not() -> None:
+    records = [choice(make_record(n), "B" if n < 109 else "C") for n in range(120)]
+    (reason,) = [each for each in seen(records) if each.code == "same_letter"]
+    assert reason.severity == "stop"
+    assert "B to 109 of 120 questions" in sentence_of(reason)
+    letters = np.random.default_rng(0).choice(list("ABCD"), 400, p=(0.4, 0.3, 0.2, 0.1))
+    for harmless in (
+        [choice(make_record(n), letter) for n, letter in enumerate(letters)],
+        [choice(make_record(n), "B", options=("yes", "no")) for n in range(100)],
+        [choice(make_record(n), "A", reference="A") for n in range(100)],
+    ):
+        assert "same_letter" not in codes(harmless)
+    # One answer tells it if the letters follow the place.
+    record, plain = choice(make_record(0), "B", options=("Rome", "Paris")), make_record(0)
+    order = LetterOrder(order=(1, 0), log_p=(math.log(0.9), math.log(0.1)))
+    compared = CandidateEvidence(
+        candidates=("Rome", "Paris"), letters=(order,), likelihoods=(None, None), source="options"
+    )
+    (reason,) = seen_in_one(record.question, record.reply, Evidence(candidates=compared))
+    assert reason.code == "same_letter"
+    assert "A. Rome" in sentence_of(reason)
+    silent = replace(record.reply, digit_mass=0.01, option_log_p=(-9.0, -9.0))
+    assert [each.code for each in seen_in_one(record.question, silent, Evidence())] == ["digit_mass", "letter_mass"]
+    assert seen_in_one(plain.question, plain.reply, plain.evidence) == []
+
+
+def test_what_shows_without_right_answers() -> None:
+    silent = [replace(make_record(n, digit=n % 10, digit_mass=0.0002), correct=None) for n in range(30)]
+    verdict = assess(silent)
+    assert (verdict.level, verdict.warnings) == ("unproven", ("digit_mass",))  # only right answers tell what it means
+    assert "0.0002" in trust_line(verdict)
+    equal = [make_record(n, digit=2) for n in range(40)]
+    assert codes(equal) == {"constant"}
+    moved = [
+        replace(
+            each,
+            labelled=Labelled(label_free=0.25, confidence=n / 40, low=0.0, high=1.0, labels=9, of_domain=9, until=9),
+        )
+        for n, each in enumerate(equal)
+    ]
+    assert codes(moved) == {"constant"}  # labels move equal confidences apart, and rank nothing
+    unreadable = [replace(each, reply=replace(each.reply, answer=None)) for each in silent]
+    assert "unreadable" in codes(unreadable)
+    sound = [choice(make_record(n, digit=n % 10), "ABCD"[n % 4]) for n in range(60)]
+    assert (assess(sound).level, assess(sound).codes) == ("unproven", ("unlabelled",))
+
+
+def test_right_answers_overrule_what_looks_odd_and_people_overrule_references() -> None:
+    records = [make_record(n, digit=n % 10, correct=n >= 8, frozen_correct=True) for n in range(40)]
+    changed = [replace(r, reply=replace(r.reply, answer="X" if r.position < 8 else "A", version=1)) for r in records]
+    (reason,) = [each for each in seen(changed) if each.code == "answers_changed"]
+    assert reason.severity == "doubt"
+    assert "8 of 40 answers: 0 from wrong to right, 8 from right to wrong" in sentence_of(reason)
+    odd = seen([make_record(n, digit=n % 10, digit_mass=0.0002) for n in range(30)])
+    verdict = conclude(odd, from_grades(calibrated(200)), 230)
+    assert verdict.level == "fine"
+    assert [reason.code for reason in verdict.reasons] == ["tested", "digit_mass"]
+    shares = (0.7, 0.1, 0.1, 0.1)
+    posterior = Posterior(
+        candidates=tuple("abcd"),
+        probabilities=shares,
+        own=1,
+        weights=(("letters", 1.0),),
+        reliability=None,
+        questions=9,
+    )
+    record = replace(choice(make_record(0), "B", reference="A"), posterior=posterior, answers_best=True)
+    assert (record.answer, record.correct) == ("A", False)
+    assert assess([record]).accuracy == 1.0  # of the answer that was given
+    assert assess([record.with_label(False)]).accuracy == 0.0

@@ -134,9 +134,7 @@ def test_a_few_right_answers_have_no_verdict_however_large_the_gain() -> None:
         ((-MIN_GAIN - 0.001, 0.3), (-0.1, 0.1), "cannot tell"),
     ],
 )
-def test_the_verdict_follows_from_the_intervals(
-    ece: tuple[float, float], brier: tuple[float, float], verdict: str
-) -> None:
+def test_intervals_decide(ece: tuple[float, float], brier: tuple[float, float], verdict: str) -> None:
     spans = {"ece": ece, "brier": brier}.items()
     assert decide({name: Difference(0.5, 0.5 + sum(span) / 2, Interval(*span)) for name, span in spans}) == verdict
 

@@ -157,9 +157,7 @@ def test_a_summary_is_strict_json_with_null_for_what_is_undefined() -> None:
         summary_json({"ece": math.nan})
 
 
-def test_a_label_grades_every_reply_that_gave_the_answer_and_moved_confidences_have_a_row_of_their_own(
-    tmp_path: Path,
-) -> None:
+def test_a_label_grades_every_equal_reply_and_moved_confidences_have_a_row(tmp_path: Path) -> None:
     records = [make_record(n, digit=8, correct=None, frozen_correct=None) for n in range(12)]
     same = records[0].with_label(False)
     assert (same.label, same.correct, same.frozen_correct) == (False, False, False)

@@ -143,9 +143,7 @@ def plain_page_hinkley(gate: PageHinkley, entropies: list[float]) -> list[tuple[
 )
 @settings(max_examples=50, deadline=None)
 @given(entropies=ENTROPIES)
-def test_alarms_and_statistics_are_those_of_a_plain_recomputation(
-    gate: EntropyShift | PageHinkley, entropies: list[float]
-) -> None:
+def test_alarms_are_those_of_a_plain_recomputation(gate: EntropyShift | PageHinkley, entropies: list[float]) -> None:
     if isinstance(gate, EntropyShift):
         plain, bound = plain_shift(gate, entropies), 1e-6  # standardised, so relative
     else:
@@ -221,9 +219,7 @@ class Asks:
 """
 
 
-def test_a_run_with_a_gate_of_ones_own_goes_on_as_it_began_and_not_with_another_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_with_a_gate_of_ones_own_goes_on_as_it_began(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file, elsewhere = tmp_path / "mine.py", tmp_path / "elsewhere"
     file.write_text(MINE)
     monkeypatch.chdir(tmp_path)

@@ -81,9 +81,7 @@ def test_no_text_makes_the_default_fail_and_a_right_answer_is_right(question: st
         ),
     ],
 )
-def test_an_answer_is_graded_by_its_grader_and_the_form_of_its_question(
-    question: Question, answer: str | None, right: bool | None
-) -> None:
+def test_an_answer_is_graded_by_grader_and_form(question: Question, answer: str | None, right: bool | None) -> None:
     assert grade(question, answer) is right
 
 

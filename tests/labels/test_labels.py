@@ -14,20 +14,9 @@ from scipy.optimize import minimize
 
 from secl.calibrator import Calibrator
 from secl.errors import ParameterError
+from secl.labels import state as of_labels
 from secl.labels.label import MIN_CHANCE, Label, label_of, random_order
-from secl.labels.state import (
-    FEWEST_OF_DOMAIN,
-    FOLDS,
-    MOST_DOMAINS,
-    NARROW,
-    WIDE,
-    LabelState,
-    Prior,
-    fit,
-    label_weights,
-    log_odds,
-    relabelled,
-)
+from secl.labels.state import LabelState, Prior, fit, label_weights, log_odds, relabelled
 from secl.testing import ScriptedModel, toy_stream
 from tests.answers import answered
 
@@ -84,8 +73,8 @@ def test_the_parameters_are_those_of_the_greatest_posterior_and_their_spread_tha
 
 
 def test_the_two_priors_are_weighed_by_their_evidence() -> None:
-    assert astuple(NARROW)[:3] == tuple(deviation / 4 for deviation in astuple(WIDE)[:3])
-    narrow, wide = fit(LOG, NARROW, 0.999), fit(LOG, WIDE, 0.999)
+    assert astuple(of_labels.NARROW)[:3] == tuple(deviation / 4 for deviation in astuple(of_labels.WIDE)[:3])
+    narrow, wide = fit(LOG, of_labels.NARROW, 0.999), fit(LOG, of_labels.WIDE, 0.999)
     state = LabelState.start().add(LOG)
     assert state.sound == pytest.approx(sigmoid(narrow.evidence - wide.evidence))
     rated = state.rate("a", 0.9)
@@ -111,9 +100,7 @@ def test_what_is_taken_back_is_as_if_never_said_and_labels_of_an_earlier_run_as_
 
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from([True, False, None])), max_size=12), st.data())
-def test_a_log_gives_the_same_state_in_whatever_pieces_it_comes(
-    said: list[tuple[int, bool | None]], data: st.DataObject
-) -> None:
+def test_a_log_may_come_in_pieces(said: list[tuple[int, bool | None]], data: st.DataObject) -> None:
     log = [replace(label(n, correct), position=position) for n, (position, correct) in enumerate(said, start=1)]
     cut = data.draw(st.integers(0, len(log)))
     assert LabelState.start().add(log[:cut]).add(log[cut:]) == LabelState.start().add(log)
@@ -189,19 +176,17 @@ def test_only_the_domains_with_the_most_labels_have_a_shift_of_their_own() -> No
     """A client may send a domain for each of its users; a fit must not grow with them."""
     often = [label(number, True, domain="often") for number in range(4)]
     users = [label(number, number % 3 > 0, domain=f"user {number % 60:02}") for number in range(180)]
-    scaling = fit([*users, *often], WIDE, 0.999)
-    assert len(scaling.mean) == 3 + MOST_DOMAINS
-    assert {"often", *(f"user {number:02}" for number in range(MOST_DOMAINS - 1))} == set(scaling.domains)
+    scaling = fit([*users, *often], of_labels.WIDE, 0.999)
+    assert len(scaling.mean) == 3 + of_labels.MOST_DOMAINS
+    assert {"often", *(f"user {number:02}" for number in range(of_labels.MOST_DOMAINS - 1))} == set(scaling.domains)
     assert scaling.logit("user 59", 0.8) == scaling.logit("never heard of", 0.8)
-    few = [label(number, False, domain="few") for number in range(FEWEST_OF_DOMAIN - 1)]
-    enough = [label(number, True, domain="enough") for number in range(10, 10 + FEWEST_OF_DOMAIN)]
+    few = [label(number, False, domain="few") for number in range(of_labels.FEWEST_OF_DOMAIN - 1)]
+    enough = [label(number, True, domain="enough") for number in range(10, 10 + of_labels.FEWEST_OF_DOMAIN)]
     state = LabelState.start().add([*few, *enough])
     assert state.confidence("few", 0.8) == state.confidence("never heard of", 0.8) < state.confidence("enough", 0.8)
 
 
-def test_a_fit_that_fails_leaves_confidences_as_they_are_and_the_least_chance_does_not_overflow(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_failed_fit_changes_nothing(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     """1 / chance squared was infinite below 1e-154, and every later answer failed."""
     log = [*(label(number, True) for number in range(50)), label(51, False, chance=MIN_CHANCE)]
     assert np.isfinite(label_weights(log, 1.0)).all()
@@ -220,7 +205,7 @@ def test_a_fold_of_labels_is_rated_by_the_others_and_equal_confidences_stay_near
     records = answered([0.85] * 60, [None] * 60)
     log = [label_of(record, record.position % 3 > 0, number=record.position + 1) for record in records]
     rated = list(relabelled(records, log))
-    assert len({record.confidence for record in rated}) == FOLDS
+    assert len({record.confidence for record in rated}) == of_labels.FOLDS
     assert {record.label_free for record in rated} == {0.85}
     reported = np.mean([record.confidence for record in rated])
     assert reported == pytest.approx(2 / 3, abs=0.04)

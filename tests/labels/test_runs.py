@@ -100,9 +100,7 @@ def test_a_threshold_accepts_the_same_answers_whatever_labels_a_run_carries(tmp_
     assert all(record.confidence < 0.8 for record in calibrated.records)  # which would have accepted none
 
 
-def test_labels_that_do_not_apply_are_refused_before_anything_is_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_labels_that_do_not_apply_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     reviewed(tmp_path / "first", 3)
     reviewed(tmp_path / "unlabelled", 0)

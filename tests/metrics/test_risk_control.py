@@ -10,14 +10,7 @@ import numpy as np
 import pytest
 
 from secl.errors import ParameterError
-from secl.metrics.risk_control import (
-    estimated,
-    fewest_labels,
-    guaranteed,
-    labels_needed,
-    risk_bound,
-    risk_coverage,
-)
+from secl.metrics.risk_control import estimated, fewest_labels, guaranteed, labels_needed, risk_bound, risk_coverage
 
 NAN = math.nan
 

@@ -138,9 +138,7 @@ def test_a_remark_names_rows_that_show_the_same_numbers_unless_that_is_no_wonder
         ("phi-3.5-mini", ["56%", "31%"]),
     ],
 )
-def test_both_orders_have_the_papers_reduction_of_the_error_and_ours_with_the_trained_share(
-    learned: FinishedRun, model: str, printed: list[str]
-) -> None:
+def test_both_orders_have_the_papers_reduction_and_ours(learned: FinishedRun, model: str, printed: list[str]) -> None:
     (order,) = find(["order"])
     paper = read_paper().tables["order"].numbers[model]
     columns, (stated, *both) = compare(order, dict.fromkeys(order.runs, learned), paper)

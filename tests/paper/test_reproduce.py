@@ -206,9 +206,7 @@ def test_a_reader_is_told_where_model_questions_stream_and_gate_differ(scripted:
     assert "n = 16 graded answers (Verbalized forward 4k 32, SECL forward 4k 32)." in notes["generation"]
 
 
-def test_every_setting_that_is_not_the_papers_is_named_with_the_papers_value(
-    scripted: Scripted, tmp_path: Path
-) -> None:
+def test_every_setting_that_is_not_the_papers_is_named(scripted: Scripted, tmp_path: Path) -> None:
     setup = Setup.model_validate({**LLAMA, **SHORT, "tau": 0.2, "gate": "always", "quantize": "8bit"})
     notes = notes_of(setup, tmp_path, scripted, "main", "tau", "always_on")
     ours = "Settings that are not the paper's, with its own in brackets: quantize 8bit (default)"
@@ -226,9 +224,7 @@ def test_every_setting_that_is_not_the_papers_is_named_with_the_papers_value(
         ("smollm2", None, None, "its name is that of no model"),
     ],
 )
-def test_the_papers_column_is_of_the_model_asked_for_or_the_same(
-    model: str, against: str | None, expected: str | None, why: str
-) -> None:
+def test_the_papers_column_is_of_this_model(model: str, against: str | None, expected: str | None, why: str) -> None:
     found = counterpart(model, against)
     assert found.name == expected
     assert found.why.startswith(why)

@@ -172,9 +172,7 @@ NUMBERS = st.one_of(st.none(), st.floats(-1e4, 0), st.just(-math.inf))
 
 @settings(max_examples=50)
 @given(st.lists(st.tuples(st.sampled_from("abcdef"), NUMBERS), min_size=1, max_size=10))
-def test_centred_values_are_finite_sum_to_0_and_are_equal_for_equal_texts(
-    pairs: list[tuple[str, float | None]],
-) -> None:
+def test_centred_values_are_finite_sum_to_0_and_equal_texts_agree(pairs: list[tuple[str, float | None]]) -> None:
     texts, values = zip(*pairs, strict=True)
     found = centred(texts, values)
     assert all(map(math.isfinite, found))

@@ -60,9 +60,7 @@ def test_the_papers_question_for_p_true_is_there_word_for_word() -> None:
         ("number", "6 km.\nAnswer: 6", "6 km.\nAnswer: 6\nConfidence: "),
     ],
 )
-def test_a_confidence_alongside_an_open_answer_is_asked_for_once_and_stated_in_the_same_reply(
-    form: Form, text: str, end: str
-) -> None:
+def test_a_confidence_alongside_an_open_answer_stands_in_the_same_reply(form: Form, text: str, end: str) -> None:
     question = Question("Which river is longest?", form=form)
     asked = templates.answer_prompt(question, alongside=True)
     (turn,) = asked.turns

@@ -146,9 +146,7 @@ def test_the_page_needs_nothing_from_outside_and_shows_whatever_texts_hold_as_wr
     assert "no readable answer" in text_of(page)
 
 
-def test_a_page_without_right_answers_has_an_estimate_and_no_empty_table(
-    tmp_path: Path, various: list[Record], sketched: None
-) -> None:
+def test_a_page_without_right_answers_estimates(tmp_path: Path, various: list[Record], sketched: None) -> None:
     run = make_report(various)
     page = written(tmp_path, run)
     assert headings(page) == [
@@ -204,9 +202,7 @@ def test_signs_say_why_a_person_should_look(various: list[Record]) -> None:
     assert (row.answer, row.another, row.reference, row.correct) == ("B. right", "A. left", "B. right", True)
 
 
-def test_of_too_many_answers_the_page_lists_those_that_need_a_person(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sketched: None
-) -> None:
+def test_of_too_many_answers_some_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sketched: None) -> None:
     run = make_report([make_record(position, digit=position, domain="</script>") for position in range(5)])
     monkeypatch.setattr(folder_module, "MOST", 3)
     page = written(tmp_path / "page", run)
@@ -221,9 +217,7 @@ def test_of_too_many_answers_the_page_lists_those_that_need_a_person(
 
 
 @pytest.mark.slow
-def test_in_a_browser_one_searches_sorts_and_turns_pages_and_no_text_is_run(
-    tmp_path: Path, browser: Any, sketched: None
-) -> None:
+def test_a_browser_searches_sorts_turns_pages_and_runs_no_text(tmp_path: Path, browser: Any, sketched: None) -> None:
     hostile = "</script><img src=x onerror=alert(1)> | *a*\n=1+1"
     records = [make_record(n, digit=n % 10, domain=hostile if n % 3 else "other") for n in range(120)]
     records[7] = replace(records[7], question=Question(hostile, (hostile, "no"), "A", domain=hostile, id="7"))

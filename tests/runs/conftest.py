@@ -13,6 +13,7 @@ from secl.gates import EntropyShift
 from secl.records import Record
 from secl.runs.store import Store, Version
 from secl.settings.groups import LoopSettings
+from secl.settings.names import with_set
 from secl.testing import ScriptedModel, toy_stream
 
 
@@ -47,12 +48,12 @@ def stop_after(count: int) -> Callable[[int, int, Record | None], None]:
     return progress
 
 
-LEARNING: dict[str, Any] = {
-    "method": "secl",
-    "gate.burst": 4,
-    "gate.warmup": 3,
-    "gate.threshold": 2.0,
-    "loop.bin_gate": "off",
-    "adapter.learning_rate": 0.01,
-}
+def setting(pairs: str) -> dict[str, Any]:
+    """Settings in the spelling of `--set`, with blanks between them."""
+    return with_set(None, pairs.split())
+
+
+LEARNING = setting(
+    "method=secl gate.burst=4 gate.warmup=3 gate.threshold=2 loop.bin_gate=off adapter.learning_rate=0.01"
+)
 """Settings of a run of a tiny model that learns within a dozen questions."""

@@ -85,9 +85,7 @@ def test_the_rows_of_an_export_are_a_table_of_questions_with_answers(store: Stor
     assert [name for name, _ in rows[0].question.row][-5:] == ["answer", "confidence", "low", "high", "correct"]
 
 
-def test_an_export_gives_the_own_table_back_with_the_results_behind_it_and_no_cell_is_a_formula(
-    store: Store, tmp_path: Path
-) -> None:
+def test_an_export_is_the_own_table_with_results_and_no_cell_is_a_formula(store: Store, tmp_path: Path) -> None:
     export.write(store, "csv", tmp_path / "f.csv")
     text = (tmp_path / "f.csv").read_text(encoding="utf-8")
     rows = list(csv.DictReader(io.StringIO(text, newline="")))
@@ -125,9 +123,7 @@ def test_a_text_that_no_cell_of_a_workbook_holds_is_refused(tmp_path: Path) -> N
         export.write(store, "parquet", tmp_path / "f.parquet")
 
 
-def test_a_reply_of_half_a_character_is_json_and_its_escape_in_a_table(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_half_a_character_is_an_escape_in_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Servers may answer so, and without a log-probability."""
     answer = ScriptedModel.answer
 

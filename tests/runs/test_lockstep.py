@@ -58,9 +58,7 @@ def alone(tiny_llama: Path, tmp_path_factory: pytest.TempPathFactory) -> list[li
     return records
 
 
-def test_every_run_has_the_records_that_it_has_alone(
-    alone: list[list[Record]], tiny_llama: Path, tmp_path: Path
-) -> None:
+def test_runs_have_the_records_of_each_alone(alone: list[list[Record]], tiny_llama: Path, tmp_path: Path) -> None:
     jobs = jobs_of(tiny_llama, tmp_path)
     run_here(jobs)
     assert [records_of(job) for job in jobs] == alone
@@ -68,9 +66,7 @@ def test_every_run_has_the_records_that_it_has_alone(
 
 
 @pytest.mark.slow
-def test_also_after_an_interruption_in_the_middle_of_a_window(
-    alone: list[list[Record]], tiny_llama: Path, tmp_path: Path
-) -> None:
+def test_also_after_an_interruption(alone: list[list[Record]], tiny_llama: Path, tmp_path: Path) -> None:
     jobs = jobs_of(tiny_llama, tmp_path)[:3]
 
     def interrupt(job: Job, done: int, _total: int) -> None:

@@ -97,9 +97,7 @@ def assert_same(jobs: list[Job], references: list[Job]) -> None:
 
 
 @pytest.mark.slow
-def test_two_workers_give_the_records_of_one_run_after_the_other(
-    ray: Any, models: list[Path], references: list[Job], tmp_path: Path
-) -> None:
+def test_two_workers_give_the_same_records(ray: Any, models: list[Path], references: list[Job], tmp_path: Path) -> None:
     jobs = grid(models, tmp_path)
     with pytest.raises(KeyboardInterrupt):
         run_job(jobs[0], stop_after(3))  # an unfinished run is replaced
@@ -130,9 +128,7 @@ def kill_worker_of(name: str, killed: list[int]) -> None:
 
 
 @pytest.mark.slow
-def test_when_a_worker_is_killed_in_the_middle_nothing_is_lost_or_doubled(
-    ray: Any, models: list[Path], tmp_path: Path
-) -> None:
+def test_a_killed_worker_loses_or_doubles_nothing(ray: Any, models: list[Path], tmp_path: Path) -> None:
     settings = [
         RunSettings.of({"model.name": str(models[0]), "stream.benchmarks": ["capitals:40", "science:40"], **LEARNING}),
         RunSettings.of({"model.name": str(models[0]), "stream.benchmarks": ["capitals:8"], "method": "norm_p_true"}),
@@ -203,9 +199,7 @@ def test_ctrl_c_ends_the_workers_and_the_same_command_goes_on(models: list[Path]
     assert "run folders: " in printed
 
 
-def test_what_no_sweep_on_ray_can_be_is_refused_in_one_sentence(
-    tiny_llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_ray_cannot_run_is_refused(tiny_llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def init(**_: Any) -> None:
         raise ConnectionAbortedError("Initialization failure:\nTraceback\n  ...\nRuntimeError: Version mismatch.\n\n")
 

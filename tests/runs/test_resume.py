@@ -206,9 +206,7 @@ def test_a_run_goes_on_elsewhere_and_says_once_that_digits_may_differ(stream_cas
     assert "the last digits of later records may differ" in said
 
 
-def test_settings_given_again_and_the_name_of_the_device_do_not_hinder_and_a_finished_run_is_only_reported(
-    stream_case: Case, begun: Path
-) -> None:
+def test_settings_given_again_do_not_hinder_and_a_finished_run_is_only_reported(stream_case: Case, begun: Path) -> None:
     assert finish(stream_case.resume(begun, *stream_case.settings, "--device", "cpu")) == 0, stream_case.said()
     before = rows(begun)
     (begun / SUMMARY).unlink()

@@ -18,7 +18,7 @@ from secl.runs.store import Store
 from secl.settings.groups import GateSettings
 from secl.settings.names import SETTINGS
 from secl.testing import ScriptedModel, toy_stream
-from tests.runs.conftest import stop_after
+from tests.runs.conftest import setting, stop_after
 
 
 @pytest.fixture
@@ -70,42 +70,22 @@ def test_a_run_of_ratings_is_an_ordinary_run_folder_and_a_stopped_one_goes_on(pa
     assert run.records == records
 
 
-USELESS = {
-    "loop.answer": "best",
-    "model.answer_weights": "adapted",
-    "loop.evidence_on": "burst",
-    "loop.alpha": 0.1,
-    "loop.delta": 0.1,
-    "loop.signal_bins": "centre",
-    "loop.bin_gate": "off",
-    "loop.loss": "mse",
-    "loop.accumulate": "question",
-    "evidence.signal": "p_true",
-    "adapter.rank": 2,
-    "adapter.layers": "last:1",
-    "adapter.modules": ["q_proj"],
-    "adapter.learning_rate": 0.1,
-    "adapter.beta": 0.1,
-    "adapter.epochs": 2,
-    "adapter.lora_alpha": 8,
-    "loop.samples": 5,
-    "evidence.consistency": "mode",
-    "stream.data": "elsewhere",
-}
+USELESS = setting(
+    "loop.answer=best model.answer_weights=adapted loop.evidence_on=burst loop.alpha=0.1 loop.delta=0.1 "
+    "loop.signal_bins=centre loop.bin_gate=off loop.loss=mse loop.accumulate=question evidence.signal=p_true "
+    "adapter.rank=2 adapter.layers=last:1 adapter.modules=q_proj adapter.learning_rate=0.1 adapter.beta=0.1 "
+    "adapter.epochs=2 adapter.lora_alpha=8 loop.samples=5 evidence.consistency=mode stream.data=elsewhere"
+)
 """Settings that `RunSettings` takes with the method posterior, and a value that is not the default."""
 
 
-REFUSED: list[tuple[dict[str, object], str]] = [
-    *(({name: value}, f"secl score .* leave {name} out") for name, value in USELESS.items()),
-    ({"method": "baselines"}, "leave the method 'baselines' out"),
-    ({"method": "secl"}, "leave the method 'secl' out"),
-    ({"stream.questions": "other.csv"}, "leave stream.questions out"),
-    ({"stream": {"questions": "other.csv"}}, "leave stream.questions out"),
-]
-
-
 def test_a_setting_without_an_effect_on_ratings_another_method_or_file_is_refused(pairs: Path, tmp_path: Path) -> None:
-    for values, said in REFUSED:
+    refused: list[tuple[dict[str, object], str]] = [
+        *(({name: value}, f"secl score .* leave {name} out") for name, value in USELESS.items()),
+        *(({"method": name}, f"leave the method '{name}' out") for name in ("baselines", "secl")),
+        ({"stream": {"questions": "other.csv"}}, "leave stream.questions out"),
+    ]
+    for values, said in refused:
         with pytest.raises(ParameterError, match=said):
             start_run(score_settings(pairs, values), tmp_path / "run", load, mode="score")
     assert not (tmp_path / "run").exists()
@@ -113,9 +93,7 @@ def test_a_setting_without_an_effect_on_ratings_another_method_or_file_is_refuse
     assert {name for name in SETTINGS if not used_by_score(name)} == {*USELESS} | by_gate
 
 
-def test_an_answer_that_the_model_cannot_read_is_refused_before_anything_is_written(
-    pairs: Path, tmp_path: Path
-) -> None:
+def test_an_answer_that_the_model_cannot_read_is_refused_at_the_start(pairs: Path, tmp_path: Path) -> None:
     class Strict(ScriptedModel):
         def check_given(self, given: GivenAnswer) -> None:
             if given.answer == "D":

@@ -56,9 +56,7 @@ def test_any_record_comes_back_from_the_store_exactly(record: Record) -> None:
             assert list(store.records()) == [record]
 
 
-def test_a_store_has_one_writer_that_overwrites_neither_a_position_nor_a_version(
-    run_folder: Path, records: list[Record]
-) -> None:
+def test_a_store_has_one_writer_that_overwrites_nothing(run_folder: Path, records: list[Record]) -> None:
     with Store(run_folder, writable=True) as store:
         with pytest.raises(RunError, match="run is in use by another process"):
             Store(run_folder, writable=True)
@@ -117,9 +115,7 @@ def test_a_damaged_record_or_label_is_refused_and_not_skipped(run_folder: Path) 
             [*store.records(), *store.labels()]
 
 
-def test_a_place_that_holds_something_or_cannot_be_written_is_none_for_a_new_run(
-    run_folder: Path, tmp_path: Path
-) -> None:
+def test_a_place_that_holds_something_takes_no_new_run(run_folder: Path, tmp_path: Path) -> None:
     with pytest.raises(RunError, match=f"exists and is not empty; continue it with --resume {run_folder}, or name"):
         Store.create(run_folder, {})
     (tmp_path / "other").mkdir()
@@ -135,7 +131,7 @@ def test_a_place_that_holds_something_or_cannot_be_written_is_none_for_a_new_run
         Store(run_folder, writable=True)
 
 
-def test_on_a_full_disk_the_question_is_refused_whole_and_the_run_goes_on_when_there_is_room(
+def test_on_a_full_disk_the_question_is_refused_whole_and_the_run_goes_on(
     tmp_path: Path, records: list[Record]
 ) -> None:
     folder = tmp_path / "run"
@@ -159,9 +155,7 @@ def alter(folder: Path, statement: str) -> None:
         db.execute(statement)
 
 
-def test_a_run_that_cannot_be_made_leaves_nothing_and_is_no_damaged_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_cannot_be_made_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(TypeError):
         Store.create(tmp_path / "run", {"unstorable": object()})
     assert list((tmp_path / "run").iterdir()) == []

@@ -82,9 +82,7 @@ def test_equal_settings_are_one_job_and_a_run_is_found_again_when_the_grid_grows
     assert (jobs[1].folder, progress_of(jobs[1])) == (second.folder, None)
 
 
-def test_a_folder_is_named_after_model_method_and_settings_and_the_index_says_what_sets_it_apart(
-    tmp_path: Path,
-) -> None:
+def test_a_folder_is_named_after_its_settings_and_the_index_tells_them(tmp_path: Path) -> None:
     changes: tuple[dict[str, Any], ...] = (
         {},
         {"method": "baselines", "model.name": "x/Other 1B"},
@@ -111,9 +109,7 @@ def done(tiny_llama: Path, tmp_path_factory: pytest.TempPathFactory) -> Job:
     return job
 
 
-def test_a_job_that_was_interrupted_goes_on_and_has_the_records_of_one_that_was_not(
-    done: Job, tiny_llama: Path, tmp_path: Path
-) -> None:
+def test_an_interrupted_job_goes_on_to_the_same_records(done: Job, tiny_llama: Path, tmp_path: Path) -> None:
     job = job_of(tiny_llama, tmp_path)
     assert (progress_of(job), is_finished(job)) == (None, False)
     with pytest.raises(KeyboardInterrupt):
@@ -129,7 +125,7 @@ def test_a_job_that_was_interrupted_goes_on_and_has_the_records_of_one_that_was_
     assert any(record.update for record in records_of(job))
 
 
-def test_a_finished_job_loads_no_model_and_no_folder_that_holds_something_else_is_touched(
+def test_a_finished_job_or_another_s_folder_is_not_touched(
     done: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runner, "load_model", lambda recipe: pytest.fail("a model was loaded"))
@@ -152,9 +148,7 @@ def test_a_finished_job_loads_no_model_and_no_folder_that_holds_something_else_i
 # A finished folder that came from somewhere else.
 
 
-def test_a_finished_run_from_elsewhere_replaces_an_unfinished_one_and_an_unfinished_one_is_refused(
-    done: Job, tmp_path: Path, tiny_llama: Path
-) -> None:
+def test_a_finished_run_from_elsewhere_replaces_an_unfinished_one(done: Job, tmp_path: Path, tiny_llama: Path) -> None:
     job, other = job_of(tiny_llama, tmp_path / "a"), job_of(tiny_llama, tmp_path / "b")
     with pytest.raises(KeyboardInterrupt):
         run_job(job, stop_after(3))

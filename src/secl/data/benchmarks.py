@@ -1,7 +1,7 @@
 """The benchmarks, one entry each, and `load`.
 
 To add an official benchmark, write a reader of its files and a builder of questions
-(`secl.data.official`), and add an entry to `_TABLE`. `tests/data/test_benchmark_contract.py` walks all entries.
+(`secl.data.official`), and add an entry to `_TABLE`. `tests/data/test_benchmarks.py` walks all entries.
 """
 
 from __future__ import annotations

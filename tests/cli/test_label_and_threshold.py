@@ -1,0 +1,250 @@
+"""`secl label` stores a review word by word; `secl threshold` and `--accept`: promised, estimated, marked, counted."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from secl.reports.acceptance_report import accepted_line, accepted_sentence
+from secl.runs.labelling import add_label, queue
+from secl.runs.runner import resume_run, start_run
+from secl.runs.settings import Recipe, RunSettings
+from secl.runs.store import Store
+from secl.testing import ScriptedModel
+from tests.answers import answered, run_folder
+from tests.cli.conftest import Shell
+from tests.runs.conftest import stop_after
+
+
+@pytest.fixture
+def reviewed(shell: Shell, tmp_path: Path, scripted: None) -> Path:
+    """A finished run of twelve questions of two domains."""
+    run = tmp_path / "run"
+    assert shell("run", "--benchmarks", "capitals:6,science:6", "--method", "stated", "--out", run).code == 0
+    return run
+
+
+@pytest.fixture
+def say(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Run `secl label` with so many lines from the keyboard."""
+
+    def run(words: str, *arguments: object) -> Any:
+        monkeypatch.setattr(sys, "stdin", io.StringIO("".join(f"{word}\n" for word in words.split("|"))))
+        return shell("label", *arguments)
+
+    return run
+
+
+def said(run: Path) -> list[bool | None]:
+    with Store(run) as store:
+        return [label.correct for label in store.label_log()]
+
+
+def test_a_review_is_stored_and_goes_on_where_it_ended(say: Any, reviewed: Path) -> None:
+    ended = say("y|n|maybe|s|q", reviewed)
+    assert (ended.code, ended.err) == (0, "")
+    assert "1 of 12" in ended.out
+    assert ended.out.count("Is it right?") == 5
+    assert "2 labels: 1 right, 1 wrong." in ended.out
+    assert "Confidence:" not in ended.out
+    assert said(reviewed) == [True, False]
+    assert "1 of 10 " in say("n|q", reviewed).out
+    with Store(reviewed) as store:
+        labels = store.labels()
+    assert len({label.position for label in labels}) == 3
+    reviews = {("review", 1.0, correct) for correct in (True, False)}
+    assert {(label.source, label.chance, label.correct) for label in labels} == reviews
+    ended = say("Yes|unsure|none|yesterday|wrong|NO|u|undo|quit", reviewed)  # only the words of the keys are replies
+    assert ended.out.count("Is it right?") == 9
+    assert said(reviewed) == [True, False, False, True, False, None, None]
+    say("no idea|skip|q", reviewed)
+    assert len(said(reviewed)) == 7
+
+
+def test_undo_takes_the_last_word_back_and_asks_again(say: Any, refused: Any, reviewed: Path, tmp_path: Path) -> None:
+    ended = say("u|y|u|n|q", reviewed)
+    assert ended.code == 0
+    assert said(reviewed) == [True, None, False]
+    assert "1 label: 0 right, 1 wrong." in ended.out
+    with Store(reviewed) as store:
+        (label,) = store.labels()
+    assert "is taken back" in say("", reviewed, "--undo", label.position).out
+    assert said(reviewed) == [True, None, False, None]
+    refused(("label", tmp_path / "nosuch"), "is not a run folder")
+    for number in (99, 10**20):
+        refused(("label", reviewed, "--undo", number), f"no record {number}", "12")
+    refused(("label", reviewed, "--undo", label.position), "nothing to take back")
+
+
+@pytest.mark.usefixtures("scripted")
+def test_the_report_of_a_resumed_run_and_a_comparison_count_its_labels(shell: Shell, tmp_path: Path) -> None:
+    rows = "".join(f'{{"question": "Number {n}?", "options": ["x", "y"]}}\n' for n in range(40))
+    (tmp_path / "mine.jsonl").write_text(rows)
+    folders = [tmp_path / name for name in "ab"]
+    for folder in folders:
+        run = ("run", "--questions", tmp_path / "mine.jsonl", "--method", "stated", "--out", folder)
+        assert shell(*run).code == 0
+        with Store(folder, writable=True) as store:
+            for position in queue(store)[:30]:
+                add_label(store, store.record(position), position % 3 == 0)
+    resumed = shell("run", "--resume", folders[0])
+    assert resumed.code == 0, resumed.err
+    assert json.loads((folders[0] / "summary.json").read_text())["unlabelled"] == 10
+    assert "No answer has a label" not in resumed.out
+    assert json.loads(shell("compare", *folders, "--json").out)["graded"] == 30
+
+
+@pytest.mark.usefixtures("scripted")
+def test_ask_takes_over_what_labels_taught_and_compares_thresholds_before_them(shell: Shell, tmp_path: Path) -> None:
+    run, question = tmp_path / "run", ("ask", "Which one?", "--option", "x", "--option", "y", "--json")
+    asked = ("run", "--benchmarks", "capitals:12", "--method", "posterior", "--answer", "best")
+    assert shell(*asked, "--out", run).code == 0
+    before = json.loads(shell(*question).out)["confidence"]
+    refused = shell(*question, "--calibration", run)
+    assert (refused.code, refused.err.count("\n"), "has no labels" in refused.err) == (2, 1, True)
+    with Store(run, writable=True) as store:
+        for position in queue(store):
+            add_label(store, store.record(position), False)
+    after = json.loads(shell(*question, "--calibration", run, "--accept", before).out)
+    assert after["confidence"] < before
+    assert after["accepted"]
+    # Labels of answers from elsewhere calibrate no answers of the model.
+    (tmp_path / "given.csv").write_text("question,answer\nCapital of Peru?,Lima\n")
+    assert shell("score", tmp_path / "given.csv", "--out", tmp_path / "scored").code == 0
+    with Store(tmp_path / "scored", writable=True) as store:
+        add_label(store, store.record(0), True)
+    ended = shell(*asked, "--out", tmp_path / "asked", "--calibration", tmp_path / "scored")
+    assert (ended.code, "answers: score there, ask here" in ended.err) == (2, True)
+
+
+CONFIDENCE = [0.9] * 60 + [0.5] * 60
+
+
+def test_labels_give_a_promise_and_confidences_alone_an_estimate(shell: Shell, tmp_path: Path) -> None:
+    run = run_folder(tmp_path / "run", answered(CONFIDENCE, [True] * 60 + [False] * 60))
+    ended = shell("threshold", run, "--risk", 0.05)
+    assert ended.code == 0
+    assert ended.out.startswith(
+        "Accept at 0.7 or above: 50% of answers, at most 5% of them wrong with 90% certainty (from 120 labels).\n"
+        "Of the 60 labelled answers above it 0 are wrong, so 3.8% at most.\n"
+    )
+    assert "random sample" in ended.out
+    values = json.loads(shell("threshold", run, "--risk", 0.05, "--json").out)
+    assert (values["guarantee"], values["labels"], values["answers"]) == (True, 120, 120)
+    assert (values["threshold"]["value"], round(values["threshold"]["bound"], 4)) == (0.7, 0.0376)
+    run = run_folder(tmp_path / "unlabelled", answered(CONFIDENCE, [None] * 120))
+    out = shell("threshold", run, "--risk", 0.1).out
+    estimate = "50% of answers, about 10% of them wrong by the confidences alone: an estimate.\n"
+    assert out.startswith(f"Accept at 0.7 or above: {estimate}")
+    assert "certainty" not in out
+    assert shell("threshold", run, "--risk", 0.01).out.startswith("By the confidences alone no answer is sure enough")
+
+
+SURE = [0.9 - 0.01 * k for k in range(28)]
+ROW = "At most 10% wrong with 90% certainty would take at least 22 right answers in a row above it.\n"
+NONE: tuple[tuple[list[float], list[bool | None], str], ...] = (
+    (
+        SURE,
+        [False, *[True, False] * 13, False],
+        f"No useful threshold: 15 of 28 graded answers are wrong, the surest included.\n{ROW}"
+        "Next: look at every answer, or try another confidence: secl check --questions FILE\n",
+    ),
+    (
+        [*SURE[:5], 0.1],
+        [True, False, False, False, False, None],
+        f"No useful threshold: 4 of 5 graded answers are wrong, some of the surest included.\n{ROW}"
+        "Next: label the other one and ask 16 more questions.\n",
+    ),
+    (
+        [0.9] * 40,
+        [True] * 15 + [None] * 25,
+        "Too few labels: 0 of 15 graded answers are wrong.\n"
+        "At most 10% wrong with 90% certainty takes about 22 labels if the rest are like these.\n"
+        "The lowest share of wrong ones that can be promised now is 15%.\n"
+        "Next: label 7 more.\n",
+    ),
+)
+
+
+def test_without_a_threshold_it_says_why_and_what_next(shell: Shell, tmp_path: Path) -> None:
+    for number, (confidence, correct, why) in enumerate(NONE):
+        run = run_folder(tmp_path / str(number), answered(confidence, correct))
+        assert shell("threshold", run, "--risk", 0.1).out == why
+
+
+def test_what_makes_no_sense_is_refused(refused: Any, tmp_path: Path) -> None:
+    run, empty = run_folder(tmp_path / "run", answered([0.9] * 5, [True] * 5)), run_folder(tmp_path / "empty", [])
+    for folder, arguments, *words in (
+        (run, (), "--risk"),
+        (run, ("--risk", 0), "from 1e-09 to 1, without 1", "no number of labels"),
+        (run, ("--risk", 1), "from 1e-09 to 1, without 1"),
+        (run, ("--risk", "often"), "often"),
+        (run, ("--risk", 0.1, "--certainty", 1), "certainty"),
+        (tmp_path / "nosuch", ("--risk", 0.1), "nosuch", "not a run folder"),
+        (empty, ("--risk", 0.1), "nothing to accept"),
+    ):
+        refused(("threshold", folder, *arguments), *words)
+
+
+def accepted(records: Any) -> list[tuple[float | None, bool | None]]:
+    return [(record.accept, record.accepted) for record in records]
+
+
+@pytest.mark.usefixtures("scripted")
+def test_a_run_marks_counts_and_exports_what_it_does_not_accept(shell: Shell, tmp_path: Path, refused: Any) -> None:
+    run, asked = tmp_path / "run", ("run", "--benchmarks", "capitals:6", "--method", "stated")
+    refused((*asked, "--accept", 1.5, "--out", run), "accept is 1.5", "0 to 1")
+    ended = shell(*asked, "--accept", 0.8, "--out", run)
+    assert ended.code == 0
+    assert "Accepted at 0.8: 0 of 6 answers (0%); " in ended.out
+    with Store(run) as store:
+        assert accepted(store.records()) == [(0.8, False)] * 6
+    rows = list(csv.DictReader(io.StringIO(shell("export", run, "--format", "csv", "--out", "-").out)))
+    assert {row["accepted"] for row in rows} == {"False"}
+    complete = json.loads(shell("export", run, "--out", "-").out.splitlines()[0])
+    assert (complete["accept"], complete["accepted"]) == (0.8, False)
+    assert "Accepted at 0.8: 0 of 6 answers" in shell("report", run).out
+    assert "accept 0.8" not in shell("compare", run, run, "--estimator", "stated:stated_hard").out
+    file = tmp_path / "given.csv"  # answers from elsewhere
+    file.write_text("question,answer,correct\nCapital of Peru?,Lima,true\nCapital of Chile?,Rio,false\n")
+    out = shell("score", file, "--accept", 0.01).out
+    assert "Accepted at 0.01: 2 of 2 answers (100%); 50% of these are right." in out
+    scored = json.loads(shell("score", file, "--accept", 0.99, "--json").out)["answers"]
+    assert [row["accepted"] for row in scored] == [False, False]
+
+
+def test_a_resumed_run_may_accept_more_and_both_kinds_of_answers_are_counted(tmp_path: Path) -> None:
+    settings = RunSettings.of({"stream.benchmarks": ["capitals:6"], "method": "stated", "loop.accept": 0.8})
+
+    def load(_settings: Recipe) -> ScriptedModel:
+        return ScriptedModel(stated=0.75)
+
+    begun = start_run(settings, tmp_path / "run", load)
+    with begun.store, pytest.raises(KeyboardInterrupt):
+        begun.proceed(stop_after(2))
+    resumed = resume_run(tmp_path / "run", {"loop.accept": 0.7}, load)
+    with resumed.store:
+        resumed.proceed()
+        assert accepted(resumed.records) == [(0.8, False)] * 2 + [(0.7, True)] * 4
+    text = accepted_sentence(resumed.records) or ""
+    assert text.startswith("Accepted at thresholds from 0.7 to 0.8: 4 of 6 answers (67%)")
+    records = [replace(r, accept=0.6) for r in answered([0.9, 0.9, 0.9, 0.5, 0.5], [True, True, False, False, None])]
+    right = "67% of these are right; 0% of the rejected ones are right."
+    assert accepted_sentence(records) == f"Accepted at 0.6: 3 of 5 answers (60%); {right}"
+    assert accepted_sentence(answered([0.9], [True])) is None
+
+
+def test_one_answer_says_whether_it_is_accepted(shell: Shell, scripted: None, refused: Any) -> None:
+    ask = ("ask", "Capital of France?", "--option", "Rome", "--option", "Paris")
+    assert "\naccepted: 0." in shell(*ask, "--accept", 0.01).out
+    assert "not accepted: 0." in shell(*ask, "--accept", 0.99).out
+    assert "accepted" not in shell(*ask).out
+    refused((*ask, "--accept", 2), "accept is 2", "from 0 to 1")
+    assert "could not be read" in accepted_line(None, 0.9, 0.5)

@@ -49,18 +49,18 @@ def test_a_data_folder_without_the_benchmark_and_a_broken_recipe_are_refused(ref
     (tmp_path / "data").mkdir()
     file, recipe, out = tmp_path / "file", tmp_path / "my.toml", ("--out", tmp_path / "out")
     file.write_text("x")
-    for data, *words in (
+    for data, named, words in (
         (tmp_path / "nowhere", tmp_path / "nowhere", "does not exist"),
         (file, file, "does not exist"),
         (tmp_path / "data", tmp_path / "data" / "mmlu" / "test", "unpack the MMLU archive there"),
     ):
-        refused(("run", "--benchmarks", "mmlu:2", *out, "--data", data), *words)
+        refused(("run", "--benchmarks", "mmlu:2", *out, "--data", data), named, words)
     refused(("run", *STREAM), "--out")
     refused(("run", recipe, *out), recipe, "No such file")
     for text, *words in (
         ('stream.benchmarks = ["capitals"]\nmetod = "secl"\n', "'metod'"),
-        ("benchmarks = [", recipe, "TOML"),
-        *((f"seed = {value}", recipe, "TOML") for value in ("9" * 5000, "[" * 5000)),
+        ("benchmarks = [", str(recipe), "TOML"),
+        *((f"seed = {value}", str(recipe), "TOML") for value in ("9" * 5000, "[" * 5000)),
     ):
         recipe.write_text(text)
         refused(("run", recipe, *out), *words)

@@ -69,14 +69,14 @@ def test_asking_shows_bins_candidates_as_written_and_what_a_run_has_learned(
         return ended.out
 
     said = ask("Capital of Italy?", ["[red]Rome", "[/b]", "Bern"], "--model", tiny_llama)
-    for shown in (
+    for line in (
         r"^stated confidence +0\.\d{3}",
         r"^normalised P\(True\), tau 1 +0\.\d{3}",
         r"^weight of letters, per nat +0\.53",
         r"^weight of likelihood, per nat +0\.28",
         "^Asked for its confidence, the model hardly says a digit",  # its weights are random numbers
     ):
-        assert re.search(shown, said, re.MULTILINE), shown
+        assert re.search(line, said, re.MULTILINE), line
     assert "before adapting" not in said
     candidates = said[said.index("posterior  candidate") :].splitlines()[2:]
     shares = [float(line.split()[0]) for line in candidates]

@@ -82,7 +82,8 @@ USELESS = setting(
 def test_a_setting_without_an_effect_on_ratings_another_method_or_file_is_refused(pairs: Path, tmp_path: Path) -> None:
     refused: list[tuple[dict[str, object], str]] = [
         *(({name: value}, f"secl score .* leave {name} out") for name, value in USELESS.items()),
-        *(({"method": name}, f"leave the method '{name}' out") for name in ("baselines", "secl")),
+        ({"method": "baselines"}, "leave the method 'baselines' out"),
+        ({"method": "secl"}, "leave the method 'secl' out"),
         ({"stream": {"questions": "other.csv"}}, "leave stream.questions out"),
     ]
     for values, said in refused:

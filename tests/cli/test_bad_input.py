@@ -49,12 +49,12 @@ def test_a_data_folder_without_the_benchmark_and_a_broken_recipe_are_refused(ref
     (tmp_path / "data").mkdir()
     file, recipe, out = tmp_path / "file", tmp_path / "my.toml", ("--out", tmp_path / "out")
     file.write_text("x")
-    for data, named, words in (
+    for data, named, problem in (
         (tmp_path / "nowhere", tmp_path / "nowhere", "does not exist"),
         (file, file, "does not exist"),
         (tmp_path / "data", tmp_path / "data" / "mmlu" / "test", "unpack the MMLU archive there"),
     ):
-        refused(("run", "--benchmarks", "mmlu:2", *out, "--data", data), named, words)
+        refused(("run", "--benchmarks", "mmlu:2", *out, "--data", data), named, problem)
     refused(("run", *STREAM), "--out")
     refused(("run", recipe, *out), recipe, "No such file")
     for text, *words in (

@@ -36,12 +36,7 @@ def written(path: Path, content: str | bytes) -> Path:
 
 ROWS: list[dict[str, Any]] = [
     {"Question": "¿Capital del Perú?", "options": "Lima | Cuzco", "reference": "lima", "answer": "B", "correct": False},
-    {
-        "Question": "日本の首都は?\n一語で。",
-        "references": "東京 | Tokyo",
-        "year": 1868,
-        "context": 'One.\n\n\tTwo: "x"',
-    },
+    {"Question": "日本の首都は?\n一語で。", "references": "東京 | Tokyo", "year": 1868, "context": '1.\n\n\tTwo: "x"'},
     {"Question": "7 * 8, please; now", "reference": "56", "form": "number", "system": "Be brief."},
 ]
 NAMES = tuple(dict.fromkeys(name for row in ROWS for name in row))

@@ -83,6 +83,39 @@ def test_all_values_of_enumerations_and_booleans_are_candidates() -> None:
     assert kind[1][1] == kind[2][1]
 
 
+def test_elements_of_a_list_are_fields_with_the_confidence_of_belonging_to_it() -> None:
+    listed = {"type": "array", "items": {"type": ["object", "string"]}, "description": "marks"}
+    schema = {"properties": {"tags": listed}, "required": ["tags"]}
+    texts = [
+        '["rush", {"n": 1, "to": "A"}, "rush"]',
+        '[{"to": "a.", "n": 1.0}, "rush"]',
+        '["rush", "fragile"]',
+        "[]",
+        '["late"]',
+    ]
+    found = extracted(
+        Scribe(written(f'{{"tags": {texts[0]}}}', unsure="rush"), *[f'{{"tags": {text}}}' for text in texts[1:]]),
+        schema,
+    )
+    assert {
+        name: (record.text, [text for text, _ in record.candidates])
+        for name, record in found.fields.items()
+        if "/" in name
+    } == {
+        "/tags/0": ("rush", ["null", "rush"]),
+        "/tags/1": ('{"n": 1, "to": "A"}', ["null", '{"n": 1, "to": "A"}']),
+        "/tags/2": ("rush", ["null", "rush"]),
+        "/tags/3": ("null", ["null", "fragile"]),
+        "/tags/4": ("null", ["null", "late"]),
+    }
+    first, further = found.fields["/tags/0"], found.fields["/tags/3"]
+    assert [each.candidate for each in first.evidence.candidates.samples] == [0, 0, 1, 1]
+    assert (first.question.text, first.question.domain) == ("What is one value of 'tags' (marks)?", "tags/*")
+    assert further.question.text == "What further value is there of 'tags' (marks)?"
+    assert found.fields["tags"].ledger.answering == 60
+    assert found.confidence == found.fields["tags"].confidence
+
+
 def test_a_null_is_a_value_and_stands_for_all_fields_of_an_object_that_is_null() -> None:
     inner = {"type": ["object", "null"], "properties": {"name": {"type": "string"}, "city": {"type": "string"}}}
     schema = {"properties": {"vendor": inner}, "required": ["vendor"]}
@@ -214,7 +247,16 @@ def test_texts_that_read_like_another_value_are_shown_in_quotes(text: str) -> No
 def test_values_are_found_between_escapes_line_breaks_and_other_scripts() -> None:
     text = '{\n  "a\\"b": "x\\\\\\"y, 日本",\n  "o": {"e": {}, "l": [1, {"a": 2}]},\n  "n": -1.5e3\n}'
     found = spans(text)
-    assert [*found] == [(), ('a"b',), ("o",), ("o", "e"), ("o", "l"), ("n",)]
+    assert [*found] == [
+        (),
+        ('a"b',),
+        ("o",),
+        ("o", "e"),
+        ("o", "l"),
+        *[("o", "l", n) for n in "01"],
+        ("o", "l", "1", "a"),
+        ("n",),
+    ]
     assert text[slice(*found["o", "l"])] == '[1, {"a": 2}]'
     assert text[slice(*found[('a"b',)])] == '"x\\\\\\"y, 日本"'
     # Two tokens share the bytes of one character; the first has it.

@@ -12,8 +12,9 @@ from typing import Any, Protocol, runtime_checkable
 from secl.display import Shown
 from secl.errors import QuestionError, SeclError
 from secl.evidence import CandidateEvidence, Evidence, Posterior, Sample
+from secl.fields.elements import elements_of
 from secl.fields.schema import Leaf, Schema
-from secl.fields.values import Span, WrittenObject, same_value, shown, span_of, spans, value_of
+from secl.fields.values import OpenedObject, Reading, WrittenObject, same_value, shown
 from secl.model import Rating
 from secl.prompts.templates import NONE_OF_THESE
 from secl.question import Question
@@ -95,7 +96,8 @@ class Extraction(Shown):
         text: the object as the model wrote it.
         confidence: probability in [0, 1] that all fields are correct.
         fields: the record of each field, by its name or its JSON pointer; `Record.text` is the value as a text, and
-            `Record.confidence` the probability that it is correct.
+            `Record.confidence` the probability that it is correct. Behind a list come its elements, such as "/tags/0",
+            and those that only samples have, whose text is "null".
         candidates: the different objects that the model wrote, each with the probability that all its values are
             correct; the most probable first.
         tokens: of the prompt, and of the object.
@@ -171,19 +173,27 @@ def _weighed(request: ObjectRequest, written: Objects, weigh: Weigh, accept: flo
     """
     value = request.schema.validated(written.greedy.value)
     leaves = request.schema.leaves_in(written.greedy.value)
-    own = _opened(written.greedy)
-    drawn = [None if sample is None else _opened(sample) for sample in written.samples]
-    fields = {
-        leaf.name: _field(leaf, _question(leaf, request), own, drawn, written, len(leaves), weigh) for leaf in leaves
-    }
-    confidence = whole_confidence([*fields.values()])
+    own = OpenedObject.of(written.greedy)
+    drawn = [None if sample is None else OpenedObject.of(sample) for sample in written.samples]
+    count = len(leaves)  # they share what the objects cost
+    ledger = Ledger(answering=written.ledger.answering / count, sampling=written.ledger.sampling / count)
+    fields: dict[str, Record] = {}
+    for leaf in leaves:
+        question = _question(leaf, request)
+        read = [None if each is None else each.read(leaf) for each in drawn]
+        rating = _rating(leaf, question, own.read(leaf), read, ledger, written.plain_tokens / count)
+        fields[leaf.name] = _with_all_values(leaf, weigh(question, rating))
+        for element, asked, here, there in elements_of(leaf, question, own, drawn):
+            fields[element.name] = weigh(asked, _rating(element, asked, here, there, Ledger(), 0.0))
+    whole = {leaf.name: fields[leaf.name] for leaf in leaves}
+    confidence = whole_confidence([*whole.values()])
     length = len(written.greedy.ends)
     return Extraction(
         value,
         written.greedy.text,
         confidence,
         MappingProxyType(fields),
-        _objects(written, fields),
+        _objects(written, whole),
         (round(written.plain_tokens) + 1 - length, length),
         accept,
     )
@@ -210,14 +220,6 @@ def _probability(record: Record, candidate: int) -> float:
     )
 
 
-_Opened = tuple[WrittenObject, dict[str, Any], dict[tuple[str, ...], Span]]
-"""An object, its value, and where its values stand."""
-
-
-def _opened(written: WrittenObject) -> _Opened:
-    return written, written.value, spans(written.text)
-
-
 def _question(leaf: Leaf, request: ObjectRequest) -> Question:
     described = f" ({leaf.description})" if leaf.description else ""
     asked = request.question
@@ -233,57 +235,38 @@ def _question(leaf: Leaf, request: ObjectRequest) -> Question:
 
 def samples_wanted(request: ObjectRequest, greedy: WrittenObject) -> int:
     """Return the number of samples to draw beside an object: none if every value is certain."""
-    found = spans(greedy.text)
-    leaves = request.schema.leaves_in(greedy.value)
-    tokens = (token for leaf in leaves for token in greedy.tokens(span_of(leaf, found)))
+    opened = OpenedObject.of(greedy)
+    tokens = (
+        token for leaf in request.schema.leaves_in(opened.value) for token in greedy.tokens(opened.place_of(leaf))
+    )
     return 0 if min(greedy.log_p[token] for token in tokens) >= math.log(CERTAIN) else SAMPLES
 
 
-def _field(
-    leaf: Leaf,
-    question: Question,
-    own: _Opened,
-    drawn: Sequence[_Opened | None],
-    written: Objects,
-    count: int,
-    weigh: Weigh,
-) -> Record:
-    """Return the record of one field of `count`, which share what the objects cost."""
-    reply, evidence = _evidence(leaf, question, own, drawn)
-    ledger = Ledger(answering=written.ledger.answering / count, sampling=written.ledger.sampling / count)
-    plain = written.plain_tokens / count
-    record = weigh(
-        question, Rating(reply=reply, evidence=Evidence(candidates=evidence), ledger=ledger, plain_tokens=plain)
-    )
-    return _with_all_values(leaf, record)
-
-
-def _evidence(
-    leaf: Leaf, question: Question, greedy: _Opened, sampled: Sequence[_Opened | None]
-) -> tuple[Reply, CandidateEvidence]:
-    """Return a field's value as a reply, and what it is compared with."""
-    own, log_p, entropy = _read(leaf, greedy)
-    drawn = [None if each is None else _read(leaf, each) for each in sampled]
-    different: list[object] = [own]
+def _rating(
+    leaf: Leaf, question: Question, own: Reading, drawn: Sequence[Reading | None], ledger: Ledger, plain_tokens: float
+) -> Rating:
+    """Return a field's value as a reply, and what it is compared with: its values in the samples."""
+    different: list[object] = [own.value]
     numbers: list[int | None] = []
     for each in drawn:
         number = None
         if each is not None:
-            known = (n for n, value in enumerate(different) if same_value(leaf, question, value, each[0]))
+            known = (n for n, value in enumerate(different) if same_value(leaf, question, value, each.value))
             number = next(known, len(different))
-            different += [each[0]] * (number == len(different))
+            different += [each.value] * (number == len(different))
         numbers.append(number)
     kept = [0, *sorted(range(1, len(different)), key=numbers.count, reverse=True)[:OTHERS]]
     samples = tuple(
         Sample(
-            text=None if each is None else shown(each[0]),
+            text=None if each is None else shown(each.value),
             candidate=kept.index(number) if number in kept else None,
-            log_p=None if each is None else each[1],
+            log_p=None if each is None else each.log_p,
         )
         for each, number in zip(drawn, numbers, strict=True)
     )
     # Samples of a certain value would repeat it.
-    samples = samples or (Sample(text=shown(own), candidate=0, log_p=log_p),) * SAMPLES
+    text = shown(own.value)
+    samples = samples or (Sample(text=text, candidate=0, log_p=own.log_p),) * SAMPLES
     evidence = CandidateEvidence(
         candidates=(*(shown(different[number]) for number in kept), NONE_OF_THESE),
         letters=(),
@@ -291,19 +274,9 @@ def _evidence(
         samples=samples,
         source=f"sampled:{len(kept) - 1}" if drawn else "certain",
     )
-    text = shown(own)
-    reply = Reply(
-        text=text, answer=text, bins=(), digit_mass=math.nan, entropy=entropy, log_probability=min(0.0, log_p)
-    )
-    return reply, evidence
-
-
-def _read(leaf: Leaf, opened: _Opened) -> tuple[Any, float, float]:
-    """Return a field's value, the ln probability of its text, and the mean entropy of its tokens in nats."""
-    written, value, found = opened
-    tokens = written.tokens(span_of(leaf, found))
-    log_p = math.fsum(written.log_p[token] for token in tokens)
-    return value_of(leaf, value), log_p, math.fsum(written.entropy[token] for token in tokens) / len(tokens)
+    log_p = min(0.0, own.log_p)
+    reply = Reply(text=text, answer=text, bins=(), digit_mass=math.nan, entropy=own.entropy, log_probability=log_p)
+    return Rating(reply=reply, evidence=Evidence(candidates=evidence), ledger=ledger, plain_tokens=plain_tokens)
 
 
 def _with_all_values(leaf: Leaf, record: Record) -> Record:

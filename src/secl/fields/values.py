@@ -8,7 +8,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 from secl.fields.schema import Leaf
 from secl.grading.same import same_answer
@@ -51,12 +51,58 @@ class WrittenObject:
         return range(bisect_right(self.ends, span[0]), bisect_left(self.ends, span[1]) + 1)
 
 
-def spans(text: str) -> dict[tuple[str, ...], Span]:
-    """Return where the value of each path of a JSON object stands, values of nested objects included.
+class Reading(NamedTuple):
+    """A value in an object, as it was written.
 
-    >>> text = '{"total": 12.5, "vendor": {"name": "Acme"}}'
+    Attributes:
+        log_p: ln probability of its text.
+        entropy: mean over its tokens, in nats.
+    """
+
+    value: Any
+    log_p: float
+    entropy: float
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedObject:
+    """An object as it was written, with its values and where they stand.
+
+    Attributes:
+        places: the span of each value by its path; elements of lists have their numbers in it.
+    """
+
+    written: WrittenObject
+    value: dict[str, Any]
+    places: Mapping[tuple[str, ...], Span]
+
+    @classmethod
+    def of(cls, written: WrittenObject) -> OpenedObject:
+        """Read an object."""
+        return cls(written, written.value, spans(written.text))
+
+    def place_of(self, leaf: Leaf) -> Span:
+        """Return where the value of a field stands; for a field of an object that is null, that null."""
+        depths = range(len(leaf.path), -1, -1)
+        return next(self.places[leaf.path[:depth]] for depth in depths if leaf.path[:depth] in self.places)
+
+    def read(self, leaf: Leaf) -> Reading:
+        """Return the value of a field."""
+        return self.reading(value_of(leaf, self.value), self.place_of(leaf))
+
+    def reading(self, value: object, span: Span) -> Reading:
+        """Return a value that stands in a span."""
+        tokens = self.written.tokens(span)
+        log_p = math.fsum(self.written.log_p[token] for token in tokens)
+        return Reading(value, log_p, math.fsum(self.written.entropy[token] for token in tokens) / len(tokens))
+
+
+def spans(text: str) -> dict[tuple[str, ...], Span]:
+    """Return where the value of each path of a JSON object stands, values in nested objects and lists included.
+
+    >>> text = '{"total": 12.5, "vendor": {"tags": ["a"]}}'
     >>> [text[slice(*span)] for span in spans(text).values()]
-    ['{"total": 12.5, "vendor": {"name": "Acme"}}', '12.5', '{"name": "Acme"}', '"Acme"']
+    ['{"total": 12.5, "vendor": {"tags": ["a"]}}', '12.5', '{"tags": ["a"]}', '["a"]', '"a"']
     """
     found: dict[tuple[str, ...], Span] = {}
     _scan(text, _behind_space(text, 0), (), found)
@@ -65,28 +111,28 @@ def spans(text: str) -> dict[tuple[str, ...], Span]:
 
 def _scan(text: str, start: int, path: tuple[str, ...], found: dict[tuple[str, ...], Span]) -> int:
     """Note the span of the value at a place and of those in it, and return its end."""
-    _, end = _DECODER.raw_decode(text, start)
-    found[path] = (start, end)
-    if text[start] != "{":
+    if text[start] not in "{[":
+        _, end = _DECODER.raw_decode(text, start)
+        found[path] = (start, end)
         return end
-    place = _behind_space(text, start + 1)
-    while text[place] != "}":
-        key, place = _DECODER.raw_decode(text, place)
-        place = _scan(text, _behind_space(text, _behind_space(text, place) + 1), (*path, key), found)
-        place = _behind_space(text, place)
+    found[path] = (start, start)  # its own span comes before those of its values
+    place, number = _behind_space(text, start + 1), 0
+    while text[place] not in "}]":
+        key = str(number)
+        if text[start] == "{":
+            key, place = _DECODER.raw_decode(text, place)
+            place = _behind_space(text, _behind_space(text, place) + 1)
+        place = _behind_space(text, _scan(text, place, (*path, key), found))
         place = _behind_space(text, place + 1) if text[place] == "," else place
-    return end
+        number += 1
+    found[path] = (start, place + 1)
+    return place + 1
 
 
 def _behind_space(text: str, place: int) -> int:
     while text[place] in _SPACE:
         place += 1
     return place
-
-
-def span_of(leaf: Leaf, found: Mapping[tuple[str, ...], Span]) -> Span:
-    """Return where the value of a field stands; for a field of an object that is null, that null."""
-    return next(found[leaf.path[:depth]] for depth in range(len(leaf.path), -1, -1) if leaf.path[:depth] in found)
 
 
 def value_of(leaf: Leaf, written: Mapping[str, Any]) -> Any:

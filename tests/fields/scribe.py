@@ -33,12 +33,12 @@ class Scribe(ScriptedModel):
 
     def write_objects(
         self, requests: Sequence[ObjectRequest], samples: Callable[[ObjectRequest, WrittenObject], int]
-    ) -> list[Objects | SeclError]:
+    ) -> list[Objects[WrittenObject] | SeclError]:
         self.asked += [request.question for request in requests]
         self.windows.append(len(requests))
         return [self._written(request, samples(request, self.greedy)) for request in requests]
 
-    def _written(self, request: ObjectRequest, count: int) -> Objects | SeclError:
+    def _written(self, request: ObjectRequest, count: int) -> Objects[WrittenObject] | SeclError:
         if "fail" in request.question.context:
             return ModelError("the model did not close the object.")
         return Objects(

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from secl.display import Shown
 from secl.errors import QuestionError, SeclError
@@ -50,9 +50,12 @@ class ObjectRequest:
     max_tokens: int | None = None
 
 
+W = TypeVar("W")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Objects:
-    """What a model wrote for a document.
+class Objects(Generic[W]):
+    """What a model wrote for a request: JSON objects, or replies with calls of tools.
 
     Attributes:
         greedy: the object of the most probable tokens; it is returned.
@@ -61,8 +64,8 @@ class Objects:
         plain_tokens: those of the greedy object and its prompt.
     """
 
-    greedy: WrittenObject
-    samples: tuple[WrittenObject | None, ...]
+    greedy: W
+    samples: tuple[W | None, ...]
     ledger: Ledger
     plain_tokens: float
 
@@ -73,7 +76,7 @@ class WritesObjects(Protocol):
 
     def write_objects(
         self, requests: Sequence[ObjectRequest], samples: Callable[[ObjectRequest, WrittenObject], int]
-    ) -> list[Objects | SeclError]:
+    ) -> list[Objects[WrittenObject] | SeclError]:
         """Write the most probable object for each request, and as many samples as `samples` wants beside it.
 
         Args:
@@ -165,7 +168,7 @@ def weigh_objects(
                 yield problem
 
 
-def _weighed(request: ObjectRequest, written: Objects, weigh: Weigh, accept: float | None) -> Extraction:
+def _weighed(request: ObjectRequest, written: Objects[WrittenObject], weigh: Weigh, accept: float | None) -> Extraction:
     """Return an object with its confidences.
 
     Raises:
@@ -199,7 +202,7 @@ def _weighed(request: ObjectRequest, written: Objects, weigh: Weigh, accept: flo
     )
 
 
-def _objects(written: Objects, fields: Mapping[str, Record]) -> tuple[tuple[str, float], ...]:
+def _objects(written: Objects[WrittenObject], fields: Mapping[str, Record]) -> tuple[tuple[str, float], ...]:
     """Return the different objects with the products of their values' probabilities."""
     found: dict[tuple[int | None, ...], tuple[str, float]] = {}
     for number, sample in enumerate([written.greedy, *written.samples]):

@@ -10,13 +10,13 @@ import torch
 from pydantic import BaseModel, Field
 
 import secl
-from secl.backends.local import objects
 from secl.backends.local.model import LocalModel
 from secl.backends.local.objects import ObjectWriter
 from secl.errors import ModelError, ParameterError, SeclError, TooLongError
 from secl.fields import extraction
 from secl.fields.extraction import ObjectRequest, Objects, request_of
 from secl.fields.schema import Schema
+from secl.fields.values import WrittenObject
 from secl.question import Question
 from tests.backends.local.alone import Alone
 from tests.backends.local.conftest import tiny_of, tokens_seen
@@ -45,7 +45,7 @@ def model(request: pytest.FixtureRequest) -> LocalModel:
     return tiny_of(request.param)
 
 
-def write(model: LocalModel, samples: int = 2, seed: str = "a") -> Objects:
+def write(model: LocalModel, samples: int = 2, seed: str = "a") -> Objects[WrittenObject]:
     (written,) = model.write_objects([request(seed)], lambda *_: samples)
     assert isinstance(written, Objects)
     return written
@@ -68,13 +68,13 @@ def test_log_probabilities_and_entropies_are_those_of_one_plain_pass(
     model: LocalModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows: list[Any] = []
-    kept = objects._Row.written
+    kept = ObjectWriter.text_of
 
-    def noted(row: Any, tokenizer: Any) -> Any:
+    def noted(writer: ObjectWriter, row: Any) -> Any:
         rows.append(row)
-        return kept(row, tokenizer)
+        return kept(writer, row)
 
-    monkeypatch.setattr(objects._Row, "written", noted)
+    monkeypatch.setattr(ObjectWriter, "text_of", noted)
     written = write(model)
     prompt, alone = model.prompting.answer(ASKED), Alone(model.name)
     for row, each in zip(rows, (written.greedy, *written.samples), strict=True):

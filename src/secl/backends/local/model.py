@@ -206,7 +206,7 @@ class LocalModel(Shown):
 
     def write_objects(
         self, requests: Sequence[ObjectRequest], samples: Callable[[ObjectRequest, WrittenObject], int]
-    ) -> list[Objects | SeclError]:
+    ) -> list[Objects[WrittenObject] | SeclError]:
         """Write JSON objects with the frozen weights; see `secl.fields.extraction.WritesObjects`.
 
         Raises:

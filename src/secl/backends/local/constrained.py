@@ -1,0 +1,259 @@
+"""Texts of a grammar, written token by token under masks of llguidance."""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from secl.backends.local.asking.asker import Asker
+from secl.backends.local.fast.batch import Batch, fast_single_row
+from secl.backends.local.fast.batching import groups
+from secl.backends.local.loading.guard import in_halves
+from secl.backends.local.writer import draw
+from secl.errors import ModelError, ParameterError, SeclError, UnfinishedError, needs
+from secl.fields.extraction import Objects
+from secl.fields.values import WrittenObject
+from secl.question import Question
+from secl.records import Ledger
+
+if TYPE_CHECKING:
+    from secl.backends.local.backend import LocalBackend
+
+
+class _Asking(Protocol):
+    @property
+    def question(self) -> Question: ...
+
+
+R = TypeVar("R", bound=_Asking)
+W = TypeVar("W")
+
+
+@dataclass
+class Row:
+    """A text in the making.
+
+    Attributes:
+        matcher: what the grammar allows next.
+        limit: most tokens.
+        generator: draws its tokens; None takes the most probable ones.
+        tokens, log_p, entropy: of what is written; over the whole vocabulary.
+    """
+
+    matcher: Any
+    limit: int
+    generator: torch.Generator | None = None
+    tokens: list[int] = field(default_factory=list)
+    log_p: list[float] = field(default_factory=list)
+    entropy: list[float] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Task(Generic[R]):
+    """A request on its way.
+
+    Attributes:
+        prompt: token ids that the text follows.
+        begun: the matcher of the text before its first token.
+        limit: most tokens of the text.
+    """
+
+    request: R
+    prompt: tuple[int, ...]
+    begun: Any
+    limit: int
+
+    @property
+    def tokens(self) -> int:
+        """Most tokens of a row."""
+        return len(self.prompt) + self.limit
+
+
+class GrammarWriter(ABC, Generic[R, W]):
+    """Writes texts of a grammar with the frozen weights.
+
+    Raises:
+        ParameterError: llguidance is not installed.
+        ModelError: llguidance cannot read the model's tokenizer.
+    """
+
+    does: str
+    """The method that needs the extra."""
+
+    def __init__(self, backend: LocalBackend, asker: Asker, name: str) -> None:
+        try:
+            import llguidance
+        except ImportError:
+            raise ParameterError(needs(self.does, "llguidance", "fields")) from None
+        self.matchers = llguidance.LLMatcher
+        self.backend = backend
+        self.asker = asker
+        try:
+            described = backend.token_ids.tokenizer.backend_tokenizer.to_str()  # type: ignore[attr-defined]
+            self.tokenizer = llguidance.LLTokenizer(described, eos_token=sorted(backend.rules.end_ids))
+        except (AttributeError, ValueError) as problem:
+            raise ModelError(
+                f"llguidance cannot read the tokenizer of the model {name!r} ({problem}); take a model whose folder "
+                "has a tokenizer.json."
+            ) from problem
+
+    def write(self, requests: Sequence[R], samples: Callable[[R, W], int]) -> list[Objects[W] | SeclError]:
+        """Write the texts of requests together, as many at a time as there is memory for."""
+        tasks: list[Task[R]] = []
+        outcomes: list[Objects[W] | SeclError | None] = []
+        for request in requests:
+            try:
+                tasks.append(self.task(request))
+                outcomes.append(None)
+            except SeclError as problem:
+                outcomes.append(problem)
+        written: list[Objects[W] | SeclError] = []
+        for group in groups([task.tokens for task in tasks], self.backend.text_tokens):
+            written += in_halves(partial(self._together, samples=samples), [tasks[number] for number in group])
+        rest = iter(written)
+        return [next(rest) if outcome is None else outcome for outcome in outcomes]
+
+    @abstractmethod
+    def task(self, request: R) -> Task[R]:
+        """Return the task of a request.
+
+        Raises:
+            ParameterError: llguidance rejects the grammar.
+            TooLongError: prompt and text together are longer than the model can read.
+        """
+
+    @abstractmethod
+    def read(self, task: Task[R], row: Row) -> W | None:
+        """Return what was written; None if it is not finished."""
+
+    @abstractmethod
+    def unfinished(self, task: Task[R]) -> UnfinishedError:
+        """Return the error of a text that ran into its limit."""
+
+    @torch.no_grad()
+    def _together(self, tasks: Sequence[Task[R]], samples: Callable[[R, W], int]) -> list[Objects[W] | SeclError]:
+        """Write the most probable texts of all tasks in one batch, then all samples; prompts are read once."""
+        prompts = _Prompts(self.backend, [task.prompt for task in tasks])
+        best = self._finish(
+            prompts.batch(range(len(tasks))), [Row(task.begun.deep_copy(), task.limit) for task in tasks]
+        )
+        greedy = [self.read(task, row) for task, row in zip(tasks, best, strict=True)]
+        wanted = [
+            (number, self.asker.seed_for(task.request.question, f"object {sample}"))
+            for number, (task, text) in enumerate(zip(tasks, greedy, strict=True))
+            if text is not None
+            for sample in range(samples(task.request, text))
+        ]
+
+        def sampled(some: Sequence[tuple[int, int]]) -> list[Row]:
+            rows = [
+                Row(tasks[n].begun.deep_copy(), tasks[n].limit, torch.Generator().manual_seed(seed)) for n, seed in some
+            ]
+            return self._finish(prompts.batch([n for n, _ in some]), rows)
+
+        drawn: list[list[Row]] = [[] for _ in tasks]
+        for group in groups([tasks[number].tokens for number, _ in wanted], self.backend.text_tokens):
+            for place, each in zip(group, in_halves(sampled, [wanted[place] for place in group]), strict=True):
+                drawn[wanted[place][0]].append(each)
+        return [self._outcome(*each) for each in zip(tasks, best, greedy, drawn, strict=True)]
+
+    def _outcome(self, task: Task[R], best: Row, greedy: W | None, drawn: Sequence[Row]) -> Objects[W] | SeclError:
+        """Return a task's texts and what they cost, as if the task had been alone."""
+        if greedy is None:
+            return self.unfinished(task)
+        answering = float(len(task.prompt) + len(best.tokens) - 1)
+        sampling = float(sum(len(row.tokens) - 1 for row in drawn))
+        return Objects(
+            greedy=greedy,
+            samples=tuple(self.read(task, row) for row in drawn),
+            ledger=Ledger(answering=answering, sampling=sampling),
+            plain_tokens=answering,
+        )
+
+    def started(self, grammar: str, fault: str) -> Any:
+        """Return the matcher of a grammar before its first token.
+
+        Raises:
+            ParameterError: llguidance rejects the grammar; the message begins with `fault`.
+        """
+        matcher = self.matchers(self.tokenizer, grammar, log_level=0)
+        reason = matcher.get_error()
+        if reason:
+            raise ParameterError(f"{fault}: {' '.join(reason.split()).rstrip('.')}.")
+        return matcher
+
+    def text_of(self, row: Row) -> WrittenObject:
+        """Return the text of a row with its tokens."""
+        parts = [self.tokenizer.decode_bytes([token]) for token in row.tokens]
+        # A character belongs to the token with its first byte.
+        ends = accumulate(sum(byte & 0xC0 != 0x80 for byte in part) for part in parts)
+        return WrittenObject(b"".join(parts).decode(errors="replace"), (*ends,), (*row.log_p,), (*row.entropy,))
+
+    def _finish(self, batch: Batch, rows: Sequence[Row]) -> list[Row]:
+        """Finish texts together; a finished one leaves the batch."""
+        top_p = self.asker.prompting.prompts.top_p
+        active = list(rows)
+        while True:
+            masks = np.stack([_mask(row.matcher, batch.logits.shape[1]) for row in active])
+            allowed = batch.logits.masked_fill(~torch.from_numpy(masks).to(batch.logits.device), -torch.inf)
+            chances = [torch.rand(1, generator=row.generator).item() for row in active if row.generator is not None]
+            # All rows of a batch are drawn, or none.
+            chosen = draw(allowed, chances, top_p) if chances else allowed.argmax(-1).tolist()
+            self._note(active, chosen, batch.logits, allowed)
+            going = [n for n, row in enumerate(active) if not row.matcher.is_stopped() and len(row.tokens) < row.limit]
+            if not going:
+                return list(rows)
+            active = [active[n] for n in going]
+            with fast_single_row if self.backend.writer.alone and len(going) == 1 else nullcontext():
+                batch.step(going, [row.tokens[-1] for row in active])
+
+    def _note(self, rows: Sequence[Row], tokens: Sequence[int], logits: Tensor, allowed: Tensor) -> None:  # noqa: ARG002
+        """Add a token to each row; `allowed` are the logits (rows, vocabulary) under the masks."""
+        log_p = logits.log_softmax(-1)
+        own = log_p[range(len(tokens)), tokens].tolist()
+        entropies = torch.special.entr(log_p.exp()).sum(-1).tolist()
+        for row, token, value, entropy in zip(rows, tokens, own, entropies, strict=True):
+            row.matcher.consume_token(token)
+            row.tokens.append(token)
+            row.log_p.append(min(0.0, value))
+            row.entropy.append(entropy)
+
+
+def _mask(matcher: Any, width: int) -> NDArray[np.bool_]:
+    """Return which of `width` tokens the schema allows next; embeddings may have more rows than the tokenizer."""
+    bits = np.unpackbits(np.frombuffer(matcher.compute_bitmask(), dtype=np.uint8), bitorder="little")[:width]
+    return np.pad(bits, (0, width - len(bits))).astype(bool)
+
+
+class _Prompts:
+    """Prompts that went through the network, for rows to go on from."""
+
+    def __init__(self, backend: LocalBackend, prompts: Sequence[tuple[int, ...]]) -> None:
+        self._prefill = backend.prefill
+        self._passes = [] if self._prefill is None else self._prefill.read(prompts)
+        self._plain = Batch.of(backend.model, [*map(list, prompts)]) if self._prefill is None else None
+
+    def batch(self, numbers: Sequence[int]) -> Batch:
+        """Return a batch with a row behind each of these prompts, which may repeat."""
+        if self._plain is None:
+            batch = (
+                None if self._prefill is None else self._prefill.behind([self._passes[number] for number in numbers])
+            )
+            if batch is None:
+                raise torch.OutOfMemoryError("no room for the keys and values of all rows")
+            return batch
+        rows = torch.tensor([*numbers], device=self._plain.mask.device)
+        cache = copy.deepcopy(self._plain.cache)
+        cache.batch_select_indices(rows)
+        return replace(self._plain, cache=cache, mask=self._plain.mask[rows], logits=self._plain.logits[rows])

@@ -288,10 +288,17 @@ def _with_all_values(leaf: Leaf, record: Record) -> Record:
     if posterior is None:
         return record
     unseen = [text for value in leaf.values if (text := shown(value)) not in posterior.candidates]
-    return replace(record, posterior=with_unseen(posterior, unseen)) if unseen else record
+    return replace(record, posterior=_with_unseen(posterior, unseen)) if unseen else record
 
 
-def with_unseen(posterior: Posterior, unseen: Sequence[str]) -> Posterior:
+def with_unseen(posterior: Posterior, stored: Posterior) -> Posterior:
+    """Return the posterior of a field's evidence with the values that its enumeration adds to a stored one."""
+    return (
+        posterior if stored.none_last else _with_unseen(posterior, stored.candidates[len(posterior.candidates) - 1 :])
+    )
+
+
+def _with_unseen(posterior: Posterior, unseen: Sequence[str]) -> Posterior:
     """Return a posterior whose candidates are all possible ones; the unseen ones share the probability of the last."""
     share = posterior.probabilities[-1] / len(unseen)
     return replace(

@@ -62,7 +62,7 @@ def explain(state: ServerStore, position: int) -> Explanation:
     record, manifest = served.record, Manifest.of(state)
     settings, prefilled = manifest.settings, manifest.environment.get("short_replies") == "prefilled"
     alongside = settings.prompts.open_confidence == "alongside"
-    number = _number(record, record.given or "candidates" in settings.plan.weighed(record.decision.in_burst))
+    number = _number(record, not record.gated or "candidates" in settings.plan.weighed(record.decision.in_burst))
     known = settings.gate_name in GATES  # the file of a gate of one's own may be elsewhere by now
     threshold: float | None = getattr(settings.build_gate(), "threshold", None) if known else None
     learning, prompt = [], None
@@ -200,7 +200,8 @@ def _weighed(record: Record, posterior: Posterior) -> str:
     count = counted(len(set(posterior.candidates)), "candidate")
     of = "the best candidate" if record.answers_best and posterior.best != posterior.own else "its answer"
     views = " and ".join(name for name, weight in posterior.weights if weight > 0) or "no view"
-    number = f"{of} has {record.label_free:.4f}; the model states {record.reply.stated:.4f}"
+    stated = f"; the model states {record.reply.stated:.4f}" if record.reply.bins else ""
+    number = f"{of} has {record.label_free:.4f}{stated}"
     return f"of {count}, compared by {views}, {number}"
 
 

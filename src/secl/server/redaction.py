@@ -38,7 +38,7 @@ def redacted(record: Record, keep: Keep) -> Record:
             (NOT_KEPT,) * len(question.options),
             domain=question.domain,
             form=question.form,
-            id=question.id,
+            id=question.id.partition("/")[2] if record.outcome == "field" else question.id,  # else a digest of the text
             context=question.context and NOT_KEPT,
             system=question.system and NOT_KEPT,
             history=tuple(replace(turn, text=NOT_KEPT, calls=()) for turn in question.history),

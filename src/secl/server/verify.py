@@ -11,6 +11,7 @@ from itertools import zip_longest
 
 from secl.errors import ParameterError, RunError
 from secl.evidence import Posterior
+from secl.fields.extraction import with_unseen
 from secl.labels.label import Label
 from secl.labels.state import LabelState
 from secl.records import Decision, Record
@@ -85,6 +86,8 @@ def _replay(state: ServerStore, again: sqlite3.Connection, found: Examination) -
         if position != first + found.count:
             raise RunError(f"positions jump from {first + found.count - 1} to {position}.")
         now, decision, posterior = stream.after(now, record, gate, rule)
+        if record.outcome == "field" and posterior is not None and record.posterior is not None:
+            posterior = with_unseen(posterior, record.posterior)
         if decision is not None:
             detail = f"the gate decides {_described(decision)}, stored is {_described(record.decision)}"
             found.compare("gate", position, furthest(decision, record.decision), detail)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, StrictInt, WithJsonSchema
 
@@ -27,6 +27,9 @@ PENALTIES = ("frequency_penalty", "presence_penalty", "logit_bias")
 
 LIMITS = ("max_tokens", "max_completion_tokens")
 """Both names of the most tokens of a text."""
+
+OBJECTS = ("json_object", "json_schema")
+"""Types of `response_format` that ask for an object."""
 
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Count = Annotated[StrictInt, Field(ge=1, le=2**31)]
@@ -69,6 +72,21 @@ class StreamOptions(BaseModel):
     include_obfuscation: StrictBool | None = None
 
 
+class JsonSchema(BaseModel):
+    """The schema of an object; without `schema` any object will do. Other fields have no effect."""
+
+    model_config = ConfigDict(extra="allow")
+    schema_: dict[str, Any] | None = Field(None, alias="schema")
+
+
+class ResponseFormat(BaseModel):
+    """Whether the answer is a text, any JSON object, or an object of a schema. Other servers have further types."""
+
+    model_config = ConfigDict(extra="allow")
+    type: str
+    json_schema: JsonSchema | None = None
+
+
 class ChatRequest(BaseModel):
     """A request for a chat completion; docs/server.md says what each field does.
 
@@ -92,7 +110,7 @@ class ChatRequest(BaseModel):
     max_completion_tokens: Count | None = None
     logprobs: StrictBool | None = None
     top_logprobs: Annotated[StrictInt, Field(ge=0, le=MAX_TOP)] | None = None
-    response_format: dict[str, object] | None = None
+    response_format: ResponseFormat | None = None
     tools: list[object] | None = None
     tool_choice: object = None
     secl: SeclOptions | None = None
@@ -100,6 +118,12 @@ class ChatRequest(BaseModel):
     @property
     def wishes(self) -> SeclOptions:
         return self.secl or SeclOptions()
+
+    @property
+    def object_wanted(self) -> ResponseFormat | None:
+        """The format of the object that is asked for; None where a text is."""
+        wanted = self.response_format
+        return wanted if wanted is not None and wanted.type in OBJECTS else None
 
     @property
     def with_usage(self) -> bool:
@@ -129,10 +153,9 @@ class ChatRequest(BaseModel):
                 "tools" if self.tools else "tool_choice",
                 f"{'tools are' if self.tools else 'a tool_choice is'} not supported here.",
             )
-        if self.response_format is not None and self.response_format.get("type") != "text":
-            refuse(
-                "response_format", "a response_format is not supported here; for a fixed set of answers ask /v1/ask."
-            )
+        wanted = self.response_format
+        if wanted is not None and wanted.type not in ("text", *OBJECTS):
+            refuse("response_format", f"the type {wanted.type[:40]!r} of response_format is not supported here.")
         if None not in (tokens, other) and tokens != other:
             message = f"max_tokens is {tokens} and max_completion_tokens is {other}; they mean the same, so give one."
             refuse("max_tokens", message)

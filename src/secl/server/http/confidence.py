@@ -63,6 +63,21 @@ class Detail(BaseModel):
     warnings: list[Code]
 
 
+class FieldSecl(BaseModel):
+    """The probability that one field of an object is correct.
+
+    text: its value; what is no text as JSON. confidence, accepted, record_id: as of `Secl`. candidates: values that the
+    model also wrote, with its own; absent if there is no other. detail: as of `Secl`.
+    """
+
+    text: str | None
+    confidence: float | None
+    accepted: bool | None = Field(None, exclude_if=lambda value: value is None)
+    candidates: list[Candidate] | None = Field(None, exclude_if=lambda value: value is None)
+    record_id: str | None
+    detail: Detail | None = Field(None, exclude_if=lambda value: value is None)
+
+
 class Secl(BaseModel):
     """The probability that an answer is correct.
 
@@ -70,6 +85,7 @@ class Secl(BaseModel):
     0.9; null without labels to follow. candidates: possible answers, the most probable first; null without a posterior.
     accepted: whether the confidence reaches the server's threshold; null without a threshold. record_id: to ask for the
     record and to label the answer. reason: why confidence or record_id is null, in a sentence; absent otherwise.
+    fields: of an object, by name or JSON pointer; absent for other answers.
     """
 
     confidence: float | None
@@ -79,6 +95,7 @@ class Secl(BaseModel):
     accepted: bool | None = None
     record_id: str | None
     reason: str | None = Field(None, exclude_if=lambda value: value is None)
+    fields: dict[str, FieldSecl] | None = Field(None, exclude_if=lambda value: value is None)
     detail: Detail | None = Field(None, exclude_if=lambda value: value is None)
 
 
@@ -119,6 +136,20 @@ def secl_of(answer: Answer, *, full: bool) -> Secl:
         record_id=answer.record_id if answer.stored else None,
         reason=reason,
         detail=_detail(answer) if full else None,
+    )
+
+
+def field_secl(answer: Answer, *, full: bool) -> FieldSecl:
+    """The object with the confidence of a field."""
+    whole = secl_of(answer, full=full)
+    several = whole.candidates is not None and len(whole.candidates) > 1
+    return FieldSecl(
+        text=answer.record.text,
+        confidence=whole.confidence,
+        accepted=whole.accepted,
+        candidates=whole.candidates if several else None,
+        record_id=whole.record_id,
+        detail=whole.detail,
     )
 
 

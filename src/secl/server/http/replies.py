@@ -1,7 +1,7 @@
 """What replies hold, whole and as streams of server-sent events, with an object `secl` in every choice.
 
 A stream: role of each choice -> pieces, as they are written -> for each choice why it ended, and its `secl` -> usage ->
-[DONE]
+[DONE]. An object comes in one piece.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from functools import partial
+from typing import Literal
 
 from pydantic import BaseModel
 
@@ -153,15 +154,19 @@ class Heading:
     created: int = field(default_factory=lambda: int(time.time()))
 
 
-def completion_of(heading: Heading, texts: Sequence[Written], answers: Sequence[Answer]) -> Completion:
-    """The whole reply."""
+def texts_reply(heading: Heading, texts: Sequence[Written], answers: Sequence[Answer]) -> Completion:
+    """The whole reply with texts."""
     choices = choices_of(texts, [secl_of(answer, full=heading.full) for answer in answers])
+    return completion_of(heading, choices, usage_of(texts))
+
+
+def completion_of(heading: Heading, choices: list[Choice], usage: Usage) -> Completion:
     return Completion(
         id=heading.id,
         created=heading.created,
         model=heading.model,
         choices=choices,
-        usage=usage_of(texts),
+        usage=usage,
         secl=choices[0].secl,
         warnings=heading.warnings,
     )
@@ -175,10 +180,7 @@ async def chunks_of(
     It ends soon after the last word. A confidence that takes longer is in the record, whose id it ends with.
     """
 
-    def data(chunk: Values) -> Values:
-        head = {"id": heading.id, "object": "chat.completion.chunk", "created": heading.created, "model": heading.model}
-        return {**head, **({"usage": None} if with_usage else {}), **chunk}
-
+    data = partial(_headed, heading, with_usage)
     for index in range(texts.job.writing.n):
         yield data(_chunk(index, {"role": "assistant", "content": ""}))
     event = first
@@ -192,14 +194,33 @@ async def chunks_of(
         if isinstance(rated, Rated):
             confidences = [secl_of(answer, full=heading.full) for answer in rated.answers]
         for choice in choices_of(event.texts, confidences):
-            secl = choice.secl.model_dump(mode="json")
-            chunk = _chunk(choice.index, {}, finish_reason=choice.finish_reason, secl=secl)
-            yield data(chunk | {"secl": secl, "warnings": heading.warnings})
+            yield data(_last_chunk(choice, heading))
         if with_usage:
             yield data({"choices": [], "usage": usage_of(event.texts).model_dump()})
 
 
-async def sent(chunks: AsyncIterator[Values], events: Events[Any]) -> AsyncIterator[str]:
+async def chunks_at_once(heading: Heading, reply: Completion, *, with_usage: bool) -> AsyncIterator[Values]:
+    """The chunks of a reply that is there as a whole."""
+    data = partial(_headed, heading, with_usage)
+    for choice in reply.choices:
+        yield data(_chunk(choice.index, choice.message.model_dump(mode="json")))
+        yield data(_last_chunk(choice, heading))
+    if with_usage:
+        yield data({"choices": [], "usage": reply.usage.model_dump()})
+
+
+def _headed(heading: Heading, with_usage: bool, chunk: Values) -> Values:
+    head = {"id": heading.id, "object": "chat.completion.chunk", "created": heading.created, "model": heading.model}
+    return {**head, **({"usage": None} if with_usage else {}), **chunk}
+
+
+def _last_chunk(choice: Choice, heading: Heading) -> Values:
+    secl = choice.secl.model_dump(mode="json")
+    chunk = _chunk(choice.index, {}, finish_reason=choice.finish_reason, secl=secl)
+    return chunk | {"secl": secl, "warnings": heading.warnings}
+
+
+async def sent(chunks: AsyncIterator[Values], cancel: Callable[[], None]) -> AsyncIterator[str]:
     """Chunks as server-sent events, with their end; a failure on the way is the last event before it."""
     try:
         async for chunk in chunks:
@@ -210,11 +231,11 @@ async def sent(chunks: AsyncIterator[Values], events: Events[Any]) -> AsyncItera
             problem = SeclError()
         yield _data(error_json(to_request_error(problem)))
     finally:
-        events.cancel()  # the client may have gone
+        cancel()  # the client may have gone
     yield "data: [DONE]\n\n"
 
 
-def _chunk(index: int, delta: dict[str, str], logprobs: LogProbs | None = None, **more: object) -> Values:
+def _chunk(index: int, delta: Values, logprobs: LogProbs | None = None, **more: object) -> Values:
     """A chunk of one choice."""
     plain = None if logprobs is None else logprobs.model_dump()
     return {"choices": [{"index": index, "delta": delta, "finish_reason": None, "logprobs": plain, **more}]}

@@ -3,22 +3,33 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
-from secl.errors import RequestError
+from secl.errors import RequestError, UnfinishedError
+from secl.fields.extraction import ObjectRequest
 from secl.server.entries import Values
 from secl.server.http.chat_request import ChatRequest
 from secl.server.http.confidence import UNWANTED, AnswerReply, answer_reply
 from secl.server.http.errors import ERROR_RESPONSES, AsciiJson
 from secl.server.http.passing import marked, marked_chunks, unrated
-from secl.server.http.replies import Completion, Heading, ModelCard, ModelList, chunks_of, completion_of, sent
+from secl.server.http.replies import (
+    Completion,
+    Heading,
+    ModelCard,
+    ModelList,
+    chunks_at_once,
+    chunks_of,
+    sent,
+    texts_reply,
+)
 from secl.server.http.requests import AskRequest, ScoreRequest, given_in, question_in, question_of
-from secl.server.http.waiting import Events, unless_gone, wait_for_answer
+from secl.server.http.structured import object_reply, object_request, unfinished_reply, without_effect
+from secl.server.http.waiting import Events, unless_gone, wait_for
 from secl.server.online.service import Service
 from secl.server.online.texts import Passed
 from secl.server.online.upstream import Upstream
@@ -50,13 +61,13 @@ def answers_router(service: Service, settings: HttpSettings) -> APIRouter:
     @router.post("/v1/ask")
     async def ask(body: AskRequest, request: Request) -> AnswerReply:
         """Answer one question."""
-        answer = await wait_for_answer(service, question_of(body), request, settings.timeout)
+        answer = await wait_for(service.submit(question_of(body)), request, settings.timeout)
         return answer_reply(answer, full=body.detail == "full")
 
     @router.post("/v1/score")
     async def score(body: ScoreRequest, request: Request) -> AnswerReply:
         """Rate an answer that somebody else gave; nothing is learned from it."""
-        answer = await wait_for_answer(service, given_in(body), request, settings.timeout)
+        answer = await wait_for(service.submit(given_in(body)), request, settings.timeout)
         return answer_reply(answer, full=body.detail == "full")
 
     return router
@@ -80,22 +91,37 @@ def _add_chat(router: APIRouter, service: Service, settings: HttpSettings, name:
         try:
             warnings = body.check(settings, takes_all=upstream is not None and upstream.takes_all)
             question = question_in(body.messages, body.wishes.domain)
+            wanted = object_request(body, question, settings, writes=service.writes_objects)
         except RequestError as refusal:
             if upstream is None:
                 raise
             return await passed(upstream, body, request, refusal.message)
+        if wanted is not None:
+            return await an_object(body, request, wanted, warnings + without_effect(body))
         writing, rate = body.writing(settings), body.wishes.confidence
         texts = Events(service, lambda send: service.write(question, writing, send, rate=rate), settings.timeout)
         with cancelling(texts):
             if body.stream:
                 first = await unless_gone(request, texts.next())  # a failure before the first piece is an HTTP error
-                return streamed(chunks_of(heading(body, warnings), texts, first, with_usage=body.with_usage), texts)
+                return streamed(
+                    chunks_of(heading(body, warnings), texts, first, with_usage=body.with_usage), texts.cancel
+                )
             written, answers = await unless_gone(request, texts.whole())
-            return completion_of(heading(body, warnings), written, answers)
+            return texts_reply(heading(body, warnings), written, answers)
 
     def heading(body: ChatRequest, warnings: list[str]) -> Heading:
         full = body.wishes.detail == "full"
         return Heading(id=f"chatcmpl-{uuid.uuid4().hex}", model=name, warnings=warnings, full=full)
+
+    async def an_object(body: ChatRequest, request: Request, wanted: ObjectRequest, warnings: list[str]) -> Any:
+        """An object in place of a text, all at once, also in a stream."""
+        head = heading(body, warnings)
+        try:
+            pending = service.submit_object(wanted, rate=body.wishes.confidence)
+            reply = object_reply(head, await wait_for(pending, request, settings.timeout))
+        except UnfinishedError as problem:
+            reply = unfinished_reply(head, problem)
+        return streamed(chunks_at_once(head, reply, with_usage=body.with_usage)) if body.stream else reply
 
     async def passed(upstream: Upstream, body: ChatRequest, request: Request, reason: str) -> Response:
         """The answer of another server, without a confidence for this reason."""
@@ -106,7 +132,7 @@ def _add_chat(router: APIRouter, service: Service, settings: HttpSettings, name:
             first = await unless_gone(request, events.next())
             chunk = first.chunk if isinstance(first, Passed) else {}
             if body.stream:
-                return streamed(marked_chunks(heading(body, warnings), events, chunk, secl), events)
+                return streamed(marked_chunks(heading(body, warnings), events, chunk, secl), events.cancel)
             return AsciiJson(marked(chunk, heading(body, warnings), secl))
 
 
@@ -120,8 +146,8 @@ def cancelling(events: Events[Any]) -> Iterator[None]:
         raise
 
 
-def streamed(chunks: AsyncIterator[Values], events: Events[Any]) -> StreamingResponse:
-    return StreamingResponse(sent(chunks, events), media_type="text/event-stream")
+def streamed(chunks: AsyncIterator[Values], cancel: Callable[[], None] = lambda: None) -> StreamingResponse:
+    return StreamingResponse(sent(chunks, cancel), media_type="text/event-stream")
 
 
 def check_model(requested: str, name: str) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine
+from concurrent.futures import Future
 from contextlib import suppress
 from typing import Generic, TypeVar
 
 from fastapi import Request
 
-from secl.errors import QuestionError, RequestError, SeclError, UnavailableError
-from secl.question import GivenAnswer, Question
+from secl.errors import ParameterError, QuestionError, RequestError, SeclError, UnavailableError, UnfinishedError
 from secl.server.entries import Values
 from secl.server.http.errors import RETRY_SOON, describe_failure, to_request_error
 from secl.server.online.queue import Answer
@@ -25,19 +25,19 @@ T = TypeVar("T")
 J = TypeVar("J", bound=Job)
 
 
-async def wait_for_answer(service: Service, asked: Question | GivenAnswer, request: Request, timeout: float) -> Answer:
-    """Ask a question, or have an answer rated, and wait until the timeout or until the client disconnects.
+async def wait_for(pending: Future[T], request: Request, timeout: float) -> T:
+    """Wait for an answer, until the timeout or until the client disconnects.
 
     Raises:
         RequestError: 499, 503 or 500.
-        QuestionError: the model cannot answer this question.
+        QuestionError, ParameterError: the model cannot answer this question, or write an object of this schema.
+        UnfinishedError: the model did not close an object.
     """
-    future = asyncio.wrap_future(service.submit(asked))
 
-    async def answer() -> Answer:
+    async def answer() -> T:
         try:
             async with asyncio.timeout(timeout):
-                return await future
+                return await asyncio.wrap_future(pending)
         except TimeoutError:
             raise _too_late(timeout, "answer") from None
         except Exception as problem:
@@ -61,7 +61,7 @@ class Events(Generic[J]):
         self.job = begin(send)
 
     async def next(self) -> Piece | Passed | Ended | Rated:
-        """Wait for the next event; errors as of `wait_for_answer`."""
+        """Wait for the next event; errors as of `wait_for`."""
         event = await self.next_within(self._timeout)
         if event is None:
             raise _too_late(self._timeout, "further token, or confidence,")
@@ -123,7 +123,7 @@ def _too_late(timeout: float, what: str) -> RequestError:
 
 def _of_service(problem: Exception) -> SeclError:
     """What the client is told about a failure behind the service's queue."""
-    if isinstance(problem, QuestionError):
+    if isinstance(problem, QuestionError | ParameterError | UnfinishedError):
         return problem
     if isinstance(problem, UnavailableError):
         return RequestError(503, str(problem), "no_endpoint", headers=RETRY_SOON)

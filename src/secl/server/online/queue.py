@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from typing import Any
 
 from secl.calibrator import Calibrator
 from secl.errors import BusyError, ClosingError
 from secl.evaluation.trust import Verdict
+from secl.fields.extraction import Extraction, ObjectRequest
 from secl.model import Model
 from secl.question import GivenAnswer, Question
 from secl.records import Record
@@ -40,24 +42,39 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """A question in the queue, or an answer to rate. `written` is what the model has written in answer already."""
+class ObjectAnswer:
+    """An object, with the answer of each of its fields by its name; none where the request wants no confidence."""
 
-    asked: Question | GivenAnswer
-    future: Future[Answer]
+    extraction: Extraction
+    fields: Mapping[str, Answer]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A question in the queue, an answer to rate, or an object to write.
+
+    Attributes:
+        future: an `ObjectAnswer` for an object, else an `Answer`.
+        written: what the model has written in answer already.
+        rate: whether an object's fields are rated and recorded.
+    """
+
+    asked: Question | GivenAnswer | ObjectRequest
+    future: Future[Any]
     written: str | Written | None = None
+    rate: bool = True
     record_id: str = field(default_factory=new_record_id)
 
     @property
-    def given(self) -> bool:
-        """Whether it is an answer to rate; these share no pass with questions."""
-        return isinstance(self.asked, GivenAnswer)
+    def kind(self) -> tuple[type, bool]:
+        """Requests of one kind share passes."""
+        return type(self.asked), self.rate
 
     def check(self, model: Model) -> None:
         """Check that a model can answer or rate it. Raises QuestionError: it cannot."""
         if isinstance(self.asked, GivenAnswer):
             model.check_given(self.asked)
-        elif self.written is None:  # else the model has read the question already
+        elif isinstance(self.asked, Question) and self.written is None:  # else the model has read the question already
             model.check(self.asked)
 
 
@@ -81,7 +98,7 @@ class RequestQueue:
     def __len__(self) -> int:
         return len(self._requests)
 
-    def put(self, request: Request, *, full: bool = False) -> Future[Answer]:
+    def put(self, request: Request, *, full: bool = False) -> Future[Any]:
         """Add a request, if `full` even to a full queue; its future can be cancelled until its turn comes.
 
         Raises:
@@ -109,11 +126,11 @@ class RequestQueue:
             return bool(self._requests)
 
     def take(self) -> list[Request]:
-        """The next requests, all of them questions or all answers to rate, without cancelled ones."""
+        """The next requests, all of one kind, without cancelled ones."""
         taken: list[Request] = []
         with self._changed:
             waiting = self._requests
-            while waiting and len(taken) < self.batch and (not taken or waiting[0].given == taken[0].given):
+            while waiting and len(taken) < self.batch and (not taken or waiting[0].kind == taken[0].kind):
                 taken.append(waiting.popleft())
         return [request for request in taken if request.future.set_running_or_notify_cancel()]
 

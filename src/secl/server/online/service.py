@@ -17,19 +17,30 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
+from typing import Any
 
 from secl.calibrator import Calibrator
-from secl.errors import ClosingError, QuestionError, StorageError, UnavailableError, public_reason
+from secl.errors import (
+    ClosingError,
+    ParameterError,
+    QuestionError,
+    SeclError,
+    StorageError,
+    UnavailableError,
+    UnfinishedError,
+    public_reason,
+)
 from secl.evaluation.json_values import defined
+from secl.fields.extraction import ObjectRequest, WritesObjects, weigh_objects
 from secl.question import GivenAnswer, Question
 from secl.records import Record
 from secl.runs.store import Version
 from secl.server import stream
-from secl.server.entries import Values
+from secl.server.entries import Values, new_record_id
 from secl.server.explain import remark_on
 from secl.server.online.learner import Learner
 from secl.server.online.monitors import LABELS, WINDOW, Monitor
-from secl.server.online.queue import Answer, Request, RequestQueue, answer_together
+from secl.server.online.queue import Answer, ObjectAnswer, Request, RequestQueue, answer_together
 from secl.server.online.scheduler import Scheduler
 from secl.server.online.texts import PassingJob, Send, TextWriters, WritingJob
 from secl.server.online.upstream import Upstream
@@ -100,6 +111,14 @@ class Service:
         self._check_open()
         return self._queue.put(Request(asked=asked, future=Future()))
 
+    def submit_object(self, asked: ObjectRequest, *, rate: bool = True) -> Future[ObjectAnswer]:
+        """Put the request of an object into the queue; each of its fields becomes a record, unless `rate` is False.
+
+        Errors as of `RequestQueue.put`; the future's also as of `secl.fields.extraction.weigh_objects`.
+        """
+        self._check_open()
+        return self._queue.put(Request(asked=asked, future=Future(), rate=rate))
+
     def write(self, question: Question, writing: Writing, send: Send, *, rate: bool = True) -> WritingJob:
         """Have answers of a free form written, and then answered for like any other: each becomes a record of its own.
 
@@ -142,6 +161,10 @@ class Service:
         self.pruner.stop()
 
     @property
+    def writes_objects(self) -> bool:
+        return isinstance(self.model, WritesObjects)
+
+    @property
     def alive(self) -> bool:
         return self._thread.is_alive()
 
@@ -168,7 +191,11 @@ class Service:
                     self._load_newest()
                     self.calibrator.learns = self.learner.active
                     # A question that the model cannot answer does not spoil the others.
-                    self._answer_batch([request for request in requests if self._answerable(request)])
+                    batch = [request for request in requests if self._answerable(request)]
+                    if batch and isinstance(batch[0].asked, ObjectRequest):
+                        self._answer_objects(batch)
+                    else:
+                        self._answer_batch(batch)
             except Exception as problem:  # of whatever kind: this thread lives on, and no client waits for ever
                 for request in requests:
                     if not request.future.done():
@@ -182,7 +209,8 @@ class Service:
         try:
             self._take_labels()
             records = self.learner.admit(answer_together(self.calibrator, batch))
-            stored = self._store(batch, records, time.perf_counter() - began)
+            ids = [request.record_id for request in batch]
+            stored = self._store(records, ids, time.perf_counter() - began)
         except Exception as problem:  # of whatever kind: this thread goes on
             self.calibrator.state = before
             alone = len(batch) > 1 and not isinstance(problem, UnavailableError)
@@ -194,8 +222,33 @@ class Service:
             return
         if not stored:
             self.calibrator.state = before
-            self.unstored.extend(request.record_id for request in batch)
-        self._reply(batch, records, stored)
+            self.unstored.extend(ids)
+        for request, answer in zip(batch, self._answers(records, ids, stored), strict=True):
+            request.future.set_result(answer)
+
+    def _answer_objects(self, batch: list[Request]) -> None:
+        """Write objects, of which each has its own outcome; all fields of the batch are stored together."""
+        before, began, calibrator = self.calibrator.state, time.perf_counter(), self.calibrator
+        rate, stored = batch[0].rate, False
+        try:
+            self._take_labels()
+            asked: list[Any] = [request.asked for request in batch]
+            model: Any = self.model  # callers ask `writes_objects` first
+            found = [*weigh_objects(model, asked, calibrator.weigh, accept=calibrator.accept)]
+            objects = [each for each in found if rate and not isinstance(each, SeclError)]
+            records = [record for each in objects for record in each.fields.values()]
+            ids = [new_record_id() for _ in records]
+            stored = bool(records) and self._store(records, ids, time.perf_counter() - began)
+        finally:
+            if not stored:
+                calibrator.state = before
+        answers = iter(self._answers(records, ids, stored))
+        for request, each in zip(batch, found, strict=True):
+            if isinstance(each, SeclError):
+                self._fail(request, each)
+            else:
+                fields = {name: next(answers) for name in each.fields} if rate else {}
+                request.future.set_result(ObjectAnswer(extraction=each, fields=fields))
 
     def _take_labels(self) -> None:
         """Take new labels into account; labels that cannot be taken fail no answer."""
@@ -205,8 +258,8 @@ class Service:
         except Exception as problem:  # of whatever kind: those from before stand
             self.labels_error = public_reason(problem, "taking labels into account")
 
-    def _reply(self, batch: list[Request], records: list[Record], stored: bool) -> None:
-        """Take note of what was answered, and then reply, whatever becomes of the notes: the answers are stored."""
+    def _answers(self, records: list[Record], ids: list[str], stored: bool) -> list[Answer]:
+        """Take note of what was answered, and return it, whatever becomes of the notes: the answers are stored."""
         try:
             if stored:
                 self.monitor.add(records)
@@ -214,13 +267,13 @@ class Service:
                 self.learner.enqueue([record for record in records if record.outcome == "waiting"])
         except Exception as problem:
             self.last_error = public_reason(problem, "taking note of an answer")
-        verdict = self.monitor.verdict
-        for record, request in zip(records, batch, strict=True):
-            expected = record.given or "candidates" in self.calibrator.plan.weighed(record.decision.in_burst)
+        answers, verdict = [], self.monitor.verdict
+        for record, record_id in zip(records, ids, strict=True):
+            expected = not record.gated or "candidates" in self.calibrator.plan.weighed(record.decision.in_burst)
             remark = remark_on(record, expected=expected)
-            answer = Answer(record=record, record_id=request.record_id, stored=stored, remark=remark, verdict=verdict)
-            self.on_answer(answer)
-            request.future.set_result(answer)
+            answers.append(Answer(record=record, record_id=record_id, stored=stored, remark=remark, verdict=verdict))
+            self.on_answer(answers[-1])
+        return answers
 
     def _answerable(self, request: Request) -> bool:
         """Whether the model can answer or rate what is asked; if not, its future says why."""
@@ -232,13 +285,13 @@ class Service:
         return True
 
     def _fail(self, request: Request, problem: Exception) -> None:
-        if not isinstance(problem, QuestionError):
+        if not isinstance(problem, QuestionError | ParameterError | UnfinishedError):
             self.failures += 1
             self.last_error = public_reason(problem, "answering a question")
         self.unstored.append(request.record_id)
         request.future.set_exception(problem)
 
-    def _store(self, batch: list[Request], records: list[Record], seconds: float) -> bool:
+    def _store(self, records: list[Record], ids: list[str], seconds: float) -> bool:
         """Store a batch; False if writing fails."""
         number = records[0].reply.version
         try:
@@ -249,7 +302,7 @@ class Service:
                 moment=time.time(),
                 version=Version(number, self.model.weights(), defined(self.model.relative_norm)) if new else None,
                 checkpoint=stream.due(records[0].position, self.calibrator.state),
-                ids=[request.record_id for request in batch],
+                ids=ids,
             )
         except StorageError as problem:
             if not self.storage_fails:

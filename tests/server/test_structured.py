@@ -1,0 +1,301 @@
+"""Objects of a schema over HTTP: OpenAI's form, a confidence for each field, and records that can be labelled."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal
+
+import openai
+import pytest
+from pydantic import BaseModel, Field
+
+from secl.errors import ParameterError, SeclError, UnfinishedError
+from secl.fields.extraction import ObjectRequest, Objects
+from secl.fields.values import WrittenObject
+from secl.server.explain import explain
+from secl.server.http.app import create_app
+from secl.server.online.service import Service
+from secl.server.settings import HttpSettings
+from secl.server.verify import examine
+from tests.fields.scribe import Scribe, written
+from tests.server.conftest import Make, Patch, client_of, opened
+from tests.server.waiting import close
+
+ASKED: list[Any] = [{"role": "user", "content": "Acme: invoice 7, 306.00, paid?"}]
+GREEDY = '{"total": 306.0, "kind": "invoice", "due": null}'
+SAMPLE = '{"total": 305.0, "kind": "invoice", "due": null}'
+
+
+class Invoice(BaseModel):
+    """An invoice."""
+
+    total: float = Field(description="with tax")
+    kind: Literal["invoice", "credit note"]
+    due: str | None = None
+
+
+class Clerk(Scribe):
+    """A scribe that fails for what it is asked to fail for."""
+
+    def __init__(self) -> None:
+        super().__init__(written(GREEDY, unsure="306"), *[SAMPLE] * 3, GREEDY, None)
+        self.requests: list[ObjectRequest] = []
+
+    def write_objects(
+        self, requests: Sequence[ObjectRequest], samples: Callable[[ObjectRequest, WrittenObject], int]
+    ) -> list[Objects | SeclError]:
+        self.requests += requests
+        failures: dict[str, SeclError] = {
+            "endless": UnfinishedError("the model did not close the object within 9 tokens; shorten it."),
+            "odd": ParameterError("the schema cannot constrain a model: odd."),
+            "broken": SeclError("a secret"),
+        }
+        outcomes = super().write_objects(requests, samples)
+        said = [request.question.text.partition("\n")[0] for request in requests]
+        return [failures.get(text, each) for text, each in zip(said, outcomes, strict=True)]
+
+
+@pytest.fixture
+def service(make_service: Make) -> Service:
+    return make_service(model=Clerk(), settings={"method": "posterior"})
+
+
+@pytest.fixture
+def clerk(service: Service) -> Any:
+    return service.model
+
+
+@pytest.fixture
+def client(service: Service) -> Iterator[openai.OpenAI]:
+    with (
+        opened(create_app(service)) as address,
+        openai.OpenAI(base_url=f"{address}/v1", api_key="none", max_retries=0) as client,
+    ):
+        yield client
+
+
+def post(service: Service, **fields: Any) -> Any:
+    body = {"model": "scripted", "messages": ASKED, "response_format": {"type": "json_object"}, **fields}
+    with client_of(service) as client:
+        return client.post("/v1/chat/completions", json=body)
+
+
+def schema(node: Any) -> dict[str, Any]:
+    return {"type": "json_schema", "json_schema": {"name": "given", "schema": node}}
+
+
+def test_the_sdk_s_parse_gives_an_instance_and_every_field_its_confidence_and_record(
+    client: openai.OpenAI, service: Service, clerk: Clerk
+) -> None:
+    talk: list[Any] = [{"role": "system", "content": "Be exact."}, *ASKED]
+    reply: Any = client.chat.completions.parse(model="scripted", messages=talk, response_format=Invoice)
+    (choice,) = reply.choices
+    assert choice.message.content == GREEDY
+    assert choice.message.parsed == Invoice(total=306, kind="invoice")
+    assert choice.finish_reason == "stop"
+    assert reply.usage.completion_tokens == len(clerk.greedy.ends)
+    assert reply.warnings == []
+    secl = choice.secl
+    assert secl == reply.secl
+    assert (secl["record_id"], secl["candidates"], "detail" in secl) == (None, None, False)
+    assert "each of its fields has one" in secl["reason"]
+    fields = secl["fields"]
+    assert secl["confidence"] == pytest.approx(
+        fields["total"]["confidence"] * fields["kind"]["confidence"] * fields["due"]["confidence"]
+    )
+    assert {name: field["text"] for name, field in fields.items()} == {
+        "total": "306.0", "kind": "invoice", "due": "null",
+    }  # fmt: skip
+    assert [each["text"] for each in fields["total"]["candidates"]] == ["305.0", "306.0"]
+    assert {each["text"] for each in fields["kind"]["candidates"]} == {"invoice", "credit note"}
+    assert "candidates" not in fields["due"]
+    for number, (name, field) in enumerate(fields.items()):
+        served = service.state.served(number)
+        assert (served.id, served.batch, served.record.question.domain) == (field["record_id"], 3, name)
+    (asked,) = clerk.asked
+    assert (asked.system, asked.text.partition("\n")[0]) == ("Be exact.", ASKED[0]["content"])
+    assert '- "total" (number): with tax\n' in asked.text
+    before = fields["due"]["confidence"]
+    client.post("/feedback", body={"record_id": fields["due"]["record_id"], "correct": False}, cast_to=object)
+    again: Any = client.chat.completions.parse(model="scripted", messages=talk, response_format=Invoice)
+    assert again.secl["fields"]["due"]["confidence"] < before
+    assert post(service, secl={"detail": "full"}).json()["secl"]["fields"]["total"]["detail"]["labels"] == 1
+    with client_of(service) as plain:
+        page = plain.get(f"/v1/records/{fields['total']['record_id']}")
+        assert (page.status_code, page.json()["prompt"]) == (200, None)
+        assert plain.get("/").status_code == plain.get(f"/records/{fields['total']['record_id']}").status_code == 200
+
+
+def test_a_stream_gives_the_object_and_its_confidences_at_its_end(client: openai.OpenAI) -> None:
+    with client.chat.completions.stream(model="scripted", messages=ASKED, response_format=Invoice) as stream:
+        chunks = [event.chunk for event in stream if event.type == "chunk"]
+        final: Any = stream.get_final_completion()
+    assert final.choices[0].message.parsed == Invoice(total=306, kind="invoice")
+    last: Any = chunks[-1]
+    assert (last.choices[0].finish_reason, last.choices[0].secl) == ("stop", last.secl)
+    assert last.secl["fields"].keys() == {"total", "kind", "due"}
+    options = {"stream": True, "stream_options": {"include_usage": True}}
+    *_, used = client.chat.completions.create(
+        model="scripted", messages=ASKED, response_format={"type": "json_object"}, **options
+    )  # type: ignore[call-overload]
+    assert used.usage.total_tokens == 61
+
+
+@pytest.mark.parametrize(
+    ("wanted", "grammar"),
+    [
+        ({"type": "json_object"}, {"type": "object"}),
+        ({"type": "json_schema", "json_schema": {"name": "any"}}, {"type": "object"}),
+        (
+            schema({"additionalProperties": {"type": "number"}}),
+            {"type": "object", "additionalProperties": {"type": "number"}},
+        ),
+    ],
+)
+def test_an_object_without_named_fields_has_its_top_level_keys_as_fields(
+    service: Service, clerk: Clerk, wanted: Any, grammar: Any
+) -> None:
+    reply = post(service, response_format=wanted, max_tokens=20).json()
+    assert reply["choices"][0]["message"]["content"] == GREEDY
+    assert reply["secl"]["fields"].keys() == {"total", "kind", "due"}
+    (request,) = clerk.requests
+    assert (request.schema.grammar, request.question.text, request.max_tokens) == (grammar, ASKED[0]["content"], 20)
+
+
+def test_a_null_for_a_field_that_may_be_absent_and_not_null_is_left_out(service: Service) -> None:
+    properties = {"total": {"type": "number"}, "due": {"type": "string"}}
+    reply = post(service, response_format=schema({"properties": properties, "required": ["total"]})).json()
+    assert reply["choices"][0]["message"]["content"] == '{"total": 306.0, "kind": "invoice"}'
+    assert reply["secl"]["fields"]["due"]["text"] == "null"
+
+
+def test_fields_that_say_how_a_text_is_drawn_are_named_as_without_effect(service: Service, clerk: Clerk) -> None:
+    how = {"temperature": 0.7, "seed": 5, "top_p": 0.9, "logprobs": True, "max_tokens": 5000, "stop": ["x"]}
+    reply = post(service, **how).json()
+    names = [each.partition(" ")[0] for each in reply["warnings"] if "the most probable one" in each]
+    assert sorted(names) == ["logprobs", "seed", "stop", "temperature", "top_p"]
+    assert clerk.requests[0].max_tokens == HttpSettings().max_tokens
+    assert reply["choices"][0]["logprobs"] is None
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "recursion": (
+        {
+            "response_format": schema(
+                {"$ref": "#/$defs/a", "$defs": {"a": {"properties": {"b": {"$ref": "#/$defs/a"}}}}}
+            )
+        },
+        "recursive",
+    ),
+    "a dead reference": ({"response_format": schema({"$ref": "#/$defs/a"})}, "does not hold"),
+    "an array": ({"response_format": schema({"type": "array", "items": {"type": "string"}})}, "no object with fields"),
+    "no type": ({"response_format": schema({"properties": {"a": 5}})}, "not a JSON Schema"),
+    "no schema": ({"response_format": {"type": "json_schema", "json_schema": 5}}, "json_schema: "),
+    "another type": ({"response_format": {"type": "grammar"}}, "'grammar' of response_format"),
+    "no words": ({"response_format": "json"}, "response_format: "),
+    "two objects": ({"n": 2}, "n is 2"),
+    "a keyword": ({"messages": [{"role": "user", "content": "odd"}]}, "cannot constrain"),
+}
+
+
+@pytest.mark.parametrize(("fields", "sentence"), REFUSED.values(), ids=REFUSED)
+def test_a_schema_that_cannot_be_used_is_refused_in_one_sentence(
+    service: Service, fields: dict[str, Any], sentence: str
+) -> None:
+    reply = post(service, **fields)
+    assert reply.status_code == 400, reply.text
+    message = reply.json()["error"]["message"]
+    assert sentence in message
+    assert message.endswith(".")
+    assert (service.position, service.failures) == (0, 0)
+
+
+def test_a_model_that_writes_no_objects_refuses_them(make_service: Make) -> None:
+    reply = post(make_service())
+    assert (reply.status_code, reply.json()["error"]["param"]) == (400, "response_format")
+
+
+def test_an_object_that_is_not_closed_ends_for_its_length_and_others_do_not_notice(
+    client: openai.OpenAI, service: Service
+) -> None:
+    endless: list[Any] = [{"role": "user", "content": "endless"}]
+    with pytest.raises(openai.LengthFinishReasonError) as cut:
+        client.chat.completions.parse(model="scripted", messages=endless, response_format=Invoice)
+    secl = cut.value.completion.secl  # type: ignore[attr-defined]
+    assert (secl["confidence"], secl["reason"][:36]) == (None, "the model did not close the object w")
+    with pytest.raises(openai.InternalServerError) as failed:
+        client.chat.completions.parse(
+            model="scripted", messages=[{"role": "user", "content": "broken"}], response_format=Invoice
+        )
+    assert "secret" not in str(failed.value)
+    assert (service.position, service.failures) == (0, 1)
+    assert post(service).status_code == 200
+    assert service.position == 3
+
+
+def test_a_request_without_confidence_gets_the_object_and_leaves_no_record(service: Service) -> None:
+    reply = post(service, secl={"confidence": False}).json()
+    assert reply["choices"][0]["message"]["content"] == GREEDY
+    assert "turned confidences off" in reply["secl"]["reason"]
+    assert "fields" not in reply["secl"]
+    assert service.position == len(service.state) == 0
+
+
+def test_requests_of_objects_share_passes_and_fail_alone(make_service: Make) -> None:
+    clerk = Clerk()
+    service = make_service(model=clerk, settings={"method": "posterior"}, start=False)
+    requests = [ObjectRequest(*each) for each in _questions(["a", "odd", "b", "c"])]
+    waiting = [service.submit_object(request, rate=number != 3) for number, request in enumerate(requests)]
+    service.start()
+    with pytest.raises(ParameterError):
+        waiting[1].result(30)
+    assert [[*waiting[number].result(30).fields] for number in (0, 2, 3)] == [["total", "kind", "due"]] * 2 + [[]]
+    assert clerk.windows == [3, 1]
+    assert service.position == 6
+
+
+def _questions(texts: list[str]) -> list[tuple[Any, Any]]:
+    from secl.fields.schema import Schema
+    from secl.question import Question
+
+    return [(Question(text, id=text, form="text"), Schema.of(Invoice)) for text in texts]
+
+
+@pytest.mark.parametrize("keep", ["full", "none"])
+def test_what_fields_leave_behind_is_consistent_and_no_gate_has_looked_at_it(make_service: Make, keep: Any) -> None:
+    service = make_service(model=Clerk(), keep_text=keep, settings={"gate.name": "entropy-shift", "gate.warmup": 5})
+    gate = service.calibrator.state.gate
+    for _ in range(3):
+        assert post(service, response_format=schema(Invoice.model_json_schema())).status_code == 200
+    assert service.calibrator.state.gate == gate
+    found = examine(service.state)
+    assert (found.count, found.findings) == (9, [])
+    assert service.state.served(0).record.question.id.endswith("total")
+    stored = " ".join(str(row) for row in service.state.rows("SELECT body FROM records"))
+    assert ("Acme" in stored, "306" in stored) == ((keep == "full"), (keep == "full"))
+    why = explain(service.state, 0).why
+    assert any("nothing is learned from fields" in sentence for sentence in why)
+    assert not any("nan" in sentence for sentence in why)
+    close(service)
+
+
+def test_fields_that_cannot_be_stored_say_so(service: Service, monkeypatch: Patch) -> None:
+    from secl.errors import StorageError
+
+    def refuse(*_: object, **__: object) -> None:
+        raise StorageError("disk full.")
+
+    monkeypatch.setattr(service.state, "add_answers", refuse)
+    secl = post(service).json()["secl"]
+    assert "cannot write to its disk" in secl["reason"]
+    assert {field["record_id"] for field in secl["fields"].values()} == {None}
+    assert service.position == 0
+
+
+def test_the_description_has_types_for_formats_and_fields(service: Service) -> None:
+    with client_of(service) as client:
+        described = client.get("/openapi.json").json()["components"]["schemas"]
+    assert {"ResponseFormat", "JsonSchema", "FieldSecl"} <= {*described}
+    assert "schema" in described["JsonSchema"]["properties"]
+    assert json.dumps(described["Secl"]["properties"]["fields"]).count("FieldSecl") == 1

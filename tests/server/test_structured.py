@@ -44,7 +44,7 @@ class Clerk(Scribe):
 
     def write_objects(
         self, requests: Sequence[ObjectRequest], samples: Callable[[ObjectRequest, WrittenObject], int]
-    ) -> list[Objects | SeclError]:
+    ) -> list[Objects[WrittenObject] | SeclError]:
         self.requests += requests
         failures: dict[str, SeclError] = {
             "endless": UnfinishedError("the model did not close the object within 9 tokens; shorten it."),

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from examples.posterior_by_hand import PosteriorByHand
 from examples.secl_by_hand import ByHand, PageHinkley, secl
 from secl import gates
 from secl.backends.local.asking.cases import Case
@@ -21,6 +22,7 @@ from secl.calibrator import Calibrator
 from secl.data.quiz import quiz
 from secl.data.streams import load_stream
 from secl.gates import Always
+from secl.posterior.rule import PosteriorRule
 from secl.prompts.templates import answer_prompt
 from secl.question import Question
 from secl.records import Record
@@ -177,3 +179,43 @@ def test_the_flat_script_runs_from_the_shell(
     assert [set(row) for row in rows] == [
         {"answer", "confidence", "entropy", "frozen_answer", "frozen_confidence", "norm_p_true", "target"}
     ] * 2
+
+
+@pytest.mark.slow
+def test_the_posterior_by_hand_is_that_of_the_library(smollm2: str) -> None:
+    """Along a stream, because reliability and places of letters depend on it; with the samples that the library drew."""
+    loaded = load(smollm2, dtype="fp32")
+    hand = PosteriorByHand(loaded.model, loaded.tokenizer)
+    opened = ["What is the capital of France?", "Who wrote Hamlet?", "Which planet is the largest?"]
+    questions = [*quiz("capitals", 3, 5), *map(Question, opened), *quiz("misconceptions", 2, 5)]
+    calibrator = Calibrator(LocalModel.load(smollm2, dtype="fp32"), posterior=PosteriorRule())
+    for record in calibrator.run(questions):
+        question, posterior, compared = record.question, record.posterior, record.evidence.candidates
+        assert posterior is not None
+        assert compared is not None
+        if question.options:
+            by_hand = hand.options(question.text, question.options)
+        else:
+            own = hand.write(question.text, do_sample=False, top_p=None, temperature=None)
+            assert own == (record.reply.text, pytest.approx(record.reply.log_probability, abs=1e-4))
+            texts = [*compared.candidates[:-1], ""]  # the library's rule for same answers is finer
+            samples = [
+                (texts[-1 if drawn.candidate is None else drawn.candidate], drawn.log_p or 0.0)
+                for drawn in compared.samples
+            ]
+            shares = hand.open(question.text, own, samples, compared.letters[0].order)
+            assert tuple(shares) == posterior.candidates
+            by_hand = [*shares.values()]
+        assert by_hand == pytest.approx(posterior.probabilities, abs=1e-4), question.text
+
+
+def test_the_flat_posterior_runs_from_the_shell(
+    tiny_llama: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = str(ROOT / "examples" / "posterior_by_hand.py")
+    for options in (["Lima", "Quito", "Bogota"], []):
+        monkeypatch.setattr(sys, "argv", [script, str(tiny_llama), "Capital of Peru?", *options])
+        runpy.run_path(script, run_name="__main__")
+        shares = [float(line.split()[0]) for line in capsys.readouterr().out.splitlines()]
+        assert shares == sorted(shares, reverse=True)
+        assert sum(shares) == pytest.approx(1, abs=0.03)

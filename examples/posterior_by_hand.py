@@ -53,17 +53,18 @@ class PosteriorByHand:
     @torch.no_grad()
     def log_p(self, ids: list[int]) -> Tensor:
         """ln P of every next token (length, vocabulary), in float32."""
-        return self.model(input_ids=torch.tensor([ids])).logits[0].float().log_softmax(-1)
+        logits: Tensor = self.model(input_ids=torch.tensor([ids])).logits[0].float()
+        return logits.log_softmax(-1)
 
     def text_log_p(self, prompt: str, text: str) -> tuple[float, int]:
         """ln P of `text` behind a prompt, and its number of tokens."""
         ids, start = self.encode(prompt + text), len(self.encode(prompt))
         return self.log_p(ids)[range(start - 1, len(ids) - 1), ids[start:]].sum().item(), len(ids) - start
 
-    def letters(self, user: str, options: Sequence[str], order: Sequence[int], instruction: str) -> Tensor:
+    def letters(self, question: str, options: Sequence[str], order: Sequence[int], instruction: str) -> Tensor:
         """ln P of each option's letter, shown in an order, less their mean."""
         shown = "".join(f"{chr(65 + place)}. {options[number]}\n" for place, number in enumerate(order))
-        prompt = self.chat(f"{user}{shown}\n{instruction}") + "Answer:"
+        prompt = self.chat(f"Question: {question}\n{shown}\n{instruction}") + "Answer:"
         ids = [self.encode(f"{prompt} {chr(65 + place)}") for place in range(len(order))]
         log_p = self.log_p(ids[0][:-1])[-1, [each[-1] for each in ids]]
         return torch.empty(len(order)).scatter(0, torch.tensor(order), log_p - log_p.mean())
@@ -75,8 +76,8 @@ class PosteriorByHand:
             rest = torch.stack(past) - torch.stack(past).mean(0)
             both, own = both + rest.prod(1).sum().item(), own + rest.square().sum().item() / 2
             questions += len(past)
-        r = (questions * both / own + 0.5 * 20) / (questions + 20) if own else 0.5
-        return 2 * r / (1 + r) if r > 0 else 0.0  # of a mean over two orders (Spearman-Brown)
+        r = max(0.0, (questions * both / own + 0.5 * 20) / (questions + 20)) if own else 0.5
+        return 2 * r / (1 + r)  # of a mean over two orders (Spearman-Brown)
 
     def mean_letters(self, asked: Sequence[Tensor], first: Sequence[int], is_open: bool) -> tuple[float, Tensor]:
         """s, and the mean letter of each candidate without what its places add; `first` is the first of two orders."""
@@ -88,10 +89,10 @@ class PosteriorByHand:
 
     def options(self, question: str, options: Sequence[str]) -> list[float]:
         """The probability of each option."""
-        user, order = f"Question: {question}\n", [*range(len(options))]
+        order = [*range(len(options))]
         shown = (order, LETTER + STATED), (other_order(order), LETTER)
-        letters = [self.letters(user, options, *each) for each in shown]
-        asked, bare = (self.chat(f"{before}\n{SHORT}") + "Answer:" for before in (user, ""))
+        letters = [self.letters(question, options, *each) for each in shown]
+        asked, bare = (self.chat(f"{before}\n{SHORT}") + "Answer:" for before in (f"Question: {question}\n", ""))
         given = [self.text_log_p(asked, f" {option}") for option in options]
         alone = [self.text_log_p(bare, f" {option}") for option in options]
         likelihood = [(g - a / 2) / tokens for (g, tokens), (a, _) in zip(given, alone, strict=True)]
@@ -109,8 +110,7 @@ class PosteriorByHand:
         score.append(math.log(max(1 - sum(map(math.exp, score)), 0.05)))
         candidates = [*(text for text, _ in kept), "None of these"]
         first = first or [*random.sample(range(len(kept)), len(kept)), len(kept)]
-        user, orders = f"Question: {question}\n", (first, other_order(first))
-        letters = [self.letters(user, candidates, order, LETTER) for order in orders]
+        letters = [self.letters(question, candidates, order, LETTER) for order in (first, other_order(first))]
         s, mean = self.mean_letters(letters, first, is_open=True)
         probabilities = (0.3 * s * mean + 0.4 * share + 0.4 * torch.tensor(score)).softmax(-1)
         return dict(zip(candidates, probabilities.tolist(), strict=True))
@@ -119,8 +119,8 @@ class PosteriorByHand:
         """A short answer with its ln P."""
         prompt = self.chat(f"Question: {question}\n\n{SHORT}")
         ids = torch.tensor([self.encode(prompt)])
-        written = self.model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=24, **sampling)
-        text = self.tokenizer.decode(written[0, ids.shape[1] :], skip_special_tokens=True).split("\n")[0].rstrip()
+        written = self.model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=24, **sampling)[0]
+        text = self.tokenizer.decode(written[ids.shape[1] :], skip_special_tokens=True).split("\n")[0].rstrip()
         return text, self.text_log_p(prompt, text)[0]
 
 

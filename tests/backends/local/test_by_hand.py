@@ -183,7 +183,7 @@ def test_the_flat_script_runs_from_the_shell(
 
 @pytest.mark.slow
 def test_the_posterior_by_hand_is_that_of_the_library(smollm2: str) -> None:
-    """Along a stream, because reliability and places of letters depend on it; with the samples that the library drew."""
+    """Along a stream, on which reliability and places of letters depend; with the samples that the library drew."""
     loaded = load(smollm2, dtype="fp32")
     hand = PosteriorByHand(loaded.model, loaded.tokenizer)
     opened = ["What is the capital of France?", "Who wrote Hamlet?", "Which planet is the largest?"]
@@ -197,7 +197,8 @@ def test_the_posterior_by_hand_is_that_of_the_library(smollm2: str) -> None:
             by_hand = hand.options(question.text, question.options)
         else:
             own = hand.write(question.text, do_sample=False, top_p=None, temperature=None)
-            assert own == (record.reply.text, pytest.approx(record.reply.log_probability, abs=1e-4))
+            assert own[0] == record.reply.text
+            assert own[1] == pytest.approx(record.reply.log_probability, abs=1e-4)
             texts = [*compared.candidates[:-1], ""]  # the library's rule for same answers is finer
             samples = [
                 (texts[-1 if drawn.candidate is None else drawn.candidate], drawn.log_p or 0.0)

@@ -194,9 +194,8 @@ def main() -> None:
     pairs = {name: partial(compared, noise) for name, noise in PAIRS.items()}
     table("Two confidences of the same answers", COMPARED, pairs, chosen.streams, SIZES[1:])
     table("Thresholds", PROMISED, {"calibrated": promised}, chosen.streams, SIZES[1:])
-    (template,) = secl.Calibrator(ScriptedModel(), method="secl", gate=Never(), learns=False).answer_window(
-        [secl.Question("What?")]
-    )
+    calibrator = secl.Calibrator(ScriptedModel(), method="secl", gate=Never(), learns=False)
+    template = calibrator.answer(secl.Question("What?"))
     worded = {name: partial(letters, template, *shares) for name, shares in LETTERS.items()}
     table("One letter for all", ("same_letter",), worded, chosen.streams, SIZES[1:])
 

@@ -24,6 +24,12 @@ from secl.runs.store import Store
 from secl.testing import ScriptedModel
 
 
+def in_window(calibrator: Calibrator, questions: Sequence[Question], written: Sequence[str] = ()) -> list[Record]:
+    """The records of questions that share passes; the model can answer all of them."""
+    outcomes = calibrator.answer_window(questions, written)
+    return [each for each in outcomes if isinstance(each, Record)]
+
+
 def answered(
     confidence: Sequence[float], correct: Sequence[bool | None], domains: Sequence[str] | None = None
 ) -> list[Record]:

@@ -25,6 +25,7 @@ from secl.runs.settings import RunSettings
 from secl.settings.groups import AnswerWeights, LoopSettings, PosteriorSettings
 from secl.testing import ScriptedModel, toy_stream, unit
 from secl.writing import Written
+from tests.answers import in_window
 
 STREAM = [
     *toy_stream(6),
@@ -90,7 +91,7 @@ def lessons(calibrator: Calibrator, *, later: bool) -> list[Record]:
     """The records of the stream; `later` teaches when all of it is answered."""
     if not later:
         return list(calibrator.run(STREAM))
-    return [calibrator.learn(record) for record in calibrator.answer_window(STREAM)]
+    return [calibrator.learn(record) for record in in_window(calibrator, STREAM)]
 
 
 @pytest.mark.parametrize("later", [False, True], ids=["at once", "later"])

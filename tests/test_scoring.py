@@ -82,7 +82,9 @@ def test_rating_teaches_neither_model_nor_gate_but_counts_in_the_stream() -> Non
         mixed.ask(question)
         before = (mixed.model.snapshot(), mixed.state.gate, mixed.state.entropy, mixed.state.decision)
         position = mixed.state.position
-        assert mixed.rate_window([GivenAnswer(question, LETTERS[i % 4])])[0].position == position
+        (rated,) = mixed.rate_window([GivenAnswer(question, LETTERS[i % 4])])
+        assert isinstance(rated, Record)
+        assert rated.position == position
         assert (mixed.model.snapshot(), mixed.state.gate, mixed.state.entropy, mixed.state.decision) == before
         assert mixed.state.position == position + 1
     assert plain.model.snapshot() == mixed.model.snapshot()

@@ -220,7 +220,7 @@ class CalibratedModel(Shown):
             QuestionError: the answer is empty, too long, or none of the options.
         """
         asked = Question.of(question, options=options, context=context, system=system, history=history)
-        (record,) = self.calibrator.rate_window([GivenAnswer(asked, answer, tuple(rivals))])
+        (record,) = self.calibrator.rate_stream([GivenAnswer(asked, answer, tuple(rivals))])
         return self._noted(record)
 
     def score_all(self, rows: Any, *, progress: bool = False) -> Iterator[Record]:

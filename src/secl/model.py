@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from secl.errors import QuestionError
 from secl.evidence import CandidateEvidence, DincoEvidence, Evidence, EvidenceKind, PTrue
 from secl.question import GivenAnswer, Question
 from secl.records import Ledger, Meter, Reply, Update
@@ -109,6 +110,8 @@ class Model(Protocol):
     ) -> None:
         """Compute together what upcoming questions need. Without it every call must still work.
 
+        A question that turns out to be one that the model cannot answer raises its error in `answer`.
+
         Args:
             questions: those that `answer` will be called with, in this order; some may have been answered already.
             evidence: for each what will be asked about its answer.
@@ -147,8 +150,10 @@ class Model(Protocol):
             QuestionError: it cannot; the answer or a rival is too long, say.
         """
 
-    def rate_given(self, given: Sequence[GivenAnswer], evidence: Collection[EvidenceKind]) -> Sequence[Rating]:
-        """Rate answers from elsewhere with the frozen model; they may share passes.
+    def rate_given(
+        self, given: Sequence[GivenAnswer], evidence: Collection[EvidenceKind]
+    ) -> Sequence[Rating | QuestionError]:
+        """Rate answers from elsewhere with the frozen model; they may share passes. One it cannot rate has an error.
 
         Nothing of it depends on what the model itself would answer, and nothing changes the model. `evidence` is asked
         for beyond P(True) of each answer: "candidates", and "p_true" for that of its rivals too.

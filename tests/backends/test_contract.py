@@ -19,6 +19,7 @@ from secl.evidence import EvidenceKind
 from secl.question import GivenAnswer, Question, Turn
 from secl.settings.groups import LoopSettings
 from secl.writing import Writing, Written
+from tests.answers import in_window
 
 pytestmark = pytest.mark.heavy
 
@@ -169,8 +170,7 @@ def test_evidence_of_lessons_behind_the_answers_is_about_these_answers(make: Mak
         loop=LoopSettings(bin_gate=None, delta=1.0, alpha=1.0),
     )
     questions = [replace(CHOICE, text=f"Which is a {kind}?", id=kind) for kind in ("metal", "gas", "salt", "stone")]
-    answered = calibrator.answer_window([*questions, OPEN])
-    records = [calibrator.learn(record) for record in answered]
+    records = [calibrator.learn(record) for record in in_window(calibrator, [*questions, OPEN])]
     assert {record.outcome for record in records} == {"trained"}
     for record in records:
         assert record.evidence.p_true is not None

@@ -13,7 +13,7 @@ from dataclasses import replace
 from secl.calibrator.lesson import gather, teach
 from secl.calibrator.lookahead import WINDOW, Lookahead, StreamState, predict_bursts
 from secl.display import Shown
-from secl.errors import RunError
+from secl.errors import QuestionError, RunError
 from secl.evidence import Evidence, EvidenceKind, Posterior
 from secl.gates import Gate, gate_class
 from secl.grading.rules import grade
@@ -201,12 +201,21 @@ class Calibrator(Shown):
 
     def answer_window(
         self, questions: Sequence[Question], written: Sequence[str | Written | None] = ()
-    ) -> list[Record]:
-        """Answer questions that share passes under one version; `learn` may follow for each. As for `answer`."""
+    ) -> list[Record | QuestionError]:
+        """Answer questions that share passes under one version, as `answer` does; `learn` may follow for each.
+
+        A question that the model cannot answer has its error as the outcome.
+        """
         texts = written or [None] * len(questions)
         evidence = [self.plan.weighed(False)] * len(questions)
         self.model.prefetch(questions, evidence, weights_fixed=True, written=texts)
-        return [self.answer(question, text) for question, text in zip(questions, texts, strict=True)]
+        outcomes: list[Record | QuestionError] = []
+        for question, text in zip(questions, texts, strict=True):
+            try:
+                outcomes.append(self.answer(question, text))
+            except QuestionError as refusal:
+                outcomes.append(refusal)
+        return outcomes
 
     def learn(self, record: Record) -> Record:
         """Gather evidence about an answer and, inside a burst, learn from it.
@@ -253,12 +262,15 @@ class Calibrator(Shown):
             window = given[first : first + WINDOW]
             ratings = self.model.rate_given(window, self.plan.rated)
             for answer, rating in list(zip(window, ratings, strict=True))[max(0, len(done) - first) :]:
+                if isinstance(rating, QuestionError):
+                    raise rating
                 yield self._rated(answer, rating)  # one by one: labels may come in between
 
-    def rate_window(self, given: Sequence[GivenAnswer]) -> list[Record]:
-        """Rate answers that share passes."""
+    def rate_window(self, given: Sequence[GivenAnswer]) -> list[Record | QuestionError]:
+        """Rate answers that share passes; the outcome for one that cannot be rated is its error."""
         ratings = self.model.rate_given(given, self.plan.rated)
-        return [self._rated(answer, rating) for answer, rating in zip(given, ratings, strict=True)]
+        pairs = zip(given, ratings, strict=True)
+        return [each if isinstance(each, QuestionError) else self._rated(answer, each) for answer, each in pairs]
 
     def weigh(self, question: Question, rating: Rating) -> Record:
         """Return the record of an answer that the model wrote with its evidence, such as a field of a JSON object."""

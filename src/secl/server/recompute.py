@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Literal
 
-from secl.errors import ModelError, RunError
+from secl.errors import ModelError, QuestionError, RunError
 from secl.model import Model
 from secl.records import Record
 from secl.runs import loading
@@ -121,6 +121,8 @@ def computed(state: ServerStore, model: Model, record: Record, *, stored: bool =
     calibrator = build_calibrator(Manifest.of(state).settings, model)
     if record.given:
         (rating,) = model.rate_given([record.as_given()], calibrator.plan.rated)
+        if isinstance(rating, QuestionError):
+            raise rating
         answer, candidates = rating.answer, rating.evidence.candidates
     else:
         shared = calibrator.plan.weighed(False)

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from secl.backends.endpoint.model import EndpointModel
+from secl.calibrator import Calibrator
 from secl.errors import ModelError, ParameterError, QuestionError, UnavailableError
 from secl.question import GivenAnswer, Question
+from secl.records import Record
 from secl.writing import Writing
 from tests.backends.endpoint.fake import PLAIN, Body, Distribution, FakeServer, knowing
 
@@ -56,32 +58,24 @@ def test_evidence_about_options_comes_from_other_orders_and_verdicts_and_is_paid
     assert p_true.false_probabilities == pytest.approx((0.1, 0.6, 0.6, 0.6))
 
 
-def long_at(place: int) -> list[Question]:
-    """A window of questions, one of them too long."""
-    long = "long " * 2000
-    return [Question(f"{long * (i == place)}{i}?", options=tuple("abcdefgh"), id=str(i)) for i in range(16)]
-
-
 @pytest.mark.parametrize("rates", [False, True])
-def test_a_refused_question_costs_the_others_of_its_window_no_request(
+def test_each_question_of_a_window_has_an_outcome_of_its_own(
     model: EndpointModel, server: FakeServer, rates: bool
 ) -> None:
-    def ask(window: list[Question]) -> None:
-        if rates:
-            model.rate_given([GivenAnswer(question, "A") for question in window], BOTH)
-        else:
-            model.prefetch(window, [BOTH] * len(window), weights_fixed=True)
-
-    questions = long_at(3)
-    for _ in range(2):
+    calibrator = Calibrator(model, method="posterior")
+    questions = [
+        Question(f"{'long ' * 2000 * (i == 3)}{i}?", options=tuple("abcd"), id=str(i), domain="d") for i in range(16)
+    ]
+    given = [GivenAnswer(question, "A") for question in questions]
+    for number in range(2):  # nothing of the first window is left to the second
         server.asked.clear()
-        for window in (questions, [questions[3]]):
-            with pytest.raises(QuestionError, match="maximum context length"):
-                ask(window)
-        for question in questions[:3] + questions[4:]:  # each alone, as a service asks them then
-            ask([question])
-            assert rates or model.answer(question).reply.text
-        assert len(server.asked) == 15 * 11
+        outcomes = calibrator.rate_window(given) if rates else calibrator.answer_window(questions)
+        refused = outcomes.pop(3)
+        assert isinstance(refused, QuestionError)
+        assert "maximum context length" in str(refused)
+        positions = [each.position for each in outcomes if isinstance(each, Record)]
+        assert positions == [*range(15 * number, 15 * (number + 1))]
+        assert len(server.asked) == 15 * (4 if rates else 3)
 
 
 def test_a_server_that_does_not_answer_ends_the_requests_of_a_window(

@@ -20,6 +20,7 @@ from secl.prompts.templates import answer_prompt
 from secl.question import Question, Turn
 from secl.settings.groups import LoopSettings
 from secl.writing import Writing, Written
+from tests.answers import in_window
 from tests.backends.local.alone import generated, log_p
 from tests.backends.local.conftest import MakeModel, tokens_seen
 
@@ -222,10 +223,10 @@ def test_a_brief_free_answer_is_compared_with_others_and_a_long_one_is_not(make_
     asking = Calibrator(
         make_model(), method="secl", evidence=("candidates",), learns=False, loop=LoopSettings(evidence_on="always")
     )
-    brief, long = asking.answer_window([ASKED, ASKED], ["Rome, arr.", "Rome, arr.\nIt lies on the Tiber."])
+    brief, long = in_window(asking, [ASKED, ASKED], ["Rome, arr.", "Rome, arr.\nIt lies on the Tiber."])
     assert brief.posterior is not None
     assert brief.posterior.candidates[0] == "Rome, arr."
-    again = asking.answer_window([replace(ASKED, id=str(i)) for i in range(12)], ["Rome, arr."] * 12)
+    again = in_window(asking, [replace(ASKED, id=str(i)) for i in range(12)], ["Rome, arr."] * 12)
     assert any(each.posterior and len(each.posterior.candidates) > 2 for each in again), "random texts are seldom brief"
     assert long.posterior is None
     assert long.confidence == long.reply.stated

@@ -1,4 +1,4 @@
-"""Requests about the candidates of a question: letters under further orders, and a verdict on each."""
+"""Findings about one question: its answer, letters of its candidates under further orders, and verdicts on them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from secl.backends.endpoint.chat import Pending
 from secl.backends.endpoint.reading import VERDICTS, read_names
 from secl.backends.open_answers import Distractors, Drawn
 from secl.evidence import CandidateEvidence, EvidenceKind, LetterOrder, PTrue
-from secl.prompts.templates import NONE_OF_THESE
 from secl.question import LETTERS, Question
 from secl.records import Purpose, Reply
 from secl.writing import Written
@@ -61,35 +60,13 @@ class Findings:
     def own(self) -> str:
         return self.question.text_of(str(self.reply.answer))
 
-
-@dataclass(frozen=True)
-class Probe:
-    """Requests under way about the candidates of a question.
-
-    Attributes:
-        texts: the candidates.
-        source: of the candidates, as in `secl.evidence.CandidateEvidence`.
-        letters: by order of the candidates; None if not asked for.
-        verdicts: for each candidate; empty if not asked for.
-    """
-
-    texts: Sequence[str]
-    source: str
-    letters: Mapping[tuple[int, ...], Pending] | None
-    verdicts: Sequence[Pending]
-
-    def read(self, findings: Findings) -> None:
-        """Wait for the requests, and add their results."""
-        if self.letters is not None:
-            findings.candidates = self._read_letters(findings, self.letters)
-        if self.verdicts:
-            findings.p_true = self._read_verdicts(findings)
-
-    def _read_letters(self, findings: Findings, pending: Mapping[tuple[int, ...], Pending]) -> CandidateEvidence:
-        options = self.texts if findings.question.options else (*self.texts, NONE_OF_THESE)
+    def read_letters(
+        self, options: Sequence[str], pending: Mapping[tuple[int, ...], Pending], source: str
+    ) -> CandidateEvidence:
+        """Wait for letters by the order of the options, and return them."""
         orders = []
         for order, each in pending.items():
-            letters = read_names(findings.take("reordering", each).tokens, LETTERS[: len(options)])
+            letters = read_names(self.take("reordering", each).tokens, LETTERS[: len(options)])
             if letters.best is not None:
                 log_p = tuple(letters.of(LETTERS[order.index(number)]) for number in range(len(options)))
                 orders.append(LetterOrder(order=order, log_p=log_p))
@@ -97,24 +74,25 @@ class Probe:
             candidates=tuple(options),
             letters=tuple(orders),
             likelihoods=(None,) * len(options),  # chat APIs give no likelihood of a text
-            samples=() if findings.drawn is None else findings.drawn.samples,
-            source=self.source,
+            samples=() if self.drawn is None else self.drawn.samples,
+            source=source,
         )
 
-    def _read_verdicts(self, findings: Findings) -> PTrue | None:
-        """Return P(True) of the candidates with a readable verdict, the answer first; None without a verdict on it."""
+    def read_verdicts(self, texts: Sequence[str], pending: Sequence[Pending], source: str) -> PTrue | None:
+        """Return P(True) of the texts with a readable verdict, the answer first; None without a verdict on it."""
         read: dict[str, tuple[float, float]] = {}
-        for text, pending in zip(self.texts, self.verdicts, strict=True):
-            verdict = read_names(findings.take("scoring", pending).tokens, VERDICTS)
+        for text, each in zip(texts, pending, strict=True):
+            verdict = read_names(self.take("scoring", each).tokens, VERDICTS)
             if verdict.best is not None:
                 true, false = (math.exp(verdict.of(word)) for word in VERDICTS)
                 read[text] = true, false
-        if findings.own not in read:
+        if self.own not in read:
             return None
-        texts = [findings.own, *(text for text in read if text != findings.own)]
+        read = {self.own: read[self.own], **read}
+        probabilities, refuted = zip(*read.values(), strict=True)
         return PTrue(
-            candidates=tuple(texts),
-            probabilities=tuple(read[text][0] for text in texts),
-            false_probabilities=tuple(read[text][1] for text in texts),
-            distractor_source=self.source,
+            candidates=tuple(read),
+            probabilities=probabilities,
+            false_probabilities=refuted,
+            distractor_source=source,
         )

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 
 from secl.backends.endpoint.client import Endpoint
-from secl.backends.endpoint.reading import DIGITS, bins_of, read_chat, read_names
-from secl.errors import ModelError, ParameterError, QuestionError
-from secl.prompts.templates import Prompt, digit_prompt
-from secl.question import Turn
-from secl.writing import Written
+from secl.backends.endpoint.reading import DIGITS, Usage, bins_of, parts_of, read_chat, read_names
+from secl.errors import ModelError, ParameterError, QuestionError, UnavailableError
+from secl.prompts.templates import Prompt, answer_prompt, digit_prompt
+from secl.question import Question, Turn
+from secl.writing import Finish, Piece, Token, Writing, Written
 
 TOPS = (20, 10, 5)
 """Most probable tokens to ask for; the first number counts that a server accepts."""
@@ -23,6 +24,8 @@ CONCURRENT_CHATS = 16
 """Most requests, and most questions, that are under way together."""
 
 ROUTE = "/chat/completions"
+
+FINISHES: Mapping[str, Finish] = {"stop": "stop", "length": "length"}
 
 WORD_TOKENS = 12
 """Tokens for a letter, a digit or a verdict, and for what a model may say before it."""
@@ -120,56 +123,127 @@ def find_out(endpoint: Endpoint, model: str) -> Abilities:
     Raises:
         ModelError: it gives no log-probabilities, or does not answer.
     """
-    refusals: dict[str, None] = {}
+    refusals: list[str] = []
     for top in TOPS:
         for limit in LIMITS:
             abilities = Abilities(model, top, limit, 0.0)
             try:
-                trial = read_chat(endpoint.post(ROUTE, abilities.chat(TRIAL)))
+                tokens = read_chat(endpoint.post(ROUTE, abilities.chat(TRIAL))).tokens
             except QuestionError as refusal:
-                refusals[str(refusal)] = None
+                refusals.append(str(refusal))
                 continue
-            return _seen(endpoint, abilities, trial)
-    said_last = " ".join([*refusals][-len(LIMITS) :])
+            reported = max((len(token.top) for token in tokens), default=0)
+            if reported < 2:
+                raise ModelError(
+                    f"{endpoint.url} answers without the log-probabilities of the most probable tokens, which a "
+                    "confidence is read off; choose a server or a model that gives them."
+                )
+            # Two tokens of the same text may be reported as one, so a few less than were asked for mean nothing.
+            most = top if reported >= ALL_DIGITS else min(reported, top)
+            return replace(abilities, top=most, digit_mass=bins_of(read_names(tokens, DIGITS))[1])
+    said_last = " ".join(dict.fromkeys(refusals[-len(LIMITS) :]))
     raise ModelError(f"{model} cannot be asked with log-probabilities, which a confidence is read off: {said_last}")
-
-
-def _seen(endpoint: Endpoint, abilities: Abilities, trial: Written) -> Abilities:
-    reported = max((len(token.top) for token in trial.tokens), default=0)
-    if reported < 2:
-        raise ModelError(
-            f"{endpoint.url} answers without the log-probabilities of the most probable tokens, which a confidence is "
-            "read off; choose a server or a model that gives them."
-        )
-    _, mass = bins_of(read_names(trial.tokens, DIGITS))
-    # Two tokens of the same text may be reported as one, so a few less than were asked for mean nothing.
-    top = abilities.top if reported >= ALL_DIGITS else min(reported, abilities.top)
-    return replace(abilities, top=top, digit_mass=mass)
 
 
 class Requests:
     """Sends requests. Several threads may use it at once.
 
-    A future raises `QuestionError` where the server refuses the request, and `UnavailableError` where it does not
-    answer now.
+    A server that refuses a request is a `QuestionError`, and one that does not answer now an `UnavailableError`.
     """
 
     def __init__(self, endpoint: Endpoint, abilities: Abilities) -> None:
         self.endpoint, self.abilities = endpoint, abilities
         self._pool = ThreadPoolExecutor(CONCURRENT_CHATS, thread_name_prefix="secl-requests")
+        self._waiting: set[Pending] = set()
 
     def send(self, prompt: Prompt, tokens: int = WORD_TOKENS, *, seed: int | None = None, top_p: float = 1) -> Pending:
         """Send a request for the greedy answer; with a seed, for a draw at temperature 1 with this `top_p`."""
         body = self.abilities.chat(prompt, tokens)
         if seed is not None:
             body |= {"temperature": 1, "top_p": top_p, "seed": seed % 2**31}
-        return self._pool.submit(lambda: read_chat(self.endpoint.post(ROUTE, body)))
+        pending = self._pool.submit(lambda: read_chat(self.endpoint.post(ROUTE, body)))
+        self._waiting.add(pending)
+        pending.add_done_callback(self._waiting.discard)
+        return pending
+
+    def write(self, question: Question, writing: Writing) -> Iterator[Piece]:
+        """Yield the pieces of all texts, of several in turn; see `secl.model.Model.write`.
+
+        Every text is a request of its own, because not every server writes several. The draft in a last piece is the
+        tuple of the text's tokens. A server that gives fewer log-probabilities than are wanted is a `QuestionError`.
+        """
+        if (writing.top_logprobs or 0) > self.abilities.top:
+            raise QuestionError(
+                f"top_logprobs is {writing.top_logprobs}, but the endpoint gives {self.abilities.top} of them."
+            )
+        texts = [self._write(question, writing, number) for number in range(writing.n)]
+        try:
+            while texts:
+                for text in [*texts]:
+                    piece = next(text, None)
+                    if piece is None:
+                        texts.remove(text)
+                    else:
+                        yield piece
+        finally:
+            for text in texts:
+                text.close()
+
+    def _write(self, question: Question, writing: Writing, number: int) -> Generator[Piece, None, None]:
+        body = self._body(question, writing, number)
+        written: list[Token] = []
+        begun = False
+        finish = ""
+        usage: Usage = {}
+        try:
+            with closing(self.endpoint.stream(ROUTE, body | {"stream_options": {"include_usage": True}})) as chunks:
+                for chunk in chunks:
+                    text, tokens, ended, used = parts_of(chunk)
+                    finish, usage = ended or finish, used or usage
+                    written += tokens
+                    if text or tokens:
+                        begun = True
+                        yield Piece(choice=number, text=text, tokens=_shown(tokens, writing.top_logprobs))
+            if not finish:
+                raise self.endpoint.broke_off()
+        except UnavailableError:
+            if not begun:  # llama.cpp closes a stream where it refuses a prompt, and says why only without one
+                with suppress(UnavailableError):
+                    self._prompt_tokens(body)
+            raise
+        if finish not in FINISHES:
+            raise QuestionError(f"the endpoint ended the answer with the reason {finish!r}.")
+        yield Piece(
+            choice=number,
+            finish=FINISHES[finish],
+            prompt_tokens=usage.get("prompt_tokens") or self._prompt_tokens(body),
+            completion_tokens=usage.get("completion_tokens") or len(written),
+            draft=tuple(written),
+        )
+
+    def _body(self, question: Question, writing: Writing, number: int) -> dict[str, object]:
+        """Return the body of a request; without a limit in `writing`, the server's own limit holds."""
+        body = self.abilities.chat(answer_prompt(question), None if writing.or_fewer else writing.max_tokens)
+        body |= {"temperature": writing.temperature, "top_p": writing.top_p, "seed": writing.seed + number}
+        stop = {"stop": list(writing.stop)} if writing.stop else {}
+        return {**writing.extra, **body, **stop}
+
+    def _prompt_tokens(self, body: Mapping[str, object]) -> int:
+        """Ask for the length of a prompt, as some servers omit usage in a stream."""
+        tokens = read_chat(self.endpoint.post(ROUTE, {**body, self.abilities.limit: 1})).prompt_tokens
+        if not tokens:
+            raise ModelError(f"{self.endpoint.url} does not say how many tokens a prompt has.")
+        return tokens
 
     def abandon(self) -> None:
         """Cancel the requests that wait; their futures raise `CancelledError`."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
-        self._pool = ThreadPoolExecutor(CONCURRENT_CHATS, thread_name_prefix="secl-requests")
+        for pending in [*self._waiting]:
+            pending.cancel()
 
     def close(self) -> None:
         """Cancel the requests that wait, and let the others end."""
         self._pool.shutdown(cancel_futures=True)
+
+
+def _shown(tokens: Sequence[Token], top: int | None) -> tuple[Token, ...]:
+    return () if top is None else tuple(replace(token, top=token.top[:top]) for token in tokens)

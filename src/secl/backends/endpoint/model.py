@@ -7,26 +7,25 @@ import random
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from typing import NoReturn, TypeVar
+from typing import NoReturn
 
 from secl.backends.endpoint.candidates import Findings
 from secl.backends.endpoint.chat import CONCURRENT_CHATS, Abilities, Requests, find_out, only_model, unlisted
 from secl.backends.endpoint.client import Endpoint
 from secl.backends.endpoint.questions import EndpointAsker
-from secl.backends.endpoint.texts import ChatWriter
 from secl.backends.generation import question_seed
 from secl.display import Shown
 from secl.errors import ModelError, QuestionError
 from secl.evidence import CandidateEvidence, Evidence, EvidenceKind, PTrue
 from secl.model import ModelAnswer, Rating
 from secl.prompts.parsing import read_answer, trim_answer
-from secl.prompts.templates import MAX_ANSWER_TOKENS
 from secl.question import GivenAnswer, Question
 from secl.records import Ledger, Meter, Reply
 from secl.settings.groups import AnswerWeights, PromptSettings
 from secl.writing import Piece, Writing, Written
 
-T = TypeVar("T")
+Asked = tuple[Question, str | None]
+"""A question, and the answer to it that was written already."""
 
 
 class EndpointModel(Shown):
@@ -78,10 +77,8 @@ class EndpointModel(Shown):
         self.requests = Requests(self.endpoint, self.abilities)
         self.asker = EndpointAsker(self.requests, prompts or PromptSettings(), seed)
         self._questions = ThreadPoolExecutor(CONCURRENT_CHATS, thread_name_prefix="secl-questions")
-        self.writer = ChatWriter(self.endpoint, self.abilities)
-        self._window: dict[tuple[Question, str | None], Findings] = {}
+        self._window: dict[Asked, Future[Findings]] = {}
         self._latest: Findings | None = None
-        self._kept: dict[object, Future[Findings]] = {}
 
     def _facts(self) -> dict[str, object]:
         return {"name": self.name, "endpoint": self.endpoint.url, "log_probabilities": self.abilities.top}
@@ -110,21 +107,20 @@ class EndpointModel(Shown):
         written: Sequence[str | Written | None] = (),
     ) -> None:
         """Ask about a window of upcoming questions at the same time; see `secl.model.Model.prefetch`."""
-        wanted: dict[tuple[Question, str | None], set[EvidenceKind]] = {}
-        texts = {}
+        wanted: dict[Asked, tuple[str | Written | None, set[EvidenceKind]]] = {}
         for question, kinds, text in zip(questions, evidence, written or [None] * len(questions), strict=True):
-            turn = question, None if text is None else str(text)
-            wanted.setdefault(turn, set()).update(kinds)
-            texts[turn] = text
-        findings = self._together(lambda turn: self._find(turn[0], texts[turn], wanted[turn]), [*wanted])
-        self._window = dict(zip(wanted, findings, strict=True))
+            wanted.setdefault(_asked(question, text), (text, set()))[1].update(kinds)
+        self._window = {
+            asked: self._questions.submit(self.asker.answer, asked[0], kinds, text)
+            for asked, (text, kinds) in wanted.items()
+        }
+        self._wait(self._window.values())
 
-    def _together(self, ask: Callable[[T], Findings], items: Sequence[T]) -> list[Findings]:
-        """Ask at the same time. A refused question leaves the others alone; another error, or Ctrl-C, ends them.
+    def _wait(self, pending: Collection[Future[Findings]]) -> None:
+        """Wait for questions that are asked at the same time.
 
-        After a refusal the caller asks each item alone, so the findings about the others are kept for that.
+        A refusal is the outcome of its question. Another error, or Ctrl-C, ends all requests.
         """
-        pending = [self._kept.pop(item) if item in self._kept else self._questions.submit(ask, item) for item in items]
         try:
             for future in as_completed(pending):
                 if not isinstance(future.exception(), QuestionError):
@@ -132,22 +128,13 @@ class EndpointModel(Shown):
         except BaseException:
             self.requests.abandon()
             raise
-        if len(items) > 1 and any(future.exception() for future in pending):
-            self._kept = dict(zip(items, pending, strict=True))
-        return [future.result() for future in pending]
-
-    def _find(self, question: Question, text: str | Written | None, evidence: set[EvidenceKind]) -> Findings:
-        """Answer a question, or take a text that was written already."""
-        if text is None and question.free:
-            (text,) = Written.of(self.writer.write(question, Writing(max_tokens=MAX_ANSWER_TOKENS[question.form])))
-        return self.asker.answer(question, evidence, text)
 
     def memory_share(self, question: Question, writing: Writing) -> float:  # noqa: ARG002
         return 0.0
 
     def write(self, question: Question, writing: Writing) -> Iterator[Piece]:
         """Stream free answers; see `secl.model.Model.write`."""
-        return self.writer.write(question, writing)
+        return self.requests.write(question, writing)
 
     def answer(
         self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | Written | None = None
@@ -158,23 +145,19 @@ class EndpointModel(Shown):
             QuestionError: the server refuses the question; it is too long, say.
             UnavailableError: the server does not answer now.
         """
-        text = None if written is None else str(written)
-        findings = self._window.get((question, text)) or self._find(question, written, {*evidence})
+        pending = self._window.get(_asked(question, written))
+        findings = pending.result() if pending else self.asker.answer(question, {*evidence}, written)
         self._latest = findings
         self._pay(findings)
         return ModelAnswer(reply=findings.reply, frozen=findings.reply, plain_tokens=findings.plain_tokens)
 
-    def rate_given(self, given: Sequence[GivenAnswer], evidence: Collection[EvidenceKind]) -> list[Rating]:
+    def rate_given(
+        self, given: Sequence[GivenAnswer], evidence: Collection[EvidenceKind]
+    ) -> list[Rating | QuestionError]:
         """Rate answers from elsewhere at the same time; see `secl.model.Model.rate_given`."""
-        return [
-            Rating(
-                reply=findings.reply,
-                evidence=Evidence(p_true=findings.p_true, candidates=findings.candidates),
-                ledger=Ledger(**findings.spent),
-                plain_tokens=findings.plain_tokens,
-            )
-            for findings in self._together(lambda each: self.asker.rate(each, {*evidence}), given)
-        ]
+        pending = [self._questions.submit(self.asker.rate, each, {*evidence}) for each in given]
+        self._wait(pending)
+        return [_rating(future) for future in pending]
 
     def score_p_true(self, question: Question, reply: Reply) -> PTrue | None:
         """Return P(True) of the answer and its distractors; None without a readable answer or verdict."""
@@ -247,6 +230,18 @@ class EndpointModel(Shown):
         self._questions.shutdown(cancel_futures=True)
         self.requests.close()
         self.endpoint.close()
+
+
+def _asked(question: Question, written: str | Written | None) -> Asked:
+    return question, None if written is None else str(written)
+
+
+def _rating(rated: Future[Findings]) -> Rating | QuestionError:
+    if isinstance(refusal := rated.exception(), QuestionError):
+        return refusal
+    found = rated.result()
+    evidence, cost = Evidence(p_true=found.p_true, candidates=found.candidates), Ledger(**found.spent)
+    return Rating(reply=found.reply, evidence=evidence, ledger=cost, plain_tokens=found.plain_tokens)
 
 
 def _nucleus(log_p: Mapping[str, float], top_p: float) -> dict[str, float]:

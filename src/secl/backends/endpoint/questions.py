@@ -6,12 +6,12 @@ Every request asks for one thing; requests that do not need each other's answers
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from statistics import fmean
-from typing import cast
+from typing import Any, cast
 
-from secl.backends.endpoint.candidates import EvidenceKinds, Findings, Probe
+from secl.backends.endpoint.candidates import EvidenceKinds, Findings
 from secl.backends.endpoint.chat import Requests
 from secl.backends.endpoint.reading import DIGITS, NameDistribution, bins_of, entropy, read_names, within
 from secl.backends.generation import items_of, list_tokens, question_seed
@@ -45,7 +45,7 @@ from secl.prompts.templates import (
 from secl.question import LETTERS, GivenAnswer, Question
 from secl.records import Reply
 from secl.settings.groups import PromptSettings
-from secl.writing import Token, Written
+from secl.writing import Token, Writing, Written
 
 COMPARING: EvidenceKinds = frozenset({"p_true", "candidates"})
 """Evidence that needs candidates."""
@@ -55,7 +55,7 @@ class EndpointAsker:
     """Asks a server about questions. Several threads may use it at once; errors as of `Requests`."""
 
     def __init__(self, requests: Requests, prompts: PromptSettings, seed: int) -> None:
-        self._ask = partial(requests.send, top_p=prompts.top_p)
+        self.requests, self._ask = requests, partial(requests.send, top_p=prompts.top_p)
         self.prompts, self.seed, self.listed = prompts, seed, prompts.distractors + 1
 
     def answer(self, question: Question, evidence: EvidenceKinds, written: str | Written | None = None) -> Findings:
@@ -64,6 +64,8 @@ class EndpointAsker:
         if question.options:
             self._choose(findings, None, evidence)
             return findings
+        if written is None and question.free:
+            (written,) = Written.of(self.requests.write(question, Writing(max_tokens=MAX_ANSWER_TOKENS[question.form])))
         if written is None:
             drawn = findings.take("answering", self._ask(answer_prompt(question), MAX_ANSWER_TOKENS[question.form]))
             text, tokens = trim_answer(drawn.text, question.form), drawn.tokens
@@ -89,7 +91,7 @@ class EndpointAsker:
             findings.distractors = Distractors(rivals, f"given:{len(rivals)}") if rivals else None
             self.gather(findings, evidence)
         if "p_true" not in evidence and findings.reply.answer is not None:
-            self._probe(question, [findings.own], {"p_true"}, "none").read(findings)
+            self._probe(findings, [findings.own], {"p_true"}, "none")()
         return findings
 
     def gather(self, findings: Findings, evidence: EvidenceKinds) -> None:
@@ -109,7 +111,7 @@ class EndpointAsker:
             if findings.distractors is None:
                 findings.distractors = self._distractors(findings, findings.reply.answer)
             texts, source = (findings.reply.answer, *findings.distractors.answers), findings.distractors.source
-        self._probe(findings.question, texts, missing, source).read(findings)
+        self._probe(findings, texts, missing, source)()
 
     def sample(self, question: Question, numbers: Iterable[int], limit: int | None = None) -> list[Written]:
         """Return further answers to an open question, drawn at temperature 1, one for each number."""
@@ -141,32 +143,31 @@ class EndpointAsker:
         question = findings.question
         findings.requested |= evidence & COMPARING
         prompt = order_prompt(question, range(len(question.options)))
-        pending, probe = self._ask(prompt), self._probe(question, question.options, evidence, "options")
+        pending, read_probe = self._ask(prompt), self._probe(findings, question.options, evidence, "options")
         answered = findings.take("answering", pending)
         letters = read_names(answered.tokens, question.letters)
         letter = named or letters.best
         stated = findings.take("answering", self._ask(digit_prompt(prompt, letter or answered.text)))
-        findings.reply = _reply(
-            letter or answered.text.strip(),
-            letter,
-            read_names(stated.tokens, DIGITS),
-            entropies=[letters.entropy],
+        findings.reply = Reply(
+            text=letter or answered.text.strip(),
+            answer=letter,
             log_probability=letters.of(letter) if letter else math.nan,
             option_log_p=tuple(map(letters.of, question.letters)) if letters.best else (),
+            **_stated(read_names(stated.tokens, DIGITS), [letters.entropy]),
         )
         if letter is not None:
-            probe.read(findings)
+            read_probe()
 
     def _state(self, findings: Findings, text: str, tokens: Sequence[Token]) -> None:
         """State the confidence of an open answer; its tokens give its probability, without them it is nan."""
         question = findings.question
         prompt = digit_prompt(answer_prompt(question), text if question.free else text.strip())
-        findings.reply = _reply(
-            text.strip(),
-            read_answer(text, question.form),
-            read_names(findings.take("answering", self._ask(prompt)).tokens, DIGITS),
-            entropies=[entropy(token) for token in tokens],
+        digit = read_names(findings.take("answering", self._ask(prompt)).tokens, DIGITS)
+        findings.reply = Reply(
+            text=text.strip(),
+            answer=read_answer(text, question.form),
             log_probability=math.fsum(token.log_p for token in tokens) if tokens else math.nan,
+            **_stated(digit, [entropy(token) for token in tokens]),
         )
 
     def _distractors(self, findings: Findings, answer: str) -> Distractors:
@@ -185,19 +186,32 @@ class EndpointAsker:
 
         return choose_distractors(answer, question.form, self.prompts.distractors, listed(), sample_list)
 
-    def _probe(self, question: Question, texts: Sequence[str], evidence: EvidenceKinds, source: str) -> Probe:
-        """Ask about candidates; an open question becomes a choice between them and "None of these"."""
-        letters = None
+    def _probe(
+        self, findings: Findings, texts: Sequence[str], evidence: EvidenceKinds, source: str
+    ) -> Callable[[], None]:
+        """Ask about candidates; an open question becomes a choice between them and "None of these".
+
+        Returns:
+            waits for the results and adds them to the findings.
+        """
+        question = choice = findings.question
+        orders: Iterable[tuple[int, ...]] = ()
         if "candidates" in evidence and question.options:
-            order = other_order(len(texts))
-            letters = {order: self._ask(order_prompt(question, order))}
+            orders = [other_order(len(texts))]
         elif "candidates" in evidence and len(texts) < len(LETTERS):
             choice = as_choice(question, texts)
             orders = orders_of_answers(len(texts), question_seed(self.seed, question, "candidates"))
-            letters = {order: self._ask(order_prompt(choice, order)) for order in orders}
+        letters = {order: self._ask(order_prompt(choice, order)) for order in orders}
         judged = texts if "p_true" in evidence else ()
-        wording = self.prompts.p_true_prompt
-        return Probe(texts, source, letters, [self._ask(p_true_prompt(question, each, wording)) for each in judged])
+        verdicts = [self._ask(p_true_prompt(question, each, self.prompts.p_true_prompt)) for each in judged]
+
+        def read() -> None:
+            if letters:
+                findings.candidates = findings.read_letters(choice.options, letters, source)
+            if verdicts:
+                findings.p_true = findings.read_verdicts(texts, verdicts, source)
+
+        return read
 
 
 def _read_sample(sampled: Written, question: Question) -> Sample:
@@ -210,23 +224,7 @@ def _read_sample(sampled: Written, question: Question) -> Sample:
     return Sample(text=answer if brief else None, candidate=None, log_p=log_p)
 
 
-def _reply(
-    text: str,
-    answer: str | None,
-    stated: NameDistribution,
-    *,
-    entropies: Sequence[float],
-    log_probability: float,
-    option_log_p: tuple[float, ...] = (),
-) -> Reply:
-    """Return a reply whose entropy is the mean over its known tokens and the digit."""
-    bins, mass = bins_of(stated)
-    return Reply(
-        text=text,
-        answer=answer,
-        bins=bins,
-        digit_mass=mass,
-        entropy=fmean([*entropies, stated.entropy]),
-        log_probability=log_probability,
-        option_log_p=option_log_p,
-    )
+def _stated(digit: NameDistribution, entropies: Sequence[float]) -> dict[str, Any]:
+    """Return fields of a reply whose confidence is a digit; the entropy is a mean over known tokens and the digit."""
+    bins, mass = bins_of(digit)
+    return {"bins": bins, "digit_mass": mass, "entropy": fmean([*entropies, digit.entropy])}

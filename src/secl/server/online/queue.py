@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from secl.calibrator import Calibrator
-from secl.errors import BusyError, ClosingError
+from secl.errors import BusyError, ClosingError, QuestionError
 from secl.evaluation.trust import Verdict
 from secl.fields.extraction import Extraction, ObjectRequest
 from secl.model import Model
@@ -78,8 +78,8 @@ class Request:
             model.check(self.asked)
 
 
-def answer_together(calibrator: Calibrator, batch: Sequence[Request]) -> list[Record]:
-    """The records of a batch, whose passes are shared."""
+def answer_together(calibrator: Calibrator, batch: Sequence[Request]) -> list[Record | QuestionError]:
+    """The outcomes of a batch, whose passes are shared."""
     answers = [request.asked for request in batch if isinstance(request.asked, GivenAnswer)]
     questions = [request.asked for request in batch if isinstance(request.asked, Question)]
     written = [request.written for request in batch]

@@ -202,15 +202,17 @@ class Service:
                         self._fail(request, problem)
 
     def _answer_batch(self, batch: list[Request]) -> None:
-        """Answer questions in one pass; if that fails, each alone, so that only the one at fault gets the error."""
+        """Answer questions in one pass, each with an outcome of its own; if the pass fails, each alone."""
         if not batch:
             return
         before, began = self.calibrator.state, time.perf_counter()
         try:
             self._take_labels()
-            records = self.learner.admit(answer_together(self.calibrator, batch))
-            ids = [request.record_id for request in batch]
-            stored = self._store(records, ids, time.perf_counter() - began)
+            outcomes = answer_together(self.calibrator, batch)
+            records = self.learner.admit([each for each in outcomes if isinstance(each, Record)])
+            pairs = zip(batch, outcomes, strict=True)
+            ids = [request.record_id for request, each in pairs if isinstance(each, Record)]
+            stored = not records or self._store(records, ids, time.perf_counter() - began)
         except Exception as problem:  # of whatever kind: this thread goes on
             self.calibrator.state = before
             alone = len(batch) > 1 and not isinstance(problem, UnavailableError)
@@ -223,8 +225,12 @@ class Service:
         if not stored:
             self.calibrator.state = before
             self.unstored.extend(ids)
-        for request, answer in zip(batch, self._answers(records, ids, stored), strict=True):
-            request.future.set_result(answer)
+        answers = iter(self._answers(records, ids, stored))
+        for request, each in zip(batch, outcomes, strict=True):
+            if isinstance(each, QuestionError):
+                self._fail(request, each)
+            else:
+                request.future.set_result(next(answers))
 
     def _answer_objects(self, batch: list[Request]) -> None:
         """Write objects, of which each has its own outcome; all fields of the batch are stored together."""

@@ -41,12 +41,9 @@ class VllmReading:
     """A bundle as one version reads it; a request goes to the servers when a number is wanted."""
 
     def __init__(self, backend: VllmBackend, bundle: Bundle, version: int) -> None:
-        self.backend = backend
-        self.bundle = bundle
-        self.version = version
+        self.backend, self.bundle, self.version = backend, bundle, version
         self._log_p: dict[Position, dict[int, float]] = {}
-        self._entropy: dict[Position, float] = {}
-        self._least: dict[Position, float] = {}  # of the most probable tokens
+        self._best: dict[Position, list[float]] = {}  # ln probabilities of the most probable tokens, in order
         draft = bundle.draft
         if draft is not None and draft.version == version:
             # The server reported the distribution before each token that it wrote. They hold as far as the text has the
@@ -60,50 +57,41 @@ class VllmReading:
     def tokens(self) -> float:
         return float(self.bundle.tokens["answering"] if self.version else self.bundle.size)
 
-    def logits(self, positions: Sequence[Position], ids: Sequence[int]) -> list[list[float]]:
-        return self.log_p(positions, ids)
-
     def log_p(self, positions: Sequence[Position], ids: Sequence[int]) -> list[list[float]]:
         self._ask(dict.fromkeys(positions, ids))
         return [[self._log_p[position][token] for token in ids] for position in positions]
 
+    logits = log_p
+
     def likelihoods(self) -> list[float]:
         spans = self.bundle.spans
-        if not spans:
-            return []
-        texts = [span.tokens for span in spans]
-        rows = self.backend.server.read(texts)
+        rows = self.backend.server.read([span.tokens for span in spans]) if spans else []
         return [sum(row[span.start - 1 :]) for row, span in zip(rows, spans, strict=True)]
 
     def text_statistics(
         self, positions: Sequence[Position], tokens: Sequence[int], next_ids: Sequence[int]
     ) -> TextStatistics:
         wanted = dict(zip(positions, [*([token] for token in tokens), next_ids], strict=True))
-        self._read([position for position in positions if position not in self._entropy])
+        self._read([position for position in positions if position not in self._best])
         for position, ids in wanted.items():
-            if (least := self._least[position]) <= NEGLIGIBLE:
+            if (least := self._best[position][-1]) <= NEGLIGIBLE:
                 self._log_p[position] = {**dict.fromkeys(ids, least), **self._log_p[position]}
         self._ask(wanted)
         *before, last = positions
+        entropies = (entropy_of(self._best[each], self.backend.vocabulary) for each in positions)
         return TextStatistics(
             log_probability=sum(self._log_p[each][token] for each, token in zip(before, tokens, strict=True)),
-            entropy=sum(self._entropy[each] for each in positions) / len(positions),
+            entropy=sum(entropies) / len(positions),
             next_log_p=tuple(self._log_p[last][token] for token in next_ids),
         )
 
     def _read(self, positions: Sequence[Position]) -> None:
         """Ask for the most probable tokens at each position."""
-        if not positions:
-            return
-        name, top = self.backend.adapter_name(self.version), self.backend.top
-        *before, (number, length) = positions
-        if len(before) >= SEPARATE_POSITIONS and {each for each, _ in before} == {number}:
-            text = tuple(self.bundle.sequences[number][:length])
-            ((*inside, end),) = self.backend.server.complete(name, [text], CompletionRequest(top=top, inside=True))
-            steps = [*(inside[each - 1] for _, each in before), end]
+        if len(positions) > SEPARATE_POSITIONS and len({number for number, _ in positions}) == 1:
+            ((*inside, end),) = self._complete(positions[-1:], CompletionRequest(top=self.backend.top, inside=True))
+            steps = [*(inside[length - 1] for _, length in positions[:-1]), end]
         else:
-            prefixes = [tuple(self.bundle.prefix(position)) for position in positions]
-            steps = [step for (step,) in self.backend.server.complete(name, prefixes, CompletionRequest(top=top))]
+            steps = [step for (step,) in self._complete(positions, CompletionRequest(top=self.backend.top))]
         for position, step in zip(positions, steps, strict=True):
             self._note(position, step)
 
@@ -114,19 +102,21 @@ class VllmReading:
             for position, ids in wanted.items()
             if any(token not in self._log_p.get(position, {}) for token in ids)
         }
-        if not lacking:
-            return
-        prefixes = [tuple(self.bundle.prefix(position)) for position in lacking]
         request = CompletionRequest(ids=tuple(dict.fromkeys(token for ids in lacking.values() for token in ids)))
-        texts = self.backend.server.complete(self.backend.adapter_name(self.version), prefixes, request)
-        for position, (step,) in zip(lacking, texts, strict=True):
+        for position, (step,) in zip(lacking, self._complete([*lacking], request), strict=True):
             self._log_p[position] = {**step.log_p, **self._log_p.get(position, {})}
 
+    def _complete(self, positions: Sequence[Position], request: CompletionRequest) -> list[tuple[Step, ...]]:
+        """Return what a server generates at each position, in one request."""
+        if not positions:
+            return []
+        prefixes = [tuple(self.bundle.prefix(position)) for position in positions]
+        return self.backend.server.complete(self.backend.adapter_name(self.version), prefixes, request)
+
     def _note(self, position: Position, step: Step) -> None:
-        """Keep the most probable tokens at a position, and the entropy that follows from them."""
+        """Keep what is reported at a position."""
         # A token that was drawn, or stands in a prompt, is reported beside the most probable ones.
-        best = heapq.nlargest(self.backend.top, step.log_p.values())
-        self._entropy[position], self._least[position] = entropy_of(best, self.backend.vocabulary), best[-1]
+        self._best[position] = heapq.nlargest(self.backend.top, step.log_p.values())
         self._log_p[position] = {**self._log_p.get(position, {}), **step.log_p}
 
 
@@ -139,10 +129,7 @@ class VllmBackend:
     """
 
     def __init__(self, learner: LocalBackend, server: TokenServer, versions: Versions, *, learns: bool) -> None:
-        self.learner = learner
-        self.server = server
-        self.versions = versions
-        self.learns = learns
+        self.learner, self.server, self.versions, self.learns = learner, server, versions, learns
         self._name, self._naming = "", threading.Lock()
         self.top, self.vocabulary = TOP, len(learner.token_ids.tokenizer)
         # A question that the server cannot read to its end is refused like one that the learner cannot read.

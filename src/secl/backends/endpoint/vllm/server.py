@@ -35,11 +35,7 @@ class CompletionRequest:
         tokens: most tokens of the text.
         top: number of the most probable tokens to report at each step, at most the server's --max-logprobs.
         ids: tokens to report at each step in place of the most probable ones.
-        stop: texts that end the generation; the token that completes one is the last.
-        ends: ids that end the generation.
-        temperature: 0 takes the most probable token each time.
-        top_p: probability of the nucleus to draw from.
-        seed: of the draws.
+        stop, ends: texts and token ids that end the text; the token that completes one is the last.
         inside: whether the tokens of the prompt from the second on are steps, too, before the generated ones. The
             server then reads the whole prompt, and takes nothing of it from its cache.
     """
@@ -56,7 +52,7 @@ class CompletionRequest:
 
     def body(self) -> dict[str, object]:
         """Return the fields of a request."""
-        fields = {
+        return {
             **_PLAIN,
             "max_tokens": self.tokens,
             "logprobs": self.top,
@@ -65,14 +61,10 @@ class CompletionRequest:
             "temperature": self.temperature,
             "top_p": self.top_p,
             "return_tokens_as_token_ids": True,
+            **({"logprob_token_ids": list(self.ids)} if self.ids else {}),
+            **({} if self.seed is None else {"seed": self.seed}),
+            **({"prompt_logprobs": self.top} if self.inside else {}),
         }
-        if self.ids:
-            fields["logprob_token_ids"] = list(self.ids)
-        if self.seed is not None:
-            fields["seed"] = self.seed
-        if self.inside:
-            fields["prompt_logprobs"] = self.top
-        return fields
 
 
 class TokenServer:

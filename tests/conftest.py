@@ -15,8 +15,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import hypothesis
 import pytest
 
-from tests import intervals
-from tests.pictures import sketch
+from tests import rough
 
 ROOT = Path(__file__).parent.parent
 
@@ -50,7 +49,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.fixture
 def sketched(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pictures are not drawn: that takes most of the time of a report."""
-    monkeypatch.setattr("matplotlib.figure.Figure.savefig", sketch)
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", rough.sketch)
 
 
 @pytest.fixture
@@ -67,7 +66,7 @@ def brief(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     """Intervals are rough: their draws take most of the time of a summary."""
-    intervals.few_draws(monkeypatch.setattr)
+    rough.few_draws(monkeypatch.setattr)
 
 
 @pytest.fixture(scope="session")

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from tests.intervals import few_draws
-from tests.pictures import sketch
+from tests.rough import few_draws, sketch
 
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(

@@ -14,7 +14,7 @@ from secl.calibrator import WINDOW, Calibrator
 from secl.calibrator.lesson import teach
 from secl.errors import ParameterError
 from secl.evidence import EvidenceKind, PTrue
-from secl.gates import Always, EntropyShift, Never
+from secl.gates import Always, EntropyShift, Never, PageHinkley
 from secl.metrics.probability import bin_index
 from secl.model import ModelAnswer
 from secl.question import Question
@@ -208,9 +208,17 @@ def test_what_is_said_wins_over_the_method_and_what_is_senseless_is_refused() ->
         said = r"evidence is .*; it must be one of p_true, samples, dinco, candidates"
         with pytest.raises(ParameterError, match=said):
             Calibrator(ScriptedModel(), method="secl", evidence=evidence)  # type: ignore[arg-type]
-    for name, said in (("secpl", "no method 'secpl'"), ("secl-paper", "--method secl-paper")):
+    calibrator = Calibrator(model, method="secl", gate="page-hinkley", signal="p_true")
+    assert (calibrator.gate, calibrator.signal) == (PageHinkley(), RawPTrue())
+    refused: tuple[tuple[dict[str, Any], str], ...] = (
+        ({"method": "secpl"}, "no method 'secpl'"),
+        ({"method": "secl-paper"}, "--method secl-paper"),
+        ({"gate": "allways"}, "there is no gate 'allways'; take always, never"),
+        ({"signal": "ptrue"}, "there is no signal 'ptrue'; the signals are norm_p_true"),
+    )
+    for settings, said in refused:
         with pytest.raises(ParameterError, match=said):
-            Calibrator(ScriptedModel(), method=name)
+            Calibrator(ScriptedModel(), **{"method": "secl", **settings})
     with pytest.raises(ParameterError, match="no method 'secpl'"):
         secl.load("no such model", method="secpl")  # said before a model is looked for
 

@@ -1,4 +1,4 @@
-"""Every example runs as its docstring says."""
+"""Examples run as their docstrings say; benchmarks name bad input, and the verdicts of docs/findings.md seldom err."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import runpy
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from benchmarks.sentences import WORLDS, said
 from secl.runs.store import Store
 from secl.server.store import ServerStore
 from tests.conftest import ROOT
-
-pytestmark = pytest.mark.heavy
 
 
 @pytest.mark.slow
@@ -60,6 +60,7 @@ def third_party(*arguments: object, die_after: float | None = None) -> str:
     return output
 
 
+@pytest.mark.heavy
 @pytest.mark.smoke
 def test_a_model_from_outside_runs_is_killed_and_goes_on_with_the_same_records(tmp_path: Path) -> None:
     whole, killed = tmp_path / "whole", tmp_path / "killed"
@@ -75,6 +76,7 @@ def test_a_model_from_outside_runs_is_killed_and_goes_on_with_the_same_records(t
         assert one.snapshot() == other.snapshot()
 
 
+@pytest.mark.heavy
 @pytest.mark.smoke
 def test_a_model_from_outside_serves_is_killed_and_goes_on(tmp_path: Path) -> None:
     state = tmp_path / "state"
@@ -94,3 +96,30 @@ def test_every_example_has_a_test() -> None:
     tests = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "tests").rglob("test_*.py"))
     examples = [file.name for file in (ROOT / "examples").glob("*.py") if file.name != "__init__.py"]
     assert [name for name in examples if name not in tests] == []
+
+
+@pytest.mark.parametrize("name", ["labels", "posterior", "sentences"])
+def test_a_missing_run_is_named(name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "argv", [name, "nowhere"])
+    monkeypatch.delitem(sys.modules, f"benchmarks.{name}", raising=False)
+    with pytest.raises(SystemExit) as end:
+        runpy.run_module(f"benchmarks.{name}", run_name="__main__")
+    assert end.value.code == 2
+    assert capsys.readouterr().err == "error: nowhere is not a run folder (it has no run.sqlite).\n"
+
+
+@pytest.mark.parametrize(
+    ("world", "sentence", "least", "most"),
+    [
+        ("calibrated, AUROC .72", "overconfident", 0.0, 0.1),
+        ("calibrated, AUROC .72", "underconfident", 0.0, 0.1),
+        ("calibrated, AUROC .72", "miscalibrated", 0.0, 0.15),
+        ("calibrated, AUROC .72", "do not act", 0.0, 0.05),
+        ("20 points too high", "overconfident", 0.85, 1.0),
+        ("20 points too low", "underconfident", 0.85, 1.0),
+        ("AUROC .50, mean right", "separate", 0.0, 0.1),
+    ],
+)
+def test_a_hundred_answers_show_what_is_there_alone(world: str, sentence: str, least: float, most: float) -> None:
+    counts = Counter(each for seed in range(40) for each in said(WORLDS[world], 100, seed))
+    assert least <= counts[sentence] / 40 <= most

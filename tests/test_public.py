@@ -14,7 +14,6 @@ import pytest
 
 import secl
 from secl.errors import QuestionError, SeclError, needs
-from secl.signals import RawPTrue
 from secl.testing import toy_stream
 from tests.conftest import ROOT
 
@@ -82,16 +81,6 @@ def test_what_is_no_question_is_refused_in_a_sentence() -> None:
     with pytest.raises(QuestionError, match="has the text 'abc' as its options"):
         secl.Question("x", options="abc")  # type: ignore[arg-type]
     assert hash(secl.Question("x", options=["a", "b"])) == hash(secl.Question("x", options=("a", "b")))  # type: ignore[arg-type]
-
-
-def test_gates_and_signals_go_by_name() -> None:
-    calibrator = secl.Calibrator(secl.ScriptedModel(), method="secl", gate="page-hinkley", signal="p_true")
-    assert calibrator.gate == secl.PageHinkley()
-    assert calibrator.signal == RawPTrue()
-    with pytest.raises(SeclError, match="there is no gate 'allways'; take always, never"):
-        secl.Calibrator(secl.ScriptedModel(), method="secl", gate="allways")
-    with pytest.raises(SeclError, match="there is no signal 'ptrue'; the signals are norm_p_true"):
-        secl.Calibrator(secl.ScriptedModel(), method="secl", signal="ptrue")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from secl.evidence import DincoEvidence, Evidence, PTrue
 from secl.metrics.dinco import consistency, normalised_verbalised_confidence
+from secl.metrics.probability import normalised_p_true
 from secl.question import Question
 from secl.records import Reply
-from secl.settings.groups import SignalName
+from secl.settings.groups import Formula, SignalName
 from secl.signals import (
     DincoSignal,
     NormalisedPTrue,
@@ -64,16 +65,14 @@ def test_a_signal_is_a_probability_of_a_named_answer_and_says_nothing_without_it
 
 
 def test_what_a_reply_and_p_true_say_is_their_formula() -> None:
-    assert REPLY.stated == pytest.approx(0.1 * 0.15 + 0.2 * 0.65 + 0.3 * 0.85 + 0.4 * 0.95)
     assert REPLY.stated_hard == 0.95
     assert answer_probability(REPLY) == math.exp(-0.2)
     assert answer_probability(replace(REPLY, log_probability=math.nan)) is None
     assert token_entropy(REPLY) == math.exp(-0.7)
-    p_true = np.array(JUDGEMENT.probabilities)
-    log, plain = p_true ** (1 / 0.7), np.exp(p_true / 0.7)
-    assert NormalisedPTrue(0.7)(CHOICE, REPLY, EVIDENCE) == pytest.approx(log[0] / log.sum())
-    assert NormalisedPTrue(0.7, "exp")(CHOICE, REPLY, EVIDENCE) == pytest.approx(plain[0] / plain.sum())
     assert RawPTrue()(CHOICE, REPLY, EVIDENCE) == 0.6
+    for formula in get_args(Formula):
+        expected = normalised_p_true(JUDGEMENT.probabilities, 0.7, formula)
+        assert NormalisedPTrue(0.7, formula)(CHOICE, REPLY, EVIDENCE) == expected
 
 
 def test_equal_options_are_one_candidate() -> None:
@@ -111,17 +110,13 @@ def test_dinco_is_the_mean_of_its_halves_for_the_answer_of_each_policy() -> None
     assert DincoSignal("greedy").answer(CHOICE, REPLY, EVIDENCE) == "B"
 
 
-@given(
-    st.lists(st.floats(0.01, 1), min_size=1, max_size=6).flatmap(
-        lambda p: st.tuples(
-            st.just(p), *[st.lists(st.lists(st.floats(0, 1), min_size=6, max_size=6), min_size=6, max_size=6)] * 2
-        )
-    )
-)
+MATRIX = st.lists(st.lists(st.floats(0, 1), min_size=6, max_size=6), min_size=6, max_size=6)
+
+
+@given(st.lists(st.floats(0.01, 1), min_size=1, max_size=6), MATRIX, MATRIX)
 def test_normalised_verbalised_confidence_is_the_published_sum_and_never_inflates(
-    case: tuple[list[float], list[list[float]], list[list[float]]],
+    p_yes: list[float], entails: list[list[float]], contradicts: list[list[float]]
 ) -> None:
-    p_yes, entails, contradicts = case
     p, e, c = np.array(p_yes), np.array(entails), np.array(contradicts)
     total = p[0]
     for i in range(1, len(p)):

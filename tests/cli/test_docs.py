@@ -5,22 +5,23 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
 
+from secl.cli.app import app
 from secl.metrics.risk_control import fewest_labels
 from secl.records import LearningOutcome
 from tests.cli import pages
-from tests.cli.conftest import Shell
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.heavy
 
 DOCS = ROOT / "docs"
 PAGES = [*(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY")), *sorted(DOCS.rglob("*.md"))]
+COMMANDS = {name for page in PAGES for name in pages.commands(page.read_text(encoding="utf-8"))}
 PAGE = pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
 
 FOREIGN = {"--max-lora-rank", "--max-loras", "--max-num-batched-tokens", "--max-num-seqs"}
@@ -88,8 +89,18 @@ def words() -> set[str]:
     return pages.words_of(ROOT, ("src", "experiments", "benchmarks", "examples", "reference", "tests", "deploy"))
 
 
+@cache
+def flags_of(command: str) -> set[str]:
+    """The flags that the help of a command shows."""
+    found: Any = app
+    for name in command.split():
+        found = found[name]
+    arguments = found.assemble_argument_collection(parse_docstring=False)
+    return {"--help"} | {flag for argument in arguments if argument.show for flag in argument.names}
+
+
 @PAGE
-def test_all_that_a_page_names_exists(page: Path, words: set[str], flags_of: Callable[[str], set[str]]) -> None:
+def test_all_that_a_page_names_exists(page: Path, words: set[str]) -> None:
     text = page.read_text(encoding="utf-8")
     assert pages.dead_links(page) == []
     assert pages.missing_files(text, ROOT) + pages.missing_from_map(text, ROOT) == []
@@ -97,6 +108,8 @@ def test_all_that_a_page_names_exists(page: Path, words: set[str], flags_of: Cal
     assert [part for part in pages.unknown_words(text, words) if part not in FOREIGN_CODE] == []
     assert pages.wrong_settings(text) == []
     assert pages.unknown_flags(text, flags_of) == []
+    known = {flag for name in COMMANDS for flag in flags_of(name)}
+    assert sorted({*re.findall(r"`(--[a-z][a-z-]*)", text)} - known - FOREIGN) == []
 
 
 @pytest.mark.parametrize("page", MEASURED)
@@ -120,32 +133,6 @@ def test_the_extras_of_readme_are_those_of_the_package_and_of_its_messages() -> 
 def test_the_method_page_names_every_outcome_of_learning() -> None:
     text = (DOCS / "concepts.md").read_text(encoding="utf-8")
     assert [name for name in get_args(LearningOutcome) if f"`{name}`" not in text] == []
-
-
-HELPED: dict[str, set[str]] = {}
-"""The flags of the commands that were asked for their help: making it takes longer than all else here."""
-
-
-@pytest.fixture
-def flags_of(shell: Shell) -> Callable[[str], set[str]]:
-    """The flags in the help of a command."""
-
-    def known(command: str) -> set[str]:
-        if command not in HELPED:
-            said = shell(*command.split(), "--help")
-            assert said.code == 0, f"secl {command}"
-            HELPED[command] = set(re.findall(r"--[a-z][a-z-]*", said.out))
-        return HELPED[command]
-
-    return known
-
-
-def test_every_flag_in_the_text_is_one_of_secl(flags_of: Callable[[str], set[str]]) -> None:
-    texts = [page.read_text(encoding="utf-8") for page in PAGES]
-    names = {name for text in texts for name in pages.commands(text)}
-    known = {flag for name in names for flag in flags_of(name)}
-    used = {flag for text in texts for flag in re.findall(r"`(--[a-z][a-z-]*)", text)}
-    assert sorted(used - known - FOREIGN) == []
 
 
 RIGHT = """# Made up

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -13,34 +12,28 @@ import pytest
 from secl.cli import progress
 from secl.cli.machine import DEFAULTS, WAITING, cpu_quota
 
-PRINT = """
-import json, os, sys
-from secl.cli import main
-sys.argv = ["secl", "--help"]
-try:
-    main()
-finally:
-    print(json.dumps(["torch" in sys.modules, {name: os.environ.get(name) for name in %r}]), file=sys.stderr)
-"""
+PRINT = "import os, sys; print('torch' in sys.modules, {name: os.environ.get(name) for name in %r}, file=sys.stderr)"
+HELP = "from secl.cli import main; sys.argv = ['secl', '--help']\ntry: main()\nfinally: "
+OWN = {"OMP_WAIT_POLICY": "ACTIVE"}
+UNSET = dict.fromkeys(DEFAULTS)
 
 
-@pytest.mark.parametrize("own", [{}, {"OMP_WAIT_POLICY": "ACTIVE"}])
-def test_the_command_line_sets_what_the_user_has_not_set_before_torch_is_there(own: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    ("code", "own", "there"),
+    [
+        (HELP, {}, DEFAULTS),
+        (HELP, OWN, DEFAULTS | dict.fromkeys(WAITING) | OWN),  # a choice how to wait; a count of ours would undo it
+        ("import secl; ", {}, UNSET),
+    ],
+    ids=["command line", "with a choice", "library"],
+)
+def test_the_command_line_alone_sets_what_the_user_has_not_set_before_torch_is_there(
+    code: str, own: dict[str, str], there: dict[str, str | None]
+) -> None:
     kept = {name: value for name, value in os.environ.items() if name not in DEFAULTS}
-    command = [sys.executable, "-c", PRINT % list(DEFAULTS)]
+    command = [sys.executable, "-c", f"import sys; {code}{PRINT % [*DEFAULTS]}"]
     ended = subprocess.run(command, env=kept | own, capture_output=True, text=True, check=True, timeout=60)
-    # Whoever chooses how threads wait gets that, and no count of ours that would take its place.
-    ours = DEFAULTS | dict.fromkeys(WAITING) if own else DEFAULTS
-    assert json.loads(ended.stderr) == [False, ours | own]
-
-
-def test_importing_the_library_sets_nothing() -> None:
-    kept = {name: value for name, value in os.environ.items() if name not in DEFAULTS}
-    code = f"import os, secl; print([name for name in {list(DEFAULTS)} if name in os.environ])"
-    ended = subprocess.run(
-        [sys.executable, "-c", code], env=kept, capture_output=True, text=True, check=True, timeout=60
-    )
-    assert ended.stdout == "[]\n"
+    assert ended.stderr == f"False {there}\n"
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from secl.settings.groups import LoopSettings
 from secl.testing import ScriptedModel, toy_stream
 from tests.answers import run_folder
 from tests.cli.conftest import Shell
-from tests.pictures import PNG
+from tests.rough import PNG
 from tests.runs.conftest import setting
 
 pytestmark = pytest.mark.heavy

@@ -56,12 +56,9 @@ def test_answers_are_printed_and_json_and_a_run_have_every_number(shell: Shell, 
     with Store(tmp_path / "run") as store:
         records = list(store.records())
     for row, record in zip(rows, records, strict=True):
-        assert row["confidence"] == record.confidence
-        assert row["reply"]["stated"] == record.reply.stated
-        compared, p_true = record.evidence.candidates, record.evidence.p_true
+        assert (row["confidence"], row["reply"]["stated"]) == (record.confidence, record.reply.stated)
+        compared = record.evidence.candidates
         assert compared is not None
-        assert p_true is not None
-        assert row["evidence"]["p_true"]["probabilities"][0] == p_true.probabilities[0]
         own = record.question.letters.index(row["answer"]) if record.question.options else 0
         likelihood = compared.likelihoods[own]
         assert (likelihood is None) is (not record.question.options)  # an open answer is compared with further ones

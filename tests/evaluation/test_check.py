@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -39,14 +38,6 @@ def check(records: Sequence[Record], tau: float = 1.0) -> Check:
     return check_module.check({name: estimators[name].estimate(records) for name in names})
 
 
-def stating(confidence: float) -> Reply:
-    """A reply whose soft confidence is `confidence`, in [0.05, 0.95]."""
-    low = min(int(confidence * 10 - 0.5), 8)
-    share = confidence * 10 - 0.5 - low
-    bins = tuple(1 - share if k == low else share if k == low + 1 else 0.0 for k in range(10))
-    return dataclasses.replace(make_reply(0), bins=bins)
-
-
 def simulated(count: int, rule: Rule, seed: int, tau: float = 0.5) -> list[Record]:
     """Records of a model whose P(True), normalised at `tau`, is what `rule` is told."""
     generator, records = np.random.default_rng(seed), []
@@ -54,9 +45,10 @@ def simulated(count: int, rule: Rule, seed: int, tau: float = 0.5) -> list[Recor
         scores = generator.normal([0.5, 0.0, 0.0, 0.0], 1.0)
         p_true = tuple(np.exp(scores - scores.max() - 0.2).tolist())
         stated, right = rule(generator, normalised_p_true(p_true, tau))
-        answer = stating(min(max(stated, 0.05), 0.95))
+        place = min(max(10 * stated - 0.5, 0.0), 9.0)  # between the centres of two bins
+        answer = replace(make_reply(0), bins=tuple(max(0.0, 1 - abs(place - k)) for k in range(10)))
         plain = make_record(i, correct=right, frozen_correct=right, p_true=p_true)
-        records.append(dataclasses.replace(plain, reply=answer, frozen=answer))
+        records.append(replace(plain, reply=answer, frozen=answer))
     return records
 
 

@@ -44,13 +44,6 @@ def exact_ece(groups: Sequence[Pairs], total: int) -> float:
     return float(sum(gaps, Fraction(0)) / total)
 
 
-def test_brier_and_auroc_agree_with_scikit_learn() -> None:
-    confidence, correct = sample(997, 0)
-    confidence = np.round(confidence, 1)  # ties
-    assert brier(confidence, correct) == pytest.approx(brier_score_loss(correct, confidence), abs=1e-12)
-    assert auroc(confidence, correct) == pytest.approx(roc_auc_score(correct, confidence), abs=1e-12)
-
-
 @settings(max_examples=50, deadline=None)
 @given(PAIRS.filter(bool))
 def test_calibration_errors_agree_with_rational_arithmetic_their_bars_and_their_intervals(pairs: Pairs) -> None:
@@ -95,9 +88,11 @@ def test_measures_of_nothing_are_undefined_and_what_cannot_be_measured_is_refuse
             metric(confidence, correct)
 
 
-def test_auroc_within_is_the_share_of_pairs_won_inside_domains() -> None:
+def test_brier_and_auroc_are_scikit_learns_and_within_domains_the_share_of_pairs_won() -> None:
     confidence, correct = sample(60, 0)
-    confidence = np.round(confidence, 1)
+    confidence = np.round(confidence, 1)  # ties
+    assert brier(confidence, correct) == pytest.approx(brier_score_loss(correct, confidence), abs=1e-12)
+    assert auroc(confidence, correct) == pytest.approx(roc_auc_score(correct, confidence), abs=1e-12)
     domains = np.random.default_rng(0).choice(["a", "b", "c"], 60)
     pairs = (domains[:, None] == domains) & correct[:, None] & ~correct
     gaps = (confidence[:, None] - confidence)[pairs]

@@ -22,23 +22,25 @@ def prompts(question: Question) -> list[Prompt]:
         templates.p_true_prompt(question, "the Nile"),
         templates.verification_prompt(question, "the Nile"),
         templates.entailment_prompt(question, "the Nile", "the Amazon"),
-        *([] if question.options else [templates.distractor_prompt(question, 5)]),
+        templates.order_prompt(question, (1, 0)) if question.options else templates.distractor_prompt(question, 5),
+        templates.candidate_prompt(question, "short"),
     ]
 
 
-@pytest.mark.parametrize(
-    ("form", "digest"),
-    [
-        ("choice", "32fedd472ada94de"),
-        ("number", "580094a24bbcc96b"),
-        ("short", "054178b9df94e668"),
-        ("sentence", "1db51f7fc2e468fe"),
-    ],
-)
-def test_the_prompts_of_a_form_never_change_by_accident(form: Form, digest: str) -> None:
-    question = Question("Which river is longest?", ("The Nile", "The Po") if form == "choice" else (), form=form)
-    text = "\n---\n".join("\n".join((*prompt.turns, prompt.prefill)) for prompt in prompts(question))
-    assert hashlib.sha256(text.encode()).hexdigest()[:16] == digest
+DIGESTS: dict[Form, str] = {
+    "choice": "f14798ebe58b0519",
+    "number": "865f6b6e7720cdb2",
+    "short": "5d0df7c82eb2f99c",
+    "sentence": "987574b3e58c7399",
+}
+
+
+def test_the_prompts_of_a_form_never_change_by_accident() -> None:
+    for form, digest in DIGESTS.items():
+        question = Question("Which river is longest?", ("The Nile", "The Po") if form == "choice" else (), form=form)
+        asked = [*prompts(question), templates.candidate_prompt(question, "sentence", alone=True)]
+        text = "\n---\n".join("\n".join((*prompt.turns, prompt.prefill)) for prompt in asked)
+        assert hashlib.sha256(text.encode()).hexdigest()[:16] == digest
 
 
 def test_the_papers_question_for_p_true_is_there_word_for_word() -> None:
@@ -71,15 +73,6 @@ def test_a_confidence_alongside_an_open_answer_stands_in_the_same_reply(form: Fo
     assert stated.prefill == end
 
 
-def test_a_candidate_stands_behind_the_question_without_options_or_behind_the_system_text_alone() -> None:
-    question = Question("Which river is longest?", ("The Nile", "The Po"), context=PASSAGE, system="Be brief.")
-    instruction = "Answer with a few words and no explanation."
-    turn = f"{templates.quoted(PASSAGE)}\n\nQuestion: Which river is longest?\n\n{instruction}"
-    assert templates.candidate_prompt(question, "short") == Prompt((turn,), "Answer:", "Be brief.")
-    alone = templates.candidate_prompt(question, "short", alone=True)
-    assert alone == Prompt((f"\n{instruction}",), "Answer:", "Be brief.")
-
-
 @pytest.mark.parametrize("form", ["choice", "short"])
 def test_a_passage_stands_quoted_before_the_question_of_every_prompt(form: Form) -> None:
     plain = Question("Which river is longest?", ("The Nile", "The Po") if form == "choice" else (), form=form)
@@ -89,33 +82,20 @@ def test_a_passage_stands_quoted_before_the_question_of_every_prompt(form: Form)
         assert with_passage.turns == (f"{quotation}\n\n{without.turns[0]}", *without.turns[1:])
         assert (with_passage.system, with_passage.prefill) == ("Be brief.", without.prefill)
         assert without.system == ""
-    orders = [templates.order_prompt(given, (1, 0))] if form == "choice" else []
-    for prompt in (*orders, templates.candidate_prompt(given, form)):
-        assert prompt.turns[0].startswith(f"{quotation}\n\nQuestion: Which river")
-        assert prompt.system == "Be brief."
+    alone = templates.candidate_prompt(given, "short", alone=True)
+    assert alone == replace(templates.candidate_prompt(plain, "short", alone=True), system="Be brief.")
 
 
-def test_another_order_asks_for_the_letter_alone_in_these_words() -> None:
-    prompt = templates.order_prompt(Question("Which is longest?", ("The Nile", "The Po", "The Rhine")), (2, 0, 1))
-    options = "A. The Rhine\nB. The Nile\nC. The Po\n\n"
-    turn = f"Question: Which is longest?\n{options}Answer with the letter of the correct option."
-    assert prompt == Prompt((turn,), "Answer:")
-
-
-def test_nothing_in_a_passage_looks_like_a_reply() -> None:
+def test_no_part_of_a_question_looks_like_a_reply_in_our_own_format() -> None:
     passage = "It said:\n  CONFIDENCE =\t0.\nanswer : B. Confidential: 9. Answers: 3. The time is 9:30."
     shown = "It said:\n  CONFIDENCE 0.\nanswer B. Confidential: 9. Answers: 3. The time is 9:30."
     assert templates.quoted(passage) == f"Context:\n{shown}"
-
-
-def test_no_question_option_or_candidate_states_a_confidence_in_our_own_format() -> None:
     question = Question("Where? Confidence: 9", options=("Rome", "Oslo\nconfidence = 0"))
-    prompts = [
+    for prompt in (
         templates.answer_prompt(question),
         templates.order_prompt(question, (1, 0)),
         templates.p_true_prompt(question, "X. Confidence: 9"),
-    ]
-    for prompt in prompts:
+    ):
         ours = prompt.turns[0].split("Reply in exactly this format")[0]
         assert not re.search(r"confidence\s*[:=]", ours, re.IGNORECASE)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import sys
 import xml.etree.ElementTree as ET
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +19,6 @@ from matplotlib.patches import Rectangle
 from secl.errors import ParameterError, StorageError
 from secl.metrics.calibration import reliability, wilson
 from secl.metrics.risk_control import risk_coverage
-from secl.records import Record
 from secl.reports.figures.drawing import POINTS, write_picture
 from secl.reports.figures.reliability import reliability_figure
 from secl.reports.figures.risk_coverage import risk_coverage_figure
@@ -28,8 +26,6 @@ from secl.reports.figures.timeline import running_mean, timeline_figure
 from tests.answers import make_record, make_stream
 
 pytestmark = pytest.mark.heavy
-
-MakeStream = Callable[[int], list[Record]]
 
 
 def panel(title: str, count: int = 200) -> tuple[str, np.ndarray, np.ndarray]:

@@ -8,7 +8,6 @@ import io
 import re
 import shlex
 import xml.etree.ElementTree as ET
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,7 +29,6 @@ from tests.answers import make_record, make_report, make_stream
 
 pytestmark = pytest.mark.heavy
 
-MakeStream = Callable[[int], list[Record]]
 XHTML = "{http://www.w3.org/1999/xhtml}"
 
 HOSTILE = "<script>alert('1')</script> & \"quoted\" $x_1$ {{ 7*7 }} {% raw %} ]]> --> \x00\x0b\u202e 日本 </li></main>"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -162,9 +161,6 @@ def test_the_picture_has_the_labels_of_a_curve_and_what_its_confidences_expect(t
     for confidence in ([0.9, 0.8], []):
         plain = risk_coverage_figure(risk_coverage(confidence, [float("nan")] * len(confidence)))
         assert "labelled" not in write_picture(plain, tmp_path / "plain")
-
-
-MakeStream = Callable[[int], list[Record]]
 
 
 def test_the_table_has_a_row_per_confidence_with_the_numbers_of_the_summary() -> None:

@@ -29,28 +29,13 @@ from secl.testing import ScriptedModel
 
 ROWS: list[dict[str, Any]] = [
     {"question": "=1+1", "options": ["f | g", "=SUM(A1)", "-5"], "reference": "B", "@name": "=cmd|' /C calc'!A0"},
-    {
-        "question": "日本の\n首都は?",
-        "references": ["東京", "a | b"],
-        "confidence": "0.1",
-        "label": "+x",
-        "form": "short",
-    },
+    {"question": "日本の\n首都は?", "references": ["東京", "a | b"], "confidence": "0.1", "label": "+x"},
     {"question": "'=quoted", "reference": "-5", "context": 'One.\n\tTwo, "three"', "system": "@all: be brief"},
-    {
-        "question": "Say",
-        "references": {"correct": ["a b"], "incorrect": ["c"]},
-        "year": 1868,
-        "domain": "=d",
-        "id": "+1",
-    },
+    {"question": "Say", "references": {"correct": ["a b"], "incorrect": ["c"]}, "year": 1868, "domain": "=d", "id": 1},
     {"question": "How many?", "form": "number", "reference": "1,234", "low": "- none"},
     {"question": "Unknown?", "options": {"A": "[x", "B": "{y"}},
     {"question": "Grade?", "options": ["X", "Y", "Z"], "reference_index": 1},
-    {
-        "question": "Italy?",
-        "history": [{"role": "user", "content": "=France?"}, {"role": "assistant", "content": "Paris"}],
-    },
+    {"question": "Italy?", "history": [{"role": n, "content": f"={n}"} for n in ("user", "assistant")]},
 ]
 
 
@@ -58,9 +43,8 @@ def run_over(folder: Path, *rows: dict[str, Any], method: str = "stated") -> Sto
     """The store of a run that has answered these rows of a file."""
     file = folder / "q.jsonl"
     file.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    run = start_run(
-        RunSettings.of({"stream.questions": str(file), "method": method}), folder / "run", lambda _: ScriptedModel()
-    )
+    settings = RunSettings.of({"stream.questions": str(file), "method": method})
+    run = start_run(settings, folder / "run", lambda _: ScriptedModel())
     run.proceed()
     return run.store
 

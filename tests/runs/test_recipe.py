@@ -9,13 +9,16 @@ from typing import Any
 
 import pytest
 
+from reference.settings import with_all_settings
 from secl.errors import ParameterError
 from secl.gates import Always, EntropyShift, Never, PageHinkley
 from secl.runs.loading import read_stream
 from secl.runs.recipes import read_toml, with_absolute_paths
 from secl.runs.settings import RunSettings
-from secl.settings.names import dotted
+from secl.settings.names import SETTINGS, dotted
 from secl.signals import SelfConsistency
+from tests.conftest import ROOT
+from tests.runs.conftest import setting
 
 
 def recipe(settings: Mapping[str, object] | None = None) -> RunSettings:
@@ -34,61 +37,66 @@ def test_a_recipe_sets_what_it_names_and_survives_a_trip_through_json(tmp_path: 
     assert set(made.to_json()) == set(RunSettings.model_fields)
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"gate.name": "fence"}, "there is no gate 'fence'; take always, never"),
-        ({"method": "magic"}, "no method 'magic'; the methods are secl, secl-paper, posterior, stated, p_true"),
-        ({"method": "stated", "gate.burst": 5}, "the gate 'never' has no burst"),
-        ({"method": "stated", "gate.name": "always"}, "method 'stated' has no use for a gate; leave the gate 'always'"),
-        ({"gate.ema": 0.1}, "the gate 'entropy-shift' has no ema"),
-        ({"gate.name": "page-hinkley", "gate.ema": 0}, "gate's ema must lie above 0 and not above 1"),
-        ({"gate.burst": 0}, "gate's burst must be a whole number of at least 1, not 0"),
-        ({"gate.burst": "many"}, "gate.burst is 'many'; it must be a whole number"),
-        ({"gate.warmup": 1}, "warmup must be a whole number of at least 2, not 1"),
-        ({"gate.threshold": 0}, "gate's threshold must be above 0"),
-        ({"evidence.tau": float("inf")}, "evidence.tau is inf; it must be a finite number above 0"),
-        ({"stream.per_domain": 0}, "stream.per_domain is 0; it must be a whole number of at least 1"),
-        ({"loop.alpha": 0.0}, "loop.alpha is 0.0; it must be a finite number above 0 and at most 1"),
-        ({"loop.delta": 2}, "loop.delta is 2; it must be a finite number above 0 and at most 1"),
-        ({"loop.bin_gate": 10}, "loop.bin_gate is 10; it must be a whole number from 0 to 9, or off"),
-        ({"adapter.rank": 0}, "adapter.rank is 0; it must be a whole number of at least 1"),
-        ({"adapter.learning_rate": float("nan")}, "adapter.learning_rate is nan; it must be a finite number above 0"),
-        ({"adapter.epochs": 0}, "adapter.epochs is 0; it must be a whole number of at least 1"),
-        ({"adapter.lora_alpha": 0}, "adapter.lora_alpha is 0; it must be a whole number of at least 1"),
-        ({"prompts.distractors": 10}, "prompts.distractors is 10; it must be a whole number from 1 to 9"),
-        ({"loop.samples": 0}, "loop.samples is 0; it must be a whole number from 1 to 100"),
-        ({"prompts.top_p": 0.0}, "prompts.top_p is 0.0; it must be a finite number above 0 and at most 1"),
-        ({"evidence.consistency": "most"}, "evidence.consistency is 'most'; it must be one of greedy, mode"),
-        ({"adapter.beta": -0.1}, "adapter.beta is -0.1; it must be a finite number of at least 0"),
-        (
-            {"posterior.views": ["letters", "luck"]},
-            "posterior.views is 'luck'; it must be one or more of letters, likelihood, samples, text, p_true",
-        ),
-        ({"posterior.views": []}, "posterior.views is .*; it must be one or more of letters"),
-        ({"loop.answer": "first"}, "loop.answer is 'first'; it must be one of own, best"),
-        ({"loop.answer": "best"}, "the method 'secl' compares no candidates, so there is no best answer"),
-        (
-            {"evidence.extra_evidence": ["luck"]},
-            "evidence.extra_evidence is 'luck'; it must be one or more of p_true, samples",
-        ),
-        ({"seed": -1}, "seed is -1; it must be a whole number of at least 0 and below 9223372036854775808"),
-        ({"stream": ["capitals"]}, r"stream is \['capitals'\]; it must be a table of the settings"),
-        ({"gate": {"nam": "always"}}, "there is no setting 'gate.nam'; the nearest is gate.name"),
-        ({"gate": "always"}, "gate is 'always'; it must be a table of the settings gate.name, gate.burst"),
-        ({"benchmarks": ["arc"]}, "there is no setting 'benchmarks'; the nearest is stream.benchmarks"),
-    ],
+BOUNDS = (
+    "evidence.tau=inf stream.per_domain=0 loop.alpha=0 loop.delta=2 loop.bin_gate=10 loop.samples=0 adapter.rank=0 "
+    "adapter.learning_rate=nan adapter.epochs=0 adapter.lora_alpha=0 adapter.beta=-0.1 prompts.distractors=10 "
+    "prompts.top_p=0 evidence.consistency=most posterior.views=letters,luck evidence.extra_evidence=luck "
+    "loop.answer=first gate.burst=many seed=-1"
 )
-def test_a_setting_that_makes_no_sense_is_named_when_the_recipe_is_made(settings: Any, message: str) -> None:
-    with pytest.raises(ParameterError, match=message):
-        recipe(settings)
+"""A value of each kind of setting that is out of its range."""
+
+REFUSED: tuple[tuple[dict[str, Any], str], ...] = (
+    ({"gate.name": "fence"}, "there is no gate 'fence'; take always, never"),
+    ({"method": "magic"}, "no method 'magic'; the methods are secl, secl-paper, posterior, stated, p_true"),
+    ({"method": "stated", "gate.burst": 5}, "the gate 'never' has no burst"),
+    ({"method": "stated", "gate.name": "always"}, "method 'stated' has no use for a gate; leave the gate 'always'"),
+    ({"gate.ema": 0.1}, "the gate 'entropy-shift' has no ema"),
+    ({"gate.name": "page-hinkley", "gate.ema": 0}, "gate's ema must lie above 0 and not above 1"),
+    ({"gate.burst": 0}, "gate's burst must be a whole number of at least 1, not 0"),
+    ({"gate.warmup": 1}, "warmup must be a whole number of at least 2, not 1"),
+    ({"gate.threshold": 0}, "gate's threshold must be above 0"),
+    ({"loop.delta": 2}, "loop.delta is 2; it must be a finite number above 0 and at most 1"),
+    ({"loop.bin_gate": 10}, "loop.bin_gate is 10; it must be a whole number from 0 to 9, or off"),
+    ({"posterior.views": []}, "posterior.views is .*; it must be one or more of letters"),
+    ({"loop.answer": "best"}, "the method 'secl' compares no candidates, so there is no best answer"),
+    ({"seed": -1}, "seed is -1; it must be a whole number of at least 0 and below 9223372036854775808"),
+    ({"stream": ["capitals"]}, r"stream is \['capitals'\]; it must be a table of the settings"),
+    ({"gate": {"nam": "always"}}, "there is no setting 'gate.nam'; the nearest is gate.name"),
+    ({"gate": "always"}, "gate is 'always'; it must be a table of the settings gate.name, gate.burst"),
+    ({"benchmarks": ["arc"]}, "there is no setting 'benchmarks'; the nearest is stream.benchmarks"),
+)
+
+
+def test_a_setting_that_makes_no_sense_is_named_when_the_recipe_is_made() -> None:
+    for settings, message in REFUSED:
+        with pytest.raises(ParameterError, match=message):
+            recipe(settings)
+    for pair in BOUNDS.split():
+        with pytest.raises(ParameterError, match=f"^{pair.partition('=')[0]} is .*; it must be "):
+            setting(pair)
+
+
+def test_every_setting_stands_in_the_table_of_the_docs() -> None:
+    page = (ROOT / "docs" / "runs.md").read_text(encoding="utf-8")
+    assert page == with_all_settings(page), "make the table anew: python -m reference.settings"
+    assert [name for name in SETTINGS if f"<code>{name}</code>" not in page] == []
+
+
+def test_a_setting_of_the_shell_is_checked_like_one_of_a_recipe_and_wins_over_it() -> None:
+    made = recipe({"evidence.tau": 1.0, "gate.burst": 9})
+    found = setting("evidence.tau=0.7 loop.bin_gate=off stream.skip_bad=true adapter.modules=q_proj,v_proj")
+    assert found["stream.skip_bad"] is True
+    assert found["adapter.modules"] == ("q_proj", "v_proj")
+    settings = RunSettings.of({**made.dotted(), **found})
+    assert (settings.evidence.tau, settings.loop.bin_gate, settings.gate.burst) == (0.7, None, 9)
+    for columns in ({"question": "Frage", "domain": "Thema"}, ["question=Frage,domain=Thema"]):
+        stream = RunSettings.of({"stream.questions": "q.csv", "stream.columns": columns}).stream
+        assert stream.named_columns == {"question": "Frage", "domain": "Thema"}
 
 
 def test_differences_name_the_settings_that_differ_on_both_sides() -> None:
-    there, here = (
-        recipe({"evidence.tau": 0.7, "stream.data": "here"}),
-        recipe({"evidence.tau": 1.0, "stream.data": "there", "model.device": "cpu", "seed": 1}),
-    )
+    there = recipe({"evidence.tau": 0.7, "stream.data": "here"})
+    here = recipe({"evidence.tau": 1.0, "stream.data": "there", "model.device": "cpu", "seed": 1})
     assert there.differences(here) == ["evidence.tau: 0.7 there, 1.0 here", "seed: 42 there, 1 here"]
     assert there.differences(recipe({"evidence.tau": 0.7})) == []
 
@@ -142,8 +150,7 @@ def test_questions_of_a_file_are_limited_by_domain_and_then_put_in_order(tmp_pat
     lines = [{"question": f"{domain}{i}?", "domain": domain} for domain in "ab" for i in range(3)]
     path = tmp_path / "mine.jsonl"
     path.write_text("\n".join(map(json.dumps, lines)))
-    asked = read_stream(
-        RunSettings.of({"stream.questions": str(path), "stream.per_domain": 2, "stream.order": "reversed"})
-    ).questions
+    limited = {"stream.questions": str(path), "stream.per_domain": 2, "stream.order": "reversed"}
+    asked = read_stream(RunSettings.of(limited)).questions
     assert [question.text for question in asked] == ["b0?", "b1?", "a0?", "a1?"]
     assert len(read_stream(RunSettings.of({"stream.questions": str(path)})).questions) == 6

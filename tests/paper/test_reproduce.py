@@ -32,16 +32,9 @@ pytestmark = [pytest.mark.heavy, pytest.mark.usefixtures("few_draws")]
 LLAMA = {"model": "llama-3.2-3b"}
 SHORT = {"benchmarks": ("capitals", "science"), "per_domain": 8}
 QUIZ = Setup(benchmarks=("capitals", "science"), per_domain=8, gate="entropy-shift")
-PUBLISHED_LLAMA = transformers.LlamaConfig(
-    hidden_size=3072,
-    intermediate_size=8192,
-    num_hidden_layers=28,
-    num_attention_heads=24,
-    num_key_value_heads=8,
-    vocab_size=128256,
-    max_position_embeddings=131072,
-    tie_word_embeddings=True,
-)
+SIZES = {"hidden_size": 3072, "intermediate_size": 8192, "num_hidden_layers": 28, "vocab_size": 128256}
+SIZES |= {"num_attention_heads": 24, "num_key_value_heads": 8, "max_position_embeddings": 131072}
+PUBLISHED_LLAMA = transformers.LlamaConfig(**SIZES, tie_word_embeddings=True)
 
 
 class Scripted:
@@ -128,20 +121,15 @@ def test_settings_go_only_where_they_belong() -> None:
     assert changed(LABEL_FREE, setup) == {**common, "method": "label_free"}
 
 
-@pytest.mark.parametrize(
-    ("stream", "run", "expected"),
-    [
+def test_a_stream_is_lengthened_and_opened_but_never_beyond_a_benchmarks_questions() -> None:
+    for stream, run, expected in (
         (("capitals", "science"), Run("x"), ("capitals:8", "science:8")),
         (("capitals:5", "science"), Run("x", scale=2), ("capitals:10", "science:16")),
         (("misconceptions:90", "arithmetic:90"), Run("x", scale=2), ("misconceptions:98", "arithmetic:180")),
         (("capitals", "truthfulqa"), Run("x", open_ended=True), ("capitals:8", "truthfulqa_gen:8")),
         (("truthfulqa", "truthfulqa_gen"), Run("x", open_ended=True), ("truthfulqa:8", "truthfulqa_gen:8")),
-    ],
-)
-def test_a_stream_is_lengthened_and_opened_but_never_beyond_a_benchmarks_questions(
-    stream: tuple[str, ...], run: Run, expected: tuple[str, ...]
-) -> None:
-    assert benchmarks_of(run, Setup(benchmarks=stream, per_domain=8)) == expected
+    ):
+        assert benchmarks_of(run, Setup(benchmarks=stream, per_domain=8)) == expected
 
 
 def test_all_tables_together_need_each_run_once(tmp_path: Path) -> None:
@@ -187,23 +175,24 @@ def notes_of(setup: Setup, folder: Path, scripted: Scripted, *names: str) -> dic
 def test_a_reader_is_told_where_model_questions_stream_and_gate_differ(scripted: Scripted, tmp_path: Path) -> None:
     setup = QUIZ.model_copy(update={"against": "llama-3.2-3b"})
     notes = notes_of(setup, tmp_path, scripted, "main", "control", "extended", "generation")
-    assert "The paper's column is Llama 3.2-3B: --against names it." in notes["main"]
-    assert (
-        "The paper ran Llama 3.2-3B with 500 questions per domain; these numbers are smollm2 with 8." in notes["main"]
-    )
-    assert (
-        "The stream is capitals, science (capitals, science: the built-in quiz) in place of the paper's gsm8k, mmlu, "
-        "arc, truthfulqa." in notes["main"]
-    )
-    assert "with its own in brackets: gate entropy-shift (page-hinkley)." in notes["main"]
-    assert "DINCO was judged by the answering model itself; the paper used an NLI model" in notes["main"]
-    assert "no column for Llama 3.2-3B here, so none is shown" in notes["control"]
-    assert "(qwen2.5-3b)" in notes["control"]
+    for table, words in (
+        ("main", "The paper's column is Llama 3.2-3B: --against names it."),
+        ("main", "The paper ran Llama 3.2-3B with 500 questions per domain; these numbers are smollm2 with 8."),
+        (
+            "main",
+            "The stream is capitals, science (capitals, science: the built-in quiz) in place of the paper's gsm8k, ",
+        ),
+        ("main", "with its own in brackets: gate entropy-shift (page-hinkley)."),
+        ("main", "DINCO was judged by the answering model itself; the paper used an NLI model"),
+        ("control", "no column for Llama 3.2-3B here, so none is shown"),
+        ("control", "(qwen2.5-3b)"),
+        ("extended", "with 1,000 questions per domain; these numbers are smollm2 with 16."),
+        ("generation", "No benchmark of this stream has an open-ended form"),
+        ("generation", "n = 16 graded answers (Verbalized forward 4k 32, SECL forward 4k 32)."),
+    ):
+        assert words in notes[table]
     assert "gate" not in notes["control"]
-    assert "with 1,000 questions per domain; these numbers are smollm2 with 16." in notes["extended"]
     assert "open-ended" not in notes["extended"]
-    assert "No benchmark of this stream has an open-ended form" in notes["generation"]
-    assert "n = 16 graded answers (Verbalized forward 4k 32, SECL forward 4k 32)." in notes["generation"]
 
 
 def test_every_setting_that_is_not_the_papers_is_named(scripted: Scripted, tmp_path: Path) -> None:
@@ -214,20 +203,16 @@ def test_every_setting_that_is_not_the_papers_is_named(scripted: Scripted, tmp_p
     assert f"{ours}, tau 0.2 (0.7)." in notes["tau"]  # nothing learns there
 
 
-@pytest.mark.parametrize(
-    ("model", "against", "expected", "why"),
-    [
+def test_the_papers_column_is_of_the_model_asked_for_or_the_same() -> None:
+    for model, against, expected, why in (
         ("gemma-2-2b", None, "gemma-2-2b", "the model is this preset"),
         ("google/GEMMA-2-2b-it", None, "gemma-2-2b", "the model is its hub id"),
         ("meta-llama/Llama-3.1-8B-Instruct", None, "llama-3.1-8b", "the model is its hub id"),
         ("gemma-2-2b", "phi-3.5-mini", "phi-3.5-mini", "--against names it"),
         ("smollm2", None, None, "its name is that of no model"),
-    ],
-)
-def test_the_papers_column_is_of_this_model(model: str, against: str | None, expected: str | None, why: str) -> None:
-    found = counterpart(model, against)
-    assert found.name == expected
-    assert found.why.startswith(why)
+    ):
+        found = counterpart(model, against)
+        assert (found.name, found.why[: len(why)]) == (expected, why)
 
 
 def test_a_gate_of_ones_own_is_the_gate_of_every_run_that_learns(

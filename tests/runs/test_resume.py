@@ -25,11 +25,8 @@ from tests.tiny import tiny_folder
 pytestmark = pytest.mark.heavy
 
 QUESTIONS = 28
-SETTINGS = [
-    part
-    for setting in ("method=secl", "gate.burst=6", "gate.warmup=4", "gate.threshold=1", "loop.bin_gate=off")
-    for part in ("--set", setting)
-]
+PAIRS = ("method=secl", "gate.burst=6", "gate.warmup=4", "gate.threshold=1", "loop.bin_gate=off")
+SETTINGS = [part for pair in PAIRS for part in ("--set", pair)]
 
 
 @pytest.fixture(scope="module")

@@ -23,19 +23,10 @@ from secl.runs.settings import Recipe, RunSettings
 from secl.runs.store import KEEP_EVERY, Store
 from secl.settings.groups import LoopSettings
 from secl.testing import ScriptedModel, toy_stream
-from tests.runs.conftest import stop_after
+from tests.runs.conftest import setting, stop_after
 
-SETTINGS = RunSettings.of(
-    {
-        "model.name": "scripted",
-        "stream.benchmarks": ["capitals:9"],
-        "method": "secl",
-        "gate.burst": 4,
-        "gate.warmup": 3,
-        "loop.bin_gate": "off",
-        "evidence.tau": 0.7,
-    }
-)
+OUTSIDE = "model.name=scripted stream.benchmarks=capitals:9 method=secl gate.burst=4 gate.warmup=3 loop.bin_gate=off"
+SETTINGS = RunSettings.of(setting(f"{OUTSIDE} evidence.tau=0.7"))
 
 
 def scripted(settings: Recipe) -> ScriptedModel:
@@ -50,34 +41,30 @@ def stopped(settings: RunSettings, folder: Path) -> None:
         run.proceed(stop_after(3))
 
 
-def test_a_model_from_outside_runs_is_stopped_and_resumed(tmp_path: Path) -> None:
+def test_a_model_from_outside_runs_is_stopped_and_resumed_and_not_with_another_model_or_library(tmp_path: Path) -> None:
     whole = start_run(SETTINGS, tmp_path / "whole", scripted)
     with whole.store:
         whole.proceed()
         summary = whole.finish()
     assert (whole.manifest.settings, whole.manifest.tau, whole.manifest.settings.learns) == (SETTINGS, 0.7, True)
-    stopped(SETTINGS, tmp_path / "stopped")
-    resumed = resume_run(tmp_path / "stopped", load=scripted)
+    stopped(SETTINGS, tmp_path / "run")
+    with pytest.raises(RunError, match=r"the model 'scripted' has changed since .*fingerprint scripted/0\.8 then"):
+        resume_run(tmp_path / "run", load=lambda _settings: ScriptedModel(stated=0.6))
+    with pytest.raises(RunError, match=r"begun with other settings \(evidence.tau: 0\.7 there, 1\.0 here\)"):
+        resume_run(tmp_path / "run", {"evidence.tau": 1.0}, scripted)
+    resumed = resume_run(tmp_path / "run", load=scripted)
     assert len(resumed.records) == 3
     with resumed.store:
         resumed.proceed()
         resumed.finish()
         assert resumed.records == whole.records
     assert summary["complete"]
-    assert json.loads((tmp_path / "stopped" / SUMMARY).read_text())["estimators"] == summary["estimators"]
+    assert json.loads((tmp_path / "run" / SUMMARY).read_text())["estimators"] == summary["estimators"]
     assert (tmp_path / "whole" / ADAPTER).exists() == bool(ScriptedModel().adapter_config)
-
-
-def test_a_run_is_not_resumed_with_another_model_or_library(tmp_path: Path) -> None:
-    stopped(SETTINGS, tmp_path / "run")
-    with pytest.raises(RunError, match=r"the model 'scripted' has changed since .*fingerprint scripted/0\.8 then"):
-        resume_run(tmp_path / "run", load=lambda _settings: ScriptedModel(stated=0.6))
     with Store(tmp_path / "run", writable=True) as store, store.db:
         store.db.execute("UPDATE manifest SET value = '{\"secl\": \"0.0.1\"}' WHERE key = 'environment'")
     with pytest.raises(RunError, match=r"begun with another version of secl \(secl: 0\.0\.1 there, .* here"):
         resume_run(tmp_path / "run", load=scripted)
-    with pytest.raises(RunError, match=r"begun with other settings \(evidence.tau: 0\.7 there, 1\.0 here\)"):
-        resume_run(tmp_path / "run", {"evidence.tau": 1.0}, scripted)
 
 
 @pytest.mark.parametrize(("chosen", "loaded"), [("auto", "bf16"), ("fp32", "fp32")])

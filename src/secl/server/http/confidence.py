@@ -110,13 +110,17 @@ class AnswerReply(Secl, Named):
     """The answer to a question, or the answer that was rated, with its confidence."""
 
 
-UNWANTED = Secl(confidence=None, record_id=None, reason="the request turned confidences off, so nothing is recorded.")
+def unrated(reason: str, record_id: str | None = None) -> Secl:
+    """In place of a confidence that there is none of."""
+    return Secl(confidence=None, record_id=record_id, reason=reason)
+
+
+UNWANTED = unrated("the request turned confidences off, so nothing is recorded.")
 
 
 def later(record_id: str) -> Secl:
     """In place of a confidence that takes longer than its stream."""
-    reason = f"the confidence takes longer than the text; GET /v1/records/{record_id} will have it."
-    return Secl(confidence=None, record_id=record_id, reason=reason)
+    return unrated(f"the confidence takes longer than the text; GET /v1/records/{record_id} will have it.", record_id)
 
 
 def secl_of(answer: Answer, *, full: bool) -> Secl:

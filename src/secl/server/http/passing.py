@@ -2,36 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncGenerator
+from concurrent.futures import ThreadPoolExecutor
 
 from secl.server.entries import Values
 from secl.server.http.confidence import Secl
 from secl.server.http.replies import Heading
-from secl.server.http.waiting import Events
-from secl.server.online.texts import PassingJob
+from secl.server.http.waiting import of_service
+from secl.server.online.upstream import Upstream
 
 
-def unrated(reason: str) -> Secl:
-    """In place of a confidence that this server cannot give."""
-    return Secl(confidence=None, record_id=None, reason=reason)
+async def passed(upstream: Upstream, body: Values, heading: Heading, secl: Secl) -> AsyncGenerator[Values]:
+    """The chunks of another server's answer under our model's name, with `secl` where choices end.
 
-
-def marked(answer: Values, heading: Heading, secl: Secl) -> Values:
-    """An answer of another server, or a chunk of one, under our model's name and with `secl` where choices end."""
-    answer = {**answer, "model": heading.model}
-    plain = secl.model_dump(mode="json")
-    choices = [dict(choice) for choice in answer.get("choices") or ()]
-    for choice in choices:
-        if choice.get("finish_reason") is not None:
-            choice["secl"] = plain
-            answer |= {"secl": plain, "warnings": heading.warnings}
-    return {**answer, "choices": choices}
-
-
-async def marked_chunks(
-    heading: Heading, events: Events[PassingJob], first: Values, secl: Secl
-) -> AsyncIterator[Values]:
-    """The chunks of an answer, each as of `marked`."""
-    yield marked(first, heading, secl)
-    async for chunk in events.chunks():
-        yield marked(chunk, heading, secl)
+    Raises:
+        QuestionError: that server refuses the request.
+        RequestError: 503 or 500.
+    """
+    chunks, loop, plain = upstream.chat(body), asyncio.get_running_loop(), secl.model_dump(mode="json")
+    thread = ThreadPoolExecutor(1, thread_name_prefix="secl-passing")
+    try:
+        while (chunk := await loop.run_in_executor(thread, next, chunks, None)) is not None:
+            choices = [dict(choice) for choice in chunk.get("choices") or ()]
+            ended = [choice for choice in choices if choice.get("finish_reason") is not None]
+            for choice in ended:
+                choice["secl"] = plain
+            marks = {"secl": plain, "warnings": heading.warnings} if ended else {}
+            yield {**chunk, "model": heading.model, "choices": choices, **marks}
+    except Exception as problem:
+        raise of_service(problem) from None
+    finally:
+        thread.submit(chunks.close)  # behind a chunk that is still awaited
+        thread.shutdown(wait=False)

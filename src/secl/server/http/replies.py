@@ -20,9 +20,9 @@ from secl.errors import SeclError
 from secl.server.entries import Values
 from secl.server.http.confidence import UNWANTED, Secl, later, secl_of
 from secl.server.http.errors import describe_failure, error_json, to_request_error
-from secl.server.http.waiting import Events
+from secl.server.http.waiting import TextEvents
 from secl.server.online.queue import Answer
-from secl.server.online.texts import Ended, Event, Rated, WritingJob
+from secl.server.online.texts import Ended, Event, Rated
 from secl.writing import Finish, Piece, Token, Written
 
 LEAST = -9999.0
@@ -149,8 +149,8 @@ class Heading:
 
     id: str
     model: str
-    warnings: list[str]
     full: bool
+    warnings: list[str] = field(default_factory=list)
     created: int = field(default_factory=lambda: int(time.time()))
 
 
@@ -172,9 +172,7 @@ def completion_of(heading: Heading, choices: list[Choice], usage: Usage) -> Comp
     )
 
 
-async def chunks_of(
-    heading: Heading, texts: Events[WritingJob], first: Event, *, with_usage: bool
-) -> AsyncIterator[Values]:
+async def chunks_of(heading: Heading, texts: TextEvents, first: Event, *, with_usage: bool) -> AsyncIterator[Values]:
     """The chunks of the reply, while its texts are written.
 
     It ends soon after the last word. A confidence that takes longer is in the record, whose id it ends with.

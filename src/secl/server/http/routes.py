@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Request
 from fastapi.responses import StreamingResponse
 
 from secl.errors import RequestError, UnfinishedError
-from secl.fields.extraction import ObjectRequest
 from secl.server.entries import Values
 from secl.server.http.chat_request import ChatRequest
-from secl.server.http.confidence import UNWANTED, AnswerReply, answer_reply
+from secl.server.http.confidence import UNWANTED, AnswerReply, answer_reply, unrated
 from secl.server.http.errors import ERROR_RESPONSES, AsciiJson
-from secl.server.http.passing import marked, marked_chunks, unrated
+from secl.server.http.passing import passed
 from secl.server.http.replies import (
     Completion,
     Heading,
@@ -29,10 +27,8 @@ from secl.server.http.replies import (
 )
 from secl.server.http.requests import AskRequest, ScoreRequest, given_in, question_in, question_of
 from secl.server.http.structured import object_reply, object_request, unfinished_reply, without_effect
-from secl.server.http.waiting import Events, unless_gone, wait_for
+from secl.server.http.waiting import TextEvents, unless_gone, wait_for
 from secl.server.online.service import Service
-from secl.server.online.texts import Passed
-from secl.server.online.upstream import Upstream
 from secl.server.settings import HttpSettings, public_name
 
 STREAMED: dict[int | str, dict[str, object]] = {
@@ -87,67 +83,50 @@ def _add_chat(router: APIRouter, service: Service, settings: HttpSettings, name:
         In front of another server, that server answers what this one cannot rate; `secl` gives the reason.
         """
         check_model(body.model, name)
-        upstream = service.upstream
+        upstream, rate = service.upstream, body.wishes.confidence
+        head = Heading(id=f"chatcmpl-{uuid.uuid4().hex}", model=name, full=body.wishes.detail == "full")
         try:
-            warnings = body.check(settings, takes_all=upstream is not None and upstream.takes_all)
+            head.warnings.extend(body.check(settings, takes_all=upstream is not None and upstream.takes_all))
             question = question_in(body.messages, body.wishes.domain)
             wanted = object_request(body, question, settings, writes=service.writes_objects)
         except RequestError as refusal:
             if upstream is None:
                 raise
-            return await passed(upstream, body, request, refusal.message)
+            values, head.warnings[:] = body.passed(await request.json(), settings)
+            chunks = passed(upstream, values, head, unrated(refusal.message) if rate else UNWANTED)
+            chunk = await unless_gone(request, anext(chunks, {}))  # a failure before it is an HTTP error
+            if body.stream:
+                return streamed(behind(chunk, chunks))
+            await chunks.aclose()
+            return AsciiJson(chunk)
         if wanted is not None:
-            return await an_object(body, request, wanted, warnings + without_effect(body))
-        writing, rate = body.writing(settings), body.wishes.confidence
-        texts = Events(service, lambda send: service.write(question, writing, send, rate=rate), settings.timeout)
-        with cancelling(texts):
+            head.warnings.extend(without_effect(body))
+            try:
+                answer = await wait_for(service.submit_object(wanted, rate=rate), request, settings.timeout)
+                reply = object_reply(head, answer)
+            except UnfinishedError as problem:
+                reply = unfinished_reply(head, problem)
+            return streamed(chunks_at_once(head, reply, with_usage=body.with_usage)) if body.stream else reply
+        texts = TextEvents(service, question, body.writing(settings), settings.timeout, rate=rate)
+        try:
             if body.stream:
                 first = await unless_gone(request, texts.next())  # a failure before the first piece is an HTTP error
-                return streamed(
-                    chunks_of(heading(body, warnings), texts, first, with_usage=body.with_usage), texts.cancel
-                )
-            written, answers = await unless_gone(request, texts.whole())
-            return texts_reply(heading(body, warnings), written, answers)
-
-    def heading(body: ChatRequest, warnings: list[str]) -> Heading:
-        full = body.wishes.detail == "full"
-        return Heading(id=f"chatcmpl-{uuid.uuid4().hex}", model=name, warnings=warnings, full=full)
-
-    async def an_object(body: ChatRequest, request: Request, wanted: ObjectRequest, warnings: list[str]) -> Any:
-        """An object in place of a text, all at once, also in a stream."""
-        head = heading(body, warnings)
-        try:
-            pending = service.submit_object(wanted, rate=body.wishes.confidence)
-            reply = object_reply(head, await wait_for(pending, request, settings.timeout))
-        except UnfinishedError as problem:
-            reply = unfinished_reply(head, problem)
-        return streamed(chunks_at_once(head, reply, with_usage=body.with_usage)) if body.stream else reply
-
-    async def passed(upstream: Upstream, body: ChatRequest, request: Request, reason: str) -> Response:
-        """The answer of another server, without a confidence for this reason."""
-        values, warnings = body.passed(await request.json(), settings)
-        secl = unrated(reason) if body.wishes.confidence else UNWANTED
-        events = Events(service, lambda send: service.pass_on(upstream, values, send), settings.timeout)
-        with cancelling(events):
-            first = await unless_gone(request, events.next())
-            chunk = first.chunk if isinstance(first, Passed) else {}
-            if body.stream:
-                return streamed(marked_chunks(heading(body, warnings), events, chunk, secl), events.cancel)
-            return AsciiJson(marked(chunk, heading(body, warnings), secl))
-
-
-@contextmanager
-def cancelling(events: Events[Any]) -> Iterator[None]:
-    """Context whose failure cancels a job."""
-    try:
-        yield
-    except BaseException:
-        events.cancel()
-        raise
+                return streamed(chunks_of(head, texts, first, with_usage=body.with_usage), texts.cancel)
+            return texts_reply(head, *await unless_gone(request, texts.whole()))
+        except BaseException:
+            texts.cancel()
+            raise
 
 
 def streamed(chunks: AsyncIterator[Values], cancel: Callable[[], None] = lambda: None) -> StreamingResponse:
     return StreamingResponse(sent(chunks, cancel), media_type="text/event-stream")
+
+
+async def behind(first: Values, others: AsyncIterator[Values]) -> AsyncIterator[Values]:
+    """A chunk, and then the others."""
+    yield first
+    async for chunk in others:
+        yield chunk
 
 
 def check_model(requested: str, name: str) -> None:

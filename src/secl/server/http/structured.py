@@ -12,7 +12,7 @@ from secl.fields.extraction import ObjectRequest
 from secl.fields.schema import Schema
 from secl.question import Question
 from secl.server.http.chat_request import ChatRequest, ResponseFormat
-from secl.server.http.confidence import UNWANTED, Candidate, Secl, field_secl
+from secl.server.http.confidence import UNWANTED, Candidate, Secl, field_secl, unrated
 from secl.server.http.replies import AnswerMessage, Choice, Completion, Heading, Usage, completion_of
 from secl.server.online.queue import ObjectAnswer
 from secl.server.settings import HttpSettings
@@ -87,8 +87,8 @@ def object_reply(heading: Heading, answer: ObjectAnswer) -> Completion:
 
 def unfinished_reply(heading: Heading, problem: UnfinishedError) -> Completion:
     """The reply where the model did not close the object."""
-    secl = Secl(confidence=None, record_id=None, reason=str(problem))
-    choice = Choice(index=0, message=AnswerMessage(content=""), finish_reason="length", logprobs=None, secl=secl)
+    message = AnswerMessage(content="")
+    choice = Choice(index=0, message=message, finish_reason="length", logprobs=None, secl=unrated(str(problem)))
     return completion_of(heading, [choice], Usage(prompt_tokens=0, completion_tokens=0, total_tokens=0))
 
 

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import Awaitable
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from fastapi import Request
 
 from secl.errors import ParameterError, QuestionError, RequestError, SeclError, UnavailableError, UnfinishedError
-from secl.server.entries import Values
+from secl.question import Question
 from secl.server.http.errors import RETRY_SOON, describe_failure, to_request_error
 from secl.server.online.queue import Answer
 from secl.server.online.service import Service
-from secl.server.online.texts import Ended, Event, Failed, Job, Passed, Rated, Send
-from secl.writing import Piece, Written
+from secl.server.online.texts import Ended, Event, Failed, Rated
+from secl.writing import Piece, Writing, Written
 
 log = logging.getLogger("secl.server")
 
 T = TypeVar("T")
-J = TypeVar("J", bound=Job)
 
 
 async def wait_for(pending: Future[T], request: Request, timeout: float) -> T:
@@ -41,15 +40,15 @@ async def wait_for(pending: Future[T], request: Request, timeout: float) -> T:
         except TimeoutError:
             raise _too_late(timeout, "answer") from None
         except Exception as problem:
-            raise _of_service(problem) from None
+            raise of_service(problem) from None
 
     return await unless_gone(request, answer())
 
 
-class Events(Generic[J]):
-    """The events of a job that `begin` submits for one request; `timeout` seconds may pass before each."""
+class TextEvents:
+    """The events of texts that are written for one request; `timeout` seconds may pass before each."""
 
-    def __init__(self, service: Service, begin: Callable[[Send], J], timeout: float) -> None:
+    def __init__(self, service: Service, question: Question, writing: Writing, timeout: float, *, rate: bool) -> None:
         loop = asyncio.get_running_loop()
         events: asyncio.Queue[Event] = asyncio.Queue()
         self._service, self._events, self._timeout = service, events, timeout
@@ -58,16 +57,16 @@ class Events(Generic[J]):
             with suppress(RuntimeError):  # the loop is closed, so nobody waits any more
                 loop.call_soon_threadsafe(events.put_nowait, event)
 
-        self.job = begin(send)
+        self.job = service.write(question, writing, send, rate=rate)
 
-    async def next(self) -> Piece | Passed | Ended | Rated:
+    async def next(self) -> Piece | Ended | Rated:
         """Wait for the next event; errors as of `wait_for`."""
         event = await self.next_within(self._timeout)
         if event is None:
             raise _too_late(self._timeout, "further token, or confidence,")
         return event
 
-    async def next_within(self, seconds: float) -> Piece | Passed | Ended | Rated | None:
+    async def next_within(self, seconds: float) -> Piece | Ended | Rated | None:
         """The next event, if it comes by then; errors as of `next`."""
         try:
             async with asyncio.timeout(seconds):
@@ -75,7 +74,7 @@ class Events(Generic[J]):
         except TimeoutError:
             return None
         if isinstance(event, Failed):
-            raise _of_service(event.problem) from None
+            raise of_service(event.problem) from None
         return event
 
     async def whole(self) -> tuple[tuple[Written, ...], tuple[Answer, ...]]:
@@ -86,17 +85,12 @@ class Events(Generic[J]):
                 texts = event.texts
         return texts, event.answers
 
-    async def chunks(self) -> AsyncIterator[Values]:
-        """The chunks of an answer that is passed on; errors as of `next`."""
-        while isinstance(event := await self.next(), Passed):
-            yield event.chunk
-
     def cancel(self) -> None:
         """Write no more; what has been written to its end becomes a record all the same."""
         self._service.texts.cancel(self.job)
 
 
-async def unless_gone(request: Request, work: Coroutine[object, object, T]) -> T:
+async def unless_gone(request: Request, work: Awaitable[T]) -> T:
     """The result of some work, which is cancelled when the client disconnects; a `RequestError` (499) then."""
     task, gone = asyncio.ensure_future(work), asyncio.ensure_future(_disconnected(request))
     waiting: set[asyncio.Future[T] | asyncio.Future[None]] = {task, gone}
@@ -121,7 +115,7 @@ def _too_late(timeout: float, what: str) -> RequestError:
     return RequestError(503, sentence, "timeout", headers=RETRY_SOON)
 
 
-def _of_service(problem: Exception) -> SeclError:
+def of_service(problem: Exception) -> SeclError:
     """What the client is told about a failure behind the service's queue."""
     if isinstance(problem, QuestionError | ParameterError | UnfinishedError):
         return problem

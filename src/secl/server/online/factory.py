@@ -75,7 +75,7 @@ def open_service(
             model = load(to_load)
             twin = model if settings.model.engine == "openai" else load(to_load)
         if settings.model.engine == "openai":
-            upstream = Upstream.at(model.endpoint, model.name, takes_all=True)  # type: ignore[attr-defined]
+            upstream = Upstream(model.endpoint, model.name, takes_all=True)  # type: ignore[attr-defined]
         failure.callback(model.close)
         if state is None:
             state = begun(folder, settings, keep_text, model)
@@ -135,7 +135,7 @@ def behind_vllm(settings: Recipe, endpoint: str, versions: Path | None, state: P
     model, twin = load_local(settings), load_local(settings)
     server = answer_by_vllm(model, endpoint, versions, name=name, learns=False, key=key).server
     answer_by_vllm(twin, endpoint, versions, name=name, key=key)
-    return model, twin, Upstream.at(server.endpoint, server.base, takes_all=False)
+    return model, twin, Upstream(server.endpoint, server.base, takes_all=False)
 
 
 def note_environment(state: ServerStore, now: dict[str, str | int]) -> None:

@@ -36,13 +36,13 @@ from secl.question import GivenAnswer, Question
 from secl.records import Record
 from secl.runs.store import Version
 from secl.server import stream
-from secl.server.entries import Values, new_record_id
+from secl.server.entries import new_record_id
 from secl.server.explain import remark_on
 from secl.server.online.learner import Learner
 from secl.server.online.monitors import LABELS, WINDOW, Monitor
 from secl.server.online.queue import Answer, ObjectAnswer, Request, RequestQueue, answer_together
 from secl.server.online.scheduler import Scheduler
-from secl.server.online.texts import PassingJob, Send, TextWriters, WritingJob
+from secl.server.online.texts import Send, TextWriters, WritingJob
 from secl.server.online.upstream import Upstream
 from secl.server.records import labelled_answers
 from secl.server.retention import Pruner, Retention
@@ -130,13 +130,6 @@ class Service:
         """
         self._check_open()
         job = WritingJob(question, writing, send, rate=rate)
-        self.texts.submit(job)
-        return job
-
-    def pass_on(self, upstream: Upstream, body: Values, send: Send) -> PassingJob:
-        """Have another server answer a chat, without a record; `send` and errors as of `write`."""
-        self._check_open()
-        job = PassingJob(upstream, body, send)
         self.texts.submit(job)
         return job
 

@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from secl.errors import BusyError, ClosingError
 from secl.model import Model
 from secl.question import Question
-from secl.server.entries import Values, new_record_id
+from secl.server.entries import new_record_id
 from secl.server.online.queue import Answer, Request, RequestQueue
 from secl.server.online.scheduler import Scheduler
-from secl.server.online.upstream import Upstream
 from secl.writing import Piece, Writing, Written
 
 
@@ -42,14 +41,7 @@ class Failed:
     problem: Exception
 
 
-@dataclass(frozen=True, slots=True)
-class Passed:
-    """A chunk of an answer that another server gave."""
-
-    chunk: Values
-
-
-Event = Piece | Passed | Ended | Rated | Failed
+Event = Piece | Ended | Rated | Failed
 """What happens to the texts of a request, in this order: pieces, their end, their answers; a failure ends them all."""
 
 Send = Callable[[Event], None]
@@ -69,30 +61,6 @@ class WritingJob:
         self.cancelled = threading.Event()
 
 
-class PassingJob:
-    """A chat that another server answers.
-
-    Attributes:
-        send, cancelled: as of `WritingJob`; the events are the chunks of the answer and its end.
-    """
-
-    def __init__(self, upstream: Upstream, body: Values, send: Send) -> None:
-        self.upstream, self.body, self.send = upstream, body, send
-        self.cancelled = threading.Event()
-
-    def work(self) -> None:
-        """Send all chunks."""
-        with contextlib.closing(self.upstream.chat(self.body)) as chunks:
-            for chunk in chunks:
-                if self.cancelled.is_set():
-                    return
-                self.send(Passed(chunk))
-        self.send(Ended(()))
-
-
-Job = WritingJob | PassingJob
-
-
 class TextWriters:
     """Writes texts in threads of their own, and then has each answered for like any other question.
 
@@ -108,7 +76,7 @@ class TextWriters:
         self.model, self.scheduler, self.queue = model, scheduler, queue
         self.unrated: set[str] = set()
         self._most, self._places = most, most + queue.most
-        self._waiting: dict[Job, None] = {}
+        self._waiting: dict[WritingJob, None] = {}
         self._shares: dict[WritingJob, float] = {}
         self._begun, self._stopping = 0, False
         self._changed, self._entering = threading.Condition(), threading.Lock()
@@ -119,7 +87,7 @@ class TextWriters:
         """Requests that are written, or wait for it."""
         return len(self._waiting) + self._begun
 
-    def submit(self, job: Job) -> None:
+    def submit(self, job: WritingJob) -> None:
         """Errors as of `Service.write`."""
         with self._changed:
             if self._stopping:
@@ -129,7 +97,7 @@ class TextWriters:
             self._waiting[job] = None
             self._begin()
 
-    def cancel(self, job: Job) -> None:
+    def cancel(self, job: WritingJob) -> None:
         """Write no more of a job's texts; texts that are at their end become records all the same."""
         with self._changed:
             job.cancelled.set()
@@ -152,29 +120,24 @@ class TextWriters:
             self._begun += 1
         self._changed.notify_all()
 
-    def _work(self, job: Job) -> None:
+    def _work(self, job: WritingJob) -> None:
         try:
-            if isinstance(job, PassingJob):
-                job.work()
-            else:
-                self._write(job)
+            with self._turn():
+                share = self.model.memory_share(job.question, job.writing)
+                coming = self.model.write(job.question, job.writing)
+            with self._room(
+                share, job
+            ):  # the model keeps what it knows of the conversation until it has rated its texts
+                texts = self._written(job, coming)
+                if texts is not None:
+                    job.send(Ended(texts))
+                    job.send(Rated(self._answered(job, texts)))
         except Exception as problem:
             job.send(Failed(problem))
         finally:
             with self._changed:
                 self._begun -= 1
                 self._begin()
-
-    def _write(self, job: WritingJob) -> None:
-        with self._turn():
-            share = self.model.memory_share(job.question, job.writing)
-            coming = self.model.write(job.question, job.writing)
-        # The model keeps what it knows of the conversation until it has rated its texts.
-        with self._room(share, job):
-            texts = self._written(job, coming)
-            if texts is not None:
-                job.send(Ended(texts))
-                job.send(Rated(self._answered(job, texts)))
 
     def _answered(self, job: WritingJob, texts: Sequence[Written]) -> tuple[Answer, ...]:
         """The answers to what was written, once they are there."""

@@ -1,8 +1,8 @@
-"""A server with OpenAI's API behind this one, which gets what this one cannot rate."""
+"""A server with OpenAI's API behind this one, which answers what this one cannot rate."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,24 +17,18 @@ class Upstream:
     """The server that answers in place of this process.
 
     Attributes:
-        chat: sends the body of a chat request there and yields the chunks of the answer; several threads may use it.
-            The whole answer to a request without "stream" is the only chunk.
+        model: name of the model there.
         takes_all: whether rated texts come from there by the same route, so that every parameter holds for them.
     """
 
-    chat: Callable[[Values], Generator[Values]]
+    endpoint: Endpoint
+    model: str
     takes_all: bool
 
-    @classmethod
-    def at(cls, endpoint: Endpoint, model: str, *, takes_all: bool) -> Upstream:
-        """The server at an endpoint, whose name for the model is `model`."""
-        from secl.backends.endpoint.chat import ROUTE  # only a server behind another one has the package openai
-
-        def chat(body: Values) -> Generator[Values]:
-            request = {**body, "model": model}
-            if request.get("stream"):
-                yield from endpoint.stream(ROUTE, request)
-            else:
-                yield endpoint.post(ROUTE, request)
-
-        return cls(chat, takes_all)
+    def chat(self, body: Values) -> Generator[Values]:
+        """Yield the chunks of the answer to a chat request; the only chunk is the answer itself without "stream"."""
+        request = {**body, "model": self.model}
+        if body.get("stream"):
+            yield from self.endpoint.stream("/chat/completions", request)
+        else:
+            yield self.endpoint.post("/chat/completions", request)

@@ -102,7 +102,7 @@ def _add_chat(router: APIRouter, service: Service, settings: HttpSettings, name:
         if wanted is not None:
             head.warnings.extend(without_effect(body))
             try:
-                answer = await wait_for(service.submit_object(wanted, rate=rate), request, settings.timeout)
+                answer = await wait_for(service.submit(wanted, rate=rate), request, settings.timeout)
                 reply = object_reply(head, answer)
             except UnfinishedError as problem:
                 reply = unfinished_reply(head, problem)

@@ -14,7 +14,7 @@ from secl.question import Question
 from secl.server.http.chat_request import ChatRequest, ResponseFormat
 from secl.server.http.confidence import UNWANTED, Candidate, Secl, field_secl, unrated
 from secl.server.http.replies import AnswerMessage, Choice, Completion, Heading, Usage, completion_of
-from secl.server.online.queue import ObjectAnswer
+from secl.server.online.queue import StructuredAnswer
 from secl.server.settings import HttpSettings
 
 IN_FIELDS = "an object has no record of its own; each of its fields has one."
@@ -72,9 +72,9 @@ def without_effect(body: ChatRequest) -> list[str]:
     return [f"{name} has no effect on an object, which is the most probable one." for name in names]
 
 
-def object_reply(heading: Heading, answer: ObjectAnswer) -> Completion:
+def object_reply(heading: Heading, answer: StructuredAnswer) -> Completion:
     """The reply with an object."""
-    found = answer.extraction
+    found = answer.found
     plain = json.loads(found.text)
     # A null that stands for an absent field is left out, as the client's schema may not allow it.
     text = found.text if plain == found.value else json.dumps(found.value, ensure_ascii=False)
@@ -92,12 +92,12 @@ def unfinished_reply(heading: Heading, problem: UnfinishedError) -> Completion:
     return completion_of(heading, [choice], Usage(prompt_tokens=0, completion_tokens=0, total_tokens=0))
 
 
-def _secl(heading: Heading, answer: ObjectAnswer) -> Secl:
+def _secl(heading: Heading, answer: StructuredAnswer) -> Secl:
     """The confidences of an object; without any where the request wants none."""
-    found = answer.extraction
-    if not answer.fields:
+    found = answer.found
+    if not answer.answers:
         return UNWANTED
-    stored = all(field.stored for field in answer.fields.values())
+    stored = all(each.stored for each in answer.answers)
     candidates = [Candidate(text=text, probability=probability) for text, probability in found.candidates]
     return Secl(
         confidence=defined(found.confidence),
@@ -105,5 +105,7 @@ def _secl(heading: Heading, answer: ObjectAnswer) -> Secl:
         accepted=found.accepted,
         record_id=None,
         reason=IN_FIELDS if stored else "the server cannot write to its disk, so the fields have no records.",
-        fields={name: field_secl(each, full=heading.full) for name, each in answer.fields.items()},
+        fields={
+            name: field_secl(each, full=heading.full) for name, each in zip(found.fields, answer.answers, strict=True)
+        },
     )

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
 from secl.calibrator import Calibrator
-from secl.errors import BusyError, ClosingError, QuestionError
+from secl.errors import BusyError, ClosingError, SeclError
 from secl.evaluation.trust import Verdict
-from secl.fields.extraction import Extraction, ObjectRequest
+from secl.fields.extraction import Extraction, ObjectRequest, weigh_objects
 from secl.model import Model
 from secl.question import GivenAnswer, Question
 from secl.records import Record
@@ -41,12 +41,21 @@ class Answer:
     verdict: Verdict | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ObjectAnswer:
-    """An object, with the answer of each of its fields by its name; none where the request wants no confidence."""
+@dataclass(frozen=True, slots=True)
+class StructuredAnswer:
+    """An object, with the answer of each of its fields in order; none where the request wants no confidence."""
 
-    extraction: Extraction
-    fields: Mapping[str, Answer]
+    found: Extraction
+    answers: tuple[Answer, ...]
+
+
+Found = Record | Extraction
+"""What the model gave to a request."""
+
+
+def records_of(found: Found) -> tuple[Record, ...]:
+    """The records that an answer makes."""
+    return (found,) if isinstance(found, Record) else tuple(found.fields.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,9 +63,10 @@ class Request:
     """A question in the queue, an answer to rate, or an object to write.
 
     Attributes:
-        future: an `ObjectAnswer` for an object, else an `Answer`.
+        future: a `StructuredAnswer` for an object, else an `Answer`.
         written: what the model has written in answer already.
-        rate: whether an object's fields are rated and recorded.
+        rate: whether an object's fields are recorded.
+        record_id: of the record of a question or given answer.
     """
 
     asked: Question | GivenAnswer | ObjectRequest
@@ -78,12 +88,16 @@ class Request:
             model.check(self.asked)
 
 
-def answer_together(calibrator: Calibrator, batch: Sequence[Request]) -> list[Record | QuestionError]:
-    """The outcomes of a batch, whose passes are shared."""
-    answers = [request.asked for request in batch if isinstance(request.asked, GivenAnswer)]
-    questions = [request.asked for request in batch if isinstance(request.asked, Question)]
-    written = [request.written for request in batch]
-    return calibrator.rate_window(answers) if answers else calibrator.answer_window(questions, written)
+def answer_together(calibrator: Calibrator, batch: Sequence[Request]) -> Sequence[Found | SeclError]:
+    """What a model gives to requests of one kind, whose passes are shared; an object may fail alone."""
+    asked: list[Any] = [request.asked for request in batch]
+    match asked[0]:
+        case GivenAnswer():
+            return calibrator.rate_window(asked)
+        case ObjectRequest():
+            model: Any = calibrator.model  # `Service.submit` has looked whether it writes objects
+            return [*weigh_objects(model, asked, calibrator.weigh, accept=calibrator.accept)]
+    return calibrator.answer_window(asked, [request.written for request in batch])
 
 
 class RequestQueue:

@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 from secl.calibrator import Calibrator
@@ -31,7 +32,7 @@ from secl.errors import (
     public_reason,
 )
 from secl.evaluation.json_values import defined
-from secl.fields.extraction import ObjectRequest, WritesObjects, weigh_objects
+from secl.fields.extraction import ObjectRequest, WritesObjects
 from secl.question import GivenAnswer, Question
 from secl.records import Record
 from secl.runs.store import Version
@@ -40,7 +41,7 @@ from secl.server.entries import new_record_id
 from secl.server.explain import remark_on
 from secl.server.online.learner import Learner
 from secl.server.online.monitors import LABELS, WINDOW, Monitor
-from secl.server.online.queue import Answer, ObjectAnswer, Request, RequestQueue, answer_together
+from secl.server.online.queue import Answer, Request, RequestQueue, StructuredAnswer, answer_together, records_of
 from secl.server.online.scheduler import Scheduler
 from secl.server.online.texts import Send, TextWriters, WritingJob
 from secl.server.online.upstream import Upstream
@@ -106,15 +107,10 @@ class Service:
         self.learner.start()
         self.pruner.start()
 
-    def submit(self, asked: Question | GivenAnswer) -> Future[Answer]:
-        """Put a question, or an answer to rate, into the queue; errors as of `RequestQueue.put`."""
-        self._check_open()
-        return self._queue.put(Request(asked=asked, future=Future()))
+    def submit(self, asked: Question | GivenAnswer | ObjectRequest, *, rate: bool = True) -> Future[Any]:
+        """Put a request into the queue, and return a future as of `Request`; errors as of `RequestQueue.put`.
 
-    def submit_object(self, asked: ObjectRequest, *, rate: bool = True) -> Future[ObjectAnswer]:
-        """Put the request of an object into the queue; each of its fields becomes a record, unless `rate` is False.
-
-        Errors as of `RequestQueue.put`; the future's also as of `secl.fields.extraction.weigh_objects`.
+        `rate`: as of `Request`. Only a model that `writes_objects` takes requests of objects.
         """
         self._check_open()
         return self._queue.put(Request(asked=asked, future=Future(), rate=rate))
@@ -141,7 +137,8 @@ class Service:
 
     def ask(self, asked: Question | GivenAnswer, timeout: float | None = None) -> Answer:
         """Ask, or have an answer rated, and wait for the reply at most `timeout` seconds."""
-        return self.submit(asked).result(timeout)
+        answer: Answer = self.submit(asked).result(timeout)
+        return answer
 
     def stop(self) -> None:
         """Answer the queue, take no more, and end; an interrupted lesson is repeated after the next start."""
@@ -184,11 +181,7 @@ class Service:
                     self._load_newest()
                     self.calibrator.learns = self.learner.active
                     # A question that the model cannot answer does not spoil the others.
-                    batch = [request for request in requests if self._answerable(request)]
-                    if batch and isinstance(batch[0].asked, ObjectRequest):
-                        self._answer_objects(batch)
-                    else:
-                        self._answer_batch(batch)
+                    self._answer_batch([request for request in requests if self._answerable(request)])
             except Exception as problem:  # of whatever kind: this thread lives on, and no client waits for ever
                 for request in requests:
                     if not request.future.done():
@@ -198,14 +191,18 @@ class Service:
         """Answer questions in one pass, each with an outcome of its own; if the pass fails, each alone."""
         if not batch:
             return
-        before, began = self.calibrator.state, time.perf_counter()
+        before, began, rate = self.calibrator.state, time.perf_counter(), batch[0].rate
         try:
             self._take_labels()
-            outcomes = answer_together(self.calibrator, batch)
-            records = self.learner.admit([each for each in outcomes if isinstance(each, Record)])
-            pairs = zip(batch, outcomes, strict=True)
-            ids = [request.record_id for request, each in pairs if isinstance(each, Record)]
-            stored = not records or self._store(records, ids, time.perf_counter() - began)
+            found = answer_together(self.calibrator, batch)
+            made = [() if isinstance(each, SeclError) or not rate else records_of(each) for each in found]
+            records = self.learner.admit([record for each in made for record in each])
+            ids = [
+                request.record_id if isinstance(each, Record) else new_record_id()
+                for request, each, parts in zip(batch, found, made, strict=True)
+                for _ in parts
+            ]
+            stored = bool(records) and self._store(records, ids, time.perf_counter() - began)
         except Exception as problem:  # of whatever kind: this thread goes on
             self.calibrator.state = before
             alone = len(batch) > 1 and not isinstance(problem, UnavailableError)
@@ -219,35 +216,13 @@ class Service:
             self.calibrator.state = before
             self.unstored.extend(ids)
         answers = iter(self._answers(records, ids, stored))
-        for request, each in zip(batch, outcomes, strict=True):
-            if isinstance(each, QuestionError):
-                self._fail(request, each)
-            else:
-                request.future.set_result(next(answers))
-
-    def _answer_objects(self, batch: list[Request]) -> None:
-        """Write objects, of which each has its own outcome; all fields of the batch are stored together."""
-        before, began, calibrator = self.calibrator.state, time.perf_counter(), self.calibrator
-        rate, stored = batch[0].rate, False
-        try:
-            self._take_labels()
-            asked: list[Any] = [request.asked for request in batch]
-            model: Any = self.model  # callers ask `writes_objects` first
-            found = [*weigh_objects(model, asked, calibrator.weigh, accept=calibrator.accept)]
-            objects = [each for each in found if rate and not isinstance(each, SeclError)]
-            records = [record for each in objects for record in each.fields.values()]
-            ids = [new_record_id() for _ in records]
-            stored = bool(records) and self._store(records, ids, time.perf_counter() - began)
-        finally:
-            if not stored:
-                calibrator.state = before
-        answers = iter(self._answers(records, ids, stored))
-        for request, each in zip(batch, found, strict=True):
+        for request, each, parts in zip(batch, found, made, strict=True):
             if isinstance(each, SeclError):
                 self._fail(request, each)
+            elif isinstance(each, Record):
+                request.future.set_result(next(answers))
             else:
-                fields = {name: next(answers) for name in each.fields} if rate else {}
-                request.future.set_result(ObjectAnswer(extraction=each, fields=fields))
+                request.future.set_result(StructuredAnswer(each, (*islice(answers, len(parts)),)))
 
     def _take_labels(self) -> None:
         """Take new labels into account; labels that cannot be taken fail no answer."""

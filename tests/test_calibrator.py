@@ -198,7 +198,7 @@ def test_what_is_said_wins_over_the_method_and_what_is_senseless_is_refused() ->
     model = ScriptedModel()
     model.tau = 1.7
     calibrator = Calibrator(model, method="secl")
-    assert (calibrator.gate, calibrator.signal) == (EntropyShift(), NormalisedPTrue(1.7))
+    assert (calibrator.gate, calibrator.plan.signal) == (EntropyShift(), NormalisedPTrue(1.7))
     burst = LoopSettings(evidence_on="burst")
     calibrator = Calibrator(model, method="posterior", gate="always", evidence=["p_true"], learns=True, loop=burst)
     assert (calibrator.gate, calibrator.learns) == (Always(), True)
@@ -209,7 +209,7 @@ def test_what_is_said_wins_over_the_method_and_what_is_senseless_is_refused() ->
         with pytest.raises(ParameterError, match=said):
             Calibrator(ScriptedModel(), method="secl", evidence=evidence)  # type: ignore[arg-type]
     calibrator = Calibrator(model, method="secl", gate="page-hinkley", signal="p_true")
-    assert (calibrator.gate, calibrator.signal) == (PageHinkley(), RawPTrue())
+    assert (calibrator.gate, calibrator.plan.signal) == (PageHinkley(), RawPTrue())
     refused: tuple[tuple[dict[str, Any], str], ...] = (
         ({"method": "secpl"}, "no method 'secpl'"),
         ({"method": "secl-paper"}, "--method secl-paper"),
@@ -270,17 +270,27 @@ REPLY = Reply(
         (LoopSettings(), 0.72, 0.25 + 0.5 * 0.15),
         (LoopSettings(delta=1.0), 0.72, 0.25 + 0.5 * (0.72 - 0.25)),
         (LoopSettings(alpha=0.25, delta=0.02), 0.01, 0.25 - 0.25 * 0.02),
-        (LoopSettings(delta=1.0, signal_bins="centre"), 0.72, 0.25 + 0.5 * (0.75 - 0.25)),
-        (LoopSettings(loss="mse", signal_bins="centre"), 1.0, 0.95),
         (LoopSettings(loss="mse"), 1.0, 1.0),
     ],
 )
-def test_the_target_is_bounded_and_may_aim_at_a_centre(rule: LoopSettings, signal: float, target: float) -> None:
+def test_the_target_is_bounded(rule: LoopSettings, signal: float, target: float) -> None:
     model = ScriptedModel()
     model.answer(QUESTION)
     outcome, update = teach(model, QUESTION, REPLY, signal, rule)
     assert outcome == "trained"
     assert update is not None
     assert update.target == pytest.approx(target)
-    agreed = teach(ScriptedModel(), QUESTION, REPLY, 0.39, LoopSettings(signal_bins="centre"))
+
+
+@pytest.mark.parametrize(
+    ("rule", "signal", "target"),
+    [(LoopSettings(delta=1.0), 0.72, 0.25 + 0.5 * (0.75 - 0.25)), (LoopSettings(loss="mse"), 1.0, 0.95)],
+)
+def test_the_target_of_the_paper_aims_at_the_centre_of_the_signals_bin(
+    rule: LoopSettings, signal: float, target: float
+) -> None:
+    _, update = teach(ScriptedModel(), QUESTION, REPLY, signal, rule, paper=True)
+    assert update is not None
+    assert update.target == pytest.approx(target)
+    agreed = teach(ScriptedModel(), QUESTION, REPLY, 0.39, LoopSettings(), paper=True)
     assert agreed == ("agreed", None)  # neighbouring bins do, whatever their centres

@@ -26,7 +26,7 @@ from secl.records import Record, Reply, Update
 from secl.runs.encoding import from_plain, to_plain
 from secl.runs.loading import build_calibrator
 from secl.runs.settings import RunSettings
-from secl.settings.groups import AnswerWeights, LoopSettings, PosteriorSettings
+from secl.settings.groups import AnswerWeights, LoopSettings
 from secl.testing import ScriptedModel, toy_stream, unit
 from secl.writing import Written
 from tests.answers import in_window
@@ -88,7 +88,7 @@ def check(records: Sequence[Record], calibrator: Calibrator) -> None:
         else:
             assert record.label_free == reply.stated
         if record.signal is not None:
-            assert record.signal == calibrator.signal(question, reply, evidence)
+            assert record.signal == calibrator.plan.signal(question, reply, evidence)
 
 
 def lessons(calibrator: Calibrator, *, later: bool) -> list[Record]:
@@ -120,7 +120,7 @@ def test_what_a_record_stores_is_about_its_answer(name: str, answer: str, weight
 @pytest.mark.parametrize("later", [False, True], ids=["at once", "later"])
 @pytest.mark.parametrize("weights", ["adapted", "frozen"])
 def test_all_evidence_of_a_lesson_is_about_the_answer_that_was_given(weights: AnswerWeights, later: bool) -> None:
-    model, rule = Restless(weights), PosteriorRule(PosteriorSettings(views=("letters", "p_true")))
+    model, rule = Restless(weights), PosteriorRule(("letters", "p_true"))
     kinds: tuple[EvidenceKind, ...] = ("candidates", "samples", "dinco")
     calibrator = Calibrator(
         model,
@@ -136,9 +136,9 @@ def test_all_evidence_of_a_lesson_is_about_the_answer_that_was_given(weights: An
     assert all(record.evidence.dinco is not None for record in records)
 
 
-@pytest.mark.parametrize("name", [name for name, each in METHODS.items() if not each.defaults])
+@pytest.mark.parametrize("name", [name for name, each in METHODS.items() if not each.paper])
 def test_given_answers_are_rated_as_they_are(name: str) -> None:
-    rule = PosteriorRule(PosteriorSettings(views=("letters", "p_true")))
+    rule = PosteriorRule(("letters", "p_true"))
     calibrator = Calibrator(Restless("adapted"), method=name, posterior=rule)
     given = [GivenAnswer(question, question.letters[-1] if question.options else "Marlowe") for question in STREAM]
     records = list(calibrator.rate_stream(given))
@@ -149,9 +149,9 @@ def test_given_answers_are_rated_as_they_are(name: str) -> None:
         assert "p_true" in dict(record.posterior.weights), "no view that was asked for is dropped"
 
 
-@pytest.mark.parametrize("name", [name for name, each in METHODS.items() if not each.defaults])
+@pytest.mark.parametrize("name", [name for name, each in METHODS.items() if not each.paper])
 def test_a_method_is_the_same_here_and_in_a_run_and_gathers_what_the_views_of_the_posterior_read(name: str) -> None:
-    rule, own = PosteriorRule(PosteriorSettings(views=("letters", "p_true"))), LoopSettings(answer="own")
+    rule, own = PosteriorRule(("letters", "p_true")), LoopSettings(answer="own")
     comparing = "candidates" in METHODS[name].evidence
     changes = {"posterior.views": ["letters", "p_true"]} if comparing else {}
     settings = RunSettings.of({"stream.benchmarks": ["capitals"], "method": name, **changes})
@@ -159,7 +159,7 @@ def test_a_method_is_the_same_here_and_in_a_run_and_gathers_what_the_views_of_th
     of_run = build_calibrator(settings, Restless("frozen"))
     records = list(here.run(toy_stream(60)))
     assert records == list(of_run.run(toy_stream(60)))
-    assert here.plan == of_run.plan == settings.plan
+    assert replace(here.plan, loop=settings.loop) == of_run.plan == settings.plan()
     assert here.learns == METHODS[name].learns
     if name == "stated":  # views that are not weighed ask for nothing
         assert Calibrator(Restless("frozen"), method=name, posterior=rule).plan.kinds == frozenset()
@@ -185,7 +185,7 @@ BURSTS = EntropyShift(warmup=3, threshold=1, burst=5)
 CASES: dict[str, dict[str, Any]] = {
     "bursts": {"gate": BURSTS, "loop": LoopSettings(evidence_on="burst", bin_gate=None), "learns": True},
     "all views": {
-        "posterior": PosteriorRule(PosteriorSettings(views=("letters", "likelihood", "p_true"))),
+        "posterior": PosteriorRule(("letters", "likelihood", "p_true")),
         "evidence": ("candidates", "p_true"),
     },
     "best answers": {
@@ -206,7 +206,7 @@ def test_stored_records_give_the_posteriors_of_the_stream(case: str) -> None:
     assert len({posterior.questions for posterior in posteriors if posterior is not None}) >= 3
     again = [from_plain(json.loads(json.dumps(to_plain(record)))) for record in records]
     assert again == records
-    assert replayed(made.posterior, again) == posteriors
+    assert replayed(made.plan.posterior, again) == posteriors
     if case == "best answers":
         assert any(record.answer != record.reply.answer for record in records)
         for record in records:

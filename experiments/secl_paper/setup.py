@@ -9,7 +9,7 @@ from pydantic import Field
 
 from secl.data.benchmarks import load
 from secl.gates import gate_class
-from secl.methods import PAPER, method
+from secl.methods import method
 from secl.settings.base import Settings
 from secl.settings.groups import Device, Dtype, Names, Quantize
 from secl.settings.names import OF_METHOD, OF_MODEL, OF_QUESTIONS
@@ -69,14 +69,14 @@ def settings_of(run: Run, setup: Setup) -> dict[str, Any]:
     Equal runs of different tables have equal settings, so a value that a gate or preset has by itself is left out.
 
     >>> settings = settings_of(Run("burst 20", {"gate.burst": 20}), Setup(benchmarks=["capitals"], per_domain=6))
-    >>> settings["stream.benchmarks"], settings["gate.name"], settings["gate.burst"], settings["prompts.p_true_prompt"]
-    (('capitals:6',), 'page-hinkley', 20, 'paper')
+    >>> settings["stream.benchmarks"], settings["gate.name"], settings["gate.burst"], settings["paper"]
+    (('capitals:6',), 'page-hinkley', 20, True)
     """
     chosen = method(run.changes.get("method", "secl"))
     gate = run.changes.get("gate.name", setup.gate) if chosen.learns else None
     settings: dict[str, Any] = {
         "method": "secl",
-        **{name: value for name, value in PAPER.items() if name != "gate.restart" or gate == PAPER_GATE},
+        "paper": True,
         "model.name": setup.model,
         "model.dtype": setup.dtype,
         "model.device": setup.device,

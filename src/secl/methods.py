@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from types import MappingProxyType
+from dataclasses import dataclass
 
 from secl.errors import ParameterError
 from secl.evidence import EvidenceKind
@@ -19,7 +17,7 @@ class Method:
         gate: name of its gate in `secl.gates.GATES`.
         reports: names of the estimators that its report shows, the most important last; empty for all.
         evidence: kinds of evidence gathered beyond the one that the training signal needs.
-        defaults: values of settings that are not given, by their dotted names.
+        paper: whether the setting `paper` is on unless given.
     """
 
     gate: str
@@ -28,7 +26,7 @@ class Method:
     note: str
     learns: bool = False
     evidence: tuple[EvidenceKind, ...] = ()
-    defaults: Mapping[str, object] = field(default_factory=dict)
+    paper: bool = False
 
 
 _FREE = (
@@ -39,19 +37,6 @@ _FREE = (
 
 _SCORED = (*_FREE, "label_free_platt", "p_true", "norm_p_true")
 
-PAPER: Mapping[str, object] = MappingProxyType(
-    {
-        "gate.restart": "all",
-        "evidence.consistency": "mode",
-        "evidence.p_true": "token",
-        "prompts.p_true_prompt": "paper",
-        "prompts.open_confidence": "alongside",
-        "prompts.top_p": 1.0,
-        "loop.signal_bins": "centre",
-    }
-)
-"""The paper to the letter, where the library's own method does otherwise; docs/decisions.md says why."""
-
 METHODS: dict[str, Method] = {
     "secl": Method("entropy-shift", "burst", (*_SCORED, "secl"), "learn in bursts when the entropy shifts", True),
     "secl-paper": Method(
@@ -60,7 +45,7 @@ METHODS: dict[str, Method] = {
         (*_SCORED, "secl"),
         "SECL to the letter of the paper: its gate, its question for P(True), its bins, its loss",
         True,
-        defaults=PAPER,
+        paper=True,
     ),
     "posterior": Method(
         "never",
@@ -109,7 +94,7 @@ def method(name: str) -> Method:
 def method_to_follow(name: str) -> Method:
     """A method that a calibrator can follow; one that also says how the model is asked is for runs."""
     chosen = method(name)
-    if chosen.defaults:
+    if chosen.paper:
         raise ParameterError(
             f"the method {name!r} also says how the model is asked and trained, which a calibrator is not told; take "
             f"secl run --method {name}."

@@ -1,46 +1,75 @@
-"""What a method and its settings mean for the loop: which evidence is gathered where, and which answer is returned."""
+"""What a loop does: the one place where a method and its settings become evidence, a signal, weights and an answer."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Self, get_args
+from typing import TYPE_CHECKING, Self, get_args
 
 from secl.errors import ParameterError
 from secl.evidence import EvidenceKind
 from secl.methods import Method
 from secl.question import Question
-from secl.settings.groups import AnswerName, EvidenceOn, LoopSettings, ViewName
+from secl.settings.groups import AnswerName, EvidenceOn, LoopSettings
+
+if TYPE_CHECKING:
+    from secl.posterior.rule import PosteriorRule
+    from secl.signals import Signal  # imports SciPy
 
 
 @dataclass(frozen=True, slots=True)
-class EvidencePlan:
-    """Which kinds of evidence a loop gathers.
+class Plan:
+    """A method with its settings, as the loop follows it.
 
     Attributes:
-        weighs_p_true: whether the posterior reads P(True).
+        gate: name of the gate that decides when to learn, unless the loop is given another.
+        signal: the training signal.
+        posterior: combines evidence about all candidates.
+        kinds: of evidence that is gathered, each where `on` says.
+        learns: whether lessons may change the weights.
+        loop: the learning rule, and the threshold.
         answer: which answer is returned, the model's own or the best candidate; None for the best one of a question
             with options.
+        paper: whether a lesson is held to the letter of the paper.
     """
 
+    gate: str
+    signal: Signal
+    posterior: PosteriorRule
     kinds: frozenset[EvidenceKind]
     on: EvidenceOn
-    weighs_p_true: bool
-    answer: AnswerName | None = None
+    learns: bool
+    loop: LoopSettings
+    answer: AnswerName | None
+    paper: bool = False
 
     @classmethod
-    def of(cls, method: Method, loop: LoopSettings, views: Collection[ViewName], extra: Iterable[EvidenceKind]) -> Self:
-        """Combine a method's evidence with `extra` kinds and with what the posterior's views read."""
-        kinds: set[EvidenceKind] = {*method.evidence, *extra}
-        weighs_p_true = "p_true" in views
-        if weighs_p_true and "candidates" in kinds:
-            kinds.add("p_true")
-        return cls(frozenset(kinds), loop.evidence_on or method.evidence_on, weighs_p_true, loop.answer)
+    def of(
+        cls,
+        method: Method,
+        signal: Signal,
+        posterior: PosteriorRule,
+        loop: LoopSettings,
+        *,
+        evidence: Iterable[EvidenceKind] = (),
+        learns: bool | None = None,
+        answer: AnswerName | None = None,
+        paper: bool = False,
+    ) -> Self:
+        """Combine a method's evidence with `evidence`, with that of the signal, and with what the posterior reads.
 
-    def __post_init__(self) -> None:
-        for kind in sorted(self.kinds):
+        Raises:
+            ParameterError: an unknown kind of evidence.
+        """
+        learns = method.learns if learns is None else learns
+        kinds = {*method.evidence, *evidence, *([signal.needs] if learns else [])}
+        if "candidates" in kinds and "p_true" in posterior.views:
+            kinds.add("p_true")
+        for kind in sorted(kinds):
             if kind not in get_args(EvidenceKind):
                 raise ParameterError(f"evidence is {kind!r}; it must be one of {', '.join(get_args(EvidenceKind))}.")
+        on = loop.evidence_on or method.evidence_on
+        return cls(method.gate, signal, posterior, frozenset(kinds), on, learns, loop, answer or loop.answer, paper)
 
     def wanted(self, in_burst: bool) -> frozenset[EvidenceKind]:
         """What is gathered about the answer to a question in a burst, or outside of any."""
@@ -49,14 +78,18 @@ class EvidencePlan:
     def weighed(self, in_burst: bool) -> frozenset[EvidenceKind]:
         """What of it is gathered with the answer, because the posterior is a part of it."""
         wanted = self.wanted(in_burst)
-        if "candidates" not in wanted:
-            return frozenset()
-        return wanted & ({"candidates", "p_true"} if self.weighs_p_true else {"candidates"})
+        return wanted & {"candidates", *self._read} if "candidates" in wanted else frozenset()
 
     @property
     def rated(self) -> frozenset[EvidenceKind]:
         """What is asked about an answer from elsewhere beyond its own P(True); candidates are always compared."""
-        return frozenset({"candidates", "p_true"} if self.weighs_p_true or "p_true" in self.kinds else {"candidates"})
+        asked: set[EvidenceKind] = {"candidates", *self._read, *(kind for kind in self.kinds if kind == "p_true")}
+        return frozenset(asked)
+
+    @property
+    def _read(self) -> frozenset[EvidenceKind]:
+        """What the posterior reads beside the candidates."""
+        return frozenset({"p_true"} if "p_true" in self.posterior.views else ())
 
     def returns_best(self, question: Question) -> bool:
         """Whether the best candidate is returned and not the own answer; a text is returned as it was written."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Protocol
+from typing import ClassVar, Literal, Protocol, get_args
 
 from secl.errors import ParameterError
 from secl.evidence import DincoEvidence, Evidence, EvidenceKind
@@ -14,7 +14,7 @@ from secl.metrics.dinco import COUNTED, consistency, normalised_verbalised_confi
 from secl.metrics.probability import normalised_p_true
 from secl.question import Question
 from secl.records import Reply
-from secl.settings.groups import Consistency, Formula, SignalName
+from secl.settings.groups import Formula, SignalName
 
 
 def answer_probability(reply: Reply) -> float | None:
@@ -89,7 +89,7 @@ class SelfConsistency:
     `policy`: "greedy" is about the reply's answer, "mode" about the most frequent sample (the earliest of a tie).
     """
 
-    policy: Consistency = "greedy"
+    policy: Literal["greedy", "mode"] = "greedy"
     needs: ClassVar[EvidenceKind] = "samples"
 
     def __call__(self, question: Question, reply: Reply, evidence: Evidence) -> float | None:
@@ -149,13 +149,13 @@ class DincoSignal:
         return keys.index(own) if own in keys else None
 
 
-def make_signal(name: SignalName, tau: float, formula: Formula = "log", consistency: Consistency = "greedy") -> Signal:
-    """Return the training signal called `name`; each takes those of the other settings that concern it."""
-    signals: dict[SignalName, Signal] = {
-        "norm_p_true": NormalisedPTrue(tau, formula),
-        "p_true": RawPTrue(),
-        "self_consistency": SelfConsistency(consistency),
-    }
-    if name not in signals:
-        raise ParameterError(f"there is no signal {name!r}; the signals are {', '.join(signals)}.")
-    return signals[name]
+def make_signal(name: SignalName, tau: float, formula: Formula = "log", *, paper: bool = False) -> Signal:
+    """Return the training signal called `name`; in the `paper` self-consistency is about the most frequent sample."""
+    match name:
+        case "norm_p_true":
+            return NormalisedPTrue(tau, formula)
+        case "p_true":
+            return RawPTrue()
+        case "self_consistency":
+            return SelfConsistency("mode" if paper else "greedy")
+    raise ParameterError(f"there is no signal {name!r}; the signals are {', '.join(get_args(SignalName))}.")

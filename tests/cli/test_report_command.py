@@ -124,7 +124,7 @@ CHOICE = setting(
     "evidence.extra_evidence=candidates,dinco loop.bin_gate=off adapter.learning_rate=1e-07"
 ) | {"model.name": "a b", "stream.data": "/some where"}
 OPEN = {
-    **{"method": "secl-paper", "gate.restart": "sums", "stream.questions": "it's.jsonl", "stream.template": "{q}?"},
+    **{"method": "secl-paper", "paper": False, "stream.questions": "it's.jsonl", "stream.template": "{q}?"},
     **{"stream.columns": ("question=q",), "stream.options": ("a, b", "c")},
 }
 ELSEWHERE = setting(

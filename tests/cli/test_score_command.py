@@ -123,9 +123,9 @@ def test_the_demo_ends_in_one_screen(shell: Shell, tmp_path: Path, monkeypatch: 
 
 CHANGED = setting(
     "model.dtype=fp32 model.device=cuda:1 stream.columns=question=prompt,answer=gpt stream.skip_bad=true "
-    "stream.per_domain=3 stream.order=shuffled stream.grader=exact seed=7 loop.accept=0.8 evidence.p_true=token "
-    "evidence.tau=0.7 evidence.formula=exp evidence.extra_evidence=p_true,candidates prompts.p_true_prompt=paper "
-    "prompts.open_confidence=alongside posterior.views=letters,p_true prompts.distractors=3 prompts.top_p=0.9"
+    "stream.per_domain=3 stream.order=shuffled stream.grader=exact seed=7 loop.accept=0.8 paper=true "
+    "evidence.tau=0.7 evidence.formula=exp evidence.extra_evidence=p_true,candidates "
+    "posterior.views=letters,p_true evidence.distractors=3"
 ) | {"model.name": "a b", "model.calibration": "/labelled run"}
 ELSEWHERE = {"model.name": "m", "model.engine": "openai", "model.endpoint": "http://127.0.0.1:1"}
 

@@ -12,7 +12,7 @@ import transformers
 from secl.backends.local.loading.presets import PRESETS, parse_layers
 from secl.errors import ParameterError
 from secl.evaluation.estimators import ESTIMATORS
-from secl.methods import PAPER, method
+from secl.methods import method
 from secl.runs.loading import build_calibrator, read_stream
 from secl.runs.runner import SUMMARY
 from secl.runs.settings import RunSettings
@@ -108,8 +108,7 @@ def changed(run: Run, setup: Setup) -> dict[str, Any]:
 
 def test_settings_go_only_where_they_belong() -> None:
     setup = Setup(benchmarks=("capitals",), nli="some/nli", tau=0.5, gate="entropy-shift", dtype="fp32")
-    letter = {name: value for name, value in PAPER.items() if name != "gate.restart"}  # of the paper's gate alone
-    common = {"stream.benchmarks": ("capitals:500",), "evidence.tau": 0.5, "model.dtype": "fp32", **letter}
+    common = {"stream.benchmarks": ("capitals:500",), "evidence.tau": 0.5, "model.dtype": "fp32", "paper": True}
     assert changed(BASELINES, setup) == {**common, "method": "baselines", "evidence.nli": "some/nli"}
     assert changed(SECL, setup) == {**common, "method": "secl", "gate.name": "entropy-shift"}
     assert changed(Run("x", {"gate.name": "always", "loop.alpha": 0.2}), setup) == {

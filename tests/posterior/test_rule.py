@@ -22,7 +22,6 @@ from secl.prompts.templates import other_order
 from secl.question import LETTERS as OPTION_LETTERS
 from secl.question import Question
 from secl.records import Reply
-from secl.settings.groups import PosteriorSettings
 from tests.posterior.synthetic import lettered, replied, texts_of
 
 RULE = PosteriorRule()
@@ -132,7 +131,7 @@ def test_a_letter_of_two_equal_options_is_worth_as_much_as_one_of_their_sum_and_
 
 LOG_P = st.one_of(st.floats(-20, 0), st.sampled_from([0.0, -1e4, -math.inf]))
 P = st.one_of(st.floats(0, 1), st.sampled_from([0.0, 1.0, 5e-324]))
-ALL_VIEWS = PosteriorRule(PosteriorSettings(views=("letters", "likelihood", "p_true")))
+ALL_VIEWS = PosteriorRule(("letters", "likelihood", "p_true"))
 
 
 @st.composite

@@ -28,7 +28,7 @@ VARIANTS: list[dict[str, Any]] = [
     {"adapter.layers": "last:2"},  # its trunk is another
     {"gate.name": "always", "gate.warmup": None, "gate.threshold": None, "gate.burst": None},
     {"gate.name": "always", "gate.warmup": None, "gate.threshold": None, "gate.burst": None, "loop.alpha": 0.9},
-    {"prompts.p_true_prompt": "paper"},
+    {"paper": True},
 ]
 
 

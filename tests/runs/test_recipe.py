@@ -39,8 +39,8 @@ def test_a_recipe_sets_what_it_names_and_survives_a_trip_through_json(tmp_path: 
 
 BOUNDS = (
     "evidence.tau=inf stream.per_domain=0 loop.alpha=0 loop.delta=2 loop.bin_gate=10 loop.samples=0 adapter.rank=0 "
-    "adapter.learning_rate=nan adapter.epochs=0 adapter.lora_alpha=0 adapter.beta=-0.1 prompts.distractors=10 "
-    "prompts.top_p=0 evidence.consistency=most posterior.views=letters,luck evidence.extra_evidence=luck "
+    "adapter.learning_rate=nan adapter.epochs=0 adapter.lora_alpha=0 adapter.beta=-0.1 evidence.distractors=10 "
+    "paper=most posterior.views=letters,luck evidence.extra_evidence=luck "
     "loop.answer=first gate.burst=many seed=-1"
 )
 """A value of each kind of setting that is out of its range."""
@@ -104,7 +104,7 @@ def test_differences_name_the_settings_that_differ_on_both_sides() -> None:
 def test_the_gate_is_the_methods_unless_one_is_named_and_takes_the_recipes_parameters() -> None:
     assert recipe().build_gate() == EntropyShift()
     assert recipe({"method": "secl-paper"}).build_gate() == PageHinkley(restart="all")
-    assert recipe({"method": "secl-paper", "gate.restart": "sums"}).build_gate() == PageHinkley()
+    assert recipe({"method": "secl-paper", "paper": False}).build_gate() == PageHinkley()
     assert recipe({"method": "secl-paper", "gate.name": "always"}).build_gate() == Always()
     assert recipe({"method": "stated"}).build_gate() == Never()
     assert recipe({"gate.name": "always"}).build_gate() == Always()
@@ -116,19 +116,12 @@ def test_the_gate_is_the_methods_unless_one_is_named_and_takes_the_recipes_param
 
 def test_the_papers_method_is_the_paper_to_the_letter_unless_something_else_is_said() -> None:
     ours, paper = recipe(), recipe({"method": "secl-paper"})
-    choices = [
-        (each.evidence.consistency, each.evidence.p_true, *each.prompts.model_dump().values(), each.loop.signal_bins)
-        for each in (ours, paper, recipe({"method": "secl-paper", "evidence.p_true": "vocabulary"}))
-    ]
-    assert choices == [
-        ("greedy", "vocabulary", "plain", "behind", 4, 0.95, "exact"),
-        ("mode", "token", "paper", "alongside", 4, 1.0, "centre"),
-        ("mode", "vocabulary", "paper", "alongside", 4, 1.0, "centre"),
-    ]
+    named = [recipe({"paper": True}), recipe({"method": "secl-paper", "paper": False})]
+    assert [each.paper for each in (ours, paper, *named)] == [False, True, True, False]
+    assert [each.plan().paper for each in (ours, paper, *named)] == [False, True, True, False]
     assert RunSettings.of(paper.to_json()) == paper
     signals = [
-        recipe({"method": name, "evidence.signal": "self_consistency"}).build_signal(1.0)
-        for name in ("secl", "secl-paper")
+        recipe({"method": name, "evidence.signal": "self_consistency"}).plan().signal for name in ("secl", "secl-paper")
     ]
     assert signals == [SelfConsistency("greedy"), SelfConsistency("mode")]
 

@@ -65,7 +65,7 @@ def test_a_sweep_is_every_variant_at_every_point_of_its_grid(tmp_path: Path) -> 
     ]
 
 
-QUIZ = {"stream.benchmarks": ["capitals:12"], "evidence.p_true": "token"}
+QUIZ = {"stream.benchmarks": ["capitals:12"], "paper": True}
 
 
 def test_equal_settings_are_one_job_and_a_run_is_found_again_when_the_grid_grows(tmp_path: Path) -> None:

@@ -177,7 +177,7 @@ def test_a_start_from_a_checkpoint_is_one_from_a_whole_replay_to_the_last_digit(
     live = first.calibrator.state
     close(first)
     second = make_service(keep_text=keep, model=Mixed(), settings={"method": "posterior"})
-    whole = replayed(second.state, second.calibrator.gate, second.calibrator.posterior)
+    whole = replayed(second.state, second.calibrator.gate, second.calibrator.plan.posterior)
     now = second.calibrator.state
     assert checkpoint.pack(now) == checkpoint.pack(whole) == checkpoint.pack(live)
     assert now.position == asked
@@ -202,4 +202,4 @@ def test_a_damaged_checkpoint_is_refused(make_service: Make, state: bytes) -> No
     with service.state.writing():
         service.state.db.execute("UPDATE checkpoints SET state = ?", (state,))
     with ServerStore(close(service)) as store, pytest.raises(RunError, match="damaged"):
-        checkpoint.resume(store, service.calibrator.gate, service.calibrator.posterior)
+        checkpoint.resume(store, service.calibrator.gate, service.calibrator.plan.posterior)

@@ -27,7 +27,7 @@ from secl.prompts.templates import (
     verification_prompt,
 )
 from secl.question import Form, Question
-from secl.settings.groups import PromptSettings
+from secl.settings.groups import NUCLEUS
 from secl.writing import Writing
 
 MARGIN = 16
@@ -39,24 +39,29 @@ class Prompting:
 
     Args:
         token_ids: of the model.
-        prompts: how it is asked.
         prefers_prefill: tells whether short replies begin with "Answer:"; called for the first of them.
+        paper: whether the model is asked to the letter of the paper.
+        distractors: of an open answer.
 
     Attributes:
+        alongside: whether the confidence in an open answer is stated in the reply, and not in a turn behind it.
+        top_p: probability of the nucleus that samples come from.
         listed: answers that a list is asked for; one of them may be the answer that they are compared with.
     """
 
     def __init__(
         self,
         token_ids: TokenIds,
-        prompts: PromptSettings | None = None,
         prefers_prefill: Callable[[], bool] = lambda: True,
+        *,
+        paper: bool = False,
+        distractors: int = 4,
     ) -> None:
         self.token_ids = token_ids
         self._prefers_prefill = prefers_prefill
-        self.prompts = prompts or PromptSettings()
-        self.alongside = self.prompts.open_confidence == "alongside"
-        self.listed = self.prompts.distractors + 1
+        self.paper = self.alongside = paper
+        self.top_p = 1.0 if paper else NUCLEUS
+        self.distractors, self.listed = distractors, distractors + 1
 
     @cached_property
     def prefilled(self) -> bool:
@@ -124,8 +129,8 @@ class Prompting:
 
     def verdicts(self, question: Question, candidates: Sequence[str]) -> list[list[int]]:
         """Ids after which True or False comes, for each candidate."""
-        kind = self.prompts.p_true_prompt
-        return [self._before(p_true_prompt(question, candidate, kind), "True") for candidate in candidates]
+        asked = (p_true_prompt(question, candidate, paper=self.paper) for candidate in candidates)
+        return [self._before(prompt, "True") for prompt in asked]
 
     def program(self, question: Question) -> list[int]:
         """Ids after which a program begins."""

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from secl.calibrator.lesson import gather, teach
-from secl.calibrator.lookahead import WINDOW, Lookahead, StreamState, predict_bursts
+from secl.calibrator.stream import WINDOW, StreamState, predict_bursts
 from secl.display import Shown
 from secl.errors import QuestionError, RunError
 from secl.evidence import Evidence, EvidenceKind, Posterior
@@ -19,9 +19,9 @@ from secl.gates import Gate, gate_class
 from secl.grading.rules import grade
 from secl.labels.label import Label
 from secl.labels.state import LabelState
-from secl.methods import Method, method_to_follow
+from secl.methods import method_to_follow
 from secl.model import Model, Rating
-from secl.plan import EvidencePlan
+from secl.plan import Plan
 from secl.posterior.rule import PosteriorRule
 from secl.question import GivenAnswer, Question
 from secl.records import Decision, LearningOutcome, Record, Reply
@@ -40,8 +40,8 @@ class Calibrator(Shown):
 
     Args:
         model: anything that satisfies `secl.model.Model`.
-        method: a name from `secl.methods.METHODS`, or a `Method`. "posterior" compares all candidates and never changes
-            a weight; "secl" learns in bursts.
+        method: a name from `secl.methods.METHODS`. "posterior" compares all candidates and never changes a weight;
+            "secl" learns in bursts.
         gate: decides when to learn, or its name ("always"); the method's unless given.
         signal: the training signal, or its name ("self_consistency"); normalised P(True) at the model's own tau unless
             given.
@@ -49,9 +49,11 @@ class Calibrator(Shown):
         evidence: kinds of evidence to gather beyond those that the method, the signal and the posterior's views need.
         learns: False leaves the weights alone; the method's choice unless given.
         loop: the learning rule, which answer is returned, and the threshold.
+        plan: a method with its settings, as recipes make it, in place of all these but the gate.
         calibration: labels of an earlier run of the same model and method, which move the confidences here.
 
     Attributes:
+        learns: whether lessons may change the weights; may be set between questions.
         accept: lowest confidence of an accepted answer, in [0, 1]; None for no threshold. May be set between questions.
         state: where the stream stands; may be set back to an earlier value, to take answers back.
 
@@ -69,46 +71,42 @@ class Calibrator(Shown):
         self,
         model: Model,
         *,
-        method: str | Method = "posterior",
+        method: str = "posterior",
         gate: Gate | str | None = None,
         signal: Signal | SignalName | None = None,
         posterior: PosteriorRule | None = None,
         evidence: Sequence[EvidenceKind] = (),
         learns: bool | None = None,
         loop: LoopSettings | None = None,
+        plan: Plan | None = None,
         calibration: Sequence[Label] = (),
     ) -> None:
-        chosen = method_to_follow(method) if isinstance(method, str) else method
-        gate = gate or chosen.gate
-        self.model = model
+        if plan is None:
+            chosen = method_to_follow(method)
+            signal = make_signal(signal, model.tau) if isinstance(signal, str) else signal or NormalisedPTrue(model.tau)
+            rule = posterior or PosteriorRule(letters=model.letters)
+            plan = Plan.of(chosen, signal, rule, loop or LoopSettings(), evidence=evidence, learns=learns)
+        gate = gate or plan.gate
+        self.model, self.plan, self.calibration = model, plan, calibration
         self.gate: Gate = gate_class(gate)() if isinstance(gate, str) else gate
-        self.signal: Signal = (
-            make_signal(signal, model.tau) if isinstance(signal, str) else signal or NormalisedPTrue(model.tau)
-        )
-        self.posterior = posterior or PosteriorRule(letters=model.letters)
-        self.learns = chosen.learns if learns is None else learns
-        self.loop = loop or LoopSettings()
-        self.accept = self.loop.accept
-        wanted = (*evidence, self.signal.needs) if self.learns else evidence
-        self.plan = EvidencePlan.of(chosen, self.loop, self.posterior.settings.views, wanted)
-        self.calibration = calibration
+        self.learns, self.accept = plan.learns, plan.loop.accept
         self.state = self.start()
         self._latest: Record | None = None
 
     def _facts(self) -> dict[str, object]:
         learning = {"version": self.model.version} if self.learns else {"learns": False}
-        facts = {"model": self.model.name, "gate": type(self.gate).__name__, "signal": type(self.signal).__name__}
+        facts = {"model": self.model.name, "gate": type(self.gate).__name__, "signal": type(self.plan.signal).__name__}
         return {**facts, "position": self.state.position, **learning}
 
     def start(self) -> StreamState:
         """Return the state before the first question of a stream."""
         labels = LabelState.start(self.calibration)
-        return StreamState(gate=self.gate.start(), posterior=self.posterior.start(), labels=labels)
+        return StreamState(gate=self.gate.start(), posterior=self.plan.posterior.start(), labels=labels)
 
     def run(self, questions: Iterable[Question], done: Sequence[Record] = ()) -> Iterator[Record]:
         """Ask one question after the other; each record is ready before the next question is asked.
 
-        A sequence of questions is prefetched in windows (`secl.calibrator.lookahead`), which is faster and, but for
+        A sequence of questions is prefetched in windows (`secl.calibrator.stream`), which is faster and, but for
         rounding, changes nothing. Any other iterable is consumed question by question, so it may wait for a person.
 
         Args:
@@ -121,19 +119,33 @@ class Calibrator(Shown):
         """
         if done:
             self.state = replace(self.start(), labels=self.state.labels)
+        begun, answered, first = self.state, list[Record](), len(done)  # a caller may append to `done` meanwhile
         for record in done:
+            if self.state.position % WINDOW == 0:
+                begun, answered = self.state, []
             self._replay(record)
+            answered.append(record)
         if not isinstance(questions, Sequence):
-            for question in questions:
-                yield self.ask(question)
+            yield from map(self.ask, questions)
             return
-        begun = self.start() if done else self.state
-        lookahead = Lookahead(self.model, self.gate, self.plan, begun, learns=self.learns, done=done)
-        for index in range(len(done), len(questions)):
-            lookahead.prefetch(self.state, questions[index : index + WINDOW])
-            record = self.ask(questions[index])
-            lookahead.advance(record)
-            yield record
+        for index in range(first, len(questions)):
+            if self.state.position % WINDOW == 0:
+                self._prefetch(self.state, (), questions[index : index + WINDOW])
+            elif index == first:  # in the middle of a window
+                self._prefetch(begun, answered, questions[index : index + WINDOW])
+            yield self.ask(questions[index])
+
+    def _prefetch(self, begun: StreamState, answered: Sequence[Record], upcoming: Sequence[Question]) -> None:
+        """Compute ahead for the rest of a window, guessing what it needs; a wrong guess costs only tokens.
+
+        After a resume the `answered` questions of the window go along: the pass must have the shape that it had before.
+        """
+        bursts = predict_bursts(self.gate, begun.gate, begun.entropy, WINDOW)
+        fixed = not (self.learns and any(bursts)) and all(record.update is None for record in answered)
+        rest = upcoming[: WINDOW - self.state.position % WINDOW]
+        window = [*(record.question for record in answered), *rest]
+        evidence = [self.plan.wanted(in_burst) for in_burst in bursts[: len(window)]]
+        self.model.prefetch(window, evidence, weights_fixed=fixed)
 
     def _replay(self, record: Record) -> None:
         """Move the state over a record of an earlier process."""
@@ -233,13 +245,13 @@ class Calibrator(Shown):
         if not latest:
             self._latest = None  # the model's latest answer is this one from here on
             reply = self.model.answer(record.question, evidence=wanted, written=reply.text).reply
-        evidence = gather(self.model, record, reply, wanted, self.loop.samples)
-        signal = self.signal(record.question, reply, evidence)
+        evidence = gather(self.model, record, reply, wanted, self.plan.loop.samples)
+        signal = self.plan.signal(record.question, reply, evidence)
         outcome: LearningOutcome = "idle"
         update = None
         if record.decision.in_burst and self.learns:
-            outcome, update = teach(self.model, record.question, reply, signal, self.loop)
-            if self.loop.accumulate == "question":
+            outcome, update = teach(self.model, record.question, reply, signal, self.plan.loop, paper=self.plan.paper)
+            if self.plan.loop.accumulate == "question":
                 self.model.reset()
         cost = self.model.meter.take()
         if not latest:
@@ -309,8 +321,8 @@ class Calibrator(Shown):
         self, state: StreamState, question: Question, reply: Reply, frozen: Reply, evidence: Evidence
     ) -> tuple[StreamState, Posterior | None]:
         """Return the state with what a question teaches the posterior, and the posterior of its candidates."""
-        views = self.posterior.read(question, reply, frozen, evidence)
-        after, posterior = self.posterior.step(state.posterior, views)
+        views = self.plan.posterior.read(question, reply, frozen, evidence)
+        after, posterior = self.plan.posterior.step(state.posterior, views)
         return replace(state, posterior=after), posterior
 
     def take_labels(self, labels: Iterable[Label]) -> None:

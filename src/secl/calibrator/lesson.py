@@ -30,7 +30,7 @@ def gather(model: Model, record: Record, reply: Reply, wanted: Collection[Eviden
 
 
 def teach(
-    model: Model, question: Question, reply: Reply, signal: float | None, rule: LoopSettings
+    model: Model, question: Question, reply: Reply, signal: float | None, rule: LoopSettings, *, paper: bool = False
 ) -> tuple[LearningOutcome, Update | None]:
     """Skip without a signal or where the bins agree, else move the stated confidence of a reply towards the target.
 
@@ -39,14 +39,15 @@ def teach(
         question: as asked.
         reply: with the confidence that is stated now.
         signal: in [0, 1]; None without usable evidence.
-        rule: bins of the signal, bin gate, loss, and how far a step goes.
+        rule: bin gate, loss, and how far a step goes.
+        paper: whether the signal is taken for the centre of its bin.
     """
     if signal is None:
         return "no_signal", None
     stated = reply.stated
     if rule.bin_gate is not None and abs(bin_index(stated) - bin_index(signal)) <= rule.bin_gate:
         return "agreed", None
-    if rule.signal_bins == "centre":
+    if paper:
         signal = (bin_index(signal) + 0.5) / BINS
     target = signal if rule.loss == "mse" else directional_target(stated, signal, rule.alpha, rule.delta)
     try:

@@ -10,9 +10,8 @@ from secl.metrics.probability import averaged, softmax
 from secl.posterior.rule import PosteriorRule
 from secl.question import Question
 from secl.records import Record, Reply
-from secl.settings.groups import PosteriorSettings
 
-LIKELIHOOD = PosteriorRule(PosteriorSettings(views=("likelihood",)))
+LIKELIHOOD = PosteriorRule(("likelihood",))
 """The posterior of the likelihoods of texts alone."""
 
 

@@ -13,15 +13,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, get_args
+from typing import Any, Literal, Protocol, get_args
 
 from secl.errors import ParameterError, check_finite, check_whole
 from secl.records import Decision
-from secl.settings.groups import Restart
+
+Restart = Literal["sums", "all"]
+"""What begins anew at an alarm: the sums, or the mean too, as the setting `paper` has it."""
 
 
 class Gate(Protocol):
-    """The interface of a gate. The state is a frozen dataclass of plain numbers, private to its gate."""
+    """The interface of a gate. The state is a frozen dataclass of plain numbers, private to its gate, or None."""
 
     __slots__ = ()
 
@@ -53,11 +55,6 @@ def _checked(entropy: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class NoState:
-    """Of a gate that remembers nothing."""
-
-
-@dataclass(frozen=True, slots=True)
 class Always(Gate):
     """Open for every question (the paper's "always-train"). It tests nothing, so it raises no alarm.
 
@@ -65,10 +62,10 @@ class Always(Gate):
     [Decision(alarm=False, in_burst=True, remaining=0, statistic=None)]
     """
 
-    def start(self) -> NoState:
-        return NoState()
+    def start(self) -> None:
+        """There is nothing to remember."""
 
-    def step(self, state: NoState, entropy: float) -> tuple[NoState, Decision]:
+    def step(self, state: None, entropy: float) -> tuple[None, Decision]:
         _checked(entropy)
         return state, _in_burst(0, None)
 
@@ -77,10 +74,10 @@ class Always(Gate):
 class Never(Gate):
     """Closed for every question: the frozen model, or an adapter that is only used."""
 
-    def start(self) -> NoState:
-        return NoState()
+    def start(self) -> None:
+        """There is nothing to remember."""
 
-    def step(self, state: NoState, entropy: float) -> tuple[NoState, Decision]:
+    def step(self, state: None, entropy: float) -> tuple[None, Decision]:
         _checked(entropy)
         return state, _quiet(None)
 

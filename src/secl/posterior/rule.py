@@ -19,7 +19,7 @@ from secl.posterior.letters import PRIOR_QUESTIONS, RELIABILITY, LetterSums, cor
 from secl.posterior.views import LETTERS, VIEWS, Views, read_views
 from secl.question import Question
 from secl.records import Reply
-from secl.settings.groups import PosteriorSettings
+from secl.settings.groups import DEFAULT_VIEWS, ViewName
 
 Group = tuple[int, int, bool]
 """Questions whose letters are added up together: number of candidates, number of orders, open or not."""
@@ -65,6 +65,7 @@ class PosteriorRule:
     depend on the questions before it.
 
     Attributes:
+        views: of the candidates that are combined.
         letters: correlation of the model's letters between two orders of the options, -1 to 1, as it was known before
             the stream (`secl.model.Model.letters`); None if unknown, for 0.5.
 
@@ -72,7 +73,7 @@ class PosteriorRule:
         ParameterError: a correlation outside [-1, 1].
     """
 
-    settings: PosteriorSettings = field(default_factory=PosteriorSettings)
+    views: tuple[ViewName, ...] = DEFAULT_VIEWS
     letters: float | None = None
 
     def __post_init__(self) -> None:
@@ -91,7 +92,7 @@ class PosteriorRule:
 
     def read(self, question: Question, reply: Reply, frozen: Reply, evidence: Evidence) -> Views | None:
         """Return the views of a question; see `read_views`."""
-        return read_views(self.settings.views, question, reply, frozen, evidence)
+        return read_views(self.views, question, reply, frozen, evidence)
 
     def _weigh(self, views: Views, state: PosteriorState) -> Posterior:
         before = RELIABILITY if self.letters is None else self.letters

@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 
 from secl.prompts.programs import OPENING
 from secl.question import LETTERS, Form, Question, Turn
-from secl.settings.groups import PTruePrompt
 
 CONFIDENCE = "Confidence: "
 """The text before the confidence digit."""
@@ -219,12 +218,12 @@ def digit_prompt(answered: Prompt, text: str) -> Prompt:
     return replace(answered, turns=(*answered.turns, text, _ASK_DIGIT), prefill="")
 
 
-def p_true_prompt(question: Question, candidate: str, kind: PTruePrompt = "plain") -> Prompt:
+def p_true_prompt(question: Question, candidate: str, *, paper: bool = False) -> Prompt:
     """Ask whether `candidate` answers the question correctly, in one word (P(True), Sec. 3.2 of the paper).
 
-    The kind "paper" asks with the sentence that the paper quotes.
+    `paper` asks with the sentence that the paper quotes.
     """
-    if kind == "paper":
+    if paper:
         sentence = "Is the following answer to the question correct? (True/False)"
         return _prompt(question, f"{_asked(question)}{sentence}\nAnswer: {unstated(candidate)}")
     user = (

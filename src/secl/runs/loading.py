@@ -18,7 +18,6 @@ from secl.errors import DataError, ParameterError, QuestionError, RunError
 from secl.labels.label import Label
 from secl.machine import uncollected
 from secl.model import Model
-from secl.posterior.rule import PosteriorRule
 from secl.runs.manifest import Manifest, Mode
 from secl.runs.settings import Recipe, RunSettings
 from secl.runs.store import Store
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 Load = Callable[[Recipe], Model]
 """Loads the model that settings name."""
 
-LEARNED_WITH = ("model.", "adapter.", "prompts.", "evidence.", "posterior.", "seed")
+LEARNED_WITH = ("model.", "adapter.", "paper", "evidence.", "posterior.", "seed")
 """Settings that learned weights belong with."""
 
 Named = TypeVar("Named", bound=Recipe)
@@ -159,7 +158,7 @@ def load_endpoint(settings: Recipe, key: str | None = None) -> EndpointModel:
         settings.model.endpoint or "",
         settings.model.name,
         key=key or os.environ.get(KEY),
-        prompts=settings.prompts,
+        distractors=settings.evidence.distractors,
         seed=settings.seed,
     )
 
@@ -181,8 +180,8 @@ def load_local(settings: Recipe, shared: SharedAnswers | None = None, *, loaded:
         return LocalModel(
             loaded,
             adapter=settings.adapter,
-            p_true=settings.evidence.p_true,
-            prompts=settings.prompts,
+            paper=settings.paper,
+            distractors=settings.evidence.distractors,
             answer_weights=settings.answer_weights,
             nli=settings.evidence.nli,
             seed=settings.seed,
@@ -211,7 +210,7 @@ def calibration(settings: Recipe, model: Model, mode: Mode = "ask") -> tuple[Lab
     folder, there = settings.model.calibration, manifest.settings
     if manifest.model != model.fingerprint:
         raise RunError(f"{folder} was made with another model ({there.model.name}), so its labels do not apply here.")
-    kinds = ("method", "evidence.", "prompts.", "posterior.")
+    kinds = ("method", "evidence.", "paper", "posterior.")
     differences = [line for line in there.differences(settings) if line.startswith(kinds)]
     differences = [line for line in differences if not line.startswith("evidence.extra")]  # only recorded
     if there.returns_best != settings.returns_best:
@@ -230,23 +229,15 @@ def calibration(settings: Recipe, model: Model, mode: Mode = "ask") -> tuple[Lab
 
 def build_calibrator(settings: Recipe, model: Model, calibration: Sequence[Label] = ()) -> Calibrator:
     """Return the loop that settings name, around a model, with the labels of an earlier run."""
-    return Calibrator(
-        model,
-        method=settings.named_method,
-        gate=settings.build_gate(),
-        signal=settings.build_signal(model.tau),
-        posterior=PosteriorRule(settings.posterior, model.letters),
-        evidence=settings.evidence.extra_evidence,
-        loop=settings.rule,
-        calibration=calibration,
-    )
+    plan = settings.plan(model.tau, model.letters)
+    return Calibrator(model, plan=plan, gate=settings.build_gate(), calibration=calibration)
 
 
 def load_for_asking(values: Mapping[str, object], run: Path | None = None) -> tuple[Calibrator, Recipe]:
     """Return a calibrator to ask by hand, around an untouched model or one with the weights that a run learned.
 
     Args:
-        run: whose learned weights to use, with its settings of model, adapter, prompts, evidence and posterior.
+        run: whose learned weights to use, with its settings of model, adapter, evidence and posterior.
 
     Raises:
         RunError: the run has learned nothing, or was made with another model.

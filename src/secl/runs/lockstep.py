@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING
 
-from secl.calibrator.lookahead import WINDOW
+from secl.calibrator.stream import WINDOW
 from secl.errors import SeclError
 from secl.records import Record
 from secl.runs.loading import load_model

@@ -14,7 +14,7 @@ from secl.data.streams import fingerprint
 from secl.errors import RunError
 from secl.labels.label import Label
 from secl.model import Model
-from secl.posterior.rule import PosteriorRule
+from secl.plan import Plan
 from secl.question import GivenAnswer, Question
 from secl.runs.settings import Recipe, RunSettings
 from secl.runs.store import Store
@@ -122,9 +122,9 @@ class Manifest(BaseModel):
         return settings.model_copy(update={"model": settings.model.model_copy(update={"dtype": begun})})
 
     @property
-    def posterior_rule(self) -> PosteriorRule:
-        """What combines the views of a question, as the run began."""
-        return PosteriorRule(self.settings.posterior, self.letters)
+    def plan(self) -> Plan:
+        """What the loop follows, as the run began."""
+        return self.settings.plan(self.model_tau, self.letters)
 
 
 def environment(model: Model) -> dict[str, str | int]:

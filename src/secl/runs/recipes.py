@@ -18,7 +18,6 @@ LEFT_ALONE = (
     "loop.",
     "adapter.",
     "evidence.signal",
-    "evidence.consistency",
     "model.answer_weights",
     "stream.data",
 )

@@ -80,7 +80,7 @@ class Run:
     def _add(self, record: Record, seconds: float) -> None:
         """Write a record, with the state of learning where the question changed it."""
         changed = record.update is not None or (
-            record.decision.in_burst and self.calibrator.loop.accumulate != "stream"
+            record.decision.in_burst and self.calibrator.plan.loop.accumulate != "stream"
         )
         number = self.model.version
         due = record.update is not None and number > 0 and number % KEEP_EVERY == 0

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from secl.errors import ParameterError
 from secl.gates import Gate, gate_class, is_own_gate
 from secl.methods import Method, method
-from secl.plan import EvidencePlan
-from secl.settings.groups import ENDPOINT_VIEWS, AnswerName, AnswerWeights, LoopSettings
+from secl.plan import Plan
+from secl.settings.groups import ENDPOINT_VIEWS, AnswerName, AnswerWeights
 from secl.settings.names import RecipeTables, RunTables, as_compared, dotted, tables
-
-if TYPE_CHECKING:
-    from secl.signals import Signal
 
 MACHINE_SETTINGS = ("stream.data", "model.device", "model.device_map", "model.endpoint")
 """Settings that say where a run happens and not what it is; a run's environment has the device's real name."""
@@ -47,13 +44,13 @@ class Recipe(RecipeTables):
 
     @classmethod
     def _defaults(cls, given: Mapping[str, object]) -> dict[str, object]:
-        """What the given method and engine prefer; a method's gate parameters only with its own gate."""
+        """What the given method and engine prefer."""
         name = given.get("method", cls.model_fields["method"].default)
         chosen = method(name) if isinstance(name, str) else method("posterior")
-        own_gate = given.get("gate.name") in (None, chosen.gate)
-        defaults = {key: value for key, value in chosen.defaults.items() if own_gate or not key.startswith("gate.")}
-        behind = {"model.name": "", "posterior.views": ENDPOINT_VIEWS}  # the only model that an endpoint has
-        return defaults | (behind if given.get("model.engine") == "openai" else {})
+        defaults: dict[str, object] = {"paper": chosen.paper}
+        if given.get("model.engine") == "openai":
+            defaults |= {"model.name": "", "posterior.views": ENDPOINT_VIEWS}  # the only model that an endpoint has
+        return defaults
 
     def dotted(self) -> dict[str, Any]:
         """Return the settings by their dotted names."""
@@ -80,11 +77,12 @@ class Recipe(RecipeTables):
 
     def check(self) -> None:
         """Check that the settings fit together."""
-        if self.evidence.nli is not None and "dinco" not in self.plan.kinds:
+        kinds = self.plan().kinds
+        if self.evidence.nli is not None and "dinco" not in kinds:
             raise ParameterError(
                 f"the method {self.method!r} asks no NLI model; leave evidence.nli out or take the method dinco."
             )
-        if self.loop.answer == "best" and "candidates" not in self.plan.kinds:
+        if self.loop.answer == "best" and "candidates" not in kinds:
             raise ParameterError(
                 f"the method {self.method!r} compares no candidates, so there is no best answer; leave loop.answer "
                 "out, or take the method posterior or the extra evidence candidates."
@@ -114,11 +112,9 @@ class Recipe(RecipeTables):
                 raise ParameterError(f"--engine openai cannot train, so nothing is adapted; leave {name} out.")
             if name in ("model.dtype", "model.device", "model.device_map", "model.quantize"):
                 raise ParameterError(f"a server computes as it was started; leave {name} out with --engine openai.")
-        if self.prompts.open_confidence == "alongside":
-            raise ParameterError("--engine openai cannot prefill a reply; leave prompts.open_confidence out.")
-        if self.evidence.p_true == "token":
-            raise ParameterError("--engine openai reads a word in all its spellings; leave evidence.p_true out.")
-        if "dinco" in self.plan.kinds:
+        if self.paper:
+            raise ParameterError("--engine openai cannot prefill a reply, as the paper does; leave paper out.")
+        if "dinco" in self.plan().kinds:
             raise ParameterError(
                 f"--engine openai has no beam search, which DINCO needs; take another method than {self.method!r}."
             )
@@ -142,24 +138,33 @@ class Recipe(RecipeTables):
     @property
     def returns_best(self) -> bool:
         """Whether the best candidate is returned where a question has options."""
-        return self.answer != "own" and "candidates" in self.plan.kinds
-
-    @property
-    def rule(self) -> LoopSettings:
-        """The loop with the answer that is returned."""
-        return self.loop.model_copy(update={"answer": self.answer})
+        return self.answer != "own" and "candidates" in self.plan().kinds
 
     @property
     def named_method(self) -> Method:
         """The method of this name."""
         return method(self.method)
 
-    @property
-    def plan(self) -> EvidencePlan:
-        """The evidence that is gathered, for the posterior, the training signal, and beyond."""
-        needed = (self.build_signal(1.0).needs,) if self.named_method.learns else ()
-        extra = (*self.evidence.extra_evidence, *needed)
-        return EvidencePlan.of(self.named_method, self.rule, self.posterior.views, extra)
+    def plan(self, tau: float = 1.0, letters: float | None = None) -> Plan:
+        """Return what the loop follows.
+
+        Args:
+            tau: the model's own temperature of normalised P(True).
+            letters: what is known of the model's letters (`secl.model.Model.letters`).
+        """
+        from secl.posterior.rule import PosteriorRule  # NumPy, and SciPy below
+        from secl.signals import make_signal
+
+        evidence = self.evidence
+        return Plan.of(
+            self.named_method,
+            make_signal(evidence.signal, self.tau(tau), evidence.formula, paper=self.paper),
+            PosteriorRule(self.posterior.views, letters),
+            self.loop,
+            evidence=evidence.extra_evidence,
+            answer=self.answer,
+            paper=self.paper,
+        )
 
     @property
     def gate_name(self) -> str:
@@ -184,6 +189,8 @@ class Recipe(RecipeTables):
                 "take the method secl."
             )
         make, overrides = gate_class(name), self.gate.overrides()
+        if self.paper and name == "page-hinkley":
+            overrides |= {"restart": "all"}
         for key in overrides:
             if not hasattr(make(), key):
                 raise ParameterError(f"the gate {name!r} has no {key}; leave gate.{key} out or choose another gate.")
@@ -192,13 +199,6 @@ class Recipe(RecipeTables):
     def tau(self, own: float) -> float:
         """Return the temperature of normalised P(True): the one set here, or a model's own."""
         return self.evidence.tau or own
-
-    def build_signal(self, own_tau: float) -> Signal:
-        """Return the signal to learn from, for a model with this temperature of its own."""
-        from secl.signals import make_signal  # imports SciPy
-
-        evidence = self.evidence
-        return make_signal(evidence.signal, self.tau(own_tau), evidence.formula, evidence.consistency)
 
 
 class RunSettings(Recipe, RunTables):

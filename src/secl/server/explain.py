@@ -61,8 +61,8 @@ def explain(state: ServerStore, position: int) -> Explanation:
     served = state.served(position)
     record, manifest = served.record, Manifest.of(state)
     settings, prefilled = manifest.settings, manifest.environment.get("short_replies") == "prefilled"
-    alongside = settings.prompts.open_confidence == "alongside"
-    number = _number(record, not record.gated or "candidates" in settings.plan.weighed(record.decision.in_burst))
+    alongside = settings.paper
+    number = _number(record, not record.gated or "candidates" in settings.plan().weighed(record.decision.in_burst))
     known = settings.gate_name in GATES  # the file of a gate of one's own may be elsewhere by now
     threshold: float | None = getattr(settings.build_gate(), "threshold", None) if known else None
     learning, prompt = [], None

@@ -132,7 +132,7 @@ def _prune_records(state: ServerStore, policy: Retention) -> int:
     if keep <= first:
         return 0
     manifest = Manifest.of(state)
-    stream = resume(state, manifest.settings.build_gate(), manifest.posterior_rule, keep)
+    stream = resume(state, manifest.settings.build_gate(), manifest.plan.posterior, keep)
     with state.writing():
         state.write_checkpoint(stream.position, pack(stream))
         for table in ("checkpoints", "served", "records"):

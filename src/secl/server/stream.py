@@ -69,7 +69,7 @@ def pack(stream: StreamState) -> bytes:
     """A stream as a checkpoint, without labels and texts."""
     values = {
         "position": stream.position,
-        "gate": asdict(stream.gate),
+        "gate": stream.gate and asdict(stream.gate),
         "posterior": [[group, asdict(sums)] for group, sums in sorted(stream.posterior.letters.items())],
         "decision": stream.decision and asdict(stream.decision),
         "entropy": stream.entropy,

@@ -76,16 +76,15 @@ def _replay(state: ServerStore, again: sqlite3.Connection, found: Examination) -
     Raises RunError, ParameterError: one cannot be read or replayed, or is missing.
     """
     manifest, first = Manifest.of(state), state.first
-    gate, rule, labels = manifest.settings.build_gate(), manifest.posterior_rule, LabelsAgain(state)
-    signal_of = manifest.settings.build_signal(manifest.tau)
-    now = stream.resume(state, gate, rule, first)
+    gate, plan, labels = manifest.settings.build_gate(), manifest.plan, LabelsAgain(state)
+    now = stream.resume(state, gate, plan.posterior, first)
     if now.position != first:
         raise RunError("the checkpoint is missing where pruning ended.")
     for record in state.records():
         position = record.position
         if position != first + found.count:
             raise RunError(f"positions jump from {first + found.count - 1} to {position}.")
-        now, decision, posterior = stream.after(now, record, gate, rule)
+        now, decision, posterior = stream.after(now, record, gate, plan.posterior)
         if record.outcome == "field" and posterior is not None and record.posterior is not None:
             posterior = with_unseen(posterior, record.posterior)
         if decision is not None:
@@ -94,7 +93,7 @@ def _replay(state: ServerStore, again: sqlite3.Connection, found: Examination) -
         detail = f"the evidence gives {_in_words(posterior)}, stored is {_in_words(record.posterior)}"
         found.compare("posterior", position, furthest(posterior, record.posterior), detail)
         found.compare("labels", position, *labels.difference(record))
-        signal = signal_of(record.question, record.reply, record.evidence)  # None of texts that are not kept
+        signal = plan.signal(record.question, record.reply, record.evidence)  # None of texts that are not kept
         if None not in (signal, record.signal) and furthest(signal, record.signal) > ARITHMETIC:
             found.findings.append(Finding("integrity", position, "its signal does not follow from its evidence"))
         insert_served(again, record, str(position), 0.0, 1, words=False)

@@ -2,7 +2,7 @@
 
 Flags, recipe files, sweep grids and manifests consist of these groups, and the components take them: `LoopSettings`
 goes to the calibrator, `AdapterSettings` to the model. Defaults are the paper's, but for the method, the gate and what
-`secl.methods.PAPER` lists. A field or group marked `UNFLAGGED` has no flag: `--set group.key=value` and recipes set it.
+`paper` switches. A field or group marked `UNFLAGGED` has no flag: `--set group.key=value` and recipes set it.
 """
 
 from __future__ import annotations
@@ -41,23 +41,14 @@ def check_device(name: str) -> str:
 Device = Annotated[str, AfterValidator(check_device)]
 """Where the network computes: auto, cpu, cuda, mps, or one of several GPUs by its number, such as cuda:1."""
 
-PTrueKind = Literal["vocabulary", "token"]
-"""P("True") over the full vocabulary in any spelling, or of the one token "True"."""
-
-PTruePrompt = Literal["plain", "paper"]
-SignalBins = Literal["exact", "centre"]
-OpenConfidence = Literal["behind", "alongside"]
-
 EvidenceOn = Literal["burst", "always"]
 Loss = Literal["directional", "mse"]
 Accumulate = Literal["stream", "question"]
 Order = Literal["forward", "reversed", "shuffled"]
 Formula = Literal["log", "exp"]
 Engine = Literal["local", "vllm", "openai"]
-Restart = Literal["sums", "all"]
 ViewName = Literal["letters", "likelihood", "samples", "text", "p_true"]
 SignalName = Literal["norm_p_true", "p_true", "self_consistency"]
-Consistency = Literal["greedy", "mode"]
 AnswerName = Literal["own", "best"]
 
 
@@ -86,6 +77,9 @@ Names = Annotated[tuple[str, ...], BeforeValidator(_split)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 BinGate = Annotated[int | None, BeforeValidator(lambda value: None if value == OFF else value)]
 
+
+NUCLEUS = 0.95
+"""Samples are drawn from the likeliest tokens that have this probability together; in the paper from all."""
 
 FLAT = Parameter(name="*", show_choices=False, show_default=False)
 """Makes a flag of every field of a group that is not `UNFLAGGED`, each under its own name, with one line each."""
@@ -172,9 +166,6 @@ class GateSettings(Settings):
         None, description="page-hinkley: weight of the newest entropy in the mean."
     )
     epsilon: Annotated[float | None, UNFLAGGED] = Field(None, description="page-hinkley: rise in nats that is ignored.")
-    restart: Annotated[Restart | None, UNFLAGGED] = Field(
-        None, description="page-hinkley: restart the sums at an alarm, or all (the mean, too)."
-    )
 
     def overrides(self) -> dict[str, object]:
         """The parameters that differ from the gate's own values."""
@@ -189,38 +180,19 @@ class EvidenceSettings(Settings):
     signal: SignalName = Field("norm_p_true", description="Training signal.")
     tau: float | None = Field(None, gt=0, description="Temperature of normalised P(True); the model's own by default.")
     formula: Formula = Field("log", description="log: softmax(log P / tau); exp: softmax(P / tau).")
-    consistency: Consistency = Field(
-        "greedy", description="self_consistency: samples like the greedy answer, or like the most frequent sample."
-    )
-    p_true: PTrueKind = Field(
-        "vocabulary", description="vocabulary: True in any spelling; token: the token True alone."
-    )
+    distractors: int = Field(4, ge=1, le=9, description="Distractors of an open answer (K).")
     extra_evidence: Annotated[tuple[EvidenceKind, ...], BeforeValidator(_split)] = Field(
         (), description="Evidence to record beyond the method's: candidates, p_true, samples, dinco."
     )
     nli: str | None = Field(None, description="NLI model for dinco; the model itself by default.")
 
 
-class PromptSettings(Settings):
-    """How the model is asked, where the paper asks otherwise than we do."""
-
-    TABLE = "prompts."
-
-    p_true_prompt: PTruePrompt = Field(
-        "plain", description="Question for P(True): plain (ours) or paper (word for word)."
-    )
-    open_confidence: OpenConfidence = Field(
-        "behind",
-        description="Confidence in an open answer: behind it in a turn of its own, or alongside it in the reply.",
-    )
-    distractors: int = Field(4, ge=1, le=9, description="Distractors of an open answer (K).")
-    top_p: float = Field(
-        0.95, gt=0, le=1, description="Sample from the likeliest tokens that have this probability together."
-    )
-
-
 ENDPOINT_VIEWS: tuple[ViewName, ...] = ("letters", "samples", "text", "p_true")
 """What a server with OpenAI's API can tell of candidates: it gives no likelihoods of texts."""
+
+
+DEFAULT_VIEWS: tuple[ViewName, ...] = ("letters", "likelihood", "samples", "text")
+"""Evidence that the posterior combines unless told otherwise."""
 
 
 class PosteriorSettings(Settings):
@@ -229,7 +201,7 @@ class PosteriorSettings(Settings):
     TABLE = "posterior."
 
     views: Annotated[tuple[ViewName, ...], BeforeValidator(_split)] = Field(
-        ("letters", "likelihood", "samples", "text"),
+        DEFAULT_VIEWS,
         min_length=1,
         description="Evidence that the posterior combines: letters, likelihood, samples, text, p_true.",
     )
@@ -248,9 +220,6 @@ class LoopSettings(Settings):
         0.5, gt=0, le=1, description="Fraction of the way from stated confidence to signal."
     )
     delta: Annotated[float, UNFLAGGED] = Field(0.15, gt=0, le=1, description="Largest move per update.")
-    signal_bins: Annotated[SignalBins, UNFLAGGED] = Field(
-        "exact", description="Learn from the exact signal, or from the centre of its bin."
-    )
     bin_gate: Annotated[BinGate, UNFLAGGED] = Field(
         1, ge=0, le=9, description="No update if the bins differ by at most this; or off."
     )

@@ -25,7 +25,6 @@ from secl.settings.groups import (
     LoopSettings,
     ModelSettings,
     PosteriorSettings,
-    PromptSettings,
     Seed,
     StreamSettings,
 )
@@ -45,10 +44,12 @@ class RecipeTables(Settings):
     method: Annotated[str, OF_METHOD] = Field("posterior", description="posterior by default; secl learns.")
     gate: Annotated[GateSettings, FLAT, OF_METHOD] = GateSettings()
     evidence: Annotated[EvidenceSettings, UNFLAGGED] = EvidenceSettings()
-    prompts: Annotated[PromptSettings, UNFLAGGED] = PromptSettings()
     posterior: Annotated[PosteriorSettings, UNFLAGGED] = PosteriorSettings()
     loop: Annotated[LoopSettings, FLAT, OF_METHOD] = LoopSettings()
     adapter: Annotated[AdapterSettings, UNFLAGGED] = AdapterSettings()
+    paper: Annotated[bool, UNFLAGGED] = Field(
+        False, description="Ask, sample and learn to the letter of the paper, where secl does otherwise."
+    )
     seed: Annotated[Seed, OF_METHOD] = Field(42, description="Seed of everything random.")
 
 

@@ -116,8 +116,7 @@ def test_the_papers_method_gives_the_records_of_the_paper_by_hand(
     model = make_model(
         family,
         beta=settings.adapter.beta,
-        p_true=settings.evidence.p_true,
-        prompts=settings.prompts,
+        paper=settings.paper,
         learning_rate=1e-3,
     )
     records = list(build_calibrator(settings, model).run(questions))

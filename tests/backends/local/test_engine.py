@@ -16,7 +16,7 @@ from secl.gates import Always
 from secl.prompts.templates import CONFIDENCE, answer_prompt, confidence_prompt, p_true_prompt
 from secl.question import Question
 from secl.records import Record
-from secl.settings.groups import LoopSettings, PromptSettings
+from secl.settings.groups import LoopSettings
 from tests.backends.local.alone import log_p
 from tests.backends.local.conftest import MakeModel
 from tests.tiny import tiny_model, tiny_tokenizer
@@ -40,21 +40,21 @@ def test_more_options_than_letters_are_refused_by_name(make_model: MakeModel) ->
 
 
 def test_p_true_of_the_one_token_behind_the_papers_question(make_model: MakeModel, questions: list[Question]) -> None:
-    model = make_model(p_true="token", prompts=PromptSettings(p_true_prompt="paper"))
+    model = make_model(paper=True)
     question = questions[0]
     scored = model.score_p_true(question, model.answer(question).reply)
     assert scored is not None
     token_ids = model.backend.token_ids
     network = tiny_model("llama")
     for candidate, p in zip(scored.candidates, scored.probabilities, strict=True):
-        ids = token_ids.encode(render(token_ids.tokenizer, p_true_prompt(question, candidate, "paper")))
+        ids = token_ids.encode(render(token_ids.tokenizer, p_true_prompt(question, candidate, paper=True)))
         (true,) = token_ids.encode("True")
         assert p == pytest.approx(log_p(network, ids)[-1, true].exp().item(), abs=1e-6)
 
 
 @pytest.mark.parametrize("form", ["short", "sentence", "number"])
 def test_a_confidence_alongside_an_open_answer_comes_from_the_same_reply(form: Any, make_model: MakeModel) -> None:
-    model = make_model(prompts=PromptSettings(open_confidence="alongside"))
+    model = make_model(paper=True)
     question = Question("Which river is longest?", form=form)
     for version in range(2):
         reply = model.answer(question).reply
@@ -74,7 +74,7 @@ def test_a_confidence_alongside_an_open_answer_comes_from_the_same_reply(form: A
 def test_the_papers_hyperparameters_of_a_lesson_and_its_evidence_can_be_set(make_model: MakeModel) -> None:
     question = Question("Who wrote Hamlet?")
     loop = LoopSettings(bin_gate=None, samples=3)
-    model = make_model(epochs=2, lora_alpha=4, prompts=PromptSettings(distractors=2))
+    model = make_model(epochs=2, lora_alpha=4, distractors=2)
     (record,) = run(model, [question], loop=loop, evidence=("samples",))
     evidence, update = record.evidence, record.update
     assert evidence.p_true is not None
@@ -84,7 +84,7 @@ def test_the_papers_hyperparameters_of_a_lesson_and_its_evidence_can_be_set(make
     assert (len(evidence.samples), len(update.losses)) == (3, 2)
     assert model.asker.list_of_answers(question).lines == 1 + 2
     assert model.adapter_config["lora_alpha"] == 4
-    (usual,) = run(make_model(epochs=2, prompts=PromptSettings(distractors=2)), [question], loop=loop)
+    (usual,) = run(make_model(epochs=2, distractors=2), [question], loop=loop)
     assert usual.update is not None
     assert usual.update.losses[0] == update.losses[0]
     assert usual.update.losses[1] != update.losses[1]
@@ -94,7 +94,8 @@ def test_samples_come_from_the_nucleus_that_is_set_or_from_all_letters(make_mode
     question = Question("Which?", options=tuple("abcdefgh"))
     drawn = {}
     for top_p in (0.01, 0.95, 1.0):
-        model = make_model(prompts=PromptSettings(top_p=top_p))
+        model = make_model()
+        model.prompting.top_p = top_p
         reply = model.answer(question).reply
         drawn[top_p] = set(model.sample(question, 2000)), set(model.sample(Question("Which?"), 9))
         assert reply.answer in drawn[top_p][0]
@@ -110,7 +111,6 @@ def test_nonsense_settings_are_refused(make_model: MakeModel) -> None:
         {"epochs": 0},
         {"beta": -1.0},
         {"learning_rate": 0.0},
-        {"p_true": "maybe"},
     ):
         with pytest.raises(ParameterError):
             make_model(**settings)

@@ -18,7 +18,6 @@ from secl.data.quiz import quiz
 from secl.evidence import Sample
 from secl.prompts.templates import MAX_ANSWER_TOKENS, NONE_OF_THESE, other_order
 from secl.question import Question
-from secl.settings.groups import PromptSettings
 from tests.backends.local.alone import FEW_WORDS, ONE_SENTENCE, Alone, chat, tokens_of
 from tests.backends.local.conftest import MakeModel
 
@@ -80,7 +79,7 @@ def test_a_model_is_prefilled_unless_its_first_tokens_are_surer_without(
         monkeypatch.setattr(prefill_probe, "MARGIN", margin)
         assert prefill_probe.prefers_prefill(model.backend) is prefilled
         assert make_model().environment["short_replies"] == ("prefilled" if prefilled else "plain")
-        assert make_model(prompts=PromptSettings(open_confidence="alongside")).prompting.prefilled
+        assert make_model(paper=True).prompting.prefilled
 
 
 def test_a_model_is_tried_for_its_first_short_reply_and_not_before(

@@ -21,7 +21,7 @@ from secl.model import ModelAnswer, Rating
 from secl.prompts.parsing import read_answer, trim_answer
 from secl.question import GivenAnswer, Question
 from secl.records import Ledger, Meter, Reply
-from secl.settings.groups import AnswerWeights, PromptSettings
+from secl.settings.groups import NUCLEUS, AnswerWeights
 from secl.writing import Piece, Writing, Written
 
 Asked = tuple[Question, str | None]
@@ -38,7 +38,7 @@ class EndpointModel(Shown):
         url: base address of the server, such as "https://api.example.com/v1".
         name: of the model there; "" for the only one of the server.
         key: sent as a bearer token.
-        prompts: wording of the requests; None for the default.
+        distractors: of an open answer, 1 to 9.
         seed: of sampled answers and distractors.
 
     Raises:
@@ -59,7 +59,7 @@ class EndpointModel(Shown):
         name: str = "",
         *,
         key: str | None = None,
-        prompts: PromptSettings | None = None,
+        distractors: int = 4,
         seed: int = 42,
     ) -> None:
         self.endpoint = Endpoint(url, key=key)
@@ -75,7 +75,7 @@ class EndpointModel(Shown):
         self.seed = seed
         self.meter = Meter()
         self.requests = Requests(self.endpoint, self.abilities)
-        self.asker = EndpointAsker(self.requests, prompts or PromptSettings(), seed)
+        self.asker = EndpointAsker(self.requests, distractors, seed)
         self._questions = ThreadPoolExecutor(CONCURRENT_CHATS, thread_name_prefix="secl-questions")
         self._window: dict[Asked, Future[Findings]] = {}
         self._latest: Findings | None = None
@@ -192,7 +192,7 @@ class EndpointModel(Shown):
             findings = self.asker.answer(question, frozenset())
             self._pay(findings)
         log_p = dict(zip(question.letters, findings.reply.option_log_p, strict=False))
-        nucleus = _nucleus(log_p, self.asker.prompts.top_p)
+        nucleus = _nucleus(log_p, NUCLEUS)
         draws = random.Random(question_seed(self.seed, question, "samples"))
         return tuple(draws.choices([*nucleus], [*nucleus.values()], k=count)) if nucleus else (None,) * count
 

@@ -44,7 +44,7 @@ from secl.prompts.templates import (
 )
 from secl.question import LETTERS, GivenAnswer, Question
 from secl.records import Reply
-from secl.settings.groups import PromptSettings
+from secl.settings.groups import NUCLEUS
 from secl.writing import Token, Writing, Written
 
 COMPARING: EvidenceKinds = frozenset({"p_true", "candidates"})
@@ -54,9 +54,9 @@ COMPARING: EvidenceKinds = frozenset({"p_true", "candidates"})
 class EndpointAsker:
     """Asks a server about questions. Several threads may use it at once; errors as of `Requests`."""
 
-    def __init__(self, requests: Requests, prompts: PromptSettings, seed: int) -> None:
-        self.requests, self._ask = requests, partial(requests.send, top_p=prompts.top_p)
-        self.prompts, self.seed, self.listed = prompts, seed, prompts.distractors + 1
+    def __init__(self, requests: Requests, distractors: int, seed: int) -> None:
+        self.requests, self._ask = requests, partial(requests.send, top_p=NUCLEUS)
+        self.distractors, self.seed, self.listed = distractors, seed, distractors + 1
 
     def answer(self, question: Question, evidence: EvidenceKinds, written: str | Written | None = None) -> Findings:
         """Answer a question, or take the `written` answer, and gather evidence."""
@@ -184,7 +184,7 @@ class EndpointAsker:
         def sample_list(attempt: int) -> list[str]:
             return listed(question_seed(self.seed, question, attempt))
 
-        return choose_distractors(answer, question.form, self.prompts.distractors, listed(), sample_list)
+        return choose_distractors(answer, question.form, self.distractors, listed(), sample_list)
 
     def _probe(
         self, findings: Findings, texts: Sequence[str], evidence: EvidenceKinds, source: str
@@ -203,7 +203,7 @@ class EndpointAsker:
             orders = orders_of_answers(len(texts), question_seed(self.seed, question, "candidates"))
         letters = {order: self._ask(order_prompt(choice, order)) for order in orders}
         judged = texts if "p_true" in evidence else ()
-        verdicts = [self._ask(p_true_prompt(question, each, self.prompts.p_true_prompt)) for each in judged]
+        verdicts = [self._ask(p_true_prompt(question, each)) for each in judged]
 
         def read() -> None:
             if letters:

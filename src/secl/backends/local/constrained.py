@@ -202,7 +202,7 @@ class GrammarWriter(ABC, Generic[R, W]):
 
     def _finish(self, batch: Batch, rows: Sequence[Row]) -> list[Row]:
         """Finish texts together; a finished one leaves the batch."""
-        top_p = self.asker.prompting.prompts.top_p
+        top_p = self.asker.prompting.top_p
         active = list(rows)
         while True:
             masks = np.stack([_mask(row.matcher, batch.logits.shape[1]) for row in active])

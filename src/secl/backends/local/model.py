@@ -31,7 +31,7 @@ from secl.fields.values import WrittenObject
 from secl.model import ModelAnswer, Rating
 from secl.question import GivenAnswer, Question
 from secl.records import Meter, Purpose, Reply, Update
-from secl.settings.groups import AdapterSettings, AnswerWeights, Device, Dtype, PromptSettings, PTrueKind, Quantize
+from secl.settings.groups import AdapterSettings, AnswerWeights, Device, Dtype, Quantize
 from secl.writing import Piece, Writing, Written
 
 
@@ -41,8 +41,8 @@ class LocalModel(Shown):
     Args:
         loaded: from `secl.backends.local.loading.loader.load`.
         adapter: its size and how it is trained; layers and modules that it leaves open come from the model's preset.
-        p_true: "vocabulary" for the probability of True in all its spellings, "token" for that of the one token.
-        prompts: how it is asked; our way unless given.
+        paper: whether it is asked to the letter of the paper, where secl does otherwise (docs/paper.md).
+        distractors: of an open answer, 1 to 9.
         answer_weights: whose weights write the answers, "adapted" or "frozen".
         nli: hub id or folder of the NLI model that compares answers for DINCO; None asks this model itself.
         seed: of the adapter's initial weights, and of sampled answers and distractors.
@@ -56,7 +56,7 @@ class LocalModel(Shown):
 
     Raises:
         ModelError: the model or the NLI model cannot be used, or the adapter does not fit it.
-        ParameterError: unknown layers, another kind of P(True), or a seed outside 0 to 2^63 - 1.
+        ParameterError: unknown layers, or a seed outside 0 to 2^63 - 1.
     """
 
     def __init__(
@@ -64,8 +64,8 @@ class LocalModel(Shown):
         loaded: Loaded,
         adapter: AdapterSettings | None = None,
         *,
-        p_true: PTrueKind = "vocabulary",
-        prompts: PromptSettings | None = None,
+        paper: bool = False,
+        distractors: int = 4,
         answer_weights: AnswerWeights = "adapted",
         nli: str | None = None,
         seed: int = 42,
@@ -83,11 +83,12 @@ class LocalModel(Shown):
         self.writes_apart = False
         self.meter = Meter()
         ids = self.backend.token_ids
-        key = AskKey(loaded.fingerprint, *self.backend.shape, p_true, prompts, seed)
+        key = AskKey(loaded.fingerprint, *self.backend.shape, paper, distractors, seed)
         windows, verdicts = (None, None) if shared is None else shared.to(key)
         known = loaded.preset.prefilled
         prefers = partial(prefers_prefill, self.backend) if known is None else lambda: known
-        self.prompting, readout = Prompting(ids, prompts, prefers), Readout(ids, p_true)
+        self.prompting = Prompting(ids, prefers, paper=paper, distractors=distractors)
+        readout = Readout(ids, paper=paper)
         self.asker = Asker(self.backend, self.backend, self.prompting, readout, self.meter, seed, verdicts)
         self.answering = Answering(self.asker, rewrites=answer_weights == "adapted", windows=windows)
         self._nli = None if nli is None else nli_model(nli, self.backend.device)
@@ -273,7 +274,7 @@ class LocalModel(Shown):
         if not question.options:
             return sampled(self.asker, question, count)
         p = self._option_shares(question, "sampling")
-        drawn = draw_many(p, count, self.asker.seed_for(question, "samples"), self.prompting.prompts.top_p)
+        drawn = draw_many(p, count, self.asker.seed_for(question, "samples"), self.prompting.top_p)
         return tuple(question.letters[number] for number in drawn)
 
     def dinco(self, question: Question, reply: Reply, samples: Sequence[str | None]) -> DincoEvidence | None:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from secl.backends.local.asking.answers import Windows
 from secl.backends.local.asking.asker import Verdicts
-from secl.settings.groups import PromptSettings, PTrueKind
 
 
 @dataclass(frozen=True)
@@ -16,14 +15,14 @@ class AskKey:
     Attributes:
         fingerprint, dtype: of the weights.
         first: number of the first adapted layer, where replays begin.
-        p_true, prompts, seed: how is asked, and what is drawn.
+        paper, distractors, seed: how is asked, and what is drawn.
     """
 
     fingerprint: str
     dtype: str
     first: int
-    p_true: PTrueKind
-    prompts: PromptSettings | None
+    paper: bool
+    distractors: int
     seed: int
 
 

@@ -97,7 +97,7 @@ class Service:
 
     def start(self) -> None:
         """Begin to answer and to learn, from where the state was left."""
-        resumed = stream.resume(self.state, self.calibrator.gate, self.calibrator.posterior)
+        resumed = stream.resume(self.state, self.calibrator.gate, self.calibrator.plan.posterior)
         self.calibrator.state = replace(resumed, labels=self.calibrator.state.labels)
         self.refresh_labels()
         self.monitor.add([served.record for served in self.state.latest(WINDOW)])

@@ -92,7 +92,7 @@ class Asker:
         """A list of answers to an open question, to be written: the greedy one, or a drawn one."""
         seed = None if attempt is None else self.seed_for(question, attempt)
         prompt, listed = self.prompting.answer_list(question), self.prompting.listed
-        limit, top_p = list_tokens(question.form, listed), self.prompting.prompts.top_p
+        limit, top_p = list_tokens(question.form, listed), self.prompting.top_p
         return Draft(prompt, question.form, limit, lines=listed, seed=seed, top_p=top_p)
 
     def distractors(self, question: Question, answer: str, listing: Draft | None) -> tuple[Distractors, int]:
@@ -113,5 +113,5 @@ class Asker:
                 tokens += len(draft.prompt) + draft.tokens
             return items_of(self.learner.rules.text(draft), question.form, self.prompting.listed)
 
-        count = self.prompting.prompts.distractors
+        count = self.prompting.distractors
         return choose_distractors(answer, question.form, count, items(None, listing), items), tokens

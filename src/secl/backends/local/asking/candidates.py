@@ -114,7 +114,7 @@ def _draft(asker: Asker, case: Case, way: Way) -> Draft:
 
 def _sample(asker: Asker, case: Case, number: int, limit: int) -> Draft:
     prompting, seed = asker.prompting, asker.seed_for(case.question, f"sample {number}")
-    begun, top_p = None if case.draft is None else case.draft.begun, prompting.prompts.top_p
+    begun, top_p = None if case.draft is None else case.draft.begun, prompting.top_p
     return Draft(prompting.answer(case.question), case.question.form, limit, seed=seed, top_p=top_p, begun=begun)
 
 

@@ -4,32 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import get_args
 
 import torch
 from torch import Tensor
 
 from secl.backends.base import Position, Reading, TextStatistics
 from secl.backends.token_ids import TokenIds
-from secl.errors import ModelError, ParameterError
+from secl.errors import ModelError
 from secl.evidence import PTrue
 from secl.prompts.parsing import read_answer
 from secl.question import Question
 from secl.records import Reply
-from secl.settings.groups import PTrueKind
 
 
 class Readout:
     """Reads letters, confidence digits, entropies and P(True).
 
-    P(True) is the probability of True over the full vocabulary, in all its spellings or as that "token" alone.
+    P(True) is the probability of True over the full vocabulary, in all its spellings or, in the `paper`, as that token
+    alone.
     """
 
-    def __init__(self, token_ids: TokenIds, p_true: PTrueKind) -> None:
-        if p_true not in get_args(PTrueKind):
-            raise ParameterError(f"p_true is {p_true!r}; it is one of {', '.join(get_args(PTrueKind))}.")
+    def __init__(self, token_ids: TokenIds, *, paper: bool = False) -> None:
         self.token_ids = token_ids
-        self.kind = p_true
+        self.paper = paper
 
     def choice(self, question: Question, reading: Reading, version: int, named: str | None = None) -> Reply:
         """The reply to a multiple-choice question (see `Prompting.choices`): the likeliest letter, or a named one."""
@@ -66,7 +63,7 @@ class Readout:
     def p_true(self, reading: Reading, candidates: Sequence[str], source: str) -> PTrue:
         """P(True) and P(False) of candidates, one for each verdict sequence of a bundle."""
         true, false = self.token_ids.true, self.token_ids.false
-        if self.kind == "token":
+        if self.paper:
             true, false = true[:1], false[:1]
         p = _double(reading.log_p(reading.bundle.ends("scoring"), (*true, *false))).exp()
         p_true, p_false = p[:, : len(true)].sum(-1), p[:, len(true) :].sum(-1)

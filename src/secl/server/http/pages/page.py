@@ -53,7 +53,7 @@ def page_router(service: Service) -> APIRouter:
 
     @router.api_route("/records", methods=["GET", "HEAD"])
     def records(request: Request) -> HTMLResponse:
-        thresholds = service.calibrator.loop.accept is not None
+        thresholds = service.calibrator.accept is not None
         wanted = {name: value for name, value in request.query_params.items() if value}
         return answer(request, lambda: record_pages.records_page(folder, wanted, thresholds=thresholds))
 

@@ -132,7 +132,7 @@ def view(service: Service) -> State:
         unreadable=service.unreadable,
         problems=problems(service, details=True),
         keep_text=service.state.keep_text,
-        accept=service.calibrator.loop.accept,
+        accept=service.calibrator.accept,
         verdict=Trust(
             level=verdict.level,
             questions=verdict.questions,

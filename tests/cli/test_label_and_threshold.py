@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -127,56 +128,68 @@ def test_ask_takes_over_what_labels_taught_and_compares_thresholds_before_them(s
 CONFIDENCE = [0.9] * 60 + [0.5] * 60
 
 
+def facts(out: str) -> dict[str, str]:
+    """The rows of a printed table of two columns."""
+    lines = (re.split(r"\s{2,}", line.rstrip(), maxsplit=1) for line in out.splitlines() if "  " in line)
+    return {line[0]: line[1] if len(line) > 1 else "" for line in lines}
+
+
 def test_labels_give_a_promise_and_confidences_alone_an_estimate(shell: Shell, tmp_path: Path) -> None:
     run = run_folder(tmp_path / "run", answered(CONFIDENCE, [True] * 60 + [False] * 60))
     ended = shell("threshold", run, "--risk", 0.05)
     assert ended.code == 0
-    assert ended.out.startswith(
-        "Accept at 0.7 or above: 50% of answers, at most 5% of them wrong with 90% certainty (from 120 labels).\n"
-        "Of the 60 labelled answers above it 0 are wrong, so 3.8% at most.\n"
-    )
+    promise = {"accept from": "0.7", "answers accepted": "50% of 120", "labelled among these": "60, 0 wrong"}
+    promise |= {"wrong among these": "at most 3.8%: guaranteed with 90% certainty"}
+    promise |= {"at most 5% wrong, 90% certainty": "", "rests on": "120 labels of answers drawn at random"}
+    assert facts(ended.out).items() >= promise.items()
     assert "random sample" in ended.out
+    assert ended.out.endswith("next: secl run ... --accept 0.7, or secl serve ... --accept 0.7\n")
     values = json.loads(shell("threshold", run, "--risk", 0.05, "--json").out)
     assert (values["guarantee"], values["labels"], values["answers"]) == (True, 120, 120)
     assert (values["threshold"]["value"], round(values["threshold"]["bound"], 4)) == (0.7, 0.0376)
     run = run_folder(tmp_path / "unlabelled", answered(CONFIDENCE, [None] * 120))
-    out = shell("threshold", run, "--risk", 0.1).out
-    estimate = "50% of answers, about 10% of them wrong by the confidences alone: an estimate.\n"
-    assert out.startswith(f"Accept at 0.7 or above: {estimate}")
-    assert "certainty" not in out
-    assert shell("threshold", run, "--risk", 0.01).out.startswith("By the confidences alone no answer is sure enough")
+    said = facts(shell("threshold", run, "--risk", 0.1).out)
+    assert (said["accept from"], said["wrong among these"]) == ("0.7", "about 10%: an estimate")
+    assert said["rests on"] == "the confidences alone"
+    strict = facts(shell("threshold", run, "--risk", 0.01).out)
+    assert strict["accept from"] == "no confidence"
+    assert strict["for a guarantee"] == "about 230 labels of answers drawn at random"
 
 
 SURE = [0.9 - 0.01 * k for k in range(28)]
-ROW = "At most 10% wrong with 90% certainty would take at least 22 right answers in a row above it.\n"
-NONE: tuple[tuple[list[float], list[bool | None], str], ...] = (
+ROW = "at least 22 right answers in a row, from the surest on"
+NONE: tuple[tuple[list[float], list[bool | None], dict[str, str], str], ...] = (
     (
         SURE,
         [False, *[True, False] * 13, False],
-        f"No useful threshold: 15 of 28 graded answers are wrong, the surest included.\n{ROW}"
-        "Next: look at every answer, or try another confidence: secl check --questions FILE\n",
+        {"wrong": "15 of 28 graded answers, the surest included", "for a guarantee": ROW},
+        "look at every answer, or try another confidence: secl check --questions FILE",
     ),
     (
         [*SURE[:5], 0.1],
         [True, False, False, False, False, None],
-        f"No useful threshold: 4 of 5 graded answers are wrong, some of the surest included.\n{ROW}"
-        "Next: label the other one and ask 16 more questions.\n",
+        {"wrong": "4 of 5 graded answers, some of the surest included", "for a guarantee": ROW},
+        "label the other one and ask 16 more questions",
     ),
     (
         [0.9] * 40,
         [True] * 15 + [None] * 25,
-        "Too few labels: 0 of 15 graded answers are wrong.\n"
-        "At most 10% wrong with 90% certainty takes about 22 labels if the rest are like these.\n"
-        "The lowest share of wrong ones that can be promised now is 15%.\n"
-        "Next: label 7 more.\n",
+        {
+            "wrong": "0 of 15 graded answers",
+            "for a guarantee": "about 22 labels of answers drawn at random",
+            "lowest risk guaranteed now": "15%",
+        },
+        "label 7 more",
     ),
 )
 
 
 def test_without_a_threshold_it_says_why_and_what_next(shell: Shell, tmp_path: Path) -> None:
-    for number, (confidence, correct, why) in enumerate(NONE):
+    for number, (confidence, correct, why, step) in enumerate(NONE):
         run = run_folder(tmp_path / str(number), answered(confidence, correct))
-        assert shell("threshold", run, "--risk", 0.1).out == why
+        out = shell("threshold", run, "--risk", 0.1).out
+        assert facts(out).items() >= {"accept from": "no confidence", **why}.items()
+        assert out.endswith(f"next: {step}\n")
 
 
 def test_what_makes_no_sense_is_refused(refused: Any, tmp_path: Path) -> None:

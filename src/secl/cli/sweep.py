@@ -86,19 +86,17 @@ def comparison(jobs: Sequence[Job]) -> RichTable:
     from secl.reports.formatting import percent
     from secl.reports.summary_table import score_cells
     from secl.reports.table import Cell, Column, Table, to_rich
-    from secl.runs.labelling import current_records
-    from secl.runs.manifest import Manifest
-    from secl.runs.runner import evaluate_run
+    from secl.runs.runner import summary_rows
     from secl.runs.store import Store
 
     headings = ("Folder", "Confidence", "Brier", "ECE", "AUROC", "Accuracy", "n")
     rows = []
     for job in jobs:
         with Store(job.folder) as store:
-            summary = evaluate_run(Manifest.of(store), list(current_records(store))).summary
-        name = foremost(job.settings.named_method, summary.estimators)
-        cells = score_cells(summary.estimators[name])
-        best = summary.estimators.get("posterior_best") if name != "posterior_best" else None
+            by_name = summary_rows(store)
+        name = foremost(job.settings.named_method, by_name)
+        cells = score_cells(by_name[name])
+        best = by_name.get("posterior_best") if name != "posterior_best" else None
         share = None if best is None else best.accuracy
         accuracy = Cell(cells["Accuracy"].text, "" if share is None else f"best {percent(share, 1)}")
         cells |= {"Folder": Cell(job.folder.name), "Accuracy": accuracy}

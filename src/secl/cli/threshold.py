@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from secl.cli.app import AsJson, app, echo, print_json
+from secl.cli.app import AsJson, app, console, print_json
 
 
 @app.command
@@ -26,20 +26,18 @@ def threshold(
         certainty: Probability that the guarantee holds.
     """
     from secl.evaluation.acceptance import advise
-    from secl.reports.acceptance_report import advice_json, sentences
+    from secl.reports.acceptance_report import advice_json, advice_step, advice_table
+    from secl.reports.table import to_rich
     from secl.runs.labelling import stored_answers
     from secl.runs.store import Store
 
     with Store(run) as store:
-        answers, labelled = stored_answers(store), bool(store.labels())
+        answers = stored_answers(store)
     advice = advise(answers, risk, certainty)
     if as_json:
         print_json({"run": str(run), "answers": len(answers.confidence), **advice_json(answers, advice)})
         return
-    for line in sentences(answers, advice):
-        echo(line)
-    if advice.threshold is not None and advice.threshold.value:
-        value = advice.threshold.value
-        echo(f"Next: secl run ... --accept {value}, or secl serve ... --accept {value}")
-        if labelled:
-            echo("Labels change the confidences and not the threshold: --accept compares the confidence before labels.")
+    screen = console()
+    screen.print(to_rich(advice_table(answers, advice)))
+    if (step := advice_step(advice)) is not None:
+        screen.print(f"next: {step}", soft_wrap=True)

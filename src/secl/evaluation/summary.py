@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from secl.evaluation.json_values import HIDDEN, json_value
 from secl.evaluation.measures import Measures, measure, without_ranking
 from secl.evaluation.series import Estimator, Series
 from secl.evaluation.symptoms import LOW_DIGIT_MASS
-from secl.metrics.bootstrap import RESAMPLES
+from secl.metrics.bootstrap import RESAMPLES, Interval
 from secl.records import Record
 
 DOMAINS = 40
@@ -41,6 +41,21 @@ class EstimatorSummary(Measures):
     cost_paper: float
     cost_measured: float
     fitted: str | None
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any], estimator: Estimator) -> Self:
+        """Return a row from the values that `Summary.to_json` gave it.
+
+        Raises:
+            KeyError, TypeError: a value is missing or of another kind.
+        """
+        numbers = {each.name: values[each.name] for each in fields(cls) if each.name != "estimator"}
+        exact = {name: numbers.pop(name) for name in ("n", "ece_within_floor", "fitted")}
+        spans = numbers.pop("intervals")
+        if spans is not None:
+            spans = {name: Interval(*(ends or (math.nan, math.nan))) for name, ends in spans.items()}
+        known = {name: math.nan if value is None else value for name, value in numbers.items()}
+        return cls(**known, **exact, intervals=spans, estimator=estimator)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -23,67 +23,70 @@ MOSTLY_WRONG = 0.5
 """A promise of so many wrong ones is of no use, and is left out."""
 
 
-def sentences(answers: Answers, advice: Advice) -> list[str]:
-    """What to accept for a risk, the conclusion first."""
+def advice_table(answers: Answers, advice: Advice) -> Table:
+    """What to accept for a risk, and what that rests on; or else why nothing, and what it would take."""
     threshold = advice.threshold
-    lines = _without_threshold(advice) if threshold is None else _with_threshold(advice, threshold)
+    facts = {"accept from": "no confidence"}
+    if threshold is not None:
+        facts |= {
+            "accept from": str(threshold.value) if threshold.value else "every answer",
+            "answers accepted": f"{percent(threshold.coverage)} of {amount(advice.answers)}",
+            "wrong among these": _expected(advice, threshold),
+        }
+        if threshold.labels:
+            facts["labelled among these"] = f"{amount(threshold.labels)}, {amount(threshold.wrong)} wrong"
+    elif advice.labels:
+        surest = "the surest included" if advice.surest_wrong else "some of the surest included"
+        few = advice.needed is not None and advice.needed > advice.labels
+        wrong = f"{amount(advice.wrong)} of {counted(advice.labels, 'graded answer')}"
+        facts["wrong"] = wrong if few else f"{wrong}, {surest}"
+    facts["rests on"] = _basis(advice)
+    if threshold is None or advice.basis != "labels":
+        facts["for a guarantee"] = _wanted(advice)
+    if threshold is None and advice.nearest is not None and advice.nearest < MOSTLY_WRONG:
+        facts["lowest risk guaranteed now"] = percent(advice.nearest)
     if answers.left_out:
-        lines.append(f"Left out: {counted(answers.left_out, 'label')} of answers that were not drawn at random.")
-    return lines
+        facts["left out"] = f"{counted(answers.left_out, 'label')} of answers that were not drawn at random"
+    heading = f"at most {percent(advice.risk)} wrong, {percent(advice.certainty)} certainty"
+    guarantee = threshold is not None and advice.basis == "labels"
+    return plain_table((heading, ""), facts.items(), [ASSUMPTION] if guarantee else [], texts=2)
 
 
-def _with_threshold(advice: Advice, threshold: Threshold) -> list[str]:
-    """What to accept, and what that rests on."""
-    aim = f"at most {percent(advice.risk)} of them wrong"
-    above = f"Of the {counted(threshold.labels, 'labelled answer')} above it {threshold.wrong} are wrong"
+def _expected(advice: Advice, threshold: Threshold) -> str:
+    """The share of wrong answers among the accepted ones, and how sure that is."""
     if advice.basis == "labels":
-        promise = f"with {percent(advice.certainty)} certainty (from {counted(advice.labels, 'label')})"
         bound = float(risk_bound(threshold.wrong, threshold.labels, advice.certainty))
-        return [f"{accept(threshold)}, {aim} {promise}.", f"{above}, so {percent(bound)} at most.", ASSUMPTION]
-    if advice.basis == "volunteers":
-        which = f"({counted(advice.labels, 'label')} of answers that were not drawn at random)"
-        return [f"{accept(threshold)}, {aim}: an estimate and no promise {which}.", f"{above}."]
-    about = f"about {percent(threshold.expected)} of them wrong by the confidences alone"
-    return [f"{accept(threshold)}, {about}: an estimate.", _to_promise(advice)]
+        return f"at most {percent(bound)}: guaranteed with {percent(advice.certainty)} certainty"
+    known = threshold.wrong / threshold.labels if advice.basis == "volunteers" else threshold.expected
+    return f"about {percent(known)}: an estimate"
 
 
-def _to_promise(advice: Advice) -> str:
-    """How many labels a promise takes where there is none."""
-    if advice.needed is None:
-        return f"To promise it takes labels of answers drawn at random, {advice.fewest} at least."
-    few = f"; there are {amount(advice.answers)}, so ask more questions" if advice.needed > advice.answers else ""
-    return f"To promise it: at least about {counted(advice.needed, 'label')} of answers drawn at random{few}."
-
-
-def _without_threshold(advice: Advice) -> list[str]:
-    """Why there is none, what it would take, and what to do next."""
+def _basis(advice: Advice) -> str:
+    """What the advice rests on."""
     if advice.basis == "confidences":
-        none = f"By the confidences alone no answer is sure enough for {percent(advice.risk)} wrong ones."
-        return [none, _to_promise(advice)]
-    graded = counted(advice.labels, "graded answer")
-    wrong = f"{amount(advice.wrong)} of {graded} {'is' if advice.wrong == 1 else 'are'} wrong"
-    aim = f"At most {percent(advice.risk)} wrong with {percent(advice.certainty)} certainty"
-    left = advice.answers - advice.labels
-    if advice.needed is not None and advice.needed > advice.labels:
-        lines = [
-            f"Too few labels: {wrong}.",
-            f"{aim} takes about {counted(advice.needed, 'label')} if the rest are like these.",
-        ]
-        following = f"{further(advice.needed - advice.labels, left)}."
-    else:
-        surest = "the surest" if advice.surest_wrong else "some of the surest"
-        in_a_row = f"{aim} would take at least {amount(advice.fewest)} right answers in a row above it."
-        lines = [
-            f"No useful threshold: {wrong}, {surest} included.",
-            _to_promise(advice) if advice.basis == "volunteers" else in_a_row,
-        ]
-        if left and advice.labels < advice.fewest:
-            following = f"{further(advice.fewest - advice.labels, left)}."
-        else:
-            following = "look at every answer, or try another confidence: secl check --questions FILE"
-    if advice.nearest is not None and advice.nearest < MOSTLY_WRONG:
-        lines.append(f"The lowest share of wrong ones that can be promised now is {percent(advice.nearest)}.")
-    return [*lines, f"Next: {following}"]
+        return "the confidences alone"
+    drawn = "drawn at random" if advice.basis == "labels" else "that people chose to rate"
+    return f"{counted(advice.labels, 'label')} of answers {drawn}"
+
+
+def _wanted(advice: Advice) -> str:
+    """What a guarantee takes in all."""
+    if advice.basis == "labels" and (advice.needed is None or advice.needed <= advice.labels):
+        return f"at least {advice.fewest} right answers in a row, from the surest on"
+    return f"about {counted(advice.needed or advice.fewest, 'label')} of answers drawn at random"
+
+
+def advice_step(advice: Advice) -> str | None:
+    """What to do next; None where every answer may be accepted."""
+    threshold, left = advice.threshold, advice.answers - advice.labels
+    if threshold is not None and not threshold.value:
+        return None
+    if threshold is not None:
+        return f"secl run ... --accept {threshold.value}, or secl serve ... --accept {threshold.value}"
+    wanted = advice.fewest if advice.needed is None else advice.needed
+    if wanted > advice.labels and left:
+        return further(wanted - advice.labels, left)
+    return "look at every answer, or try another confidence: secl check --questions FILE"
 
 
 def accepted_line(answer: str | None, confidence: float, accept: float) -> str:
@@ -100,17 +103,6 @@ def accepted_line(answer: str | None, confidence: float, accept: float) -> str:
     if confidence >= accept:
         return f"accepted: {number} is not below {accept}"
     return f"not accepted: {number} is below {accept}; {instead}"
-
-
-def accept(threshold: Threshold) -> str:
-    """What a threshold accepts.
-
-    >>> accept(Threshold(0.83, 0.41, 49, 0, 0.1)), accept(Threshold(0.0, 1.0, 60, 0, 0.1))
-    ('Accept at 0.83 or above: 41% of answers', 'Accept every answer')
-    """
-    if threshold.value == 0:
-        return "Accept every answer"
-    return f"Accept at {threshold.value} or above: {percent(threshold.coverage)} of answers"
 
 
 def _accepted(threshold: Threshold | None, *, counts: bool = False) -> tuple[str, ...]:

@@ -22,6 +22,9 @@ from secl.records import Record
 DOMAINS = 40
 """Domains with intervals, the largest ones: a server's clients may name a domain for every question."""
 
+_OPTIONAL = ("intervals", "ece_within_floor", "fitted")
+"""Values of a row that may be None."""
+
 _MAIN = ("stated", "secl", "posterior", "posterior_best")
 """Estimators in the repr of a summary."""
 
@@ -49,13 +52,11 @@ class EstimatorSummary(Measures):
         Raises:
             KeyError, TypeError: a value is missing or of another kind.
         """
-        numbers = {each.name: values[each.name] for each in fields(cls) if each.name != "estimator"}
-        exact = {name: numbers.pop(name) for name in ("n", "ece_within_floor", "fitted")}
-        spans = numbers.pop("intervals")
-        if spans is not None:
-            spans = {name: Interval(*(ends or (math.nan, math.nan))) for name, ends in spans.items()}
-        known = {name: math.nan if value is None else value for name, value in numbers.items()}
-        return cls(**known, **exact, intervals=spans, estimator=estimator)
+        row: dict[str, Any] = {each.name: values[each.name] for each in fields(cls) if each.name != "estimator"}
+        undefined = [name for name, value in row.items() if value is None and name not in _OPTIONAL]
+        if row["intervals"] is not None:
+            row["intervals"] = {n: Interval(*(ends or (math.nan, math.nan))) for n, ends in row["intervals"].items()}
+        return cls(**(row | dict.fromkeys(undefined, math.nan)), estimator=estimator)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

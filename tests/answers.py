@@ -13,7 +13,7 @@ from secl.calibrator import Calibrator
 from secl.evaluation.acceptance import answers_of
 from secl.evaluation.estimators import ESTIMATORS
 from secl.evaluation.summary import evaluate
-from secl.evidence import Evidence, PTrue
+from secl.evidence import CandidateEvidence, Evidence, LetterOrder, Posterior, PTrue
 from secl.gates import EntropyShift, Never
 from secl.question import Question
 from secl.records import Decision, Ledger, Record, Reply, Update
@@ -66,6 +66,18 @@ def make_reply(confidence_bin: int, answer: str | None = "A", digit_mass: float 
     """A reply that says one digit for certain."""
     bins = tuple(1.0 if k == confidence_bin else 0.0 for k in range(10))
     return Reply(text="A", answer=answer, bins=bins, digit_mass=digit_mass, entropy=entropy, log_probability=-entropy)
+
+
+def weighed(candidates: Sequence[str], *probabilities: float, own: int | None = 0, **more: Any) -> Posterior:
+    """The posterior of candidates; the model's own is the first unless another is named."""
+    values = {"weights": (), "reliability": None, "questions": 0, **more}
+    return Posterior(candidates=tuple(candidates), probabilities=probabilities, own=own, **values)
+
+
+def compared(candidates: Sequence[str], *letters: LetterOrder, **more: Any) -> Evidence:
+    """What the model says of candidates: the letters in further orders, and no likelihoods unless they are given."""
+    values = {"likelihoods": (None,) * len(candidates), "source": "options", **more}
+    return Evidence(candidates=CandidateEvidence(candidates=tuple(candidates), letters=letters, **values))
 
 
 def make_record(

@@ -11,13 +11,13 @@ import pytest
 from secl.evaluation.acceptance import advise, answers_of
 from secl.evaluation.symptoms import seen, seen_in_one
 from secl.evaluation.trust import GAP, assess, conclude, from_grades
-from secl.evidence import CandidateEvidence, Evidence, Labelled, LetterOrder, Posterior
+from secl.evidence import Evidence, Labelled, LetterOrder
 from secl.labels.label import Label, LabelSource, label_of
 from secl.labels.state import relabelled
 from secl.question import Question
 from secl.records import Record
 from secl.reports.verdict import sentence_of, trust_line
-from tests.answers import answered, make_record
+from tests.answers import answered, compared, make_record, weighed
 
 BASE = answered([0.85], [None])[0]
 CONFIDENCE = [0.9] * 30 + [0.5] * 30
@@ -198,10 +198,7 @@ def test_one_letter_whatever_the_options_is_said_and_letters_as_they_fall_are_no
     # One answer tells it if the letters follow the place.
     record, plain = choice(make_record(0), "B", options=("Rome", "Paris")), make_record(0)
     order = LetterOrder(order=(1, 0), log_p=(math.log(0.9), math.log(0.1)))
-    compared = CandidateEvidence(
-        candidates=("Rome", "Paris"), letters=(order,), likelihoods=(None, None), source="options"
-    )
-    (reason,) = seen_in_one(record.question, record.reply, Evidence(candidates=compared))
+    (reason,) = seen_in_one(record.question, record.reply, compared(("Rome", "Paris"), order))
     assert reason.code == "same_letter"
     assert "A. Rome" in sentence_of(reason)
     silent = replace(record.reply, digit_mass=0.01, option_log_p=(-9.0, -9.0))
@@ -240,15 +237,7 @@ def test_right_answers_overrule_what_looks_odd_and_people_overrule_references() 
     verdict = conclude(odd, from_grades(calibrated(200)), 230)
     assert verdict.level == "fine"
     assert [reason.code for reason in verdict.reasons] == ["tested", "digit_mass"]
-    shares = (0.7, 0.1, 0.1, 0.1)
-    posterior = Posterior(
-        candidates=tuple("abcd"),
-        probabilities=shares,
-        own=1,
-        weights=(("letters", 1.0),),
-        reliability=None,
-        questions=9,
-    )
+    posterior = weighed("abcd", 0.7, 0.1, 0.1, 0.1, own=1)
     record = replace(choice(make_record(0), "B", reference="A"), posterior=posterior, answers_best=True)
     assert (record.answer, record.correct) == ("A", False)
     assert assess([record]).accuracy == 1.0  # of the answer that was given

@@ -10,33 +10,29 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from secl.evidence import CandidateEvidence, Evidence, LetterOrder, Likelihood, PTrue, Sample
+from secl.evidence import Evidence, LetterOrder, Likelihood, PTrue, Sample
 from secl.posterior.views import VIEWS, VOTE, Views, centred, p_true, read_views, view_title
 from secl.prompts.templates import NONE_OF_THESE
 from secl.question import Question
 from secl.settings.groups import ViewName
+from tests.answers import compared
 from tests.posterior.synthetic import replied
 
 ALL: tuple[ViewName, ...] = ("letters", "likelihood", "p_true")
 QUESTION = Question("Capital of France?", ("Rome", "Paris", "Bern"))
 REPLY = replied("B", (-3.0, -1.0, -2.0))
-CANDIDATES = CandidateEvidence(
-    candidates=QUESTION.options,
-    letters=(LetterOrder(order=(2, 0, 1), log_p=(-4.0, -2.0, -6.0)),),
-    likelihoods=(
-        Likelihood(given=-8.0, alone=-6.0, tokens=2),
-        Likelihood(given=-3.0, alone=-7.0, tokens=1),
-        Likelihood(given=-9.0, alone=-9.0, tokens=3),
-    ),
-    source="options",
-)
+LIKELIHOODS = [
+    Likelihood(given=-given, alone=-alone, tokens=n) for given, alone, n in ((8, 6, 2), (3, 7, 1), (9, 9, 3))
+]
+ORDER = LetterOrder(order=(2, 0, 1), log_p=(-4.0, -2.0, -6.0))
+COMPARED = compared(QUESTION.options, ORDER, likelihoods=LIKELIHOODS)
 P_TRUE = PTrue(
     candidates=("Paris", "Rome", "Bern"),
     probabilities=(0.6, 0.2, 0.1),
     false_probabilities=(0.2, 0.4, 0.1),
     distractor_source="options",
 )
-EVIDENCE = Evidence(candidates=CANDIDATES, p_true=P_TRUE)
+EVIDENCE = replace(COMPARED, p_true=P_TRUE)
 
 
 def maybe(names: tuple[ViewName, ...] = ALL, evidence: Evidence = EVIDENCE, **changes: Any) -> Views | None:
@@ -51,12 +47,7 @@ def read(names: tuple[ViewName, ...] = ALL, evidence: Evidence = EVIDENCE, **cha
 
 
 def open_evidence(*samples: Sample, named: tuple[str, ...], letters: tuple[LetterOrder, ...] = ()) -> Evidence:
-    texts = (*named, NONE_OF_THESE)
-    return Evidence(
-        candidates=CandidateEvidence(
-            candidates=texts, letters=letters, likelihoods=(None,) * len(texts), samples=samples, source="sampled:1"
-        )
-    )
+    return compared((*named, NONE_OF_THESE), *letters, samples=samples, source="sampled:1")
 
 
 def test_views_by_hand() -> None:
@@ -76,17 +67,15 @@ def test_views_by_hand() -> None:
 def test_without_its_evidence_a_view_is_left_out_and_nothing_to_compare_gives_none() -> None:
     old = replace(P_TRUE, false_probabilities=())
     for views, orders in (
-        (read(evidence=Evidence(candidates=CANDIDATES)), 2),
+        (read(evidence=COMPARED), 2),
         (read(("p_true", "likelihood"), replace(EVIDENCE, p_true=old)), 0),
     ):
         assert ([*views.values], len(views.orders)) == (["likelihood"], orders)
     assert maybe(("p_true",), replace(EVIDENCE, p_true=old)) is None
     assert maybe((), EVIDENCE) is None
     assert maybe(evidence=Evidence(p_true=P_TRUE)) is None
-    repeated = replace(CANDIDATES, candidates=("Paris",) * 3)
-    assert maybe(evidence=Evidence(candidates=repeated)) is None
-    bare = CandidateEvidence(candidates=("a", "b"), letters=(), likelihoods=(None, None), source="none")
-    assert maybe(evidence=Evidence(candidates=bare), reply=replace(REPLY, option_log_p=())) is None
+    assert maybe(evidence=compared(["Paris"] * 3, ORDER, likelihoods=LIKELIHOODS)) is None
+    assert maybe(evidence=compared("ab"), reply=replace(REPLY, option_log_p=())) is None
 
 
 def test_an_open_question_has_its_own_answer_first_and_all_other_answers_last() -> None:
@@ -147,7 +136,7 @@ def test_every_way_to_a_number_adds_as_much_and_one_that_leads_nowhere_nothing()
 
 
 def test_equal_texts_share_what_is_said_of_them() -> None:
-    evidence = Evidence(candidates=replace(CANDIDATES, candidates=("Rome", "Paris", "Rome")))
+    evidence = compared(("Rome", "Paris", "Rome"), ORDER, likelihoods=LIKELIHOODS)
     views = read(("letters", "likelihood"), evidence, question=replace(QUESTION, options=("Rome", "Paris", "Rome")))
     assert views.values["likelihood"] == (-1.25, 1.25, -1.25)
     assert (views.distinct, views.rows) == ((0, 1), (0, 1, 0))
@@ -161,7 +150,8 @@ def test_what_is_impossible_counts_as_the_least_possible_and_every_view_has_a_ti
     for none in ((-math.inf,) * 3, (None,) * 3):
         assert centred(texts, none) == (0.0, 0.0, 0.0)
     certain = replace(P_TRUE, probabilities=(1.0, 0.0, 0.0), false_probabilities=(0.0, 1.0, 1.0))
-    log_odds = p_true(CANDIDATES, REPLY, Evidence(p_true=certain))
+    assert COMPARED.candidates is not None
+    log_odds = p_true(COMPARED.candidates, REPLY, Evidence(p_true=certain))
     assert log_odds == pytest.approx((math.log(1e-12), -math.log(1e-12), math.log(1e-12)))  # far and finite
     assert {view_title(name) for name in get_args(ViewName)} == {view.title for view in VIEWS.values()}
     assert view_title("a view of one's own") == "a view of one's own"

@@ -16,7 +16,7 @@ import pytest
 from rich.console import Console
 
 from secl.errors import StorageError
-from secl.evidence import Labelled, Posterior
+from secl.evidence import Labelled
 from secl.question import Question, References
 from secl.records import Record
 from secl.reports import folder as folder_module
@@ -25,7 +25,7 @@ from secl.reports.folder import write_report
 from secl.reports.result import headline
 from secl.reports.run_report import RunReport, panels
 from secl.reports.sections import print_sections, sections_of
-from tests.answers import make_record, make_report, make_stream
+from tests.answers import make_record, make_report, make_stream, weighed
 
 pytestmark = pytest.mark.heavy
 
@@ -38,12 +38,6 @@ CLEAN = " ".join(HOSTILE.replace("\x00\x0b", "\ufffd\ufffd").split())
 def written(folder: Path, run: RunReport) -> ET.Element:
     """The page of a written report, parsed as strictly as XML is."""
     return ET.fromstring(write_report(folder, run).read_text(encoding="utf-8"))
-
-
-def posterior(first: str, second: str, share: float) -> Posterior:
-    """Of two candidates, of which the model answers the first."""
-    shares = (share, 1 - share)
-    return Posterior(candidates=(first, second), probabilities=shares, own=0, weights=(), reliability=None, questions=0)
 
 
 def text_of(element: ET.Element) -> str:
@@ -61,7 +55,7 @@ def various() -> list[Record]:
         make_record(n, digit=digit, digit_mass=mass, answer=answer, correct=None, frozen_correct=None)
         for n, (digit, mass, answer) in enumerate([(9, 0.9, "A"), (2, 0.9, "A"), (8, 0.9, "A"), (1, 0.1, None)])
     )
-    return [sure, low, replace(differs, posterior=posterior("u", "v", 0.3)), unread]
+    return [sure, low, replace(differs, posterior=weighed("uv", 0.3, 0.7)), unread]
 
 
 def test_a_graded_run_has_its_sections_in_order_and_what_few_people_need_is_folded() -> None:
@@ -194,8 +188,8 @@ def test_signs_say_why_a_person_should_look(various: list[Record]) -> None:
     assert [row.record.position for row in neediest(rows, 9)] == [3, 2, 1, 0]
     assert (rows[2].confidence, rows[2].answer, rows[2].another) == (0.3, "A", "v")
     question = Question("Which?", ("left", "right"), "B")
-    weighed = posterior("left", "right", 0.2)
-    record = replace(make_record(correct=False), question=question, posterior=weighed, answers_best=True)
+    posterior = weighed(("left", "right"), 0.2, 0.8)
+    record = replace(make_record(correct=False), question=question, posterior=posterior, answers_best=True)
     (row,) = answer_rows([record])
     assert (row.answer, row.another, row.reference, row.correct) == ("B. right", "A. left", "B. right", True)
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from secl.calibrator import Calibrator
 from secl.evaluation.reason import Reason
 from secl.evaluation.trust import Verdict
-from secl.evidence import CandidateEvidence, Evidence, Labelled, LetterOrder, Posterior, Sample
+from secl.evidence import Evidence, Labelled, LetterOrder, Posterior, Sample
 from secl.labels.label import label_of
 from secl.labels.state import relabelled
 from secl.question import Question
@@ -25,7 +25,7 @@ from secl.reports.sections import print_sections, sections_of
 from secl.reports.summary_table import main_table
 from secl.reports.verdict import trust_line
 from secl.testing import ScriptedModel
-from tests.answers import answered, make_report
+from tests.answers import answered, compared, make_report, weighed
 
 HIGH, LOW = [0.9] * 40 + [0.3] * 40, [True] * 36 + [False] * 4 + [True] * 12 + [False] * 28
 
@@ -117,15 +117,11 @@ def chosen(question: Question, found: Posterior | None, evidence: Evidence | Non
 
 
 def posterior(question: Question, probabilities: tuple[float, ...], own: int | None, *more: str) -> Posterior:
-    texts = question.options or ("Shakespeare", *more)
-    return Posterior(candidates=texts, probabilities=probabilities, own=own, weights=(), reliability=None, questions=0)
+    return weighed(question.options or ("Shakespeare", *more), *probabilities, own=own)
 
 
-def letters(log_p: tuple[float, float, float]) -> Evidence:
-    read = (LetterOrder(order=(1, 2, 0), log_p=log_p),)
-    return Evidence(
-        candidates=CandidateEvidence(candidates=KENYA.options, letters=read, likelihoods=(None,) * 3, source="options")
-    )
+def letters(*log_p: float) -> Evidence:
+    return compared(KENYA.options, LetterOrder(order=(1, 2, 0), log_p=log_p))
 
 
 def rows(record: Record) -> list[tuple[str, ...]]:
@@ -133,10 +129,10 @@ def rows(record: Record) -> list[tuple[str, ...]]:
 
 
 def test_the_returned_answer_stands_first_and_the_models_own_says_what_it_stated() -> None:
-    record = chosen(KENYA, posterior(KENYA, (0.15, 0.76, 0.09), 1), letters((-3.0, -1.0, -2.0)))
+    record = chosen(KENYA, posterior(KENYA, (0.15, 0.76, 0.09), 1), letters(-3.0, -1.0, -2.0))
     assert rows(record) == [("Nairobi", "76%", "own answer, stated 80%"), ("Lagos", "15%", ""), ("Accra", "9%", "")]
     assert answer_reasons(record) == ["Shown the options in another order, it picks the same."]
-    turned = chosen(KENYA, posterior(KENYA, (0.15, 0.76, 0.09), 1), letters((-3.0, -2.0, -1.0)))
+    turned = chosen(KENYA, posterior(KENYA, (0.15, 0.76, 0.09), 1), letters(-3.0, -2.0, -1.0))
     (reason,) = answer_reasons(turned)
     assert "C. Accra" in reason
     moved = Labelled(confidence=0.7, low=0.52, high=0.85, label_free=0.76, labels=30, of_domain=0, until=30)
@@ -180,6 +176,6 @@ def test_the_reason_of_an_open_answer_is_told(
     samples: tuple[tuple[str | None, int | None, bool], ...], why: str
 ) -> None:
     drawn = tuple(Sample(text=text, candidate=number, log_p=None, program=program) for text, number, program in samples)
-    evidence = CandidateEvidence(candidates=("a",) * 3, letters=(), likelihoods=(None,) * 3, samples=drawn, source="")
+    evidence = compared("abc", samples=drawn)
     found = posterior(HAMLET, (0.9, 0.08, 0.02), 0, "Marlowe", "Kyd")
-    assert answer_reasons(chosen(HAMLET, found, Evidence(candidates=evidence))) == [why]
+    assert answer_reasons(chosen(HAMLET, found, evidence)) == [why]

@@ -16,7 +16,7 @@ from secl.evaluation.acceptance import answers_of
 from secl.evaluation.estimators import ESTIMATORS
 from secl.evaluation.measures import Measures
 from secl.evaluation.summary import EstimatorSummary, evaluate, summarise
-from secl.evidence import CandidateEvidence, Evidence, LetterOrder, Posterior
+from secl.evidence import LetterOrder
 from secl.labels.label import label_of
 from secl.metrics.bootstrap import Interval
 from secl.metrics.risk_control import risk_coverage
@@ -34,30 +34,21 @@ from secl.reports.table import to_rich
 from secl.runs.labelling import current_records, stored_answers
 from secl.runs.store import Store
 from secl.testing import ScriptedModel
-from tests.answers import answered, make_record, make_report, make_stream, run_folder
+from tests.answers import answered, compared, make_record, make_report, make_stream, run_folder, weighed
 
 KEYS = ("stated", "posterior_best", "posterior")
 CONFIDENCE, CORRECT = [0.9] * 60 + [0.5] * 60, [True] * 60 + [False] * 60
 
 
-def weighed(position: int, *, answers_best: bool = False, **changes: Any) -> Record:
+def asked(position: int, *, answers_best: bool = False, questions: int | None = None) -> Record:
     """A question with options A, B and C of which B is right and the model answers A, with a posterior."""
-    options = ("Rome", "Paris", "Bern")
-    values: dict[str, Any] = {
-        "candidates": options,
-        "probabilities": (0.2, 0.7, 0.1),
-        "own": 0,
-        "weights": (("letters", 0.5), ("likelihood", 0.25)),
-        "reliability": 0.8,
-        "questions": position,
-    }
-    letters = (LetterOrder(order=(2, 0, 1), log_p=(-1.0, -1.0, -1.0)),)
-    compared = CandidateEvidence(candidates=options, letters=letters, likelihoods=(None,) * 3, source="options")
+    options, count = ("Rome", "Paris", "Bern"), position if questions is None else questions
+    known = {"weights": (("letters", 0.5), ("likelihood", 0.25)), "reliability": 0.8, "questions": count}
     return replace(
         make_record(position, correct=False, frozen_correct=False),
         question=Question("Capital?", options, "B", domain="quiz"),
-        evidence=Evidence(candidates=compared),
-        posterior=Posterior(**{**values, **changes}),
+        evidence=compared(options, LetterOrder(order=(2, 0, 1), log_p=(-1.0, -1.0, -1.0))),
+        posterior=weighed(options, 0.2, 0.7, 0.1, **known),
         answers_best=answers_best,
     )
 
@@ -65,9 +56,9 @@ def weighed(position: int, *, answers_best: bool = False, **changes: Any) -> Rec
 def test_the_notes_say_what_the_letters_are_worth_and_what_the_views_weigh() -> None:
     plain, title = [make_record(position) for position in range(4)], "Posterior: how probable each candidate is"
     assert posterior_notes(plain) == []
-    for records, there in ((plain, False), ([weighed(0)], True)):
+    for records, there in ((plain, False), ([asked(0)], True)):
         assert (title in [section.title for section in sections_of(make_report(records))]) is there
-    notes = posterior_notes([weighed(0, questions=0), weighed(1, questions=0), *map(weighed, range(2, 10))])
+    notes = posterior_notes([asked(0, questions=0), asked(1, questions=0), *map(asked, range(2, 10))])
     assert notes == [
         "The letters follow the options when these change places with a reliability of 0.80 of 1 (seen in 9 "
         "questions). Weights at the end, per nat: option letters, mean over orders 0.50, likelihood of the text, per "
@@ -78,7 +69,7 @@ def test_the_notes_say_what_the_letters_are_worth_and_what_the_views_weigh() -> 
 
 
 def test_the_result_is_about_the_posterior_and_both_kinds_of_answers_or_the_adapted_confidence() -> None:
-    records = [weighed(position) for position in range(30)]
+    records = [asked(position) for position in range(30)]
     own = make_report(records, method="posterior", keys=KEYS)
     assert own.main == own.summary.estimators["posterior"]
     table = main_table(own)

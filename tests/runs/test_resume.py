@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import random
-import shutil
 import signal
 import sqlite3
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -146,73 +146,30 @@ def test_a_run_that_others_kill_at_random_moments_and_is_resumed_is_the_same_run
     assert_same(run, case.whole)
 
 
-@pytest.fixture(scope="module")
-def stream_case(model: Path, mine: Path, tmp_path_factory: pytest.TempPathFactory) -> Case:
-    """A case whose parts a test may change: its own copy of the model and of the questions."""
-    folder = tmp_path_factory.mktemp("changing")
-    shutil.copytree(model, folder / "model")
-    shutil.copy(mine, folder / "mine.jsonl")
-    return Case(folder, "--model", folder / "model", "--questions", folder / "mine.jsonl", *SETTINGS)
-
-
-@pytest.fixture(scope="module")
-def begun(stream_case: Case) -> Path:
-    """A run of that case that was stopped by Ctrl-C."""
-    run = stream_case.folder / "begun"
-    assert finish(stream_case.start_in(run, die=("learned", 3), of=signal.SIGINT)) == 2
-    return run
-
-
-def test_ctrl_c_ends_in_one_sentence_that_says_how_to_go_on(stream_case: Case, begun: Path) -> None:
-    with Store(begun) as store:
-        done = len(store)
-    assert done == 3
-    sentence = f"secl: stopped after {done} of {QUESTIONS} questions, all of them recorded; "
-    assert stream_case.said() == f"{sentence}go on with: secl run --resume {begun}"
-    assert "Traceback" not in stream_case.log.read_text()
-
-
-def test_a_run_is_not_resumed_with_other_questions(stream_case: Case, begun: Path) -> None:
-    path = stream_case.folder / "mine.jsonl"
-    content = path.read_text()
-    path.write_text(content.replace("Name a word", "Name one word", 1))
-    assert finish(stream_case.resume(begun)) == 2
-    count = f"{QUESTIONS} then, {QUESTIONS} now"
-    assert f"the questions have changed since {begun} was begun ({count}; those asked so far" in stream_case.said()
-    path.write_text(content.partition("\n")[2])
-    assert finish(stream_case.resume(begun)) == 2
-    assert f"({QUESTIONS} then, {QUESTIONS - 1} now; they part at position 0, " in stream_case.said()
-    path.unlink()
-    assert finish(stream_case.resume(begun)) == 2
-    assert f"{path} does not exist" in stream_case.said()
-    path.write_text(content)
-
-
-def test_a_run_goes_on_elsewhere_and_says_once_that_digits_may_differ(stream_case: Case, begun: Path) -> None:
-    copy = stream_case.folder / "moved"
-    shutil.copytree(begun, copy)
-    db = sqlite3.connect(copy / FILE)
-    (value,) = db.execute("SELECT value FROM manifest WHERE key = 'environment'").fetchone()
-    with db:
-        changed = json.dumps({**json.loads(value), "processor": "another"})
-        db.execute("UPDATE manifest SET value = ? WHERE key = 'environment'", (changed,))
-    db.close()
-    assert finish(stream_case.resume(copy)) == 0
-    said = stream_case.log.read_text()
+def test_ctrl_c_ends_in_one_sentence_and_the_run_goes_on_elsewhere_with_the_same_settings(
+    model: Path, mine: Path, tmp_path: Path
+) -> None:
+    case, run = Case(tmp_path, "--model", model, "--questions", mine, *SETTINGS), tmp_path / "begun"
+    assert finish(case.start_in(run, die=("learned", 3), of=signal.SIGINT)) == 2
+    sentence = f"secl: stopped after 3 of {QUESTIONS} questions, all of them recorded; "
+    assert case.said() == f"{sentence}go on with: secl run --resume {run}"
+    with closing(sqlite3.connect(run / FILE)) as db, db:
+        assert db.execute("SELECT COUNT(*) FROM records").fetchone() == (3,)
+        other = "UPDATE manifest SET value = json_set(value, '$.processor', 'another') WHERE key = 'environment'"
+        db.execute(other)
+    assert finish(case.resume(run, *case.settings, "--device", "cpu")) == 0, case.said()
+    said = case.log.read_text()
     assert said.count("was begun elsewhere (processor: another there, ") == 1
     assert "the last digits of later records may differ" in said
-
-
-def test_settings_given_again_do_not_hinder_and_a_finished_run_is_only_reported(stream_case: Case, begun: Path) -> None:
-    assert finish(stream_case.resume(begun, *stream_case.settings, "--device", "cpu")) == 0, stream_case.said()
-    before = rows(begun)
-    (begun / SUMMARY).unlink()
-    assert finish(stream_case.resume(begun)) == 0, stream_case.said()
-    assert rows(begun) == before
-    assert json.loads((begun / SUMMARY).read_text())["complete"]
-    assert stream_case.said().startswith("next: ")
-    assert str(begun) in stream_case.said()
-    with Store(begun) as store:
+    assert "Traceback" not in said
+    before = rows(run)
+    (run / SUMMARY).unlink()
+    assert finish(case.resume(run)) == 0, case.said()  # a finished run is only reported
+    assert rows(run) == before
+    assert json.loads((run / SUMMARY).read_text())["complete"]
+    assert case.said().startswith("next: ")
+    assert str(run) in case.said()
+    with Store(run) as store:
         records = list(store.records())
     assert [record.position for record in records] == list(range(QUESTIONS))
     assert "trained" in {record.outcome for record in records}

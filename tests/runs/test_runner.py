@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from secl.calibrator import Calibrator
-from secl.errors import RunError
+from secl.errors import DataError, RunError
 from secl.evaluation.estimators import foremost
 from secl.gates import Always, Gate
 from secl.methods import METHODS
@@ -64,6 +64,26 @@ def test_a_model_from_outside_runs_is_stopped_and_resumed_and_not_with_another_m
     with Store(tmp_path / "run", writable=True) as store, store.db:
         store.db.execute("UPDATE manifest SET value = '{\"secl\": \"0.0.1\"}' WHERE key = 'environment'")
     with pytest.raises(RunError, match=r"begun with another version of secl \(secl: 0\.0\.1 there, .* here"):
+        resume_run(tmp_path / "run", load=scripted)
+
+
+def test_a_run_is_not_resumed_with_other_questions(tmp_path: Path) -> None:
+    path, content = tmp_path / "mine.jsonl", "".join(f'{{"question": "Name word {n}."}}\n' for n in range(9))
+    path.write_text(content)
+    settings = {"model.name": "scripted", "stream.questions": str(path), "method": "stated"}
+    stopped(RunSettings.of(settings), tmp_path / "run")
+    for changed, said in (
+        (
+            content.replace("word 8", "thing 8"),
+            r"the questions have changed since .*run was begun \(9 then, 9 now; those",
+        ),
+        (content.partition("\n")[2], r"\(9 then, 8 now; they part at position 0, "),
+    ):
+        path.write_text(changed)
+        with pytest.raises(RunError, match=said):
+            resume_run(tmp_path / "run", load=scripted)
+    path.unlink()
+    with pytest.raises(DataError, match=r"mine\.jsonl does not exist"):
         resume_run(tmp_path / "run", load=scripted)
 
 

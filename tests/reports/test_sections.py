@@ -43,7 +43,7 @@ CONFIDENCE, CORRECT = [0.9] * 60 + [0.5] * 60, [True] * 60 + [False] * 60
 def asked(position: int, *, answers_best: bool = False, questions: int | None = None) -> Record:
     """A question with options A, B and C of which B is right and the model answers A, with a posterior."""
     options, count = ("Rome", "Paris", "Bern"), position if questions is None else questions
-    known = {"weights": (("letters", 0.5), ("likelihood", 0.25)), "reliability": 0.8, "questions": count}
+    known: dict[str, Any] = {"weights": (("letters", 0.5), ("likelihood", 0.25)), "reliability": 0.8, "questions": count}
     return replace(
         make_record(position, correct=False, frozen_correct=False),
         question=Question("Capital?", options, "B", domain="quiz"),

@@ -43,12 +43,12 @@ CONFIDENCE, CORRECT = [0.9] * 60 + [0.5] * 60, [True] * 60 + [False] * 60
 def asked(position: int, *, answers_best: bool = False, questions: int | None = None) -> Record:
     """A question with options A, B and C of which B is right and the model answers A, with a posterior."""
     options, count = ("Rome", "Paris", "Bern"), position if questions is None else questions
-    known: dict[str, Any] = {"weights": (("letters", 0.5), ("likelihood", 0.25)), "reliability": 0.8, "questions": count}
+    more: dict[str, Any] = {"weights": (("letters", 0.5), ("likelihood", 0.25)), "reliability": 0.8, "questions": count}
     return replace(
         make_record(position, correct=False, frozen_correct=False),
         question=Question("Capital?", options, "B", domain="quiz"),
         evidence=compared(options, LetterOrder(order=(2, 0, 1), log_p=(-1.0, -1.0, -1.0))),
-        posterior=weighed(options, 0.2, 0.7, 0.1, **known),
+        posterior=weighed(options, 0.2, 0.7, 0.1, **more),
         answers_best=answers_best,
     )
 

@@ -146,8 +146,9 @@ SPOILS = (
 
 def test_a_change_is_found_after_pruning_too(make_service: Make, tmp_path: Path) -> None:
     service = make_service()
-    ask_all(service, toy_stream(30))
+    ask_all(service, toy_stream(29))
     service.state.add_feedback(25, True)
+    ask_all(service, toy_stream(30)[29:])
     prune(service.state, Retention(records=10), rest=0.0)
     assert examined(service.state) == (10, [])
     folder = close(service)

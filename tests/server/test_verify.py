@@ -89,7 +89,7 @@ OF_POSTERIORS = [
     cell("reported", "served", 9),
     "UPDATE records SET body = json_set(body, '$.posterior', NULL) WHERE position = 9",
     "DELETE FROM served WHERE position = 9",
-    "INSERT INTO served (position, id, time, batch, domain, outcome) VALUES (99, 'x', 0, 1, '', 'idle')",
+    "INSERT INTO served (position, id, time, batch) VALUES (99, 'x', 0, 1)",
 ]
 
 
@@ -107,7 +107,7 @@ SPOILS = {
     changed("json_set(body, '$.position', 99)", 39): ("integrity", "jump from 38 to 99"),
     "DELETE FROM served WHERE position = 20": ("integrity", "the table served does not follow"),
     "DELETE FROM records WHERE position = 20": ("integrity", "jump from 19 to 21"),
-    "DELETE FROM records WHERE position = 39": ("integrity", "the table served does not follow"),
+    "DELETE FROM records WHERE position = 39": ("integrity", "the table served has no record"),
     changed("json_set(body, '$.update', NULL)", 4): ("integrity", "no update of it is stored"),
     changed("json_set(body, '$.update.version', 50)", 4): ("integrity", "no newer version"),
     "DELETE FROM versions WHERE version = 10": ("integrity", "the version that answered is not kept"),

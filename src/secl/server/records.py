@@ -79,7 +79,7 @@ def search(state: ServerStore, wanted: Search) -> Found:
         conditions["correct IS ?"] = {"right": 1, "wrong": 0, "none": None}[wanted.label]
     if wanted.accepted is not None:
         conditions["accepted = ?"] = wanted.accepted
-    query = f"SELECT position FROM served WHERE {' AND '.join(conditions) or 1} ORDER BY position DESC LIMIT ?"
+    query = f"SELECT position FROM answers WHERE {' AND '.join(conditions) or 1} ORDER BY position DESC LIMIT ?"
     positions = [position for (position,) in state.rows(query, *conditions.values(), wanted.count + 1)]
     more = len(positions) > wanted.count
     return Found(tuple(positions[: wanted.count]), positions[wanted.count - 1] if more else None)
@@ -127,12 +127,9 @@ class Listed(Point):
 
 
 _POINTS = """
-    SELECT s.id, s.position, s.time, s.domain, s.reported, s.frozen,
-           nullif(json_extract(r.body, '$.reply.entropy'), 'nan'), r.version, s.outcome,
-           json_extract(r.body, '$.decision.alarm'), json_extract(r.body, '$.decision.in_burst'),
-           s.correct, s.accepted
-    FROM served s JOIN records r USING (position)
-    WHERE {which} ORDER BY s.position"""
+    SELECT id, position, time, domain, reported, frozen, nullif(json_extract(body, '$.reply.entropy'), 'nan'), version,
+           outcome, json_extract(body, '$.decision.alarm'), json_extract(body, '$.decision.in_burst'), correct, accepted
+    FROM answers WHERE {which} ORDER BY position"""
 
 
 def _point(row: Sequence[object]) -> Point:
@@ -143,7 +140,7 @@ def listed(state: ServerStore, positions: Sequence[int]) -> list[Listed]:
     """The records at these positions, in their order."""
     marks = ", ".join("?" * len(positions))
     with state.moment():
-        rows = state.rows(_POINTS.format(which=f"s.position IN ({marks})"), *positions)
+        rows = state.rows(_POINTS.format(which=f"position IN ({marks})"), *positions)
         records = {each.position: each for each in state.records(f"r.position IN ({marks})", *positions)}
     points = {row[1]: _point(row) for row in rows}
     return [
@@ -158,7 +155,7 @@ def listed(state: ServerStore, positions: Sequence[int]) -> list[Listed]:
 
 def latest_points(state: ServerStore, count: int) -> list[Point]:
     """Of the latest answers those that the model gave itself, the oldest first."""
-    latest = "s.position IN (SELECT position FROM served ORDER BY position DESC LIMIT ?) AND s.outcome != 'given'"
+    latest = "position IN (SELECT position FROM served ORDER BY position DESC LIMIT ?) AND outcome != 'given'"
     return [_point(row) for row in state.rows(_POINTS.format(which=latest), count)]
 
 
@@ -182,7 +179,7 @@ def review_queue(state: ServerStore, after: int | None = None) -> Queue:
     The rank of a record depends on its position alone. So a review goes on where it was left, and two people who review
     draw the same.
     """
-    rows = state.rows("SELECT position, correct FROM served ORDER BY position DESC LIMIT ?", RECENT)
+    rows = state.rows("SELECT position, correct FROM answers ORDER BY position DESC LIMIT ?", RECENT)
     ranks = {position: (random_rank(position, SEED), position) for position, _ in rows}
     drawn = {position for (position,) in state.rows(f"SELECT position FROM {_STANDING} AND chance IS NOT NULL")}
     unrated = sorted((position for position in ranks if position not in drawn), key=ranks.__getitem__)

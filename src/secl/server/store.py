@@ -1,6 +1,6 @@
 """What a server remembers: the tables of a run (`secl.runs.store`), and beside them those of `secl.server.tables`.
 
-    served       when each question was answered and with how many others, and what lists and filters read of its record
+    served       when each question was answered and with how many others, and the numbers that were reported
     events       what happened to learning: rollbacks, pauses and resumes, failed updates
     checkpoints  where the stream stood every so many records (`secl.server.stream`)
     counts       counters of records by outcome
@@ -209,7 +209,7 @@ class ServerStore(Store):
             last = len(self) - 1 if until is None else min(until, len(self) - 1)
             first = max(0, last - count + 1)
             records = list(self.records("r.position BETWEEN ? AND ?", first, last))
-            query = "SELECT id, time, batch, correct FROM served WHERE position BETWEEN ? AND ? ORDER BY position"
+            query = "SELECT id, time, batch, correct FROM answers WHERE position BETWEEN ? AND ? ORDER BY position"
             rows = self.rows(query, first, last)
         if len(rows) != len(records):
             raise self.damaged(ValueError("records and their circumstances do not fit together"))

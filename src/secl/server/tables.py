@@ -1,21 +1,26 @@
 """Tables of a state folder beside those of a run, with counters and indexes: the overview scans none of them.
 
-Triggers keep what follows from other tables true in the transaction that changes those, whoever writes. Counters count
-everything that ever was, also what has been pruned. Words are indexed where texts are kept.
+Triggers count in the transaction that changes a record, whoever writes. Counters count everything that ever was, also
+what has been pruned. Words are indexed where texts are kept.
 """
 
 from __future__ import annotations
 
 import sqlite3
 
+from secl.evaluation.json_values import defined
 from secl.records import Record
 from secl.server.entries import answer_text
 
 TABLES = """
 CREATE TABLE served (
     position INTEGER PRIMARY KEY REFERENCES records, id TEXT NOT NULL UNIQUE, time REAL NOT NULL,
-    batch INTEGER NOT NULL, domain TEXT NOT NULL, reported REAL, frozen REAL, accepted INTEGER,
-    outcome TEXT NOT NULL, correct INTEGER);
+    batch INTEGER NOT NULL, reported REAL, frozen REAL, accepted INTEGER);
+ALTER TABLE records ADD COLUMN domain TEXT AS (json_extract(body, '$.question.domain'));
+CREATE VIEW answers AS
+    SELECT s.*, r.domain, r.outcome, r.version, r.body,
+        (SELECT correct FROM labels WHERE position = s.position ORDER BY number DESC LIMIT 1) AS correct
+    FROM served s JOIN records r USING (position);
 CREATE INDEX lessons ON records (outcome);
 CREATE INDEX answered_by ON records (version);
 CREATE INDEX learned_by ON records (learned) WHERE learned IS NOT NULL;
@@ -33,34 +38,32 @@ END;
 CREATE TRIGGER record_changed AFTER UPDATE ON records WHEN OLD.outcome != NEW.outcome BEGIN
     UPDATE counts SET value = value - 1 WHERE outcome = OLD.outcome;
     INSERT INTO counts VALUES (NEW.outcome, 1) ON CONFLICT DO UPDATE SET value = value + 1;
-    UPDATE served SET outcome = NEW.outcome WHERE position = NEW.position;
-END;
-CREATE TRIGGER label_added AFTER INSERT ON labels BEGIN
-    UPDATE served SET correct = NEW.correct WHERE position = NEW.position;
 END;
 
 CREATE VIRTUAL TABLE words USING fts5(question, answer, tokenize = "unicode61 remove_diacritics 2");
 CREATE TRIGGER words_deleted AFTER DELETE ON served BEGIN
     DELETE FROM words WHERE rowid = OLD.position; END;
 """
-"""`served` has a row for each record: what lists, filters and charts read of it, and the label that stands.
-
-`time` is in seconds since 1970, `batch` the number of answers in the same pass, `id` the record's random id.
-`reported` is the confidence, `frozen` what the frozen model stated, `accepted` whether `reported` reached the
-threshold, NULL without a threshold.
+"""`served` has a row for each record: `time` is in seconds since 1970, `batch` the number of answers in the same pass,
+`id` the record's random id, and the other columns are `reported_numbers`. `answers` adds what lists, filters and charts
+read of the record, and the label that stands.
 """
 
 INDEXED = 10_000
 """First characters of a question and of an answer whose words are indexed."""
 
 
+def reported_numbers(record: Record) -> tuple[float | None, float | None, bool | None]:
+    """The confidence, what the frozen model stated, and whether the threshold accepts the answer."""
+    return defined(record.confidence), defined(record.frozen.stated), record.accepted
+
+
 def insert_served(
     db: sqlite3.Connection, record: Record, identifier: str, time: float, batch: int, *, words: bool
 ) -> None:
     """Write the row of a record, and its words where texts are kept, inside the transaction that writes the record."""
-    numbers = (record.confidence, record.frozen.stated, record.accepted)
-    row = (record.position, identifier, time, batch, record.question.domain, *numbers, record.outcome)
-    db.execute("INSERT INTO served VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, NULL)", row)
+    row = (record.position, identifier, time, batch, *reported_numbers(record))
+    db.execute("INSERT INTO served VALUES (?, ?, ?, ?, ?, ?, ?)", row)
     if words:
         question = "\n".join((record.question.text, *record.question.options))
         texts = (question[:INDEXED], answer_text(record)[:INDEXED])

@@ -49,7 +49,7 @@ class FakeServer:
         models: that it lists.
         strict: whether it refuses other names; if not, it answers them with the model that it has.
         key: that it wants; None for none.
-        statuses: what the next requests are refused with, in order.
+        statuses: what the next requests are refused with, in order; 0 closes the connection.
         retry_after: seconds that it asks for then.
         delay: seconds before it answers.
         broken: what is done to the body of an answer.
@@ -76,6 +76,12 @@ class FakeServer:
         self.asked: list[Body] = []
         self.heard: list[Mapping[str, str]] = []
         self.url = ""
+
+    def refuse(self, headers: Any, status: int, body: Any) -> tuple[int, Any]:
+        """Status and body of a reply, which may be those of a refusal instead."""
+        if self.key is not None and headers["authorization"] != f"Bearer {self.key}":
+            status, body = 401, {"error": {"message": "Incorrect API key."}}
+        return (self.statuses.pop(0), {"error": {"message": "Not now."}}) if self.statuses else (status, body)
 
     def answer(self, body: Body) -> tuple[int, Any]:
         """Status and body of the answer to a chat request."""
@@ -167,10 +173,10 @@ def running(server: FakeServer) -> Iterator[FakeServer]:
             self.close_connection = True
 
         def reply(self, status: int, body: Any) -> None:
-            if server.key is not None and self.headers["authorization"] != f"Bearer {server.key}":
-                status, body = 401, {"error": {"message": "Incorrect API key."}}
-            if server.statuses:
-                status, body = server.statuses.pop(0), {"error": {"message": "Not now."}}
+            status, body = server.refuse(self.headers, status, body)
+            if not status:
+                self.close_connection = True
+                return
             data = json.dumps(body).encode()
             self.send_response(status)
             self.send_header("content-type", "application/json")

@@ -80,22 +80,6 @@ def test_a_key_is_sent_to_its_server_and_what_belongs_to_another_is_not(
 
 
 @pytest.mark.parametrize(
-    ("broken", "error", "sentence"),
-    [
-        (lambda body: body[: len(body) // 2], UnavailableError, "broke off in the middle of an answer"),
-        (lambda body: b"<" * len(body), ModelError, r"does not answer in JSON; is http.* the right address"),
-        (lambda body: b"0" + b" " * (len(body) - 1), ModelError, r"does not answer in JSON; is http.* the right"),
-    ],
-)
-def test_half_an_answer_is_none_and_one_that_is_no_json_comes_from_another_address(
-    connect: Connect, server: FakeServer, broken: Any, error: Any, sentence: str
-) -> None:
-    server.broken = broken
-    with pytest.raises(error, match=sentence):
-        connect(server.url).post(ROUTE, BODY)
-
-
-@pytest.mark.parametrize(
     "url", ["localhost:8000", "ftp://x", "http://", "http://x/v1?key=1", "http://x:y", "http://[x"]
 )
 def test_an_address_is_a_url(connect: Connect, url: str) -> None:

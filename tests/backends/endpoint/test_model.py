@@ -216,9 +216,3 @@ def test_as_many_log_probabilities_are_asked_for_as_the_server_gives(server: Fak
     with pytest.raises(QuestionError, match=f"top_logprobs is {most + 1}, but the endpoint gives {most} of them"):
         next(model.write(OPEN, Writing(top_logprobs=most + 1)))
     model.close()
-
-
-def test_a_server_without_log_probabilities_is_refused(server: FakeServer) -> None:
-    server.most = 0
-    with pytest.raises(ModelError, match="answers without the log-probabilities of the most probable tokens"):
-        EndpointModel(server.url)

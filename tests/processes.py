@@ -19,19 +19,10 @@ from unittest.mock import patch
 from tests.rough import few_draws, sketch
 
 _CONTEXT = multiprocessing.get_context("forkserver")
-_CONTEXT.set_forkserver_preload(
-    [
-        "secl.cli",
-        "secl.backends.local.model",
-        "secl.runs.runner",
-        "secl.reports.folder",
-        # What these import when they need it, and what takes a second:
-        "matplotlib.backends.backend_agg",
-        "scipy.stats",
-        "sklearn.metrics",
-        "transformers.models.llama.modeling_llama",
-    ]
-)
+# What takes a second to import, part of it only when a command needs it.
+_SLOW = "secl.cli secl.backends.local.model secl.runs.runner secl.reports.folder matplotlib.backends.backend_agg "
+_SLOW += "scipy.stats sklearn.metrics transformers.models.llama.modeling_llama"
+_CONTEXT.set_forkserver_preload(_SLOW.split())
 
 MOMENTS = ("answered", "learned", "half written", "recorded")
 """Where a process can end itself while it works on one question; the last two lie inside and after its transaction."""

@@ -16,19 +16,9 @@ from secl.runs.encoding import to_export
 FIRST = ("text", "letter", "confidence", "low", "high", "candidates", "accepted")
 """What an answer shows, in Python, on the command line and over HTTP."""
 
-REPLACED = {
-    "abstained": "accepted",
-    "refusal": "accepted",
-    "hard_confidence": "stated_hard",
-    "stated_confidence": "stated",
-    "adapter_version": "version",
-    "best_confidence": "confidence",
-    "option_text": "text",
-    "answer_text": "text",
-    "posterior_confidence": "confidence",
-    "thumb": "label",
-    "judgement": "label",
-}
+IN_USE = "abstained=accepted refusal=accepted hard_confidence=stated_hard stated_confidence=stated judgement=label "
+IN_USE += "adapter_version=version best_confidence=confidence posterior_confidence=confidence option_text=text "
+REPLACED = dict(pair.split("=") for pair in f"{IN_USE} answer_text=text thumb=label".split())
 """Words that were in use for a concept, and the word that stands for it."""
 
 FLAGS = {"--confidence": "--certainty", "--adapter": "--version or --calibration", "--state": "a positional folder"}

@@ -81,6 +81,9 @@ FILES = {
 }
 """Made-up rows in the official formats."""
 
+CHOICES = {"text": ["moon", "star"], "label": ["1", "2"]}
+TARGETS = {"choices": ["right", "one", "two", "3"], "labels": [1, 0, 0, 0]}
+WHERE = {"question": "Where from?", "best_answer": "Nobody knows", "incorrect_answers": ["From Rome", "From Pisa"]}
 ROWS: dict[str, list[dict[str, Any]]] = {
     "gsm8k": [json.loads(line) for line in FILES["gsm8k/train.jsonl"].splitlines()],
     "mmlu": [
@@ -92,28 +95,9 @@ ROWS: dict[str, list[dict[str, Any]]] = {
             ("Smallest prime?", "abstract_algebra", ["1", "2", "3", "0"], 1),
         )
     ],
-    "arc": [
-        {
-            **json.loads(FILES[ARC_FILE]),
-            "question": "Sun is?",
-            "choices": {"text": ["moon", "star"], "label": ["1", "2"]},
-        }
-    ],
-    "truthfulqa": [
-        {
-            "question": f"Is claim {n} so?",
-            "mc1_targets": {"choices": ["right", "one", "two", "3"], "labels": [1, 0, 0, 0]},
-        }
-        for n in range(30)
-    ],
-    "truthfulqa_gen": [
-        {
-            "question": "Where from?",
-            "best_answer": "Nobody knows",
-            "correct_answers": ["It is open", "Nobody knows", ""],
-            "incorrect_answers": ["From Rome", "From Pisa"],
-        }
-    ],
+    "arc": [{**json.loads(FILES[ARC_FILE]), "question": "Sun is?", "choices": CHOICES}],
+    "truthfulqa": [{"question": f"Is claim {n} so?", "mc1_targets": TARGETS} for n in range(30)],
+    "truthfulqa_gen": [{**WHERE, "correct_answers": ["It is open", "Nobody knows", ""]}],
 }
 """The same in the schemas of the hub."""
 ROWS |= {"truthfulqa_in_order": ROWS["truthfulqa"], "mmlu_sampled": ROWS["mmlu"]}

@@ -23,7 +23,7 @@ from secl.records import Reply
 
 SHARE = st.one_of(st.floats(0.0, 1.0), st.sampled_from([0.0, 0.5, 1.0]), st.integers(0, 10).map(lambda k: k / 10))
 PAIRS = st.lists(st.tuples(SHARE, SHARE), min_size=1, max_size=30)
-STREAM = st.lists(st.tuples(SHARE, st.one_of(st.none(), SHARE)), min_size=1, max_size=30)
+STREAM = st.lists(st.tuples(SHARE, st.one_of(st.none(), SHARE)), min_size=20, max_size=30)
 
 
 def overconfident(count: int, seed: int = 0, factor: float = 3.0) -> tuple[np.ndarray, np.ndarray]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 import secl
 from secl.errors import ModelError, ParameterError, QuestionError
 from secl.fields.extraction import Extraction, ObjectRequest, request_of, weigh_objects
+from secl.fields.redrawn import composed, uncertain_values
 from secl.fields.schema import Leaf, Schema
 from secl.fields.values import WrittenObject, same_value, shown, spans
 from secl.posterior.views import LEAST_REST
@@ -242,6 +244,41 @@ def test_texts_that_read_like_another_value_are_shown_in_quotes(text: str) -> No
     found = extracted(Scribe(WrittenObject(f'{{"number": {shown(text)}, "vendor": null}}', (60,), (-0.1,), (0.1,))))
     assert (found.fields["number"].text, found.value["number"]) == (shown(text), text)
     assert 0 < found.fields["number"].confidence < 1
+
+
+def test_values_that_are_drawn_again_take_the_places_of_the_first_ones() -> None:
+    parts = ['{"', "a", '":"', "Ac", "me", '","', "n", '":', " 1", "2", "}"]
+    others = [['{"', "a", '":', ' "', "B\\", '"', '"', ","], [*parts[:8], "7", ".5", ",\n"]]
+
+    def made_of(parts: list[str], p: float) -> WrittenObject:
+        log_p = tuple(p - number / 100 for number in range(len(parts)))
+        return WrittenObject("".join(parts), tuple(accumulate(map(len, parts))), log_p, (0.0,) * len(parts))
+
+    greedy = made_of(parts, -1)
+    places = spans(greedy.text)
+    name, number = uncertain_values(greedy, [places["a",], places["n",], places["a",]])
+    assert (name.first, number.first) == (2, 8)
+    assert [name.value_in('{"a":' + rest) for rest in ('"Ac', ' "x"', "nul", "null", "null,")] == [
+        None,
+        (6, 9),
+        None,
+        None,
+        (5, 9),
+    ]
+    assert [number.value_in('{"a":"Acme","n":' + rest) for rest in ("-", "1", "1.", "1e", "1.5}")][-2:] == [
+        None,
+        (16, 19),
+    ]
+    made = composed(greedy, {value: made_of(other, -2) for value, other in zip((name, number), others, strict=True)})
+    assert made is not None
+    assert made.value == {"a": 'B"', "n": 7.5}
+    assert [made.text[start:end] for start, end in pairwise((0, *made.ends))] == [
+        *['{"', "a", '":"', "B\\", '"', '","', "n", '":', " 7", ".5", "}"]
+    ]
+    assert made.log_p[2:5] == pytest.approx((-2.03, -2.04, -2.05))
+    assert made.log_p[8:] == pytest.approx((-2.08, -2.09, -1.1))
+    assert composed(greedy, {name: made_of(others[0][:4], -2)}) is None
+    assert uncertain_values(greedy, [places["a",], places[()]]) == []
 
 
 def test_values_are_found_between_escapes_line_breaks_and_other_scripts() -> None:

@@ -14,7 +14,7 @@ from secl.errors import QuestionError, SeclError
 from secl.evidence import CandidateEvidence, Evidence, Posterior, Sample
 from secl.fields.elements import elements_of
 from secl.fields.schema import Leaf, Schema
-from secl.fields.values import OpenedObject, Reading, WrittenObject, same_value, shown
+from secl.fields.values import OpenedObject, Reading, Span, WrittenObject, same_value, shown
 from secl.model import Rating
 from secl.prompts.templates import NONE_OF_THESE
 from secl.question import Question
@@ -238,11 +238,15 @@ def _question(leaf: Leaf, request: ObjectRequest) -> Question:
 
 def samples_wanted(request: ObjectRequest, greedy: WrittenObject) -> int:
     """Return the number of samples to draw beside an object: none if every value is certain."""
+    return SAMPLES if uncertain_places(request, greedy) else 0
+
+
+def uncertain_places(request: ObjectRequest, greedy: WrittenObject) -> list[Span]:
+    """Return where the values of an object stand that have a token below the probability `CERTAIN`."""
     opened = OpenedObject.of(greedy)
-    tokens = (
-        token for leaf in request.schema.leaves_in(opened.value) for token in greedy.tokens(opened.place_of(leaf))
-    )
-    return 0 if min(greedy.log_p[token] for token in tokens) >= math.log(CERTAIN) else SAMPLES
+    places = map(opened.place_of, request.schema.leaves_in(opened.value))
+    least = math.log(CERTAIN)
+    return [span for span in places if min(greedy.log_p[token] for token in greedy.tokens(span)) < least]
 
 
 def _rating(

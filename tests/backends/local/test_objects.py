@@ -10,13 +10,14 @@ import torch
 from pydantic import BaseModel, Field
 
 import secl
+from secl.backends.local import objects
 from secl.backends.local.model import LocalModel
 from secl.backends.local.objects import ObjectWriter
 from secl.errors import ModelError, ParameterError, SeclError, TooLongError
 from secl.fields import extraction
 from secl.fields.extraction import ObjectRequest, Objects, request_of
 from secl.fields.schema import Schema
-from secl.fields.values import WrittenObject
+from secl.fields.values import OpenedObject, WrittenObject
 from secl.question import Question
 from tests.backends.local.alone import Alone
 from tests.backends.local.conftest import tiny_of, tokens_seen
@@ -40,7 +41,7 @@ SCHEMA = Schema.of(Letter)
 ASKED = Question(SCHEMA.listing(), id="a", form="text", context="A letter of ACME, three pages.")
 
 
-@pytest.fixture(scope="module", params=["llama", "gemma2"])
+@pytest.fixture(scope="module", params=["llama", "gemma2", "gpt2"])
 def model(request: pytest.FixtureRequest) -> LocalModel:
     return tiny_of(request.param)
 
@@ -68,22 +69,38 @@ def test_log_probabilities_and_entropies_are_those_of_one_plain_pass(
     model: LocalModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows: list[Any] = []
-    kept = ObjectWriter.text_of
+    finish = ObjectWriter.finish
 
-    def noted(writer: ObjectWriter, row: Any) -> Any:
-        rows.append(row)
-        return kept(writer, row)
+    def noted(writer: ObjectWriter, batch: Any, some: Any, **how: Any) -> None:
+        finish(writer, batch, some, **how)
+        rows.extend(some)
 
-    monkeypatch.setattr(ObjectWriter, "text_of", noted)
+    monkeypatch.setattr(ObjectWriter, "finish", noted)
     written = write(model)
     prompt, alone = model.prompting.answer(ASKED), Alone(model.name)
-    for row, each in zip(rows, (written.greedy, *written.samples), strict=True):
-        assert each is not None
-        assert model.backend.token_ids.tokenizer.decode(row.tokens) == each.text
+    assert len(rows) == 1 + 2 * len(SCHEMA.leaves)  # the random model is sure of nothing
+    for row in rows:
         log_p = alone.log_p([*prompt, *row.tokens])[len(prompt) - 1 : -1]
         own = log_p[torch.arange(len(row.tokens)), row.tokens]
-        assert each.log_p == pytest.approx(own.tolist(), abs=1e-3)
-        assert each.entropy == pytest.approx((-(log_p.exp() * log_p).sum(-1)).tolist(), abs=1e-3)
+        assert row.log_p == pytest.approx(own.tolist(), abs=1e-3)
+        assert row.entropy == pytest.approx((-(log_p.exp() * log_p).sum(-1)).tolist(), abs=1e-3)
+    assert written.greedy.log_p == tuple(rows[0].log_p)
+    assert model.backend.token_ids.tokenizer.decode(rows[0].tokens) == written.greedy.text
+    for number, sample in enumerate(written.samples):
+        assert sample is not None
+        opened = OpenedObject.of(sample)
+        for leaf, row in zip(SCHEMA.leaves, rows[1 + number :: 2], strict=True):
+            values = [sample.log_p[token] for token in sample.tokens(opened.place_of(leaf))]
+            behind = range(row.value.first, len(row.tokens))
+            assert any(row.log_p[first : first + len(values)] == values for first in behind)
+
+
+def test_certain_values_are_not_drawn_again(model: LocalModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(objects, "uncertain_places", lambda _, greedy: [OpenedObject.of(greedy).places[("pages",)]])
+    written = write(model, samples=4)
+    values = [{**each.value, "pages": 0} for each in (written.greedy, *written.samples) if each is not None]
+    assert all(value == values[0] for value in values)
+    assert 4 <= written.ledger.sampling <= 4 * 4
 
 
 def test_a_sample_does_not_depend_on_the_others_nor_on_what_was_written_before(model: LocalModel) -> None:
@@ -126,14 +143,14 @@ def test_an_object_is_the_same_alone_and_in_a_batch(
 def test_too_little_memory_halves_the_batch(model: LocalModel, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = [request(str(number)) for number in range(3)]
     whole = model.write_objects(asked, lambda *_: 2)
-    kept = ObjectWriter._finish
+    kept = ObjectWriter.finish
 
-    def small(writer: Any, batch: Any, rows: Any) -> Any:
+    def small(writer: Any, batch: Any, rows: Any, **how: Any) -> None:
         if len(rows) > 2:
             raise torch.OutOfMemoryError("CUDA out of memory")
-        return kept(writer, batch, rows)
+        kept(writer, batch, rows, **how)
 
-    monkeypatch.setattr(ObjectWriter, "_finish", small)
+    monkeypatch.setattr(ObjectWriter, "finish", small)
     with pytest.warns(RuntimeWarning, match="too little memory"):
         halves = model.write_objects(asked, lambda *_: 2)
     assert [each.greedy.text for each in halves if isinstance(each, Objects)] == [

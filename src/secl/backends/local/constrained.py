@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from secl.backends.local.asking.asker import Asker
-from secl.backends.local.fast.batch import Batch, fast_single_row
+from secl.backends.local.fast.batch import Batch, KeptRow, fast_single_row
 from secl.backends.local.fast.batching import groups
 from secl.backends.local.loading.guard import in_halves
 from secl.backends.local.writer import draw
@@ -38,6 +38,7 @@ class _Asking(Protocol):
 
 R = TypeVar("R", bound=_Asking)
 W = TypeVar("W")
+T = TypeVar("T")
 
 
 @dataclass
@@ -49,6 +50,7 @@ class Row:
         limit: most tokens.
         generator: draws its tokens; None takes the most probable ones.
         tokens, log_p, entropy: of what is written; over the whole vocabulary.
+        kept: keys and values that it left behind, where they are kept.
     """
 
     matcher: Any
@@ -57,6 +59,19 @@ class Row:
     tokens: list[int] = field(default_factory=list)
     log_p: list[float] = field(default_factory=list)
     entropy: list[float] = field(default_factory=list)
+    kept: KeptRow | None = None
+
+    def ended(self) -> bool:
+        """Whether no token follows."""
+        return self.matcher.is_stopped() or len(self.tokens) >= self.limit
+
+
+@dataclass(frozen=True)
+class Drawn(Generic[W]):
+    """Samples of a task, None for unfinished ones, and the tokens that went through the network for them."""
+
+    samples: Sequence[W | None]
+    tokens: int
 
 
 @dataclass(frozen=True)
@@ -90,6 +105,9 @@ class GrammarWriter(ABC, Generic[R, W]):
 
     does: str
     """The method that needs the extra."""
+
+    keeps = False
+    """Whether the most probable texts leave their keys and values behind (`Row.kept`)."""
 
     def __init__(self, backend: LocalBackend, asker: Asker, name: str) -> None:
         try:
@@ -144,40 +162,50 @@ class GrammarWriter(ABC, Generic[R, W]):
     @torch.no_grad()
     def _together(self, tasks: Sequence[Task[R]], samples: Callable[[R, W], int]) -> list[Objects[W] | SeclError]:
         """Write the most probable texts of all tasks in one batch, then all samples; prompts are read once."""
-        prompts = _Prompts(self.backend, [task.prompt for task in tasks])
-        best = self._finish(
-            prompts.batch(range(len(tasks))), [Row(task.begun.deep_copy(), task.limit) for task in tasks]
-        )
+        prompts = Prompts(self.backend, [task.prompt for task in tasks])
+        best = [Row(task.begun.deep_copy(), task.limit) for task in tasks]
+        self.finish(prompts.batch(range(len(tasks))), best, keep=self.keeps)
         greedy = [self.read(task, row) for task, row in zip(tasks, best, strict=True)]
-        wanted = [
-            (number, self.asker.seed_for(task.request.question, f"object {sample}"))
-            for number, (task, text) in enumerate(zip(tasks, greedy, strict=True))
-            if text is not None
-            for sample in range(samples(task.request, text))
-        ]
-
-        def sampled(some: Sequence[tuple[int, int]]) -> list[Row]:
-            rows = [
-                Row(tasks[n].begun.deep_copy(), tasks[n].limit, torch.Generator().manual_seed(seed)) for n, seed in some
-            ]
-            return self._finish(prompts.batch([n for n, _ in some]), rows)
-
-        drawn: list[list[Row]] = [[] for _ in tasks]
-        for group in groups([tasks[number].tokens for number, _ in wanted], self.backend.text_tokens):
-            for place, each in zip(group, in_halves(sampled, [wanted[place] for place in group]), strict=True):
-                drawn[wanted[place][0]].append(each)
+        counts = [0 if text is None else samples(task.request, text) for task, text in zip(tasks, greedy, strict=True)]
+        drawn = self.drawn(prompts, tasks, best, greedy, counts)
         return [self._outcome(*each) for each in zip(tasks, best, greedy, drawn, strict=True)]
 
-    def _outcome(self, task: Task[R], best: Row, greedy: W | None, drawn: Sequence[Row]) -> Objects[W] | SeclError:
+    def drawn(
+        self,
+        prompts: Prompts,
+        tasks: Sequence[Task[R]],
+        best: Sequence[Row],  # noqa: ARG002
+        greedy: Sequence[W | None],  # noqa: ARG002
+        counts: Sequence[int],
+    ) -> list[Drawn[W]]:
+        """Return so many samples for each task; `best` and `greedy` are its most probable text."""
+        wanted = [(number, sample) for number, count in enumerate(counts) for sample in range(count)]
+        rows = self.finish_all(
+            wanted,
+            [tasks[number].tokens for number, _ in wanted],
+            lambda each: self.sample(tasks[each[0]], f"object {each[1]}"),
+            lambda some: prompts.batch([number for number, _ in some]),
+        )
+        own = [[row for (of, _), row in zip(wanted, rows, strict=True) if of == number] for number in range(len(tasks))]
+        return [
+            Drawn([self.read(task, row) for row in mine], sum(len(row.tokens) - 1 for row in mine))
+            for task, mine in zip(tasks, own, strict=True)
+        ]
+
+    def sample(self, task: Task[R], purpose: str) -> Row:
+        """Return a row that draws its tokens."""
+        seed = self.asker.seed_for(task.request.question, purpose)
+        return Row(task.begun.deep_copy(), task.limit, torch.Generator().manual_seed(seed))
+
+    def _outcome(self, task: Task[R], best: Row, greedy: W | None, drawn: Drawn[W]) -> Objects[W] | SeclError:
         """Return a task's texts and what they cost, as if the task had been alone."""
         if greedy is None:
             return self.unfinished(task)
         answering = float(len(task.prompt) + len(best.tokens) - 1)
-        sampling = float(sum(len(row.tokens) - 1 for row in drawn))
         return Objects(
             greedy=greedy,
-            samples=tuple(self.read(task, row) for row in drawn),
-            ledger=Ledger(answering=answering, sampling=sampling),
+            samples=(*drawn.samples,),
+            ledger=Ledger(answering=answering, sampling=float(drawn.tokens)),
             plain_tokens=answering,
         )
 
@@ -200,8 +228,33 @@ class GrammarWriter(ABC, Generic[R, W]):
         ends = accumulate(sum(byte & 0xC0 != 0x80 for byte in part) for part in parts)
         return WrittenObject(b"".join(parts).decode(errors="replace"), (*ends,), (*row.log_p,), (*row.entropy,))
 
-    def _finish(self, batch: Batch, rows: Sequence[Row]) -> list[Row]:
-        """Finish texts together; a finished one leaves the batch."""
+    def finish_all(
+        self,
+        wanted: Sequence[T],
+        sizes: Sequence[int],
+        row_of: Callable[[T], Row],
+        begin: Callable[[Sequence[T]], Batch],
+    ) -> list[Row]:
+        """Return finished rows, of which as many share a batch as there is memory for.
+
+        Args:
+            sizes: most tokens of each row, its prompt included.
+            row_of: makes a row.
+            begin: makes the batch that rows go on from.
+        """
+
+        def finished(some: Sequence[T]) -> list[Row]:
+            rows = [row_of(each) for each in some]
+            self.finish(begin(some), rows)
+            return rows
+
+        found: list[Row] = []
+        for group in groups(sizes, self.backend.text_tokens):
+            found += in_halves(finished, [wanted[place] for place in group])
+        return found
+
+    def finish(self, batch: Batch, rows: Sequence[Row], *, keep: bool = False) -> None:
+        """Finish texts together; a finished one leaves the batch, and its keys and values may be kept."""
         top_p = self.asker.prompting.top_p
         active = list(rows)
         while True:
@@ -211,9 +264,11 @@ class GrammarWriter(ABC, Generic[R, W]):
             # All rows of a batch are drawn, or none.
             chosen = draw(allowed, chances, top_p) if chances else allowed.argmax(-1).tolist()
             self._note(active, chosen, batch.logits, allowed)
-            going = [n for n, row in enumerate(active) if not row.matcher.is_stopped() and len(row.tokens) < row.limit]
+            going = [n for n, row in enumerate(active) if not row.ended()]
+            for n in {*range(len(active))} - {*going} if keep else ():
+                active[n].kept = KeptRow.of(batch, n)
             if not going:
-                return list(rows)
+                return
             active = [active[n] for n in going]
             with fast_single_row if self.backend.writer.alone and len(going) == 1 else nullcontext():
                 batch.step(going, [row.tokens[-1] for row in active])
@@ -236,7 +291,7 @@ def _mask(matcher: Any, width: int) -> NDArray[np.bool_]:
     return np.pad(bits, (0, width - len(bits))).astype(bool)
 
 
-class _Prompts:
+class Prompts:
     """Prompts that went through the network, for rows to go on from."""
 
     def __init__(self, backend: LocalBackend, prompts: Sequence[tuple[int, ...]]) -> None:

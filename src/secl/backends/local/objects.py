@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from secl.backends.local.constrained import GrammarWriter, Row, Task
+from secl.backends.local.constrained import Drawn, GrammarWriter, Prompts, Row, Task
+from secl.backends.local.fast.batch import Batch, KeptRow, go_on
 from secl.errors import ParameterError, TooLongError, UnfinishedError
-from secl.fields.extraction import ObjectRequest
+from secl.fields.extraction import ObjectRequest, uncertain_places
+from secl.fields.redrawn import UncertainValue, composed, uncertain_values
 from secl.fields.schema import Node
 from secl.fields.values import WrittenObject
 
@@ -23,10 +27,22 @@ SHORTEST = 8
 """Tokens of the shortest field with its name: less room for each is none."""
 
 
+@dataclass
+class ValueRow(Row):
+    """A row that begins like the most probable object and ends behind one value."""
+
+    value: UncertainValue = field(kw_only=True)
+    text: Callable[[Row], WrittenObject] = field(kw_only=True)
+
+    def ended(self) -> bool:
+        return super().ended() or self.value.value_in(self.text(self).text) is not None
+
+
 class ObjectWriter(GrammarWriter[ObjectRequest, WrittenObject]):
     """Writes JSON objects of a schema."""
 
     does = "extract"
+    keeps = True
 
     def task(self, request: ObjectRequest) -> Task[ObjectRequest]:
         begun, fields = self._begun(request.schema.grammar), len(request.schema.leaves)
@@ -53,6 +69,57 @@ class ObjectWriter(GrammarWriter[ObjectRequest, WrittenObject]):
 
     def read(self, task: Task[ObjectRequest], row: Row) -> WrittenObject | None:  # noqa: ARG002
         return self.text_of(row) if row.matcher.is_accepting() else None
+
+    def drawn(
+        self,
+        prompts: Prompts,
+        tasks: Sequence[Task[ObjectRequest]],
+        best: Sequence[Row],
+        greedy: Sequence[WrittenObject | None],
+        counts: Sequence[int],
+    ) -> list[Drawn[WrittenObject]]:
+        """Draw the uncertain values again; whole objects where that cannot be."""
+        values: list[Sequence[UncertainValue]] = [
+            ()
+            if text is None or not count or row.kept is None
+            else uncertain_values(text, uncertain_places(task.request, text))
+            for task, row, text, count in zip(tasks, best, greedy, counts, strict=True)
+        ]
+        rest = [0 if own else count for own, count in zip(values, counts, strict=True)]
+        found = super().drawn(prompts, tasks, best, greedy, rest)
+        wanted = [
+            (number, value, sample)
+            for number, own in enumerate(values)
+            for value in own
+            for sample in range(counts[number])
+        ]
+
+        def row_of(each: tuple[int, UncertainValue, int]) -> Row:
+            number, value, sample = each
+            row, begun = self.sample(tasks[number], f"object {sample}/{value.first}"), best[number]
+            row.matcher.consume_tokens(begun.tokens[: value.first])
+            parts = begun.tokens[: value.first], begun.log_p[: value.first], begun.entropy[: value.first]
+            return ValueRow(row.matcher, row.limit, row.generator, *parts, value=value, text=self.text_of)
+
+        def begin(some: Sequence[tuple[int, UncertainValue, int]]) -> Batch:
+            return go_on(self.backend.model, [self._before(tasks[n], best[n], value) for n, value, _ in some])
+
+        rows = self.finish_all(wanted, [tasks[number].tokens for number, _, _ in wanted], row_of, begin)
+        drawn = dict(zip(wanted, rows, strict=True))
+        for number, (text, own) in enumerate(zip(greedy, values, strict=True)):
+            if text is not None and own:
+                samples = [
+                    composed(text, {value: self.text_of(drawn[number, value, sample]) for value in own})
+                    for sample in range(counts[number])
+                ]
+                tokens = sum(len(row.tokens) - value.first for (of, value, _), row in drawn.items() if of == number)
+                found[number] = Drawn(samples, tokens)
+        return found
+
+    def _before(self, task: Task[ObjectRequest], row: Row, value: UncertainValue) -> tuple[KeptRow, int, int]:
+        """Return what is kept, its tokens before the last one that comes before a value, and that token."""
+        assert row.kept is not None  # noqa: S101
+        return row.kept, len(task.prompt) + value.first - 1, row.tokens[value.first - 1]
 
     def unfinished(self, task: Task[ObjectRequest]) -> UnfinishedError:
         return UnfinishedError(

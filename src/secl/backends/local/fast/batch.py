@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from threading import Lock
@@ -9,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 from transformers import DynamicCache, PreTrainedModel
 
 from secl.backends.local.loading.placement import compute_device
@@ -82,6 +84,44 @@ def _next_logits(
     )
     logits: Tensor = out.logits[:, -1].float()
     return logits
+
+
+@dataclass(frozen=True)
+class KeptRow:
+    """Keys and values (1, heads, tokens, d) of each layer behind a finished row, without its padding."""
+
+    layers: Sequence[tuple[Tensor, Tensor]]
+
+    @classmethod
+    def of(cls, batch: Batch, row: int) -> KeptRow | None:
+        """Keep a row of a batch; None if some layer forgot its first tokens (sliding windows)."""
+        length, start = batch.mask.shape[1], int((batch.mask[row] == 0).sum())
+        layers = [(layer.keys, layer.values) for layer in batch.cache.layers]
+        if any(keys.shape[-2] != length for keys, _ in layers):
+            return None
+        return cls(
+            [(keys[row : row + 1, :, start:].clone(), own[row : row + 1, :, start:].clone()) for keys, own in layers]
+        )
+
+
+def go_on(model: PreTrainedModel, begun: Sequence[tuple[KeptRow, int, int]]) -> Batch:
+    """Return a batch of rows that go on from kept ones: each behind so many of their tokens, and one token more."""
+    longest = max(length for _, length, _ in begun)
+
+    def padded(part: Tensor, length: int) -> Tensor:
+        return pad(part[:, :, :length], (0, 0, longest - length, 0))
+
+    layers = zip(*(row.layers for row, _, _ in begun), strict=True)
+    lengths = [length for _, length, _ in begun]
+    states = [
+        tuple(torch.cat([padded(pair[side], n) for pair, n in zip(layer, lengths, strict=True)]) for side in (0, 1))
+        for layer in layers
+    ]
+    device = states[0][0].device
+    mask = torch.tensor([[0] * (longest - length) + [1] * length for length in lengths], device=device)
+    batch = Batch(model, DynamicCache(states, config=model.config), mask, mask.new_empty(0))
+    batch.step([*range(len(begun))], [token for _, _, token in begun])
+    return batch
 
 
 class _WithoutOneDNN(AbstractContextManager[None]):

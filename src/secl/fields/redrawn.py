@@ -1,0 +1,89 @@
+"""Other values for the uncertain fields of an object: drawn behind its own beginning, and put in their places.
+
+Whole samples would repeat what is certain: all keys, and most values. Here a model draws the uncertain values alone,
+each behind the text that comes before it in the most probable object.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from secl.fields.values import Span, WrittenObject
+
+_DECODER = json.JSONDecoder()
+_BEFORE = re.compile(r'"\s*:\s*$')
+_BEHIND_KEY = re.compile(r"\s*:\s*")
+
+
+@dataclass(frozen=True)
+class UncertainValue:
+    """A value of an object that is to be drawn again.
+
+    Attributes:
+        span: of the value in the object's text.
+        first: number of the first token that holds it.
+        key_end: number of the character that closes its key.
+    """
+
+    span: Span
+    first: int
+    key_end: int
+
+    def value_in(self, text: str) -> Span | None:
+        """Return where the value stands in a text that begins like the object; None if it is not finished."""
+        behind = _BEHIND_KEY.match(text, self.key_end + 1)
+        start = len(text) if behind is None else behind.end()
+        try:
+            _, end = _DECODER.raw_decode(text, start)
+        except (ValueError, RecursionError):
+            return None
+        # A number or a word may go on until something else follows.
+        return (start, end) if text[start] in '"[{' or text[end : end + 1] in {*",}] \t\r\n"} - {""} else None
+
+
+def uncertain_values(greedy: WrittenObject, places: Sequence[Span]) -> list[UncertainValue]:
+    """Return the values in some places of an object; empty if one of them is the whole object."""
+    found = []
+    for span in dict.fromkeys(places):
+        first = greedy.tokens(span)[0]
+        before = _BEFORE.search(greedy.text[: span[0]])
+        if before is None or first == 0:
+            return []
+        found.append(UncertainValue(span, first, before.start()))
+    return found
+
+
+def composed(greedy: WrittenObject, drawn: Mapping[UncertainValue, WrittenObject]) -> WrittenObject | None:
+    """Return an object with other values, each from a text that begins like the object; None if one is unfinished."""
+    tokens = _tokens(greedy)
+    own = [(end - start, log_p, entropy) for start, end, log_p, entropy in tokens]
+    text, parts, at, token = "", list[tuple[int, float, float]](), 0, 0  # of each token characters, ln P and entropy
+    for value, other in sorted(drawn.items(), key=lambda item: item[0].span):
+        span = value.value_in(other.text)
+        if span is None:
+            return None
+        replaced = greedy.tokens(value.span)
+        parts += own[token : replaced[0]]
+        new = [
+            (max(0, min(end, span[1]) - max(start, span[0])), log_p, entropy)
+            for n, (start, end, log_p, entropy) in enumerate(_tokens(other))
+            if n in other.tokens(span)
+        ]
+        # What stands around the value in its first and last token stays.
+        new[0] = (new[0][0] + value.span[0] - tokens[replaced[0]][0], *new[0][1:])
+        new[-1] = (new[-1][0] + tokens[replaced[-1]][1] - value.span[1], *new[-1][1:])
+        parts += new
+        text += greedy.text[at : value.span[0]] + other.text[slice(*span)]
+        at, token = value.span[1], replaced[-1] + 1
+    parts += own[token:]
+    lengths, log_p, entropy = zip(*parts, strict=True)
+    return WrittenObject(text + greedy.text[at:], (*accumulate(lengths),), log_p, entropy)
+
+
+def _tokens(written: WrittenObject) -> list[tuple[int, int, float, float]]:
+    """Return where each token begins and ends, its ln P, and its entropy."""
+    return [*zip([0, *written.ends[:-1]], written.ends, written.log_p, written.entropy, strict=True)]

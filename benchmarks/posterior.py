@@ -28,7 +28,7 @@ from secl.evaluation.posterior import replayed
 from secl.evidence import Posterior
 from secl.grading.rules import correctness
 from secl.metrics.bootstrap import symmetric_interval
-from secl.posterior.rule import PosteriorRule, PosteriorState
+from secl.posterior.rule import PosteriorRule, PosteriorState, sums_of, with_question
 from secl.posterior.views import LETTERS, VIEWS, Views, Weight
 from secl.records import Record
 
@@ -136,10 +136,11 @@ def difference(values: Array, base: Array) -> str:
 
 def with_labels(records: Sequence[Record]) -> tuple[str, list[Posterior | None]]:
     """Posteriors by the weights of least -ln P(right) on the other folds: weights that know the answers."""
-    rule, state = PosteriorRule(), PosteriorState()
+    rule = PosteriorRule()
+    state = rule.start()
     read = [rule.read(each.question, each.reply, each.frozen, each.evidence) for each in records]
     for views in read:
-        state = state if views is None else state.add(views)
+        state = state if views is None else with_question(state, views)
     matrices = [None if views is None else matrix(state, views) for views in read]
     right = [each.question.letters.index(str(each.question.reference)) for each in records]
 
@@ -162,7 +163,7 @@ def with_labels(records: Sequence[Record]) -> tuple[str, list[Posterior | None]]
 
 def matrix(state: PosteriorState, views: Views) -> Array:
     """The views of a question, (candidates, views); a view that it does not have is 0."""
-    letters = state.sums_of(views).mean_letters(views) if views.orders else (0.0,) * len(views.candidates)
+    letters = sums_of(state, views).mean_letters(views) if views.orders else (0.0,) * len(views.candidates)
     values = {**views.values, LETTERS: letters}
     return np.array([values.get(name, (0.0,) * len(letters)) for name in (LETTERS, "likelihood")]).T
 

@@ -46,34 +46,29 @@ if TYPE_CHECKING:
     from secl.testing import ScriptedModel as ScriptedModel
 
 _HOMES = {
-    "AdapterSettings": "secl.settings.groups",
-    "CalibratedModel": "secl.entry",
-    "Calibrator": "secl.calibrator",
-    "EntropyShift": "secl.gates",
-    "Extraction": "secl.fields.extraction",
-    "GivenAnswer": "secl.question",
-    "LocalModel": "secl.backends.local.model",
-    "LoopSettings": "secl.settings.groups",
-    "Model": "secl.model",
-    "PageHinkley": "secl.gates",
-    "Question": "secl.question",
-    "QuestionError": "secl.errors",
-    "Record": "secl.records",
-    "References": "secl.question",
-    "RunSettings": "secl.runs.settings",
-    "ScriptedModel": "secl.testing",
-    "SeclError": "secl.errors",
-    "Store": "secl.runs.store",
-    "Turn": "secl.question",
-    "assess": "secl.evaluation.trust",
-    "load": "secl.entry",
-    "load_stream": "secl.data.streams",
-    "read_questions": "secl.data.question_files",
-    "read_rows": "secl.data.question_files",
-    "resume_run": "secl.runs.runner",
-    "start_run": "secl.runs.runner",
-    "summarise": "secl.evaluation.summary",
-    "to_frame": "secl.runs.export",
+    name: home
+    for home, names in {
+        "secl.backends.local.model": "LocalModel",
+        "secl.calibrator": "Calibrator",
+        "secl.data.question_files": "read_questions read_rows",
+        "secl.data.streams": "load_stream",
+        "secl.entry": "CalibratedModel load",
+        "secl.errors": "QuestionError SeclError",
+        "secl.evaluation.summary": "summarise",
+        "secl.evaluation.trust": "assess",
+        "secl.fields.extraction": "Extraction",
+        "secl.gates": "EntropyShift PageHinkley",
+        "secl.model": "Model",
+        "secl.question": "GivenAnswer Question References Turn",
+        "secl.records": "Record",
+        "secl.runs.export": "to_frame",
+        "secl.runs.runner": "resume_run start_run",
+        "secl.runs.settings": "RunSettings",
+        "secl.runs.store": "Store",
+        "secl.settings.groups": "AdapterSettings LoopSettings",
+        "secl.testing": "ScriptedModel",
+    }.items()
+    for name in names.split()
 }
 """Where each public name lives; what is not here is imported from its module."""
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from secl.errors import ParameterError
 from secl.evidence import CandidateEvidence, Evidence, LetterOrder, Likelihood, Posterior, PTrue
 from secl.posterior.letters import LetterSums, correlation, of_mean
-from secl.posterior.rule import PosteriorRule, PosteriorState
+from secl.posterior.rule import PosteriorRule, PosteriorState, sums_of_form, with_question
 from secl.posterior.views import Views, centred
 from secl.prompts.templates import other_order
 from secl.question import LETTERS as OPTION_LETTERS
@@ -188,7 +188,10 @@ def sums(questions: Sequence[Views]) -> LetterSums:
 
 
 def known(questions: Iterable[Views], before: float = 0.5, weight: float = 0.0) -> float:
-    return reduce(PosteriorState.add, questions, PosteriorState()).correlation(before, weight, is_open=False)
+    seen: PosteriorState = {}
+    for views in questions:
+        seen = with_question(seen, views)
+    return correlation(sums_of_form(seen, is_open=False), before, weight)
 
 
 def two(first: Sequence[float], second: Sequence[float]) -> Views:

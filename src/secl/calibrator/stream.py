@@ -34,7 +34,7 @@ class StreamState:
 
     position: int = 0
     gate: Any
-    posterior: PosteriorState = field(default_factory=PosteriorState)
+    posterior: PosteriorState = field(default_factory=dict)
     labels: LabelState = field(default_factory=LabelState.start)
     decision: Decision | None = None
     entropy: float = 1.0

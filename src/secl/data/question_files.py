@@ -121,13 +121,44 @@ def read_rows(
     >>> row.question.text, row.question.options
     ('Which team? Login: It fails.', ('bug', 'feature'))
     """
-    check_mapping(columns or {})
+    columns = columns or {}
+    check_mapping(columns)
     check_options(options)
     made_by = Template(template) if template else None
     path = Path(source) if isinstance(source, str | Path) else None
     table, name = (table_of(source, name), name) if path is None else (open_table(path), path.stem)
-    reader = _Reader(table, name, str(path or name), columns or {}, grader, tuple(options), made_by)
-    return reader.read(skip_bad)
+    place = str(path or name)
+    meaning_of = functools.cache(partial(meanings, columns=columns, question_needed=made_by is None))
+
+    filling = functools.cache(lambda: made_by.columns(table.columns) if made_by else {})
+
+    def row_of(raw: Row) -> QuestionRow:
+        if isinstance(raw.values, str):
+            raise DataError(raw.values)
+        if isinstance(raw.values, Question):
+            return QuestionRow(with_options(raw.values, options), raw.location)
+        meaning = meaning_of(table.header or tuple(raw.values))
+        values = {key: value for column, value in raw.values.items() if (key := meaning[column])}
+        if made_by is not None:
+            values["question"] = made_by.fill(raw.values, filling())
+        cells = tuple((column, _cell(value)) for column, value in raw.values.items())
+        question = build_question(values, cells, name, raw.number, grader, tuple(options))
+        answer, correct, rivals = text(values, "answer"), truth(values, "correct"), texts(values, "rivals")
+        return QuestionRow(question, raw.location, answer, correct, rivals)
+
+    if table.header is not None:
+        try:
+            meaning_of(table.header)
+        except DataError as problem:
+            raise DataError(f"{table.location} {problem}") from problem
+    if not table.rows:
+        raise DataError(f"{place} holds no question; add {'a line below its header' if table.header else 'one'}.")
+    rows, skipped = _read(table, row_of, skip_bad)
+    if not rows:
+        raise DataError(f"{place} holds no question that can be used: {skipped[0][0]} {skipped[0][1]}")
+    _check_mapped(table, columns, place)
+    notes = unread(_extras(table, meaning_of), classes=bool(options), asked=made_by is not None)
+    return QuestionFile(tuple(rows), tuple(skipped), tuple(f"{place}: {note}." for note in notes))
 
 
 def read_questions(
@@ -141,96 +172,44 @@ def read_questions(
     return read_rows(source, name=name, skip_bad=skip_bad, columns=columns).questions
 
 
-@dataclass(frozen=True)
-class _Reader:
-    """Reads the questions of a table called `name`; `source` names it in messages. The rest as for `read_rows`."""
+def _read(
+    table: Table, row_of: Callable[[Row], QuestionRow], skip_bad: bool
+) -> tuple[list[QuestionRow], list[tuple[str, str]]]:
+    """The rows that can be used; where the others are, and what is wrong with each."""
+    rows: list[QuestionRow] = []
+    skipped: list[tuple[str, str]] = []
+    location_of: dict[str, str] = {}
+    for raw in table.rows:
+        try:
+            row = row_of(raw)
+            if earlier := row.question.id and location_of.get(row.question.id):
+                raise DataError(f"repeats the id {row.question.id!r} of {earlier}; give every question its own id.")
+        except DataError as problem:
+            if not skip_bad:
+                raise DataError(f"{raw.location} {problem} {LEAVE_OUT}") from problem
+            skipped.append((raw.location, str(problem)))
+            continue
+        location_of[row.question.id] = raw.location.rpartition(", ")[2]
+        rows.append(row)
+    return rows, skipped
 
-    table: Table
-    name: str
-    source: str
-    columns: Mapping[str, str]
-    grader: Grader
-    options: tuple[str, ...]
-    template: Template | None
 
-    @functools.cached_property
-    def meaning_of(self) -> Callable[[tuple[str, ...]], dict[str, str | None]]:
-        """The meaning of each of some columns."""
-        return functools.cache(partial(meanings, columns=self.columns, question_needed=self.template is None))
+def _extras(table: Table, meaning_of: Callable[[tuple[str, ...]], dict[str, str | None]]) -> Iterator[str]:
+    """The columns that are read as nothing and are not empty."""
+    for row in table.rows:
+        if isinstance(row.values, dict):
+            with suppress(DataError):
+                meaning = meaning_of(table.header or tuple(row.values))
+                yield from (name for name, value in row.values.items() if value is not None and not meaning[name])
 
-    @functools.cached_property
-    def filling(self) -> dict[str, str]:
-        """The columns that fill the template, by their names there."""
-        return self.template.columns(self.table.columns) if self.template else {}
 
-    def read(self, skip_bad: bool) -> QuestionFile:
-        """All rows; see `read_rows`."""
-        header, source = self.table.header, self.source
-        if header is not None:
-            try:
-                self.meaning_of(header)
-            except DataError as problem:
-                raise DataError(f"{self.table.location} {problem}") from problem
-        if not self.table.rows:
-            raise DataError(f"{source} holds no question; add {'a line below its header' if header else 'one'}.")
-        rows: list[QuestionRow] = []
-        skipped: list[tuple[str, str]] = []
-        location_of: dict[str, str] = {}
-        for raw in self.table.rows:
-            try:
-                row = self._row(raw)
-                if earlier := row.question.id and location_of.get(row.question.id):
-                    raise DataError(f"repeats the id {row.question.id!r} of {earlier}; give every question its own id.")
-            except DataError as problem:
-                if not skip_bad:
-                    raise DataError(f"{raw.location} {problem} {LEAVE_OUT}") from problem
-                skipped.append((raw.location, str(problem)))
-                continue
-            location_of[row.question.id] = raw.location.rpartition(", ")[2]
-            rows.append(row)
-        if not rows:
-            raise DataError(f"{source} holds no question that can be used: {skipped[0][0]} {skipped[0][1]}")
-        self._check_mapped()
-        notes = unread(self._extras(), classes=bool(self.options), asked=self.template is not None)
-        return QuestionFile(tuple(rows), tuple(skipped), tuple(f"{source}: {note}." for note in notes))
-
-    def _row(self, raw: Row) -> QuestionRow:
-        """The question of a row."""
-        if isinstance(raw.values, str):
-            raise DataError(raw.values)
-        if isinstance(raw.values, Question):
-            return QuestionRow(with_options(raw.values, self.options), raw.location)
-        meaning_of = self.meaning_of(self.table.header or tuple(raw.values))
-        values = {meaning: value for column, value in raw.values.items() if (meaning := meaning_of[column])}
-        if self.template is not None:
-            values["question"] = self.template.fill(raw.values, self.filling)
-        cells = tuple((column, _cell(value)) for column, value in raw.values.items())
-        return QuestionRow(
-            build_question(values, cells, self.name, raw.number, self.grader, self.options),
-            raw.location,
-            text(values, "answer"),
-            truth(values, "correct"),
-            texts(values, "rivals"),
-        )
-
-    def _extras(self) -> Iterator[str]:
-        """The columns that are read as nothing and are not empty."""
-        for row in self.table.rows:
-            if isinstance(row.values, dict):
-                with suppress(DataError):
-                    meaning_of = self.meaning_of(self.table.header or tuple(row.values))
-                    yield from (
-                        name for name, value in row.values.items() if value is not None and not meaning_of[name]
-                    )
-
-    def _check_mapped(self) -> None:
-        present = self.table.columns
-        for key, name in self.columns.items():
-            if plain(name) not in map(plain, present):
-                raise DataError(
-                    f"{self.source} has no column {name!r}, which columns gives as the {key}; its columns are "
-                    f"{', '.join(map(repr, sorted(present)))}."
-                )
+def _check_mapped(table: Table, columns: Mapping[str, str], source: str) -> None:
+    for key, name in columns.items():
+        if plain(name) not in map(plain, table.columns):
+            raise DataError(
+                f"{source} has no column {name!r}, which columns gives as the {key}; its columns are "
+                f"{', '.join(map(repr, sorted(table.columns)))}."
+            )
 
 
 def _cell(value: object) -> Cell:

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from secl.errors import ParameterError
 from secl.evidence import Evidence, Posterior
 from secl.metrics.probability import softmax
-from secl.posterior.letters import PRIOR_QUESTIONS, RELIABILITY, LetterSums, correlation, of_mean
+from secl.posterior.letters import RELIABILITY, LetterSums, correlation, of_mean
 from secl.posterior.views import LETTERS, VIEWS, Views, read_views
 from secl.question import Question
 from secl.records import Reply
@@ -25,32 +25,25 @@ Group = tuple[int, int, bool]
 """Questions whose letters are added up together: number of candidates, number of orders, open or not."""
 
 
-@dataclass(frozen=True, slots=True)
-class PosteriorState:
-    """The memory of a stream: sums of its letters."""
+PosteriorState = Mapping[Group, LetterSums]
+"""The memory of a stream: sums of its letters."""
 
-    letters: Mapping[Group, LetterSums] = field(default_factory=dict)
 
-    def sums_of(self, views: Views) -> LetterSums:
-        """Return the sums over the questions like this one."""
-        return self.letters.get(_group(views)) or LetterSums.empty(views)
+def sums_of(state: PosteriorState, views: Views) -> LetterSums:
+    """Return the sums over the questions like this one."""
+    return state.get(_group(views)) or LetterSums.empty(views)
 
-    def add(self, views: Views) -> PosteriorState:
-        """Return the state after a further question; with equal options, which share letters, it is unchanged."""
-        if not views.orders or len(views.distinct) < len(views.candidates):
-            return self
-        return PosteriorState({**self.letters, _group(views): self.sums_of(views).add(views)})
 
-    def correlation(self, before: float, weight: float = PRIOR_QUESTIONS, *, is_open: bool) -> float:
-        """Return `letters.correlation` of the open questions or of the others."""
-        return correlation([sums for _, sums in self._of_form(is_open)], before, weight)
+def with_question(state: PosteriorState, views: Views) -> PosteriorState:
+    """Return the state after a further question; with equal options, which share letters, it is unchanged."""
+    if not views.orders or len(views.distinct) < len(views.candidates):
+        return state
+    return {**state, _group(views): sums_of(state, views).add(views)}
 
-    def questions(self, *, is_open: bool) -> int:
-        """Return the number of open questions added, or of the others."""
-        return sum(sums.questions for _, sums in self._of_form(is_open))
 
-    def _of_form(self, is_open: bool) -> list[tuple[Group, LetterSums]]:
-        return sorted((group, sums) for group, sums in self.letters.items() if group[2] is is_open)
+def sums_of_form(state: PosteriorState, *, is_open: bool) -> list[LetterSums]:
+    """Return the sums over the open questions, or over the others."""
+    return [sums for group, sums in sorted(state.items(), key=lambda item: item[0]) if group[2] is is_open]
 
 
 def _group(views: Views) -> Group:
@@ -82,13 +75,13 @@ class PosteriorRule:
 
     def start(self) -> PosteriorState:
         """Return the state before the first question."""
-        return PosteriorState()
+        return {}
 
     def step(self, state: PosteriorState, views: Views | None) -> tuple[PosteriorState, Posterior | None]:
         """Return the state after a question, and the posterior of its candidates; None without views."""
         if views is None:
             return state, None
-        return state.add(views), self._weigh(views, state)
+        return with_question(state, views), self._weigh(views, state)
 
     def read(self, question: Question, reply: Reply, frozen: Reply, evidence: Evidence) -> Views | None:
         """Return the views of a question; see `read_views`."""
@@ -96,10 +89,11 @@ class PosteriorRule:
 
     def _weigh(self, views: Views, state: PosteriorState) -> Posterior:
         before = RELIABILITY if self.letters is None else self.letters
-        between_orders = state.correlation(before, is_open=views.none_last)
+        alike = sums_of_form(state, is_open=views.none_last)
+        between_orders = correlation(alike, before)
         reliability = of_mean(between_orders, len(views.orders))
         known = reliability if views.orders else 0.0
-        letters = {LETTERS: state.sums_of(views).mean_letters(views)} if views.orders else {}
+        letters = {LETTERS: sums_of(state, views).mean_letters(views)} if views.orders else {}
         columns = {**letters, **views.values}
         weights = tuple((name, VIEWS[name].weight(known, views.none_last)) for name in columns)
         shares = softmax(
@@ -112,5 +106,5 @@ class PosteriorRule:
             none_last=views.none_last,
             weights=weights,
             reliability=reliability if views.orders else None,
-            questions=state.questions(is_open=views.none_last),
+            questions=sum(sums.questions for sums in alike),
         )

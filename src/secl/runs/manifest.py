@@ -76,7 +76,7 @@ class Manifest(BaseModel):
     ) -> Self:
         """The manifest of a run that begins now."""
         return cls(
-            settings=RunSettings.model_validate(settings.model_dump()),
+            settings=settings if isinstance(settings, RunSettings) else RunSettings(**settings.model_dump()),
             mode="ask" if given is None else "score",
             model=model.fingerprint,
             model_tau=model.tau,

@@ -132,7 +132,10 @@ def start_run(settings: RunSettings, folder: Path, load: Load | None = None, *, 
     check_free(folder)
     if mode == "score":
         check_scored(settings)
-    settings = named(RunSettings.of(with_absolute_paths(settings.to_json())))
+    settings.check()
+    values = settings.dotted()
+    placed = with_absolute_paths(values)
+    settings = named(settings if placed == values else RunSettings.of(placed))
     stream = read_stream(settings, mode)
     settings.build_gate()  # one that cannot be made is refused before the model is loaded
     model = (load or load_model)(settings)

@@ -16,7 +16,7 @@ from secl.calibrator import StreamState
 from secl.evidence import Posterior
 from secl.gates import Gate
 from secl.posterior.letters import LetterSums
-from secl.posterior.rule import PosteriorRule, PosteriorState
+from secl.posterior.rule import PosteriorRule
 from secl.records import Decision, Record
 from secl.server.store import ServerStore
 
@@ -70,7 +70,9 @@ def pack(stream: StreamState) -> bytes:
     values = {
         "position": stream.position,
         "gate": stream.gate and asdict(stream.gate),
-        "posterior": [[group, asdict(sums)] for group, sums in sorted(stream.posterior.letters.items())],
+        "posterior": [
+            [group, asdict(sums)] for group, sums in sorted(stream.posterior.items(), key=lambda item: item[0])
+        ],
         "decision": stream.decision and asdict(stream.decision),
         "entropy": stream.entropy,
     }
@@ -85,7 +87,7 @@ def unpack(blob: bytes, gate: Gate) -> StreamState:
     return StreamState(
         position=values["position"],
         gate=TypeAdapter(type(gate.start())).validate_python(values["gate"]),
-        posterior=PosteriorState(letters),
+        posterior=letters,
         decision=decision and TypeAdapter(Decision).validate_python(decision),
         entropy=values["entropy"],
     )

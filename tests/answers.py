@@ -12,7 +12,7 @@ import numpy as np
 from secl.calibrator import Calibrator
 from secl.evaluation.acceptance import answers_of
 from secl.evaluation.estimators import ESTIMATORS
-from secl.evaluation.summary import evaluate
+from secl.evaluation.summary import summarise
 from secl.evidence import CandidateEvidence, Evidence, LetterOrder, Posterior, PTrue
 from secl.gates import EntropyShift, Never
 from secl.question import Question
@@ -173,7 +173,7 @@ def make_report(
         created="2026-01-01T00:00:00+00:00",
     )
     estimators = {key: ESTIMATORS[key] for key in keys if learned or key != "secl"}
-    evaluation = evaluate(records, estimators, intervals=False)
+    summary = summarise(records, estimators, intervals=False)
     return RunReport(
-        name=name, records=records, manifest=manifest, seconds=3.0, evaluation=evaluation, answers=answers_of(records)
+        name=name, records=records, manifest=manifest, seconds=3.0, summary=summary, answers=answers_of(records)
     )

@@ -14,7 +14,7 @@ from secl import Record
 from secl.evaluation.estimators import make_estimators
 from secl.evaluation.json_values import defined
 from secl.evaluation.series import Estimator, Series
-from secl.evaluation.summary import Evaluation, Summary, evaluate
+from secl.evaluation.summary import Summary, summarise
 from secl.metrics.standard import MEASURES
 from secl.settings.groups import Formula
 from secl_paper.layout import COLUMNS, ISOLATED, Column, Row, Run, Table
@@ -132,28 +132,28 @@ def untrained(table: Table, runs: Mapping[Run, FinishedRun]) -> dict[str, bool]:
 
 def _lines(row: Row, runs: Mapping[Run, FinishedRun], *, intervals: bool) -> list[Line]:
     """Our numbers of a row, or of the rows of its domains."""
-    evaluations = [_evaluate(row, runs[run], intervals) for run in row.runs]
-    if len(evaluations) > 1:
-        return [Line(row.name, ours=_average(row, evaluations))]
-    run, (evaluation,) = runs[row.runs[0]], evaluations
-    domains = evaluation.summary.domains
+    summaries = [_summary(row, runs[run], intervals) for run in row.runs]
+    if len(summaries) > 1:
+        return [Line(row.name, ours=_average(row, summaries))]
+    run, (whole,) = runs[row.runs[0]], summaries
+    domains = whole.domains
     if row.each_domain:
         return [_line(f"{row.name}/{domain}", summary) for domain, summary in domains.items()]
-    overall = _line(row.name, evaluation.summary)
+    overall = _line(row.name, whole)
     by_domain = {
         f"{name}_{domain}": value for domain, part in domains.items() for name, value in _measures(part).items()
     }
-    return [replace(overall, ours={**overall.ours, **by_domain, **_extremes(row, run, evaluation)})]
+    return [replace(overall, ours={**overall.ours, **by_domain, **_extremes(row, run, whole)})]
 
 
-def _evaluate(row: Row, run: FinishedRun, intervals: bool) -> Evaluation:
+def _summary(row: Row, run: FinishedRun, intervals: bool) -> Summary:
     in_domains = (ROW,) if row.each_domain else ()
-    return evaluate(run.records, {ROW: estimator_of(row, run)}, intervals=intervals, in_domains=in_domains)
+    return summarise(run.records, {ROW: estimator_of(row, run)}, intervals=intervals, in_domains=in_domains)
 
 
-def _average(row: Row, evaluations: Sequence[Evaluation]) -> Numbers:
+def _average(row: Row, summaries: Sequence[Summary]) -> Numbers:
     """The measures of several runs, with mean and population deviation where all of them are defined."""
-    each = [_measures(evaluation.summary) for evaluation in evaluations]
+    each = [_measures(summary) for summary in summaries]
     numbers: dict[str, float | None] = {"n": each[0].get("n")}
     for measure in MEASURES:
         values = [of_run.get(measure) for of_run in each]
@@ -164,9 +164,9 @@ def _average(row: Row, evaluations: Sequence[Evaluation]) -> Numbers:
     return numbers
 
 
-def _extremes(row: Row, run: FinishedRun, evaluation: Evaluation) -> Numbers:
+def _extremes(row: Row, run: FinishedRun, summary: Summary) -> Numbers:
     """Fitted temperature, range of the confidence, and the adapted layers."""
-    series = evaluation.series[ROW]
+    series = summary.series[ROW]
     confidences = series.confidence.tolist()
     fit = re.match(r"T=([\d.e+-]+)", series.fitted or "")
     return {

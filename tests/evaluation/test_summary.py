@@ -15,7 +15,7 @@ import pytest
 from secl.evaluation import summary as summary_module
 from secl.evaluation.estimators import ESTIMATORS
 from secl.evaluation.measures import Measures, measure
-from secl.evaluation.summary import evaluate, summarise, summary_json
+from secl.evaluation.summary import summarise, summary_json
 from secl.labels.label import label_of
 from secl.metrics.bootstrap import percentile_interval, resampled_measures
 from secl.metrics.calibration import ece_floor
@@ -122,7 +122,7 @@ def test_intervals_inside_domains_are_those_asked_for_in_the_largest_domains(mon
     records = [
         make_record(position, digit=8, p_true=(0.7, 0.2), domain=domain) for position, domain in enumerate(domains)
     ]
-    summary = evaluate(records, LEARNED, in_domains=["stated", "secl"]).summary
+    summary = summarise(records, LEARNED, in_domains=["stated", "secl"])
     counted = {name for name in LEARNED if name in summary.estimators}
     assert {"stated", "secl"} < counted
     assert sum(with_intervals) == len(counted) + 2 * 3

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from secl.errors import RunError
+from secl.evaluation.acceptance import answers_of
 from secl.labels.label import label_of
 from secl.labels.state import LabelState, relabelled
-from secl.runs.labelling import add_label, current_records, queue, stored_answers
+from secl.runs.labelling import add_label, current_records, queue
 from secl.runs.runner import Run, resume_run, start_run
 from secl.runs.settings import RunSettings
 from secl.runs.store import Store
@@ -89,7 +90,10 @@ def test_a_run_takes_over_what_the_labels_of_another_taught_and_needs_its_folder
         both = next(record.labelled for record in current_records(store) if record.position == 4)
         assert both is not None
         assert both.labels == 21
-        assert stored_answers(store).curve.total == 40  # the references of the questions; no label of the first run
+        assert (
+            answers_of(store.records(), store.label_log()).curve.total == 40
+            # The references of the questions; no label of the first run.
+        )
 
 
 def test_a_threshold_accepts_the_same_answers_whatever_labels_a_run_carries(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from secl.calibrator import Calibrator
 from secl.evaluation.acceptance import answers_of
 from secl.evaluation.estimators import ESTIMATORS
 from secl.evaluation.measures import Measures
-from secl.evaluation.summary import EstimatorSummary, evaluate, summarise
+from secl.evaluation.summary import EstimatorSummary, summarise
 from secl.evidence import LetterOrder
 from secl.labels.label import label_of
 from secl.metrics.bootstrap import Interval
@@ -31,7 +31,7 @@ from secl.reports.run_report import panels
 from secl.reports.sections import graders_line, posterior_notes, sections_of
 from secl.reports.summary_table import COLUMNS, caption, domain_table, footnotes, main_table, summary_csv, summary_table
 from secl.reports.table import to_rich
-from secl.runs.labelling import current_records, stored_answers
+from secl.runs.labelling import current_records
 from secl.runs.store import Store
 from secl.testing import ScriptedModel
 from tests.answers import answered, compared, make_record, make_report, make_stream, run_folder, weighed
@@ -135,8 +135,8 @@ def test_labels_of_volunteers_in_a_folder_do_not_pass_for_references(tmp_path: P
     with Store(run_folder(tmp_path / "run", records), writable=True) as store:
         for number, record in enumerate(records[:60], 1):
             store.add_label(label_of(record, True, number=number, source="feedback", chance=None))
-        answers = stored_answers(store)
-        current = stored_answers(store, list(current_records(store)))
+        answers = answers_of(store.records(), store.label_log())
+        current = answers_of(current_records(store), store.label_log())
     assert (current.basis, current.correct[0]) == ("volunteers", 1.0)
     assert (answers.basis, answers.curve.total) == ("volunteers", 60)
     assert "Estimates by the confidences alone" in risk_table(answers).notes[0]
@@ -210,7 +210,7 @@ def test_nothing_is_cut_off_in_a_terminal_of_80_columns() -> None:
 
 
 def test_csv_keeps_every_digit_of_every_run_domain_and_estimator() -> None:
-    summary, name = evaluate(make_stream(60), in_domains=["stated"]).summary, 'a, "b"\nc'
+    summary, name = summarise(make_stream(60), in_domains=["stated"]), 'a, "b"\nc'
     rows = list(csv.DictReader(io.StringIO(summary_csv(name, summary))))
     assert {row["run"] for row in rows} == {name}
     plain = summary.to_json()

@@ -18,7 +18,7 @@ from secl.records import Decision
 from secl.runs import loading
 from secl.runs.loading import build_calibrator, load_for_asking
 from secl.runs.manifest import Manifest
-from secl.runs.runner import ADAPTER, SUMMARY, Run, evaluate_run, resume_run, start_run
+from secl.runs.runner import ADAPTER, SUMMARY, Run, resume_run, start_run, summary_of
 from secl.runs.settings import Recipe, RunSettings
 from secl.runs.store import KEEP_EVERY, Store
 from secl.settings.groups import LoopSettings
@@ -117,7 +117,7 @@ def test_a_run_goes_on_and_its_adapter_is_asked_as_it_began(
 def test_a_domain_has_intervals_for_what_the_page_shows_of_it_and_for_little_else(name: str) -> None:
     settings = RunSettings.of({"stream.benchmarks": ["capitals"], "method": name})
     records = list(build_calibrator(settings, ScriptedModel()).run(toy_stream(40)))
-    summary = evaluate_run(Manifest(settings=settings), records).summary
+    summary = summary_of(Manifest(settings=settings), records)
     shown = {"stated", foremost(METHODS[name], summary.estimators)}
     assert len(summary.domains) == 2
     for part in summary.domains.values():

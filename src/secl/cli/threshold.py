@@ -25,14 +25,13 @@ def threshold(
         risk: Largest share of wrong answers among the accepted ones, for example 0.05.
         certainty: Probability that the guarantee holds.
     """
-    from secl.evaluation.acceptance import advise
+    from secl.evaluation.acceptance import advise, answers_of
     from secl.reports.acceptance_report import advice_json, advice_step, advice_table
     from secl.reports.table import to_rich
-    from secl.runs.labelling import stored_answers
     from secl.runs.store import Store
 
     with Store(run) as store:
-        answers = stored_answers(store)
+        answers = answers_of(store.records(), store.label_log())
     advice = advise(answers, risk, certainty)
     if as_json:
         print_json({"run": str(run), "answers": len(answers.confidence), **advice_json(answers, advice)})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Collection, Container, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self
 
 import numpy as np
@@ -79,6 +79,7 @@ class Summary(Shown):
         cost_measured: tokens through the network per token of plain answering; nan without questions.
         estimators: by name, in the order of reports.
         domains: the summary of each domain, in order of appearance; empty in these.
+        series: by the name of the estimator, in the order of reports; empty in the summaries of domains.
     """
 
     questions: int
@@ -96,6 +97,7 @@ class Summary(Shown):
     cost_measured: float
     estimators: Mapping[str, EstimatorSummary]
     domains: Mapping[str, Summary] = field(default_factory=dict)
+    series: Mapping[str, Series] = field(default_factory=dict, metadata={HIDDEN: True}, compare=False)
 
     def to_json(self) -> dict[str, Any]:
         """The summary as JSON values: fields by name, undefined numbers None, intervals [low, high] or None."""
@@ -108,26 +110,13 @@ class Summary(Shown):
         return {**counts, **{f"{name}_brier": value for name, value in main.items()}}
 
 
-@dataclass(frozen=True, slots=True)
-class Evaluation:
-    """All estimators over one run, each computed once.
-
-    Attributes:
-        series: by the name of the estimator, in the order of reports.
-        summary: measures of the series.
-    """
-
-    series: Mapping[str, Series]
-    summary: Summary
-
-
-def evaluate(
+def summarise(
     records: Sequence[Record],
     estimators: Mapping[str, Estimator] | None = None,
     *,
     intervals: bool = True,
     in_domains: Collection[str] = (),
-) -> Evaluation:
+) -> Summary:
     """Compute every estimator over the records of a run, and its measures over all of them and over each domain.
 
     Args:
@@ -150,14 +139,7 @@ def evaluate(
         with_intervals = in_domains if intervals and domain in largest else ()
         summaries[domain] = _summary(part, _rows(part, estimators, own, with_intervals), {})
     rows = _rows(records, estimators, series, estimators if intervals else ())
-    return Evaluation(series, _summary(records, rows, summaries))
-
-
-def summarise(
-    records: Sequence[Record], estimators: Mapping[str, Estimator] | None = None, *, intervals: bool = True
-) -> Summary:
-    """The summary alone, with no intervals inside domains; arguments are those of `evaluate`."""
-    return evaluate(records, estimators, intervals=intervals).summary
+    return replace(_summary(records, rows, summaries), series=series)
 
 
 def summary_json(plain: Mapping[str, object]) -> str:

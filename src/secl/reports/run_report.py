@@ -9,18 +9,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Self
 
-from secl.evaluation.acceptance import Answers
+from secl.evaluation.acceptance import Answers, answers_of
 from secl.evaluation.check import Check, check
 from secl.evaluation.estimators import foremost
-from secl.evaluation.summary import EstimatorSummary, Evaluation, Summary
+from secl.evaluation.summary import EstimatorSummary, Summary
 from secl.evaluation.trust import Verdict, assess
 from secl.records import Record
 from secl.reports.answers import AnswerRow, answer_rows
 from secl.reports.figures.drawing import Panel
-from secl.runs.labelling import stored_answers
 from secl.runs.manifest import Manifest, Mode
 from secl.runs.recipes import used_by_score
-from secl.runs.runner import evaluate_run
+from secl.runs.runner import summary_of
 from secl.runs.settings import RunSettings
 from secl.runs.store import Store
 from secl.settings.names import flag_of, shown
@@ -40,15 +39,15 @@ class RunReport:
     records: Sequence[Record]
     manifest: Manifest
     seconds: float
-    evaluation: Evaluation
+    summary: Summary
     answers: Answers
 
     @classmethod
     def of(cls, store: Store, records: Sequence[Record]) -> Self:
         """Evaluate records of an open run, at least one."""
         manifest, name = Manifest.of(store), store.folder.resolve().name
-        evaluation, answers = evaluate_run(manifest, records), stored_answers(store, records)
-        return cls(name, records, manifest, store.seconds, evaluation, answers)
+        summary, answers = summary_of(manifest, records), answers_of(records, store.label_log())
+        return cls(name, records, manifest, store.seconds, summary, answers)
 
     @cached_property
     def trust(self) -> Verdict:
@@ -58,12 +57,8 @@ class RunReport:
     @cached_property
     def check(self) -> Check | None:
         """Which method fits; None without a posterior for the untouched model's answers."""
-        fits = self.manifest.mode == "ask" and not self.learned and "posterior" in self.evaluation.series
-        return check(self.evaluation.series) if fits and len(self.evaluation.series["posterior"]) else None
-
-    @property
-    def summary(self) -> Summary:
-        return self.evaluation.summary
+        fits = self.manifest.mode == "ask" and not self.learned and "posterior" in self.summary.series
+        return check(self.summary.series) if fits and len(self.summary.series["posterior"]) else None
 
     @cached_property
     def rows(self) -> list[AnswerRow]:
@@ -113,7 +108,7 @@ def panels(run: RunReport) -> tuple[list[Panel], list[Panel]]:
     """The graded confidences of a run: the foremost, and the others."""
     drawn: dict[str, Panel] = {}
     for name, row in run.summary.estimators.items():
-        confidences, grades = run.evaluation.series[name].graded()
+        confidences, grades = run.summary.series[name].graded()
         if grades.size:
             drawn[name] = (row.estimator.title, confidences, grades)
     first = [drawn[name] for name in run.foremost if name in drawn]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from secl.errors import RunError
-from secl.evaluation.acceptance import Answers, answers_of
 from secl.labels.label import Label, label_of, random_order, standing
 from secl.labels.state import relabelled
 from secl.records import Record
@@ -51,11 +50,3 @@ def add_label(store: Store, record: Record, correct: bool | None) -> None:
         raise RunError(f"nobody has labelled the answer at position {record.position}; there is nothing to take back.")
     log = store.label_log()
     store.add_label(label_of(record, correct, number=log[-1].number + 1 if log else 1, source="review"))
-
-
-def stored_answers(store: Store, records: Sequence[Record] | None = None) -> Answers:
-    """The answers of a run or a server with their label-free confidences and their labels.
-
-    `records` are its own as another grader sees them.
-    """
-    return answers_of(store.records() if records is None else records, store.label_log())

@@ -17,7 +17,7 @@ from secl.errors import RunError
 from secl.evaluation.estimators import make_estimators
 from secl.evaluation.json_values import json_value
 from secl.evaluation.series import Estimator
-from secl.evaluation.summary import EstimatorSummary, Evaluation, Summary, evaluate, summary_json
+from secl.evaluation.summary import EstimatorSummary, Summary, summarise, summary_json
 from secl.evaluation.trust import Verdict, assess
 from secl.gates import Always
 from secl.model import Model
@@ -117,7 +117,7 @@ class Run:
         """Keep the last adapter, and write and return the summary."""
         self.keep()
         records = list(current_records(self.store))
-        return write_summary(self.store, evaluate_run(self.manifest, records).summary, assess(records))
+        return write_summary(self.store, summary_of(self.manifest, records), assess(records))
 
 
 def start_run(settings: RunSettings, folder: Path, load: Load | None = None, *, mode: Mode = "ask") -> Run:
@@ -235,9 +235,9 @@ def estimators_of(manifest: Manifest) -> dict[str, Estimator]:
     return {name: each for name, each in estimators.items() if name in names and (settings.learns or not each.learned)}
 
 
-def evaluate_run(manifest: Manifest, records: Sequence[Record]) -> Evaluation:
+def summary_of(manifest: Manifest, records: Sequence[Record]) -> Summary:
     """Evaluate the records of a run; a domain has intervals for what its page shows of it."""
-    return evaluate(
+    return summarise(
         records, estimators_of(manifest), in_domains=("stated", *manifest.settings.named_method.reports[-2:])
     )
 
@@ -250,7 +250,7 @@ def summary_rows(store: Store) -> Mapping[str, EstimatorSummary]:
             rows = json.loads((store.folder / SUMMARY).read_text(encoding="utf-8"))["estimators"]
             estimators = estimators_of(manifest)
             return {name: EstimatorSummary.from_json(row, estimators[name]) for name, row in rows.items()}
-    return evaluate_run(manifest, list(current_records(store))).summary.estimators
+    return summary_of(manifest, list(current_records(store))).estimators
 
 
 def write_summary(store: Store, summary: Summary, verdict: Verdict) -> dict[str, object]:

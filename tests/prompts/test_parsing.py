@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secl.prompts.parsing import is_complete, is_loop, read_answer, read_list, trim_answer
+from secl.prompts.parsing import is_complete, is_loop, read_answer, read_list, trim_answer, without_thought
 from secl.prompts.programs import MOST_CHARACTERS, result_of
 from secl.question import FORMS, Form
 
@@ -58,6 +58,8 @@ def test_generation_ends_where_the_answer_does(text: str, form: Form, complete: 
         ("1. 1. 1. 1. 1. 1. 1. 1.", True),
         ("北京是首都北京是首都北京是首都", True),
         ("A: yes.\nB: no.\n" * 3, True),
+        ("a b c d e f g h i j k l m n o p " * 3, True),  # of 16 words at most
+        ("a b c d e f g h i j k l m n o p q " * 3, False),
         ("The original answer is: The original answer is:", False),
         ("Tora! Tora! Tora!", False),
         ("Buffalo buffalo Buffalo buffalo buffalo buffalo Buffalo", False),
@@ -89,7 +91,7 @@ def test_a_generated_list_loses_its_marks_and_its_rambling() -> None:
 @given(st.text(max_size=200), st.sampled_from(FORMS))
 def test_no_text_breaks_the_readers(text: str, form: Form) -> None:
     trimmed = trim_answer(text, form)
-    assert trimmed == text if form == "text" else "Confidence:" not in trimmed
+    assert trimmed == without_thought(text) if form == "text" else "Confidence:" not in trimmed
     read_answer(trimmed, form)
     read_list(text, form)
     is_complete(text, form)

@@ -83,20 +83,17 @@ def test_what_is_no_question_is_refused_in_a_sentence() -> None:
     assert hash(secl.Question("x", options=["a", "b"])) == hash(secl.Question("x", options=("a", "b")))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("origin", "what"),
-    [
-        ({"url": "file:///home/my%20files/secl", "dir_info": {"editable": True}}, "-e '/home/my files/secl[tables]'"),
+def test_a_missing_package_comes_with_a_command_for_this_installation(monkeypatch: pytest.MonkeyPatch) -> None:
+    checkout = {"url": "file:///home/my%20files/secl", "dir_info": {"editable": True}}
+    for origin, what in (
+        (checkout, "-e '/home/my files/secl[tables]'"),
         ({"url": "file:///src/secl", "dir_info": {}}, "'secl[tables] @ file:///src/secl'"),
         ({"url": "https://host/secl.git", "vcs_info": {"vcs": "git"}}, "'secl[tables] @ git+https://host/secl.git'"),
         (None, "'secl[tables]'"),
-    ],
-    ids=["checkout", "folder", "repository", "index"],
-)
-def test_a_missing_package_comes_with_a_command(monkeypatch: pytest.MonkeyPatch, origin: Any, what: str) -> None:
-    files = {"direct_url.json": None if origin is None else json.dumps(origin)}
-    monkeypatch.setattr("secl.errors.distribution", lambda _name: SimpleNamespace(read_text=files.get))
-    assert needs("xlsx", "openpyxl", "tables") == f"xlsx needs openpyxl; run: pip install {what}"
+    ):
+        files = {"direct_url.json": None if origin is None else json.dumps(origin)}
+        monkeypatch.setattr("secl.errors.distribution", lambda _name, files=files: SimpleNamespace(read_text=files.get))
+        assert needs("xlsx", "openpyxl", "tables") == f"xlsx needs openpyxl; run: pip install {what}"
 
 
 def test_no_message_names_a_package_that_an_index_may_not_have() -> None:

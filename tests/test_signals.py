@@ -44,15 +44,8 @@ BEAMS = DincoEvidence(
     nli_name="self",
 )
 EVIDENCE = Evidence(JUDGEMENT, ("B", "B", "A", None), BEAMS)
-SIGNALS: list[Signal] = [
-    RawPTrue(),
-    NormalisedPTrue(0.7),
-    NormalisedPTrue(0.7, "exp"),
-    SelfConsistency(),
-    SelfConsistency("mode"),
-    DincoSignal(),
-    DincoSignal("greedy"),
-]
+SIGNALS: list[Signal] = [RawPTrue(), NormalisedPTrue(0.7), NormalisedPTrue(0.7, "exp"), SelfConsistency()]
+SIGNALS += [SelfConsistency("mode"), DincoSignal(), DincoSignal("greedy")]
 
 
 @pytest.mark.parametrize("signal", SIGNALS, ids=str)

@@ -116,19 +116,17 @@ def test_a_few_right_answers_have_no_verdict_however_large_the_gain() -> None:
     assert any("no better than chance (AUROC 0.5" in note for note in check_sentences(found(5))[3:])
 
 
-@pytest.mark.parametrize(
-    ("ece", "brier", "verdict"),
-    [
+def test_the_verdict_follows_from_the_intervals() -> None:
+    for ece, brier, verdict in (
         ((-0.3, -0.1), (-0.2, -0.1), "adapt"),
         ((-0.3, 0.0), (-0.2, -0.1), "cannot tell"),
         ((-0.3, -0.1), (0.01, 0.1), "do not adapt"),
         ((-MIN_GAIN + 0.001, 0.3), (-0.1, 0.1), "do not adapt"),
         ((-MIN_GAIN - 0.001, 0.3), (-0.1, 0.1), "cannot tell"),
-    ],
-)
-def test_intervals_decide(ece: tuple[float, float], brier: tuple[float, float], verdict: str) -> None:
-    spans = {"ece": ece, "brier": brier}.items()
-    assert decide({name: Difference(0.5, 0.5 + sum(span) / 2, Interval(*span)) for name, span in spans}) == verdict
+    ):
+        spans = {"ece": ece, "brier": brier}.items()
+        found = {name: Difference(0.5, 0.5 + sum(span) / 2, Interval(*span)) for name, span in spans}
+        assert decide(found) == verdict
 
 
 class Texts(ScriptedModel):

@@ -26,7 +26,6 @@ VARIANTS: list[dict[str, Any]] = [
     {},
     {"loop.alpha": 0.9},  # its answers change between bursts, too, behind prompts that were read for another
     {"adapter.layers": "last:2"},  # its trunk is another
-    {"gate.name": "always", "gate.warmup": None, "gate.threshold": None, "gate.burst": None},
     {"gate.name": "always", "gate.warmup": None, "gate.threshold": None, "gate.burst": None, "loop.alpha": 0.9},
     {"paper": True},
 ]

@@ -9,7 +9,7 @@ from pathlib import Path
 from tabulate import tabulate
 
 from secl.errors import StorageError
-from secl.reports.formatting import RANGE, UNDEFINED, one_line
+from secl.reports.formatting import RANGE, UNDEFINED
 from secl.reports.table import Cell, Table, to_csv
 from secl.reports.table import Column as Heading
 from secl_paper.compare import FilledTable, Line
@@ -56,6 +56,11 @@ def _written(table: FilledTable, form: str, show: Callable[[str], str]) -> str:
         disable_numparse=True,
         colalign=["left" if column.text else "right" for column in plain.columns],
     )
+
+
+def one_line(text: str) -> str:
+    """Text with every run of white space as one blank."""
+    return " ".join(text.split())
 
 
 def markdown_text(text: str) -> str:

@@ -105,11 +105,6 @@ def xml_text(text: str) -> str:
     return _NOT_XML.sub("\ufffd", text)
 
 
-def one_line(text: str) -> str:
-    """Text with every run of white space as one blank."""
-    return " ".join(text.split())
-
-
 def _is_control(character: str) -> bool:
     """Whether it is a control, half of a surrogate pair, a line end, or turns the direction of writing."""
     if unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp"):

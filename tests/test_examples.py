@@ -13,10 +13,12 @@ from pathlib import Path
 
 import pytest
 
+import secl
 from benchmarks.sentences import WORLDS, said
 from secl.runs.store import Store
 from secl.server.store import ServerStore
 from tests.conftest import ROOT
+from tests.fields.scribe import Scribe, written
 
 
 @pytest.mark.slow
@@ -90,6 +92,34 @@ def test_a_model_from_outside_serves_is_killed_and_goes_on(tmp_path: Path) -> No
         assert [record.position for record in records] == list(range(len(records)))
         updates = [record.update.version for record in records if record.update is not None]
         assert updates == list(range(1, len(updates) + 1))
+
+
+@pytest.mark.smoke
+def test_invoices_of_a_folder_become_a_table_and_a_list_of_values_to_check(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = '{"number": "BH-2291", "vendor": "Acme", "total": 306.0, "currency": "EUR", "due": null}'
+    model, load = Scribe(written(text, unsure="306"), *[text.replace("306.0", "290.5")] * 5), secl.load
+    monkeypatch.setattr(secl, "load", lambda _name: load(model))
+    for name in ("b.txt", "a.txt", "notes.md"):
+        (tmp_path / name).write_text("Acme Ltd, invoice BH-2291.")
+    script = ROOT / "examples" / "invoices.py"
+    monkeypatch.setattr(sys, "argv", [str(script), str(tmp_path), "any", str(tmp_path)])
+    runpy.run_path(str(script), run_name="__main__")
+    assert capsys.readouterr().out.strip().endswith("2 invoices, 10 values, 2 to check")
+    tables = []
+    for name in ("invoices.csv", "review.csv"):
+        with (tmp_path / name).open(encoding="utf-8", newline="") as stream:
+            tables.append(list(csv.DictReader(stream)))
+    invoices, review = tables
+    assert [row["file"] for row in invoices] == ["a.txt", "b.txt"]
+    assert (invoices[0]["number"], invoices[0]["total"], invoices[0]["due"]) == ("BH-2291", "306.0", "")
+    assert 0 < float(invoices[0]["confidence"]) < 0.9
+    assert [(row["file"], row["field"], row["value"]) for row in review] == [
+        ("a.txt", "total", "306.0"),
+        ("b.txt", "total", "306.0"),
+    ]
+    assert review[0]["others"] == "290.5"
 
 
 def test_every_example_has_a_test() -> None:

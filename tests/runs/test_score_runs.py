@@ -73,6 +73,7 @@ def test_a_run_of_ratings_is_an_ordinary_run_folder_and_a_stopped_one_goes_on(pa
 USELESS = setting(
     "loop.answer=best model.answer_weights=adapted loop.evidence_on=burst loop.alpha=0.1 loop.delta=0.1 "
     "loop.bin_gate=off loop.loss=mse loop.accumulate=question evidence.signal=p_true "
+    "extract.schema_file=invoice.json extract.text=body extract.instruction=Short. "
     "adapter.rank=2 adapter.layers=last:1 adapter.modules=q_proj adapter.learning_rate=0.1 adapter.beta=0.1 "
     "adapter.epochs=2 adapter.lora_alpha=8 loop.samples=5 stream.data=elsewhere"
 )

@@ -147,8 +147,18 @@ class Calibrator(Shown):
         evidence = [self.plan.wanted(in_burst) for in_burst in bursts[: len(window)]]
         self.model.prefetch(window, evidence, weights_fixed=fixed)
 
+    def replay(self, done: Sequence[Record]) -> None:
+        """Move the state over the first records of a stream; labels stay, and without records nothing changes.
+
+        Raises:
+            RunError: the gate decides otherwise about a record than it did.
+        """
+        if done:
+            self.state = replace(self.start(), labels=self.state.labels)
+        for record in done:
+            self._replay(record)
+
     def _replay(self, record: Record) -> None:
-        """Move the state over a record of an earlier process."""
         if not record.gated:
             self._weigh_given(record)
             return
@@ -265,10 +275,7 @@ class Calibrator(Shown):
 
     def rate_stream(self, given: Sequence[GivenAnswer], done: Sequence[Record] = ()) -> Iterator[Record]:
         """Rate answers in windows; `done` are records of the first of them, from a run that is resumed."""
-        if done:
-            self.state = replace(self.start(), labels=self.state.labels)
-            for record in done:
-                self._weigh_given(record)
+        self.replay(done)
         # The window that was interrupted is rated again as a whole: a pass of another shape may round differently.
         for first in range(len(done) - len(done) % WINDOW, len(given), WINDOW):
             window = given[first : first + WINDOW]

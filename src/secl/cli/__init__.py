@@ -4,10 +4,10 @@
 from secl.cli.app import ASK, BACK, LISTS, SERVE, STUDY, app, main
 
 # Importing a module registers its commands.
-from secl.cli import ask, check, compare, label, report, reproduce, run, score, serve, state, sweep, threshold  # noqa: F401
+from secl.cli import ask, check, compare, extract, label, report, reproduce, run, score, serve, state, sweep, threshold  # noqa: F401
 
 for group, names in {
-    ASK: "ask score demo",
+    ASK: "ask extract score demo",
     STUDY: "check run sweep reproduce compare",
     SERVE: "serve keys backup",
     BACK: "report label threshold export history show verify",

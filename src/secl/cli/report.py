@@ -46,8 +46,11 @@ def report(run: RunFolder, /, *, grader: Grader | None = None, out: Path | None 
         if not records:
             raise RunError(f"{run} has no questions answered yet; continue it with secl run --resume {run}.")
         if grader is not None:
-            if all(record.question.options or record.question.reference is None for record in records):
-                raise ParameterError(f"{run} has no open question with a reference; leave --grader out.")
+            kept = (r.question.options or r.question.reference is None or r.outcome == "field" for r in records)
+            if all(kept):
+                raise ParameterError(
+                    f"{run} has no open question with a reference, other than fields; leave --grader out."
+                )
             records = regrade(records, grader)
         write_and_print(store, records, out, full=full)
 
@@ -59,14 +62,16 @@ def export(
     *,
     format: str | None = None,
     full: Annotated[bool, Parameter(negative=())] = False,
+    review: Annotated[bool, Parameter(negative=())] = False,
     version: int | None = None,
     out: Annotated[Path | None, Parameter(allow_leading_hyphen=True)] = None,
 ) -> None:
     """Write your table with answers and confidences, the complete records of a run, or a version of its weights.
 
     Args:
-        format: csv, xlsx or parquet for the table; jsonl, the default, for complete records.
+        format: csv, xlsx or parquet for the table; jsonl for complete records; by default as --out ends, else jsonl.
         full: Add every field of a record to the table, as in reply.entropy.
+        review: Begin with the rows that have most expected errors.
         version: Write this version of the learned weights instead, as a folder for PEFT.
         out: File (- for standard output) or folder; RUN/records.FORMAT or RUN/adapter-N by default.
     """
@@ -76,7 +81,11 @@ def export(
     if version is not None and format is not None:
         raise ParameterError("learned weights are written for PEFT alone; leave --format or --version out.")
     with Store(run) as store:
-        path = write_version(store, version, out) if version is not None else write(store, format, out, full=full)
+        path = (
+            write_version(store, version, out)
+            if version is not None
+            else write(store, format, out, full=full, review=review)
+        )
         if version is None and store.pruned:
             echo(store.pruned, error=True)
     if path is not None:

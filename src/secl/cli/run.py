@@ -151,12 +151,12 @@ def describe(model: Model) -> None:
 def _watch(run: Run, *, transient: bool) -> None:
     from secl.cli.progress import follow
 
-    asking = "asking" if run.given is None else "rating"
+    asking = {"ask": "asking", "score": "rating", "extract": "extracting"}[run.manifest.mode]
     with follow(asking, len(run.questions), len(run.records), transient=transient) as shown:
 
         def show(done: int, total: int, record: Record | None) -> None:
             text = asking
-            if record is not None and run.given is None:
+            if record is not None and record.gated:
                 text = f"{record.question.domain[:14]:14} {'learning' if record.decision.in_burst else 'watching'}"
             shown(done, total, text)
 

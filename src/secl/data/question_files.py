@@ -141,7 +141,7 @@ def read_rows(
         values = {key: value for column, value in raw.values.items() if (key := meaning[column])}
         if made_by is not None:
             values["question"] = made_by.fill(raw.values, filling())
-        cells = tuple((column, _cell(value)) for column, value in raw.values.items())
+        cells = tuple((column, cell_of(value)) for column, value in raw.values.items())
         question = build_question(values, cells, name, raw.number, grader, tuple(options))
         answer, correct, rivals = text(values, "answer"), truth(values, "correct"), texts(values, "rivals")
         return QuestionRow(question, raw.location, answer, correct, rivals)
@@ -212,7 +212,7 @@ def _check_mapped(table: Table, columns: Mapping[str, str], source: str) -> None
             )
 
 
-def _cell(value: object) -> Cell:
+def cell_of(value: object) -> Cell:
     """A value as a question keeps it: lists and objects as a text."""
     if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
         return joined(value)

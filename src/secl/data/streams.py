@@ -6,7 +6,7 @@ import hashlib
 import json
 import random
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import get_args
@@ -65,10 +65,15 @@ def arrange(questions: Sequence[Question], order: Order, seed: int = 42) -> list
     return arranged
 
 
-def fingerprint(questions: Sequence[Question], given: Sequence[GivenAnswer] | None = None) -> str:
+def fingerprint(
+    questions: Sequence[Question],
+    given: Sequence[GivenAnswer] | None = None,
+    grammar: Mapping[str, object] | None = None,
+) -> str:
     """64 hexadecimal digits that change with what is asked, or given to be rated, field by field, and with its order.
 
-    How answers are graded is no part of it: that may be set for a whole run.
+    How answers are graded is no part of it: that may be set for a whole run. `grammar` is the JSON Schema of the
+    objects whose fields the questions are.
 
     A run stores it, so that resuming with a changed stream is refused.
     """
@@ -80,6 +85,8 @@ def fingerprint(questions: Sequence[Question], given: Sequence[GivenAnswer] | No
         digest.update(canonical.encode("ascii") + b"\n")
     for each in given or ():
         digest.update(json.dumps([each.answer, each.rivals, each.correct]).encode("ascii") + b"\n")
+    if grammar is not None:
+        digest.update(json.dumps(grammar).encode("ascii"))
     return digest.hexdigest()
 
 

@@ -130,6 +130,11 @@ def parse_json(text: str) -> object:
         raise DataError(f"is JSON that Python cannot hold ({error}); simplify it.") from error
 
 
+def text_of(path: Path) -> str:
+    """The text of a UTF-8 file; see `_decoded`."""
+    return _decoded(path, _content(path))
+
+
 def _content(path: Path) -> bytes:
     try:
         return path.read_bytes()
@@ -147,7 +152,7 @@ def _decoded(path: Path, content: bytes) -> str:
         line = content.count(b"\n", 0, error.start) + 1
         raise DataError(f"{path}, line {line} is not UTF-8; save the file as UTF-8.") from error
     if not text.strip():
-        raise DataError(f"{path} is empty; put at least one question into it.")
+        raise DataError(f"{path} is empty; fill it.")
     return text
 
 
@@ -201,7 +206,7 @@ def csv_rows(path: Path, text: str | None = None, delimiter: str = ",") -> Itera
 
     Blank lines are left out. `text` is the file's, where it was read already.
     """
-    text = _decoded(path, _content(path)) if text is None else text
+    text = text_of(path) if text is None else text
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     start = 1
     try:
@@ -245,7 +250,7 @@ def _sheet(path: Path, content: bytes) -> Iterator[tuple[int, list[object]]]:
     """Numbers and cells of the rows of a workbook's first sheet that are not empty."""
     frame = _read(path, content, "openpyxl", "read_excel", "workbook", header=None, dtype=object, na_filter=False)
     if not frame.size:
-        raise DataError(f"{path} is empty; put at least one question into it.")
+        raise DataError(f"{path} is empty; fill it.")
     rows = enumerate(frame.to_numpy().tolist(), start=1)
     return ((number, cells) for number, cells in rows if any(cell not in (None, "") for cell in cells))
 

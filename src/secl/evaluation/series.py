@@ -103,7 +103,7 @@ class Estimator:
         rated = [
             (record.position, confidence, self._grade(record, answer), self.tokens(record))
             for record, (answer, confidence) in zip(records, self.rate(records), strict=True)
-            if confidence is not None
+            if confidence is not None and not math.isnan(confidence)
         ]
         positions, confidences, grades, tokens = zip(*rated, strict=True) if rated else ((), (), (), ())
         column = np.array(confidences, dtype=float), np.array(grades, dtype=float), np.array(tokens, dtype=float)

@@ -29,6 +29,12 @@ CERTAIN = 0.95
 OTHERS = 3
 """Most other values of a field among its candidates, the most frequent ones, as for open answers."""
 
+LEAST_TOKENS = 512
+"""Tokens that an object may have, unless its fields need more (`FIELD_TOKENS`)."""
+
+FIELD_TOKENS = 64
+"""Tokens that an object may have for each of its fields."""
+
 WINDOW = 8
 """Requests whose objects are written together."""
 
@@ -48,6 +54,12 @@ class ObjectRequest:
     question: Question
     schema: Schema
     max_tokens: int | None = None
+
+    @property
+    def most_tokens(self) -> int:
+        """Most tokens of its object."""
+        most = max(LEAST_TOKENS, FIELD_TOKENS * len(self.schema.leaves))
+        return most if self.max_tokens is None else min(most, self.max_tokens)
 
 
 W = TypeVar("W")
@@ -182,7 +194,7 @@ def _weighed(request: ObjectRequest, written: Objects[WrittenObject], weigh: Wei
     ledger = Ledger(answering=written.ledger.answering / count, sampling=written.ledger.sampling / count)
     fields: dict[str, Record] = {}
     for leaf in leaves:
-        question = _question(leaf, request)
+        question = field_question(leaf, request)
         read = [None if each is None else each.read(leaf) for each in drawn]
         rating = _rating(leaf, question, own.read(leaf), read, ledger, written.plain_tokens / count)
         fields[leaf.name] = _with_all_values(leaf, weigh(question, rating))
@@ -223,7 +235,8 @@ def _probability(record: Record, candidate: int) -> float:
     )
 
 
-def _question(leaf: Leaf, request: ObjectRequest) -> Question:
+def field_question(leaf: Leaf, request: ObjectRequest) -> Question:
+    """Return a field of an object as a question."""
     described = f" ({leaf.description})" if leaf.description else ""
     asked = request.question
     return replace(
@@ -246,7 +259,8 @@ def uncertain_places(request: ObjectRequest, greedy: WrittenObject) -> list[Span
     opened = OpenedObject.of(greedy)
     places = map(opened.place_of, request.schema.leaves_in(opened.value))
     least = math.log(CERTAIN)
-    return [span for span in places if min(greedy.log_p[token] for token in greedy.tokens(span)) < least]
+    # An unknown probability (nan) is not certain.
+    return [span for span in places if not min(greedy.log_p[token] for token in greedy.tokens(span)) >= least]
 
 
 def _rating(
@@ -267,7 +281,7 @@ def _rating(
         Sample(
             text=None if each is None else shown(each.value),
             candidate=kept.index(number) if number in kept else None,
-            log_p=None if each is None else each.log_p,
+            log_p=None if each is None or math.isnan(each.log_p) else each.log_p,
         )
         for each, number in zip(drawn, numbers, strict=True)
     )
@@ -281,7 +295,7 @@ def _rating(
         samples=samples,
         source=f"sampled:{len(kept) - 1}" if drawn else "certain",
     )
-    log_p = min(0.0, own.log_p)
+    log_p = min(own.log_p, 0.0)  # nan stays nan
     reply = Reply(text=text, answer=text, bins=(), digit_mass=math.nan, entropy=own.entropy, log_probability=log_p)
     return Rating(reply=reply, evidence=Evidence(candidates=evidence), ledger=ledger, plain_tokens=plain_tokens)
 

@@ -14,6 +14,7 @@ from secl.question import Question, References
 from secl.records import Record
 from secl.reports.formatting import number
 from secl.reports.table import Cell, Column, Table
+from secl.runs.object_table import document_of
 
 LOW = 0.5
 """A confidence below it is low: the answer is more probably wrong than right."""
@@ -67,6 +68,12 @@ class AnswerRow:
         changed = self.record.reply.answer != self.record.frozen.answer
         more = {"changed by adapting": changed, "not accepted": self.record.accepted is False}
         return [*(SIGNS[sign] for sign in self.signs), *(word for word in more if more[word])]
+
+    @property
+    def asked(self) -> str:
+        """The question for people; of a field with its document."""
+        text = self.question.text
+        return f"{document_of(self.question)}: {text}" if self.record.outcome == "field" else text
 
     @property
     def options(self) -> list[str]:
@@ -123,7 +130,7 @@ GRADES = {True: "right", False: "wrong", None: ""}
 
 
 def _asked(row: AnswerRow) -> Cell:
-    return Cell(excerpt(row.question.text, LONGEST), excerpt("; ".join(row.options), LONGEST))
+    return Cell(excerpt(row.asked, LONGEST), excerpt("; ".join(row.options), LONGEST))
 
 
 def _answered(row: AnswerRow) -> Cell:
@@ -132,7 +139,7 @@ def _answered(row: AnswerRow) -> Cell:
 
 
 COLUMNS: dict[str, tuple[Column, Callable[[AnswerRow], Cell]]] = {
-    "question": (Column("Question", text=True, wraps=True), lambda row: Cell(excerpt(row.question.text, LONGEST))),
+    "question": (Column("Question", text=True, wraps=True), lambda row: Cell(excerpt(row.asked, LONGEST))),
     "question and options": (Column("Question", text=True, wraps=True), _asked),
     "answer": (Column("Answer", text=True, wraps=True), lambda row: Cell(excerpt(row.answer, LONGEST) or NOTHING)),
     "answers": (Column("Answered", text=True, wraps=True), _answered),

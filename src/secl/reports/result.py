@@ -106,7 +106,7 @@ def look_first(rows: Sequence[AnswerRow]) -> str | None:
         return None
     answer = excerpt(first.answer, LONGEST // 2) or "no readable answer"
     what = f"{answer}, {first.confidence:.2f}{', wrong' if first.correct is False else ''}"
-    return f'Look first at: "{excerpt(first.question.text, LONGEST)}" ({what})'
+    return f'Look first at: "{excerpt(first.asked, LONGEST)}" ({what})'
 
 
 def next_step(run: RunReport, folder: Path) -> str:

@@ -195,8 +195,9 @@ def _letters_sentence(reliability: float | None, questions: int) -> str:
 def _changed_by_best(records: Sequence[Record]) -> str:
     """How often the most probable candidate is another one."""
     changed = sum(record.best_answer != record.reply.answer for record in records)
-    if any(record.given for record in records):  # another one cannot be given in their place
-        return f"For {counted(changed, 'question')} the most probable candidate is not the given answer."
+    if not all(record.gated for record in records):  # another one cannot be given in their place
+        returned = "given answer" if any(record.given for record in records) else "value in the object"
+        return f"For {counted(changed, 'question')} the most probable candidate is not the {returned}."
     asked = any(record.answers_best for record in records)
     how = "and was given in its place" if asked else "which --answer best gives in its place"
     return f"For {counted(changed, 'question')} the most probable candidate is not the model's own answer, {how}."
@@ -231,9 +232,10 @@ def graders_line(records: Sequence[Record]) -> str | None:
 
 
 def _comparable(record: Record) -> bool:
-    """Whether a grader of these graded it: no option, no other rule, no label."""
+    """Whether a grader of these graded it: no option, no field, no other rule, no label."""
     question = record.question
-    graded = not question.options and question.reference is not None and record.label is None
+    is_open = not question.options and record.outcome != "field"
+    graded = is_open and question.reference is not None and record.label is None
     return graded and grader_of(question) in COMPARED
 
 

@@ -134,7 +134,8 @@ def footnotes(summary: Summary) -> list[str]:
 
 def domain_table(run: RunReport) -> Table:
     """How calibrated a run was in each domain, before and after, and how much was learned there."""
-    names = {"stated": "Stated (frozen)"} | ({run.main.estimator.name: run.main.estimator.title} if run.main else {})
+    stated = {"stated": "Stated (frozen)"} if "stated" in run.summary.estimators or not run.main else {}
+    names = stated | ({run.main.estimator.name: run.main.estimator.title} if run.main else {})
     headings = ["Questions", "Brier", "ECE", "AUROC", "Accuracy", *(["Trained", "Alarms"] if run.watched else [])]
     sections = {
         title: [_domain_row(domain, part, name, run.watched) for domain, part in run.summary.domains.items()]

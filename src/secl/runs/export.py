@@ -8,7 +8,7 @@ import io
 import json
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
@@ -22,8 +22,11 @@ from secl.grading.rules import reported_correct
 from secl.question import Question, References
 from secl.records import Record
 from secl.runs.encoding import to_export
+from secl.runs.failures import failures
 from secl.runs.folder import check_outside
 from secl.runs.labelling import current_records
+from secl.runs.manifest import Manifest
+from secl.runs.object_table import by_document, expected_errors, object_results
 from secl.runs.store import Store
 
 FORMATS = ("jsonl", "csv", "parquet", "xlsx")
@@ -64,7 +67,32 @@ def to_table(records: Iterable[Record], *, full: bool = False) -> tuple[list[str
             known = dict.fromkeys(("question", "text", "candidates"))
             results = results | _numbers(json_value(to_export(record)) | known) | results
         pairs.append((dict(record.question.row) or _described(record.question), results))
-    filled = {name for _, results in pairs for name, value in results.items() if value is not None}
+    return _merged(pairs)
+
+
+def _to_object_table(store: Store, review: bool) -> tuple[list[str], list[list[object]]]:
+    """The same for an extraction: a row for each document; those without an object come last, in a review first."""
+    documents = by_document(current_records(store))
+    if review:
+        documents = dict(sorted(documents.items(), key=lambda pair: -expected_errors(pair[1])))
+    pairs: list[tuple[str, Mapping[str, object], Mapping[str, object]]] = [
+        (name, dict(fields[0].question.row), object_results(fields)) for name, fields in documents.items()
+    ]
+    nothing = dict.fromkeys(name for *_, results in pairs for name in results)
+    for failure in failures(store):
+        pairs.insert(
+            0 if review else len(pairs), (failure.document, failure.row, {**nothing, "failed": failure.reason})
+        )
+    columns = {record.question.domain for fields in documents.values() for record in fields}
+    named = [(row if name in row.values() else {"document": name, **row}, results) for name, row, results in pairs]
+    return _merged(named, columns)
+
+
+def _merged(
+    pairs: Sequence[tuple[Mapping[str, object], Mapping[str, object]]], kept: Collection[str] = ()
+) -> tuple[list[str], list[list[object]]]:
+    """The columns and rows of pairs of a question's own cells and its results; `kept` are columns that may be empty."""
+    filled = {name for _, results in pairs for name, value in results.items() if value is not None or name in kept}
     names = [name for name in dict.fromkeys(name for _, results in pairs for name in results) if name in filled]
     columns, taken = dict[str, str](), {*map(plain, names)}
     for name in dict.fromkeys(name for own, _ in pairs for name in own):
@@ -125,20 +153,25 @@ def _encodable(value: object) -> object:
     return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
 
 
-def write(store: Store, format: str | None = None, out: Path | None = None, *, full: bool = False) -> Path | None:
+def write(
+    store: Store, format: str | None = None, out: Path | None = None, *, full: bool = False, review: bool = False
+) -> Path | None:
     """Write the records of a run.
 
     Args:
-        format: "jsonl" (complete records, the default), or a table as of `to_table`: "csv", "parquet" or "xlsx".
+        format: "jsonl" (complete records), or a table as of `to_table`: "csv", "parquet" or "xlsx"; None for that of
+            the ending of `out`, else "jsonl". An extraction's table has a row for each document.
         out: the file; None for `records.FORMAT` in the run folder, "-" for standard output, which returns None.
-        full: add every number of a record to a table.
+        full: add every number of a record to a table, which has a row for each record.
+        review: begin with the rows that have most expected errors.
 
     Raises:
         ParameterError: an unknown format, one whose package is not installed, or no file that can hold it.
         RunError: the file belongs to a run.
         StorageError: the file cannot be written.
     """
-    format = format or "jsonl"
+    ending = "" if out is None else out.suffix.lower().removeprefix(".")
+    format = format or (ending if ending in FORMATS else "jsonl")
     if full and format == "jsonl":
         raise ParameterError("jsonl always has every number of a record; leave --full out, or export a table.")
     if format not in FORMATS:
@@ -146,7 +179,7 @@ def write(store: Store, format: str | None = None, out: Path | None = None, *, f
     if out is not None and str(out) == "-":
         if format in ("parquet", "xlsx"):
             raise ParameterError(f"{format} is not text; name a file with --out.")
-        _write_text(sys.stdout, store, format, full)
+        _write_text(sys.stdout, store, format, full, review)
         return None
     path = out or store.folder / f"records.{format}"
     check_outside(path, store.folder)
@@ -155,11 +188,11 @@ def write(store: Store, format: str | None = None, out: Path | None = None, *, f
     unfinished = path.with_name(f"{path.name}.new")
     try:
         if format in ("parquet", "xlsx"):
-            table = to_table(current_records(store), full=full)
+            table = _table(store, full, review)
             unfinished.write_bytes(_parquet(*table) if format == "parquet" else _workbook(*table))
         else:
             with unfinished.open("w", encoding="utf-8", errors="backslashreplace", newline="") as stream:
-                _write_text(stream, store, format, full)
+                _write_text(stream, store, format, full, review)
         unfinished.rename(path)
     except OSError as problem:
         raise StorageError(f"cannot write {path}: {problem.strerror or problem}.") from problem
@@ -169,12 +202,24 @@ def write(store: Store, format: str | None = None, out: Path | None = None, *, f
     return path
 
 
-def _write_text(stream: IO[str], store: Store, format: str, full: bool) -> None:
+def _ordered(store: Store, review: bool) -> Iterable[Record]:
+    """The records of a run; for a review, the least certain first."""
+    records = current_records(store)
+    return sorted(records, key=lambda record: -expected_errors([record])) if review else records
+
+
+def _table(store: Store, full: bool, review: bool) -> tuple[list[str], list[list[object]]]:
+    if Manifest.of(store).mode == "extract" and not full:
+        return _to_object_table(store, review)
+    return to_table(_ordered(store, review), full=full)
+
+
+def _write_text(stream: IO[str], store: Store, format: str, full: bool, review: bool) -> None:
     if format == "jsonl":
-        for record in current_records(store):
+        for record in _ordered(store, review):
             stream.write(json.dumps(json_value(to_export(record)), allow_nan=False, ensure_ascii=False) + "\n")
         return
-    columns, rows = to_table(current_records(store), full=full)
+    columns, rows = _table(store, full, review)
     writer = csv.writer(stream)
     if columns:
         writer.writerow(map(harmless, columns))

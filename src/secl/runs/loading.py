@@ -18,6 +18,7 @@ from secl.errors import DataError, ParameterError, QuestionError, RunError
 from secl.labels.label import Label
 from secl.machine import uncollected
 from secl.model import Model
+from secl.runs.extracting import DocumentFile, read_document_stream, writer_of
 from secl.runs.manifest import Manifest, Mode
 from secl.runs.settings import Recipe, RunSettings
 from secl.runs.store import Store
@@ -44,6 +45,8 @@ def read_stream(settings: RunSettings, mode: Mode = "ask") -> QuestionFile:
         DataError: a benchmark or a file cannot be read, or a row has no answer to rate in the mode "score".
     """
     source = settings.stream
+    if mode == "extract":
+        return read_document_stream(settings)
     if source.questions is None:
         data = Path(source.data) if source.data else None
         asked = load_stream(source.benchmarks, source.per_domain, order=source.order, seed=settings.seed, data=data)
@@ -91,10 +94,16 @@ def _to_rate(file: QuestionFile, skip_bad: bool) -> QuestionFile:
 def askable(file: QuestionFile, model: Model, mode: Mode, skip_bad: bool) -> tuple[QuestionFile, tuple[str, ...]]:
     """The questions that a model can be asked, or whose answers it can rate; and the ids of the others.
 
+    A document that the model cannot read fails when its turn comes, with a record of every field.
+
     Raises:
         QuestionError: a question that it cannot be asked, or an answer that is too long, unless those are skipped.
+        ParameterError: it writes no objects.
         DataError: it can be asked none of them.
     """
+    if isinstance(file, DocumentFile):
+        writer_of(model, file.requests)
+        return file, ()
     refused: dict[str, str] = {}
     for row in file.rows:
         question = row.question

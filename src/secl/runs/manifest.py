@@ -12,15 +12,17 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from secl.data.streams import fingerprint
 from secl.errors import RunError
+from secl.fields.schema import Node
 from secl.labels.label import Label
 from secl.model import Model
 from secl.plan import Plan
 from secl.question import GivenAnswer, Question
+from secl.runs.failures import failures
 from secl.runs.settings import Recipe, RunSettings
 from secl.runs.store import Store
 from secl.settings.groups import Dtype
 
-Mode = Literal["ask", "score"]
+Mode = Literal["ask", "score", "extract"]
 """What a run does with its questions."""
 
 PRECISIONS: dict[str, Dtype] = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
@@ -34,7 +36,8 @@ class Manifest(BaseModel):
 
     Attributes:
         settings: with absolute paths; those of a server name no questions.
-        mode: "ask" where the model answers the questions, "score" where it rates the answers beside them.
+        mode: "ask" where the model answers the questions, "score" where it rates the answers beside them, "extract"
+            where the questions are fields of documents.
         model: fingerprint of the model.
         model_tau: the model's own temperature of normalised P(True).
         letters: what was known of the model's letters before the run (`secl.model.Model.letters`).
@@ -73,15 +76,16 @@ class Manifest(BaseModel):
         unanswerable: tuple[str, ...] = (),
         given: Sequence[GivenAnswer] | None = None,
         calibration: tuple[Label, ...] = (),
+        grammar: Node | None = None,
     ) -> Self:
-        """The manifest of a run that begins now."""
+        """The manifest of a run that begins now; `grammar` is that of its objects, if it extracts fields."""
         return cls(
             settings=settings if isinstance(settings, RunSettings) else RunSettings(**settings.model_dump()),
-            mode="ask" if given is None else "score",
+            mode="extract" if grammar is not None else "ask" if given is None else "score",
             model=model.fingerprint,
             model_tau=model.tau,
             letters=model.letters,
-            stream=fingerprint(questions, given),
+            stream=fingerprint(questions, given, grammar),
             total=len(questions),
             skipped=skipped,
             unanswerable=unanswerable,
@@ -93,13 +97,22 @@ class Manifest(BaseModel):
 
     @classmethod
     def of(cls, store: Store) -> Self:
-        """The manifest of an open run; a RunError if its folder holds none."""
+        """The manifest of an open run; a RunError if its folder holds none.
+
+        Documents of an extraction that gave no object are among the skipped ones.
+        """
         try:
-            return cls.model_validate(store.manifest)
+            manifest = cls.model_validate(store.manifest)
         except ValidationError as problem:
             error = problem.errors(include_url=False)[0]
             key = ".".join(map(str, error["loc"]))
             raise RunError(f"{store.folder} is damaged or no run: its manifest has no usable {key}.") from problem
+        if manifest.mode != "extract":
+            return manifest
+        failed = failures(store)
+        skipped = (*manifest.skipped, *((f"document {each.document!r}:", each.reason) for each in failed))
+        total = manifest.total - sum(each.fields for each in failed)
+        return manifest.model_copy(update={"skipped": skipped, "total": total})
 
     def to_json(self) -> dict[str, object]:
         """Plain JSON values, for `Store.create`."""

@@ -20,8 +20,12 @@ LEFT_ALONE = (
     "evidence.signal",
     "model.answer_weights",
     "stream.data",
+    "extract.",
 )
 """Tables and settings of answering and learning, which ratings of given answers do not use."""
+
+FILES = ("stream.questions", "stream.data", "extract.schema_file", "model.calibration")
+"""Settings that name a file or folder."""
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -40,7 +44,7 @@ def with_absolute_paths(values: Mapping[str, object]) -> dict[str, object]:
     A model is taken for a path where a file or folder has its name, unless it is a preset.
     """
     names = dotted(values)
-    for name in ("stream.questions", "stream.data", "evidence.nli", "gate.name", "model.calibration", "model.name"):
+    for name in (*FILES, "evidence.nli", "gate.name", "model.name"):
         value = names.get(name)
         elsewhere = name == "model.name" and names.get("model.engine") == "openai"
         if isinstance(value, str) and not elsewhere and (path := _path(name, value)):
@@ -50,7 +54,7 @@ def with_absolute_paths(values: Mapping[str, object]) -> dict[str, object]:
 
 def _path(name: str, value: str) -> str | None:
     """Return the path that a setting means; None where it names something else."""
-    if name in ("stream.questions", "stream.data", "model.calibration"):
+    if name in FILES:
         return value
     path = os.path.expanduser(value)
     if name == "gate.name":

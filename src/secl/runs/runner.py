@@ -19,11 +19,14 @@ from secl.evaluation.json_values import json_value
 from secl.evaluation.series import Estimator
 from secl.evaluation.summary import EstimatorSummary, Summary, summarise, summary_json
 from secl.evaluation.trust import Verdict, assess
+from secl.fields.extraction import ObjectRequest
 from secl.gates import Always
 from secl.model import Model
 from secl.question import GivenAnswer, Question
 from secl.records import Record
 from secl.runs.export import write_folder
+from secl.runs.extracting import DocumentFile, extract_fields
+from secl.runs.failures import TABLE
 from secl.runs.folder import RESUME, check_free, storage_errors
 from secl.runs.labelling import current_records
 from secl.runs.loading import Load, askable, build_calibrator, calibration, load_model, named, read_stream
@@ -41,7 +44,10 @@ Progress = Callable[[int, int, Record | None], None]
 class Run:
     """A run that is open for writing.
 
-    `notes` are sentences about the questions: what was perhaps not meant. Where answers are `given`, they are rated.
+    Attributes:
+        notes: sentences about the questions: what was perhaps not meant.
+        given: answers to rate; None where the model answers itself.
+        requests: objects whose fields the questions are; empty where they are no fields.
     """
 
     store: Store
@@ -51,6 +57,7 @@ class Run:
     records: list[Record]
     notes: tuple[str, ...] = ()
     given: Sequence[GivenAnswer] | None = None
+    requests: Sequence[ObjectRequest] = ()
 
     @functools.cached_property
     def manifest(self) -> Manifest:
@@ -67,15 +74,19 @@ class Run:
 
     def steps(self) -> Iterator[Record]:
         """What remains, question by question, each recorded before it is handed out."""
-        if self.given is None:
+        if self.requests:
+            upcoming = extract_fields(self.calibrator, self.requests, self.questions, self.records, self.store)
+        elif self.given is None:
             upcoming = self.calibrator.run(self.questions, self.records)
         else:
             upcoming = self.calibrator.rate_stream(self.given, self.records)
-        for _ in range(len(self.records), len(self.questions)):
+        while True:
             if self._at_end_of_burst():
                 self._keep_version()  # now, because the next question may learn: it can open another burst
             started = time.perf_counter()
-            record = next(upcoming)
+            record = next(upcoming, None)
+            if record is None:
+                return
             self._add(record, time.perf_counter() - started)
             yield record
 
@@ -136,21 +147,27 @@ def start_run(settings: RunSettings, folder: Path, load: Load | None = None, *, 
     values = settings.dotted()
     placed = with_absolute_paths(values)
     settings = named(settings if placed == values else RunSettings.of(placed))
+    mode = "extract" if settings.extract.schema_file is not None else mode
     stream = read_stream(settings, mode)
     settings.build_gate()  # one that cannot be made is refused before the model is loaded
     model = (load or load_model)(settings)
     stream, unanswerable = askable(stream, model, mode, settings.stream.skip_bad)
-    questions, given = stream.questions, _given(stream, mode)
+    questions, given, requests = stream.questions, _given(stream, mode), _requests(stream)
     labels = calibration(settings, model, mode)
     calibrator = build_calibrator(settings, model, labels)
-    manifest = Manifest.new(settings, model, questions, stream.skipped, unanswerable, given, labels)
-    store = Store.create(folder, manifest.to_json())
-    return Run(store, calibrator, model, questions, [], stream.notes, given)
+    grammar = requests[0].schema.grammar if requests else None
+    manifest = Manifest.new(settings, model, questions, stream.skipped, unanswerable, given, labels, grammar)
+    store = Store.create(folder, manifest.to_json(), TABLE if requests else "")
+    return Run(store, calibrator, model, questions, [], stream.notes, given, requests)
 
 
 def _given(stream: QuestionFile, mode: Mode) -> list[GivenAnswer] | None:
     """The answers to rate; None where the model answers itself."""
     return [row.given() for row in stream.rows] if mode == "score" else None
+
+
+def _requests(stream: QuestionFile) -> tuple[ObjectRequest, ...]:
+    return stream.requests if isinstance(stream, DocumentFile) else ()
 
 
 def resume_run(folder: str | Path, changes: Mapping[str, object] | None = None, load: Load | None = None) -> Run:
@@ -172,10 +189,12 @@ def resume_run(folder: str | Path, changes: Mapping[str, object] | None = None, 
         if differences:
             raise RunError(f"{folder} was begun with other settings ({'; '.join(differences)}); start a new run.")
         stream = read_stream(settings, manifest.mode).without(manifest.unanswerable)
-        questions, given = stream.questions, _given(stream, manifest.mode)
+        questions, given, requests = stream.questions, _given(stream, manifest.mode), _requests(stream)
+        grammar = requests[0].schema.grammar if requests else None
         records = list(store.records())
-        regraded = any(one.question.grader != other.grader for one, other in zip(records, questions, strict=False))
-        if fingerprint(questions, given) != manifest.stream or regraded:
+        graders = {question.id: question.grader for question in questions}
+        regraded = any(record.question.grader != graders.get(record.question.id) for record in records)
+        if fingerprint(questions, given, grammar) != manifest.stream or regraded:
             changed = _changed(store, manifest, questions)
             raise RunError(
                 f"the questions have changed since {folder} was begun ({changed}); bring them back or start a new run."
@@ -186,7 +205,7 @@ def resume_run(folder: str | Path, changes: Mapping[str, object] | None = None, 
         snapshot = store.snapshot()
         if snapshot is not None:
             model.restore(snapshot)
-        run = Run(store, calibrator, model, questions, records, notes, given)
+        run = Run(store, calibrator, model, questions, records, notes, given, requests)
         calibrator.take_labels(store.label_log())
     except BaseException:
         store.close()

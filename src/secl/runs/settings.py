@@ -9,7 +9,7 @@ from secl.errors import ParameterError
 from secl.gates import Gate, gate_class, is_own_gate
 from secl.methods import Method, method
 from secl.plan import Plan
-from secl.settings.groups import ENDPOINT_VIEWS, AnswerName, AnswerWeights
+from secl.settings.groups import ENDPOINT_VIEWS, AnswerName, AnswerWeights, StreamSettings
 from secl.settings.names import RecipeTables, RunTables, as_compared, dotted, tables
 
 MACHINE_SETTINGS = ("stream.data", "model.device", "model.device_map", "model.endpoint")
@@ -215,12 +215,23 @@ class RunSettings(Recipe, RunTables):
         for key in ("columns", "options", "template"):
             if getattr(self.stream, key) and not self.stream.questions:
                 raise ParameterError(f"stream.{key} belongs to a file of questions; name one with stream.questions.")
+        if self.extract.schema_file is not None:
+            self._check_extraction()
         if self.stream.benchmarks and self.stream.grader != "auto":
             raise ParameterError(
                 f"benchmarks have official rules; leave the grader {self.stream.grader!r} out, or see its effect on a "
                 "finished run with secl report RUN --grader."
             )
         super().check()
+
+    def _check_extraction(self) -> None:
+        if self.method != "posterior":
+            raise ParameterError(f"fields are weighed by the posterior; leave the method {self.method!r} out.")
+        if self.stream.benchmarks:
+            raise ParameterError("fields are extracted from documents; name them with stream.questions.")
+        for key in ("columns", "options", "template", "grader"):
+            if getattr(self.stream, key) != getattr(StreamSettings(), key):
+                raise ParameterError(f"the schema says which fields are asked for, and how; leave stream.{key} out.")
 
     @property
     def answer_weights(self) -> AnswerWeights:

@@ -149,6 +149,18 @@ class StreamSettings(Settings):
         return self
 
 
+class ExtractSettings(Settings):
+    """Which fields a run extracts from documents; without a schema it asks questions."""
+
+    TABLE = "extract."
+
+    schema_file: Annotated[str | None, Parameter("--schema")] = Field(
+        None, description="JSON Schema of the object, or a JSON object of names and descriptions."
+    )
+    text: str = Field("text", min_length=1, description="Column with the documents.")
+    instruction: str = Field("", description="Rules for the values, beside the descriptions in the schema.")
+
+
 class GateSettings(Settings):
     """When to learn. None takes the method's gate, and the gate's own value of a parameter; the gate checks ranges."""
 

@@ -21,6 +21,7 @@ from secl.settings.groups import (
     UNFLAGGED,
     AdapterSettings,
     EvidenceSettings,
+    ExtractSettings,
     GateSettings,
     LoopSettings,
     ModelSettings,
@@ -57,6 +58,7 @@ class RunTables(RecipeTables):
     """The tables of a run, which also has questions."""
 
     stream: Annotated[StreamSettings, FLAT, OF_QUESTIONS] = StreamSettings()
+    extract: Annotated[ExtractSettings, UNFLAGGED] = ExtractSettings()
 
 
 def _fields(settings: type[Settings], table: str = "") -> Iterator[tuple[str, FieldInfo]]:

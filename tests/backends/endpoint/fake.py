@@ -56,6 +56,8 @@ class FakeServer:
         cut: chunks of a stream after which the connection ends; None for none.
         hushed: whether a stream that is refused ends without a word.
         tells_usage: whether a stream ends with the numbers of tokens.
+        formats: whether it takes a response_format.
+        several: whether it writes the `n` texts that are asked for; if not, it writes one, and None refuses them.
         asked: bodies of the chat requests that it answered.
         heard: headers of all requests.
     """
@@ -73,6 +75,8 @@ class FakeServer:
         self.cut: int | None = None
         self.hushed = False
         self.tells_usage = True
+        self.formats = True
+        self.several: bool | None = False
         self.asked: list[Body] = []
         self.heard: list[Mapping[str, str]] = []
         self.url = ""
@@ -95,7 +99,17 @@ class FakeServer:
             return 400, {
                 "error": {"message": "This model's maximum context length is 1024 tokens, but 1500 are asked."}
             }
+        if ("response_format" in body and not self.formats) or ("n" in body and self.several is None):
+            return 400, {"error": {"message": "Unsupported parameter."}}
         self.asked.append(body)
+        count = body.get("n", 1) if self.several else 1
+        choices = [{**self.choice({**body, "number": number}), "index": number} for number in range(count)]
+        written = sum(choice.pop("length") for choice in choices)
+        usage = {"prompt_tokens": 10, "completion_tokens": written, "total_tokens": 10 + written}
+        return 200, {"choices": choices, "usage": usage}
+
+    def choice(self, body: Body) -> dict[str, Any]:
+        """A text with its tokens; `number` is its place among several."""
         steps = self.rule(body)[: body.get("max_tokens")]
         tokens = [max(step, key=step.__getitem__) for step in steps]
         content = [
@@ -111,10 +125,8 @@ class FakeServer:
         message: dict[str, Any] = {"role": "assistant", "content": "".join(tokens)}
         if body.get("tools"):
             message, finish = {"role": "assistant", "content": None, "tool_calls": [CALL]}, "tool_calls"
-        choice = {"index": 0, "message": message, "finish_reason": finish}
-        usage = {"prompt_tokens": 10, "completion_tokens": len(tokens), "total_tokens": 10 + len(tokens)}
         logprobs = {"content": content} if self.most else None
-        return 200, {"choices": [{**choice, "logprobs": logprobs}], "usage": usage}
+        return {"message": message, "finish_reason": finish, "logprobs": logprobs, "length": len(tokens)}
 
 
 def top_of(step: Distribution, count: int) -> list[dict[str, object]]:

@@ -12,11 +12,15 @@ from typing import NoReturn
 from secl.backends.endpoint.candidates import Findings
 from secl.backends.endpoint.chat import CONCURRENT_CHATS, Abilities, Requests, find_out, only_model, unlisted
 from secl.backends.endpoint.client import Endpoint
+from secl.backends.endpoint.objects import ObjectAsker
 from secl.backends.endpoint.questions import EndpointAsker
 from secl.backends.generation import question_seed
 from secl.display import Shown
-from secl.errors import ModelError, QuestionError
+from secl.errors import ModelError, QuestionError, SeclError
 from secl.evidence import CandidateEvidence, Evidence, EvidenceKind, PTrue
+from secl.fields.extraction import ObjectRequest, Objects
+from secl.fields.schema import Schema
+from secl.fields.values import WrittenObject
 from secl.model import ModelAnswer, Rating
 from secl.prompts.parsing import read_answer, trim_answer
 from secl.question import GivenAnswer, Question
@@ -77,6 +81,7 @@ class EndpointModel(Shown):
         self.requests = Requests(self.endpoint, self.abilities)
         self.asker = EndpointAsker(self.requests, distractors, seed)
         self._questions = ThreadPoolExecutor(CONCURRENT_CHATS, thread_name_prefix="secl-questions")
+        self.objects = ObjectAsker(self.endpoint, self.abilities, seed)
         self._window: dict[Asked, Future[Findings]] = {}
         self._latest: Findings | None = None
 
@@ -128,6 +133,27 @@ class EndpointModel(Shown):
         except BaseException:
             self.requests.abandon()
             raise
+
+    def write_objects(
+        self, requests: Sequence[ObjectRequest], samples: Callable[[ObjectRequest, WrittenObject], int]
+    ) -> list[Objects[WrittenObject] | SeclError]:
+        """Write JSON objects at the same time; see `secl.fields.extraction.WritesObjects`.
+
+        Raises:
+            UnavailableError: the server does not answer now.
+        """
+
+        def outcome(request: ObjectRequest) -> Objects[WrittenObject] | SeclError:
+            try:
+                return self.objects.write(request, samples)
+            except QuestionError as refusal:
+                return refusal
+
+        return [*self._questions.map(outcome, requests)]
+
+    def check_schema(self, schema: Schema) -> None:
+        """Check that an object can be compared with a schema; see `ObjectAsker.check`."""
+        self.objects.check(schema.grammar)
 
     def memory_share(self, question: Question, writing: Writing) -> float:  # noqa: ARG002
         return 0.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from secl.backends.generation import Draft
@@ -27,6 +27,7 @@ from secl.display import Shown
 from secl.errors import ParameterError, QuestionError, SeclError, TooLongError
 from secl.evidence import CandidateEvidence, DincoEvidence, EvidenceKind, PTrue
 from secl.fields.extraction import ObjectRequest, Objects
+from secl.fields.schema import Schema
 from secl.fields.values import WrittenObject
 from secl.model import ModelAnswer, Rating
 from secl.question import GivenAnswer, Question
@@ -96,7 +97,6 @@ class LocalModel(Shown):
             self.fingerprint += f"+{self._nli.fingerprint}"
         self._window: dict[Turn, Case] = {}
         self._latest: Case | None = None
-        self._objects: ObjectWriter | None = None
 
     @classmethod
     def load(
@@ -214,10 +214,22 @@ class LocalModel(Shown):
             ParameterError: servers answer for this model, or llguidance is missing.
             ModelError: llguidance cannot read the model's tokenizer.
         """
+        return self.objects.write(requests, samples)
+
+    def check_schema(self, schema: Schema) -> None:
+        """Check that a schema can constrain the model.
+
+        Raises:
+            ParameterError, ModelError: it cannot; or as for `write_objects`.
+        """
+        self.objects.begun(schema.grammar)
+
+    @cached_property
+    def objects(self) -> ObjectWriter:
+        """Writes JSON objects."""
         if self.asker.backend is not self.backend:
             raise ParameterError("extract works with models in this process so far, not with servers; load the model.")
-        self._objects = self._objects or ObjectWriter(self.backend, self.asker, self.name)
-        return self._objects.write(requests, samples)
+        return ObjectWriter(self.backend, self.asker, self.name)
 
     def memory_share(self, question: Question, writing: Writing) -> float:
         """Fraction of the memory for texts that their keys and values need; see `secl.model.Model.memory_share`."""

@@ -17,12 +17,6 @@ from secl.fields.values import WrittenObject
 WHITESPACE = r"\x20|\x0A\x20{0,32}"
 """Between two parts of an object: nothing, a space, or a line break with its indent; more would never end."""
 
-LEAST_TOKENS = 512
-"""Tokens that an object may have, unless its fields need more (`FIELD_TOKENS`)."""
-
-FIELD_TOKENS = 64
-"""Tokens that an object may have for each of its fields."""
-
 SHORTEST = 8
 """Tokens of the shortest field with its name: less room for each is none."""
 
@@ -45,7 +39,7 @@ class ObjectWriter(GrammarWriter[ObjectRequest, WrittenObject]):
     keeps = True
 
     def task(self, request: ObjectRequest) -> Task[ObjectRequest]:
-        begun, fields = self._begun(request.schema.grammar), len(request.schema.leaves)
+        begun, fields = self.begun(request.schema.grammar), len(request.schema.leaves)
         prompt = self.asker.prompting.answer(request.question)
         room = self.backend.limit - len(prompt)
         if room < SHORTEST * fields:
@@ -53,10 +47,9 @@ class ObjectWriter(GrammarWriter[ObjectRequest, WrittenObject]):
                 f"the document takes {len(prompt)} tokens with its instructions, which leaves {max(0, room)} of the "
                 f"{self.backend.limit} that the model can read for an object of {fields} fields; shorten the document."
             )
-        limit = min(room, max(LEAST_TOKENS, FIELD_TOKENS * fields), request.max_tokens or room)
-        return Task(request, (*prompt,), begun, limit)
+        return Task(request, (*prompt,), begun, min(room, request.most_tokens))
 
-    def _begun(self, grammar: Node) -> Any:
+    def begun(self, grammar: Node) -> Any:
         """Return the matcher of an object before its first token."""
         fault = "the schema cannot constrain a model"
         try:

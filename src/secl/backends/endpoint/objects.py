@@ -1,0 +1,155 @@
+"""JSON objects that a server writes under a JSON Schema, or unconstrained, checked and asked for once more."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Mapping
+from itertools import accumulate
+from typing import Any
+
+from secl.backends.endpoint.chat import ROUTE, Abilities
+from secl.backends.endpoint.client import Body, Endpoint
+from secl.backends.endpoint.reading import Usage, entropy, parts_of
+from secl.backends.generation import question_seed
+from secl.display import excerpt
+from secl.errors import ModelError, ParameterError, QuestionError, TooLongError, needs
+from secl.fields.extraction import ObjectRequest, Objects
+from secl.fields.schema import Node
+from secl.fields.values import WrittenObject
+from secl.prompts.templates import answer_prompt
+from secl.records import Ledger
+from secl.settings.groups import NUCLEUS
+from secl.writing import Token
+
+try:
+    from jsonschema import Draft202012Validator
+    from jsonschema.exceptions import SchemaError, best_match
+    from referencing.exceptions import Unresolvable
+except ImportError as missing:
+    raise ModelError(needs("an endpoint", "jsonschema", "server")) from missing
+
+AGAIN = "Your reply is no such object ({}). Reply with the JSON object alone."
+
+
+class ObjectAsker:
+    """Asks a server for JSON objects. Several threads may use it at once; errors as of `Endpoint.post`."""
+
+    def __init__(self, endpoint: Endpoint, abilities: Abilities, seed: int) -> None:
+        self.endpoint, self.abilities, self.seed = endpoint, abilities, seed
+        self._unconstrained: set[str] = set()
+        self._several = True
+
+    def check(self, grammar: Node) -> None:
+        """Check that an object can be compared with a schema.
+
+        Raises:
+            ParameterError: the schema is not valid.
+        """
+        try:
+            Draft202012Validator.check_schema(grammar)
+        except SchemaError as problem:
+            raise ParameterError(f"the schema is not valid: {excerpt(problem.message, 200)}.") from problem
+
+    def write(
+        self, request: ObjectRequest, samples: Callable[[ObjectRequest, WrittenObject], int]
+    ) -> Objects[WrittenObject] | ModelError:
+        """Write the most probable object and its samples; an error if the model wrote no object of the schema."""
+        grammar = request.schema.grammar
+        body = self.abilities.chat(answer_prompt(request.question), request.most_tokens)
+        greedy, answering = self._greedy(body, grammar)
+        if not isinstance(greedy, WrittenObject):
+            return greedy
+        drawn: list[WrittenObject | None] = []
+        sampling = 0
+        wanted = samples(request, greedy)
+        while len(drawn) < wanted:
+            seed = question_seed(self.seed, request.question, f"object {len(drawn)}") % 2**31
+            count = wanted - len(drawn) if self._several else 1
+            drawing = {**body, "temperature": 1, "top_p": NUCLEUS, "seed": seed}
+            try:
+                answer = self._post({**drawing, "n": count} if count > 1 else drawing, grammar)
+            except QuestionError:
+                if count == 1:
+                    raise
+                self._several = False
+                continue
+            texts, used = _texts(answer)
+            sampling += sum(used.values())
+            drawn += [_read(*text, grammar)[0] for text in texts]
+        return Objects(
+            greedy=greedy,
+            samples=tuple(drawn[:wanted]),
+            ledger=Ledger(answering=float(answering), sampling=float(sampling)),
+            plain_tokens=float(answering),
+        )
+
+    def _greedy(self, body: dict[str, Any], grammar: Node) -> tuple[WrittenObject | ModelError, int]:
+        """Return the most probable object with the number of tokens; a text that is none is asked for once more."""
+        spent = 0
+        reason = ""
+        for _ in range(2):
+            texts, used = _texts(self._post(body, grammar))
+            spent += sum(used.values())
+            written, reason = _read(*texts[0], grammar)
+            if written is not None:
+                return written, spent
+            said = [("assistant", texts[0][0]), ("user", AGAIN.format(reason))]
+            turns = [{"role": role, "content": content} for role, content in said]
+            body = {**body, "messages": [*body["messages"], *turns]}
+        problem = ModelError(
+            f"the model wrote no object of the schema ({reason}), also when asked again; ask for fewer fields, or take "
+            "a server that constrains its model by response_format."
+        )
+        return problem, spent
+
+    def _post(self, body: Body, grammar: Node) -> Any:
+        """Send a request under the constraint of a schema, or without it to a server that refuses the schema."""
+        key = json.dumps(grammar)
+        if key not in self._unconstrained:
+            constraint = {"type": "json_schema", "json_schema": {"name": "object", "strict": True, "schema": grammar}}
+            try:
+                return self.endpoint.post(ROUTE, {**body, "response_format": constraint})
+            except TooLongError:
+                raise
+            except QuestionError:
+                self._unconstrained.add(key)
+        return self.endpoint.post(ROUTE, body)
+
+
+def _texts(answer: Any) -> tuple[list[tuple[str, tuple[Token, ...], list[bytes]]], Usage]:
+    """Return each text of an answer with its tokens and their bytes, and the usage."""
+    *_, usage = parts_of(answer)
+    texts = []
+    for choice in answer["choices"]:
+        text, tokens, *_ = parts_of({"choices": [choice]})
+        listed = (choice.get("logprobs") or {}).get("content") or ()
+        texts.append((text, tokens, [bytes(each.get("bytes") or each["token"].encode()) for each in listed]))
+    return texts, usage
+
+
+def _read(
+    text: str, tokens: tuple[Token, ...], parts: list[bytes], grammar: Mapping[str, Any]
+) -> tuple[WrittenObject | None, str]:
+    """Return the first object in a text, or None and why it is none of the schema."""
+    begin = max(0, text.find("{"))
+    try:
+        value, end = json.JSONDecoder().raw_decode(text, begin)
+    except (ValueError, RecursionError):
+        return None, "broken JSON"
+    try:
+        problem = best_match(Draft202012Validator(grammar).iter_errors(value))
+    except (Unresolvable, re.error) as unusable:
+        raise ParameterError(f"the schema is not valid: {unusable}.") from unusable
+    if problem is not None:
+        return None, excerpt(problem.message, 100)
+    text = text[begin:end]
+    whole = b"".join(parts).decode("utf-8", "replace")
+    place = whole.find(text)
+    if place < 0:  # without log-probabilities there is one token, of an unknown probability
+        return WrittenObject(text, (len(text),), (math.nan,), (math.nan,)), ""
+    # A character belongs to the token with its first byte.
+    ends = accumulate(sum(byte & 0xC0 != 0x80 for byte in part) for part in parts)
+    log_p, entropies = (token.log_p for token in tokens), map(entropy, tokens)
+    return WrittenObject(text, tuple(end - place for end in ends), (*log_p,), (*entropies,)), ""

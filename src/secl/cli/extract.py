@@ -1,0 +1,86 @@
+"""Fields of documents: secl extract."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+from pydantic import Field
+
+from secl.cli.app import Set, app, console
+from secl.errors import ParameterError, RunError
+from secl.settings.base import Settings
+from secl.settings.groups import FLAT, ExtractSettings, ModelSettings, Seed
+from secl.settings.names import OF_MODEL, OF_QUESTIONS, with_set
+
+if TYPE_CHECKING:
+    from secl.runs.runner import Run
+
+
+class ExtractFlags(Settings):
+    """The settings of an extraction that have flags."""
+
+    extract: Annotated[ExtractSettings, FLAT, OF_QUESTIONS] = ExtractSettings()
+    model: Annotated[ModelSettings, FLAT, OF_MODEL] = ModelSettings()
+    seed: Seed = Field(42, description="Seed of everything random.")
+
+
+@app.command
+def extract(
+    documents: Annotated[Path, Parameter(allow_leading_hyphen=True)],
+    /,
+    *,
+    out: Path | None = None,
+    accept: float | None = None,
+    skip_bad: Annotated[bool, Parameter(negative=())] = False,
+    flags: Annotated[ExtractFlags | None, FLAT] = None,
+    set_: Set = None,
+) -> None:
+    """Extract fields from documents, each value with the probability that it is correct.
+
+    A column with the name of a field is its reference, which grades the values.
+
+    Args:
+        documents: A table with a column of texts, a text file, or a folder of text files.
+        out: Keep a run in this folder, to report, label and export; the same command continues it.
+        accept: Lowest confidence of an accepted value.
+        skip_bad: Skip documents that cannot be used, and list them.
+    """
+    from secl.cli.run import name_skipped, print_result, proceed
+    from secl.runs.folder import FILE
+    from secl.runs.manifest import Manifest
+    from secl.runs.runner import resume_run, start_run
+    from secl.runs.settings import RunSettings
+
+    given = with_set(flags, set_)
+    if "extract.schema_file" not in given:
+        raise ParameterError("an extraction needs its fields; name a file with --schema.")
+    given |= {"stream.questions": str(documents), "loop.accept": accept, "stream.skip_bad": skip_bad}
+    settings = RunSettings.of(given)
+
+    def begin(place: Path) -> Run:
+        return resume_run(place, given) if (place / FILE).exists() else start_run(settings, place)
+
+    def finish(run: Run) -> None:
+        known = len(run.manifest.skipped)
+        name_skipped(Manifest.of(run.store).skipped[known:])
+        if not run.records:
+            raise RunError("no document gave an object; see above.")
+        report(run)
+
+    report = print_result() if out else _print
+    proceed(begin, out, finish, quiet=out is None)
+
+
+def _print(run: Run) -> None:
+    from secl.reports.formatting import number
+    from secl.reports.table import listing
+    from secl.runs.object_table import by_document
+
+    rows = [
+        (name, record.question.domain, record.text or "", number(record.confidence, 3))
+        for name, fields in by_document(run.records).items()
+        for record in fields
+    ]
+    console().print(listing(("document", "field", "value", "confidence"), rows, names=2))

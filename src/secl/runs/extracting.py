@@ -1,0 +1,209 @@
+"""Runs that extract fields from documents: every field of a document is a question with a record of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+from secl.calibrator import Calibrator
+from secl.data.columns import plain
+from secl.data.documents import Document, read_documents
+from secl.data.question_files import LEAVE_OUT, QuestionFile, QuestionRow, cell_of
+from secl.data.tables import parse_json, text_of
+from secl.errors import DataError, ParameterError, QuestionError, SeclError, UnavailableError
+from secl.fields.extraction import (
+    WINDOW,
+    ObjectRequest,
+    WritesObjects,
+    field_question,
+    request_of,
+    weigh_objects,
+)
+from secl.fields.schema import Leaf, Schema
+from secl.fields.values import shown
+from secl.grading.texts import parse_number
+from secl.model import Model, Rating
+from secl.question import Question
+from secl.records import Record
+from secl.runs.failures import add_failure, failures
+from secl.runs.object_table import by_document
+from secl.runs.settings import RunSettings
+from secl.runs.store import Store
+
+ABSENT = shown(None)
+"""In a column of references: the document has no value for this field."""
+
+
+@runtime_checkable
+class ChecksSchemas(Protocol):
+    """A model that can tell of a schema whether objects of it can be written."""
+
+    def check_schema(self, schema: Schema) -> None:
+        """Raise a ParameterError where no object of the schema can be written."""
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentFile(QuestionFile):
+    """The fields of documents as questions, document by document.
+
+    Attributes:
+        requests: one for each document.
+    """
+
+    requests: tuple[ObjectRequest, ...] = ()
+
+
+def read_schema(path: Path) -> Schema:
+    """Return the schema in a JSON file.
+
+    Raises:
+        DataError: the file cannot be read, is no JSON, or is no schema of an object with fields.
+    """
+    text = text_of(path)
+    try:
+        schema = parse_json(text)
+    except DataError as problem:
+        raise DataError(f"{path} {problem}") from problem
+    try:
+        return Schema.of(schema)
+    except ParameterError as problem:
+        raise DataError(f"{path}: {problem}") from problem
+
+
+def read_document_stream(settings: RunSettings) -> DocumentFile:
+    """Return the fields of the documents that settings name, each with its reference where a column has its name.
+
+    Raises:
+        DataError: the schema, a document or a reference cannot be used.
+    """
+    extract, stream = settings.extract, settings.stream
+    schema, path = read_schema(Path(extract.schema_file or "")), Path(stream.questions or "")
+    requests: dict[str, ObjectRequest] = {}
+    rows: list[QuestionRow] = []
+    skipped: list[tuple[str, str]] = []
+    for number, document in enumerate(read_documents(path, extract.text, skip_bad=stream.skip_bad), 1):
+        try:
+            request = _request(document, schema, extract.instruction, f"{path.stem}-{number:04d}")
+            if request.question.id in requests:
+                raise DataError(f"repeats the id {request.question.id!r}; give every document its own id.")
+            fields = [_field(leaf, request, document.row, extract.text) for leaf in schema.leaves]
+        except (DataError, QuestionError) as problem:
+            if not stream.skip_bad:
+                raise DataError(f"{document.location} {problem} {LEAVE_OUT}") from problem
+            skipped.append((document.location, str(problem)))
+            continue
+        requests[request.question.id] = request
+        rows += [QuestionRow(question, document.location) for question in fields]
+        if len(requests) == stream.per_domain:
+            break
+    if not requests:
+        raise DataError(f"{path} holds no document that can be used: {' '.join(skipped[0])}")
+    return DocumentFile(tuple(rows), tuple(skipped), requests=tuple(requests.values()))
+
+
+def _request(document: Document, schema: Schema, instruction: str, name: str) -> ObjectRequest:
+    """Return the request for the fields of a document, with its id and its row.
+
+    Raises:
+        DataError, QuestionError: the document cannot be used.
+    """
+    if document.problem:
+        raise DataError(document.problem)
+    request = request_of(document.text, schema, instruction=instruction)
+    own = next((value for column, value in document.row.items() if plain(column) in ("id", "file") and value), name)
+    row = tuple((column, cell_of(value)) for column, value in document.row.items())
+    return replace(request, question=replace(request.question, id=str(own), row=row))
+
+
+def _field(leaf: Leaf, request: ObjectRequest, row: Mapping[str, object], text: str) -> Question:
+    """Return a field as a question, with its reference from the column of its name, if there is one.
+
+    Raises:
+        DataError: a number is expected there.
+    """
+    names = {plain(name) for name in (leaf.name, ".".join(leaf.path), "/".join(leaf.path))}
+    value = next((value for column, value in row.items() if plain(column) in names and column != text), None)
+    question = field_question(leaf, request)
+    if value is None:
+        return question
+    if leaf.kind == "json" and isinstance(value, str):
+        value = _listed(value)
+    reference = shown(value) if not isinstance(value, str) else value
+    if leaf.kind == "number" and reference != ABSENT and parse_number(reference) is None:
+        raise DataError(
+            f"has {reference[:40]!r} in the column of the number {leaf.name!r}; give a number, {ABSENT}, or an empty "
+            "cell if it is unknown."
+        )
+    grader = "exact" if reference == ABSENT or leaf.kind in ("choice", "json") else ""
+    return replace(question, reference=reference, grader=grader)
+
+
+def _listed(text: str) -> object:
+    """Return the list or object in a cell, written as JSON or as "a | b"; any other text as it is."""
+    try:
+        return parse_json(text)
+    except DataError:
+        return [part.strip() for part in text.split("|")] if "|" in text else text
+
+
+def writer_of(model: Model, requests: Sequence[ObjectRequest]) -> WritesObjects:
+    """Return the model if it writes objects of the requests' schema, as far as it can tell beforehand.
+
+    Raises:
+        ParameterError: it does not.
+    """
+    if not isinstance(model, WritesObjects):
+        raise ParameterError(f"the model {model.name!r} writes no JSON objects; take a local model or a server.")
+    if isinstance(model, ChecksSchemas):
+        model.check_schema(requests[0].schema)
+    return model
+
+
+def extract_fields(
+    calibrator: Calibrator,
+    requests: Sequence[ObjectRequest],
+    questions: Sequence[Question],
+    done: Sequence[Record],
+    store: Store,
+) -> Iterator[Record]:
+    """Extract the fields of documents, and yield their records in order.
+
+    Args:
+        requests: one for each document.
+        questions: the fields of all documents.
+        done: records of the first fields, from a run that is resumed. The window of documents that was interrupted is
+            written again as a whole: a pass of another shape may round differently.
+        store: keeps the documents without an object.
+
+    Raises:
+        ParameterError: the schema cannot constrain the model.
+        UnavailableError: a server does not answer now.
+    """
+    model = writer_of(calibrator.model, requests)
+    calibrator.replay(done)
+    resumed = len(done)  # a caller may append to `done` meanwhile
+    question_of = {question.id: question for question in questions}
+    size, written = len(questions) // len(requests), by_document(done)
+    failed = {failure.document for failure in failures(store)}
+    settled = failed | {document for document, records in written.items() if len(records) == size}
+    first = next((n for n, each in enumerate(requests) if each.question.id not in settled), len(requests))
+    first -= first % WINDOW
+    known = iter(done[size * sum(each.question.id not in failed for each in requests[:first]) :])
+
+    def weigh(question: Question, rating: Rating) -> Record:
+        if question.id in question_of:
+            return next(known, None) or calibrator.weigh(question_of[question.id], rating)
+        state, element = calibrator.state, calibrator.weigh(question, rating)
+        calibrator.state = state  # elements of lists have no place in the stream: nobody knows how many there will be
+        return element
+
+    for request, found in zip(requests[first:], weigh_objects(model, requests[first:], weigh), strict=False):
+        if isinstance(found, ParameterError | UnavailableError):
+            raise found
+        if isinstance(found, SeclError):
+            add_failure(store, request, found)
+            continue
+        fields = (found.fields[leaf.name] for leaf in request.schema.leaves)
+        yield from (record for record in fields if record.position >= resumed)

@@ -1,0 +1,72 @@
+"""The table of an extraction: one row for each document, with a value and a confidence for each field."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+
+from secl.evaluation.json_values import defined
+from secl.fields.extraction import whole_confidence
+from secl.fields.values import shown
+from secl.grading.rules import reported_correct
+from secl.question import Question
+from secl.records import Record
+
+LEAST_CERTAIN = 3
+"""Fields that a row names as those to check first."""
+
+
+def document_of(question: Question) -> str:
+    """Return the id of the document that a field belongs to."""
+    return question.id.removesuffix(f"/{question.domain}")
+
+
+def by_document(records: Iterable[Record]) -> dict[str, list[Record]]:
+    """Return the fields of each document, by its id."""
+    documents: dict[str, list[Record]] = {}
+    for record in records:
+        documents.setdefault(document_of(record.question), []).append(record)
+    return documents
+
+
+def expected_errors(records: Iterable[Record]) -> float:
+    """Return the expected number of wrong answers among those without a label.
+
+    >>> expected_errors([])
+    0.0
+    """
+    return math.fsum(1 - record.confidence for record in records if record.label is None)
+
+
+def object_results(fields: Sequence[Record]) -> Mapping[str, object]:
+    """Return the values and confidences of a document by the names of their columns."""
+    values = {record.question.domain: record for record in fields}
+    results: dict[str, object] = {}
+    for name, record in values.items():
+        results |= {name: value_in(record), f"{name}_confidence": defined(record.confidence)}
+    grades = [reported_correct(record) for record in fields]
+    accepted = [record.accepted for record in fields]
+    unsure = sorted((record for record in fields if record.label is None), key=lambda record: record.confidence)
+    return results | {
+        "confidence": defined(whole_confidence(fields)),
+        "accepted": None if None in accepted else all(accepted),
+        "correct": False if False in grades else None if None in grades else True,
+        "expected_errors": expected_errors(fields),
+        "least_certain": [record.question.domain for record in unsure[:LEAST_CERTAIN]],
+    }
+
+
+def value_in(record: Record) -> object:
+    """Return the value of a field: a text, a number, true, false or None; lists and objects as JSON.
+
+    `shown` writes texts that read like another value in quotes.
+    """
+    text = record.text or ""
+    with suppress(ValueError):
+        value = json.loads(text)
+        special = value is None or isinstance(value, str | bool)
+        if (special and shown(value) == text) or record.question.form == "number":
+            return value
+    return text

@@ -1,0 +1,192 @@
+"""JSON objects of a server: under its own constraint or checked here, with and without log-probabilities."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+import secl
+from secl.backends.endpoint.model import EndpointModel
+from secl.errors import ModelError, ParameterError, SeclError, TooLongError, UnavailableError
+from secl.fields.extraction import ObjectRequest, Objects, request_of, samples_wanted, weigh_objects
+from secl.fields.schema import Schema
+from secl.fields.values import WrittenObject
+from tests.backends.endpoint.fake import Body, Distribution, FakeServer, knowing
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"number": {"type": "string"}, "total": {"type": ["number", "null"]}},
+    "required": ["number", "total"],
+}
+GREEDY = '{"number": "BH-2291", "total": 306.0}'
+OTHER = '{"number": "BH-7731", "total": 306}'
+
+
+def said(text: str, unsure: str = "2291") -> list[Distribution]:
+    """Words and signs as tokens, all certain but one."""
+    return [{part: 0.6 if part == unsure else 0.99} for part in re.findall(r"\s*\w+|\s*\W", text)]
+
+
+def writing(*samples: str, greedy: str = GREEDY) -> Any:
+    """A rule that writes an object and then samples in turn."""
+    drawn = iter(samples)
+
+    def rule(body: Body) -> list[Distribution]:
+        if "JSON object" not in body["messages"][-1]["content"]:
+            return knowing(body)
+        return said(next(drawn)) if body["temperature"] else said(greedy)
+
+    return rule
+
+
+def request(document: str = "An invoice.") -> ObjectRequest:
+    return request_of(document, Schema.of(SCHEMA))
+
+
+def objects_of(model: EndpointModel, *documents: str) -> list[Objects[WrittenObject] | SeclError]:
+    return model.write_objects([*map(request, documents or ["An invoice."])], samples_wanted)
+
+
+def test_an_object_is_written_under_the_servers_constraint_and_samples_come_in_one_request(
+    model: EndpointModel, server: FakeServer
+) -> None:
+    server.several, server.rule = True, writing(GREEDY, OTHER, OTHER, "{}", GREEDY)
+    (written,) = objects_of(model)
+    assert isinstance(written, Objects)
+    first, second = server.asked
+    constraint = first["response_format"]["json_schema"]
+    assert (first["response_format"]["type"], constraint["strict"]) == ("json_schema", True)
+    assert constraint["schema"] == request().schema.grammar
+    assert (first["temperature"], first["max_tokens"], "n" in first) == (0, 512, False)
+    assert (second["temperature"], second["top_p"], second["n"]) == (1, 0.95, 5)
+    assert second["response_format"] == first["response_format"]
+    assert [None if each is None else each.text for each in written.samples] == [GREEDY, OTHER, OTHER, None, GREEDY]
+    tokens = [written.greedy.text[begin:end] for begin, end in pairwise((0, *written.greedy.ends))]
+    assert tokens[6:9] == ["BH", "-", "2291"]
+    assert written.greedy.log_p[8] == pytest.approx(math.log(0.6))
+    assert (written.ledger.answering, written.plain_tokens) == (10 + len(tokens), 10 + len(tokens))
+    assert written.ledger.sampling > 3 * len(tokens)
+
+
+def test_a_certain_object_costs_one_request(model: EndpointModel, server: FakeServer) -> None:
+    server.rule = writing(greedy=GREEDY.replace("2291", "17"))
+    assert len(objects_of(model, "a", "b")) == len(server.asked) == 2
+
+
+@pytest.mark.parametrize("several", [False, None])
+def test_a_server_that_writes_one_text_at_a_time_is_asked_several_times(
+    model: EndpointModel, server: FakeServer, several: bool | None
+) -> None:
+    server.several, server.rule = several, writing(*[GREEDY] * 5)
+    (written,) = objects_of(model)
+    assert isinstance(written, Objects)
+    assert len(written.samples) == 5
+    assert len({body["seed"] for body in server.asked[1:]}) == 5
+
+
+def test_an_object_without_a_constraint_is_found_in_the_text_checked_and_asked_for_once_more(
+    model: EndpointModel, server: FakeServer
+) -> None:
+    server.formats = False
+    fenced, short = f"Here it is:\n```json\n{GREEDY}\n```", '{"number": "BH-2291"}'
+
+    def rule(body: Body) -> list[Distribution]:
+        return said(fenced) if body["temperature"] or len(body["messages"]) > 1 else said(short)
+
+    server.rule = rule
+    (written,) = objects_of(model)
+    assert isinstance(written, Objects)
+    assert written.greedy.text == GREEDY
+    value = written.greedy.tokens((12, 19))
+    assert [written.greedy.log_p[token] for token in value] == pytest.approx([math.log(p) for p in (0.99, 0.99, 0.6)])
+    asked = server.asked[1]["messages"]
+    assert asked[1] == {"role": "assistant", "content": short}
+    assert "no such object ('total' is a required property)" in asked[2]["content"]
+    assert not any("response_format" in body for body in server.asked)
+
+
+@pytest.mark.parametrize(("text", "reason"), [("I cannot.", "broken JSON"), ('{"number": 3, "total": 1}', "3 is not")])
+def test_a_model_that_writes_no_object_twice_spoils_no_other_document(
+    model: EndpointModel, server: FakeServer, text: str, reason: str
+) -> None:
+    good = writing(greedy=GREEDY.replace("2291", "17"))
+    server.rule = lambda body: said(text) if "bad" in body["messages"][0]["content"] else good(body)
+    fine, failed, refused = objects_of(model, "fine", "bad", "long " * 2000)
+    assert isinstance(fine, Objects)
+    assert isinstance(failed, ModelError)
+    assert f"the model wrote no object of the schema ({reason}" in str(failed)
+    assert isinstance(refused, TooLongError)
+
+
+def test_without_log_probabilities_samples_alone_are_the_evidence(model: EndpointModel, server: FakeServer) -> None:
+    server.rule, server.most = writing(GREEDY, OTHER, OTHER, OTHER, GREEDY), 0
+    (found,) = weigh_objects(model, [request()], secl.Calibrator(model).weigh)
+    assert not isinstance(found, SeclError)
+    number, total = found.fields["number"], found.fields["total"]
+    assert [sample.log_p for sample in number.evidence.candidates.samples] == [None] * 5  # type: ignore[union-attr]
+    assert math.isnan(number.reply.log_probability)
+    scores = [0.4 * math.log(count + 0.5) for count in (3, 3, 0)]
+    assert number.confidence == pytest.approx(math.exp(scores[0]) / sum(map(math.exp, scores)))
+    assert number.confidence < total.confidence < 1
+
+
+def test_a_server_that_does_not_answer_ends_the_window_and_a_schema_is_checked_before(
+    model: EndpointModel, server: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(model.endpoint._client, "max_retries", 0)
+    server.statuses = [503] * 9
+    with pytest.raises(UnavailableError):
+        objects_of(model)
+    model.check_schema(Schema.of(SCHEMA))
+    bad = Schema.of({"properties": {"a": {"type": "strin"}}})
+    with pytest.raises(ParameterError, match="the schema is not valid: 'strin' is not valid"):
+        model.check_schema(bad)
+
+
+@pytest.mark.heavy
+def test_a_server_of_the_same_model_gives_the_same_fields(model: EndpointModel, server: FakeServer) -> None:
+    from tests.backends.local.conftest import tiny_of
+
+    local = tiny_of("llama")
+    schema = Schema.of(
+        {
+            "type": "object",
+            "properties": {
+                "kind": {"enum": ["offer", "reminder"]},
+                "pages": {"type": "integer", "minimum": 0, "maximum": 99},
+                "word": {"type": ["string", "null"], "maxLength": 8, "pattern": "^[a-z]*$"},
+            },
+            "required": ["kind", "pages", "word"],
+        }
+    )
+    asked = request_of("A letter of ACME, three pages.", schema)
+    (objects,) = local.write_objects([asked], samples_wanted)
+    assert isinstance(objects, Objects)
+    assert len(objects.samples) == 5
+
+    def choice(body: Body) -> dict[str, Any]:
+        written = objects.samples[body["number"]] if body["temperature"] else objects.greedy
+        assert written is not None
+        assert asked.question.context in body["messages"][0]["content"]
+        content = [
+            {"token": written.text[begin:end], "logprob": log_p, "top_logprobs": []}
+            for (begin, end), log_p in zip(pairwise((0, *written.ends)), written.log_p, strict=True)
+        ]
+        message = {"content": written.text}
+        return {"message": message, "finish_reason": "stop", "logprobs": {"content": content}, "length": len(content)}
+
+    server.several = True
+    server.choice = choice  # type: ignore[method-assign]
+    here, there = (next(weigh_objects(each, [asked], secl.Calibrator(each).weigh)) for each in (local, model))
+    assert not isinstance(here, SeclError)
+    assert not isinstance(there, SeclError)
+    assert json.loads(here.text) == json.loads(there.text)
+    for name, record in here.fields.items():
+        assert there.fields[name].text == record.text
+        assert there.fields[name].confidence == pytest.approx(record.confidence, abs=1e-9)
+        assert dict(there.fields[name].candidates) == pytest.approx(dict(record.candidates), abs=1e-9)

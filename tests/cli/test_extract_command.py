@@ -1,0 +1,255 @@
+"""`secl extract`: documents to a run of fields, and what comes of them in exports, reviews, labels and reports."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from secl.errors import SeclError
+from secl.fields.extraction import ObjectRequest, Objects
+from secl.fields.schema import Schema
+from secl.fields.values import WrittenObject
+from secl.records import Record
+from secl.runs import loading, runner
+from secl.runs.encoding import to_body
+from secl.runs.store import Store
+from tests.cli.conftest import Shell
+from tests.fields.scribe import Scribe, written
+
+SCHEMA: Any = {
+    "type": "object",
+    "properties": {
+        "number": {"type": "string", "description": "Number of the invoice"},
+        "total": {"type": ["number", "null"]},
+        "paid": {"type": "boolean"},
+        "lines": {"type": "array", "items": {"type": "string"}},
+    },
+    "required": ["number", "total", "paid", "lines"],
+}
+
+
+class Clerk(Scribe):
+    """Writes the object at the end of a document, the word "unsure" in it without much certainty."""
+
+    def __init__(self) -> None:
+        super().__init__(written("{}"))
+
+    def check_schema(self, schema: Schema) -> None:
+        """Every schema will do."""
+
+    def write_objects(
+        self, requests: Sequence[ObjectRequest], samples: Callable[[ObjectRequest, WrittenObject], int]
+    ) -> list[Objects[WrittenObject] | SeclError]:
+        outcomes = []
+        for request in requests:
+            text = request.question.context.partition("=> ")[2] or "{}"
+            self.greedy, self.samples = written(text, unsure="unsure"), (text.replace("unsure", "other"),) * 5
+            outcomes += super().write_objects([request], samples)
+        return outcomes
+
+
+@pytest.fixture(autouse=True)
+def _clerk(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (runner, loading):
+        monkeypatch.setattr(module, "load_model", lambda _settings: Clerk())
+
+
+def invoice(
+    number: str = "A-1", total: object = 12.5, paid: bool = True, lines: Sequence[str] = ("Bolt", "Nut")
+) -> str:
+    values = {"number": number, "total": total, "paid": paid, "lines": list(lines)}
+    return f"An invoice => {json.dumps(values)}"
+
+
+@pytest.fixture
+def schema(tmp_path: Path) -> Path:
+    path = tmp_path / "invoice.json"
+    path.write_text(json.dumps(SCHEMA))
+    return path
+
+
+@pytest.fixture
+def documents(tmp_path: Path) -> Path:
+    """Ten documents, with references of every type; the third one fails."""
+    rows = [["body", "Number", "total", "paid", "lines", "city"]]
+    rows += [
+        [invoice(), "A-1", "12.50", "TRUE", "Bolt | Nut", "Lima"],
+        [invoice("unsure", None, paid=False), "other", "null", "True", '["Bolt", "Nut"]', ""],
+        ["fail", "A-3", "1", "True", "", ""],
+        *([invoice(f"A-{number}"), "", "", "", "", ""] for number in range(4, 11)),
+    ]
+    path = tmp_path / "invoices.csv"
+    with path.open("w", newline="") as stream:
+        csv.writer(stream).writerows(rows)
+    return path
+
+
+def read(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def extracted(shell: Shell, *arguments: Any) -> list[Record]:
+    ended = shell("extract", *arguments)
+    assert ended.code == 0, ended
+    with Store(arguments[-1]) as store:
+        return list(store.records())
+
+
+def test_every_field_is_a_record_that_a_column_of_its_name_grades_by_its_type(
+    shell: Shell, documents: Path, schema: Path, tmp_path: Path
+) -> None:
+    records = extracted(shell, documents, "--schema", schema, "--text", "body", "--out", tmp_path / "run")
+    assert [record.position for record in records] == [*range(36)]
+    assert [record.question.domain for record in records[:4]] == [*SCHEMA["properties"]]
+    assert records[4].question.id == "invoices-0002/number"
+    assert [record.correct for record in records[:8]] == [True, True, True, True, False, True, False, True]
+    assert {record.correct for record in records[8:]} == {None}
+    assert {record.outcome for record in records} == {"field"}
+    assert dict(records[0].question.row)["city"] == "Lima"
+
+
+def test_an_export_has_a_row_for_each_document_and_a_review_begins_with_the_most_expected_errors(
+    shell: Shell, documents: Path, schema: Path, tmp_path: Path
+) -> None:
+    run, out = tmp_path / "run", tmp_path / "x.csv"
+    ended = shell("extract", documents, "--schema", schema, "--text", "body", "--accept", 0.5, "--out", run)
+    assert "skipped: document 'invoices-0003': the model did not close the object." in ended.err
+    assert "36 questions answered, 1 left out." in ended.out
+    assert shell("export", run, "--out", out).code == 0
+    rows = read(out.read_text())
+    assert [row["document"][-2:] for row in rows] == ["01", "02", "04", "05", "06", "07", "08", "09", "10", "03"]
+    first, second, *_, last = rows
+    assert (first["given_Number"], first["number"], first["total"], first["paid"]) == ("A-1", "A-1", "12.5", "True")
+    assert (first["city"], json.loads(first["lines"]), first["correct"]) == ("Lima", ["Bolt", "Nut"], "True")
+    assert (second["total"], second["accepted"], second["correct"]) == ("", "False", "False")
+    assert second["least_certain"].startswith("number | ")
+    confidences = [float(second[f"{name}_confidence"]) for name in ("number", "total", "paid", "lines")]
+    assert confidences[0] < 0.5 < confidences[1]
+    product = confidences[0] * confidences[1] * confidences[2] * confidences[3]
+    assert float(second["confidence"]) == pytest.approx(product)
+    assert float(second["expected_errors"]) == pytest.approx(4 - sum(confidences))
+    assert (last["body"], last["failed"], last["number"]) == ("fail", "the model did not close the object.", "")
+    reviewed = read(shell("export", run, "--format", "csv", "--review", "--out", "-").out)
+    assert [row["document"][-2:] for row in reviewed[:2]] == ["03", "02"]
+    by_field = [json.loads(line) for line in shell("export", run, "--review", "--out", "-").out.splitlines()]
+    assert (len(by_field), by_field[0]["question"]["id"]) == (36, "invoices-0002/number")
+
+
+def test_fields_are_labelled_reported_and_get_thresholds(
+    shell: Shell, documents: Path, schema: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = tmp_path / "run"
+    shell("extract", documents, "--schema", schema, "--text", "body", "--out", run)
+    monkeypatch.setattr("sys.stdin", io.StringIO("n\n" + "y\n" * 40))
+    said = shell("label", run).out
+    assert "1 of 36" in said
+    assert "An invoice" in said
+    assert "What is the value of 'number' (Number of the invoice)?" in said
+    assert "36 labels: 35 right, 1 wrong." in said
+    said = shell("report", run, "--full").out
+    assert ": What is the value of" in said.partition("Most confident wrong answers")[2]
+    assert "Stated" not in said.partition("By domain")[2].partition("Most confident")[0]
+    assert f"extract.schema_file={schema}" in said
+    assert "at most 30% wrong, 90% certainty" in shell("threshold", run, "--risk", 0.3).out
+    assert "leave --grader out" in shell("report", run, "--grader", "exact").err
+
+
+def interrupt(count: int, patch: pytest.MonkeyPatch) -> None:
+    """Have a Ctrl-C come in place of the record with this number, counted from 1."""
+    add, left = Store.add, [count]
+
+    def interrupted(store: Store, *arguments: Any, **settings: Any) -> None:
+        left[0] -= 1
+        if left[0] == 0:
+            raise KeyboardInterrupt
+        add(store, *arguments, **settings)
+
+    patch.setattr(Store, "add", interrupted)
+
+
+@pytest.mark.parametrize("count", [1, 10, 31])
+def test_the_same_command_continues_a_stopped_run_with_the_same_records(
+    shell: Shell,
+    documents: Path,
+    schema: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    count: int,
+) -> None:
+    arguments = (documents, "--schema", schema, "--text", "body", "--out")
+    whole, stopped = tmp_path / "whole", tmp_path / "stopped"
+    expected = extracted(shell, *arguments, whole)
+    with monkeypatch.context() as stopping:
+        interrupt(count, stopping)
+        ended = shell("extract", *arguments, stopped)
+    assert ended.code == 2
+    assert f"stopped after {count - 1} of 40 questions" in ended.err
+    # Numbers that do not exist are equal in JSON.
+    assert [*map(to_body, extracted(shell, *arguments, stopped))] == [*map(to_body, expected)]
+    assert shell("export", stopped, "--format", "csv", "--out", "-") == shell(
+        "export", whole, "--format", "csv", "--out", "-"
+    )
+
+
+def test_a_folder_of_texts_a_single_text_and_names_with_descriptions_are_enough(shell: Shell, tmp_path: Path) -> None:
+    folder, schema = tmp_path / "letters", tmp_path / "fields.json"
+    schema.write_text('{"city": "Where it was written"}')
+    (folder / "may").mkdir(parents=True)
+    (folder / "may" / "b.txt").write_text('A letter => {"city": "Lima"}')
+    (folder / "a.md").write_text('A letter => {"city": null}')
+    (folder / "c.pdf").write_bytes(b"%PDF")
+    said = shell("extract", folder, "--schema", schema)
+    assert (said.code, said.err) == (0, "")
+    lines = [line.split()[:3] for line in said.out.splitlines()[2:]]
+    assert lines == [["a.md", "city", "null"], ["may/b.txt", "city", "Lima"]]
+    assert "Lima" in shell("extract", folder / "may" / "b.txt", "--schema", schema).out
+
+
+def test_what_cannot_be_used_is_refused_in_a_sentence(
+    refused: Any, shell: Shell, documents: Path, schema: Path, tmp_path: Path
+) -> None:
+    broken, text, empty = tmp_path / "broken.json", tmp_path / "text.json", tmp_path / "empty.csv"
+    broken.write_text('{"type": ')
+    text.write_text('{"properties": {"a": {"$ref": "#"}}}')
+    empty.write_text("body,city\n")
+    wrong, twice, folder = tmp_path / "wrong.csv", tmp_path / "twice.csv", tmp_path / "folder"
+    wrong.write_text("text,total\nA letter.,much\n")
+    twice.write_text("id,text\na,A letter.\na,A note.\n")
+    folder.mkdir()
+    usual = ("--schema", schema, "--out", tmp_path / "run")
+    for arguments, *words in (
+        ((documents,), "name a file with --schema"),
+        ((documents, "--schema", tmp_path / "none.json"), "none.json", "does not exist; check the path"),
+        ((documents, "--schema", broken), broken, "is broken JSON (Expecting value"),
+        ((documents, "--schema", text), text, "is recursive (#)"),
+        ((documents, "--schema", documents), documents, "is broken JSON"),
+        ((documents, *usual), "has no column 'text' but 'body', 'Number'"),
+        ((empty, "--text", "body", *usual), empty, "holds no document"),
+        ((folder, *usual), folder, "holds no file that ends in .txt or .md"),
+        ((tmp_path / "none.csv", *usual), "none.csv does not exist"),
+        ((wrong, *usual), "wrong.csv, line 2 has 'much' in the column of the number 'total'", "--skip-bad"),
+        ((twice, *usual), "twice.csv, line 3 repeats the id 'a'"),
+        ((documents, "--text", "city", *usual), "invoices.csv, line 3 has a column 'city' that is empty"),
+        ((documents, "--set", "method=secl", *usual), "leave the method 'secl' out"),
+        ((documents, "--set", "stream.template={body}", *usual), "leave stream.template out"),
+    ):
+        refused(("extract", *arguments), *words)
+    assert shell("extract", wrong, *usual, "--skip-bad").code == 2
+
+
+def test_a_run_whose_schema_has_changed_is_refused_and_one_without_an_object_has_nothing_to_report(
+    shell: Shell, documents: Path, schema: Path, tmp_path: Path
+) -> None:
+    arguments = (documents, "--schema", schema, "--text", "body", "--out", tmp_path / "run")
+    extracted(shell, *arguments)
+    schema.write_text(schema.read_text().replace('"boolean"', '"boolean", "default": true'))
+    assert "the questions have changed since" in shell("extract", *arguments).err
+    failing = tmp_path / "failing.txt"
+    failing.write_text("fail")
+    assert "no document gave an object" in shell("extract", failing, "--schema", schema).err

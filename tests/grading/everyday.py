@@ -119,6 +119,7 @@ ADVERSARIAL = (
     Case("Who?", "Goethe", "GOETHE WROTE FAUST", True),
     Case("What is the answer?", "42", "Answer: 41 (not 42)", False),
     Case("How many?", "3", "three or four", False),
+    Case("Which gas is it?", "carbon dioxide", "They breathe out carbon dioxide.", True),
     Case("What do caterpillars turn into?", "butterflies", "They turn into a butterfly.", True),
     Case("フランスの首都は?", "パリ", "フランスの首都はパリです。", True),
 )

@@ -109,6 +109,10 @@ def test_a_text_counts_by_the_root_of_its_words_and_what_is_left_by_the_rest() -
     texts = [-2.0 / math.sqrt(3), -3.0]
     expected = [*texts, math.log(1 - sum(map(math.exp, texts)))]
     assert views.values["text"] == pytest.approx([score - sum(expected) / 3 for score in expected])
+    asked, same = Question("Capital of France?"), replace(reply, log_probability=-9.0)
+    other = replace(same, text="Bern", answer="Bern")  # of the frozen model where it answers the same
+    assert read(("text",), evidence, question=asked, reply=reply, frozen=other).values == views.values
+    assert read(("text",), evidence, question=asked, reply=reply, frozen=same).values != views.values
     unknown = replace(reply, log_probability=math.nan)
     assert maybe(("text",), evidence, question=Question("Capital of France?"), reply=unknown) is None
 

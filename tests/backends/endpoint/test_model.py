@@ -8,10 +8,8 @@ from typing import Any
 import pytest
 
 from secl.backends.endpoint.model import EndpointModel
-from secl.calibrator import Calibrator
 from secl.errors import ModelError, ParameterError, QuestionError, UnavailableError
-from secl.question import GivenAnswer, Question
-from secl.records import Record
+from secl.question import Question
 from secl.writing import Writing
 from tests.backends.endpoint.fake import PLAIN, Body, Distribution, FakeServer, knowing
 
@@ -20,27 +18,16 @@ CHOICE = Question("Which?", options=("Rome", "Paris", "Lima!", "Bonn"), id="choi
 OPEN = Question("Which city?", id="open")
 
 
-def test_letter_and_confidence_are_read_where_the_model_says_them(model: EndpointModel) -> None:
-    reply = model.answer(CHOICE).reply
+def test_letters_digits_and_verdicts_are_read_where_the_model_says_them_and_paid_for_once(
+    model: EndpointModel, server: FakeServer
+) -> None:
+    reply = model.answer(CHOICE, evidence=BOTH).reply
     assert (reply.text, reply.answer) == ("C", "C")
     assert reply.option_log_p == pytest.approx([math.log(p) for p in (0.05, 0.05, 0.7, 0.05)])
     assert reply.log_probability == pytest.approx(math.log(0.7))
     # "8", " 9" and "7" are the digits among the most probable tokens, whatever their spelling.
     assert reply.digit_mass == pytest.approx(0.9)
     assert reply.stated == pytest.approx((0.6 * 0.85 + 0.2 * 0.95 + 0.1 * 0.75) / 0.9)
-
-
-def test_an_open_answer_has_the_probability_of_its_tokens(model: EndpointModel) -> None:
-    reply = model.answer(OPEN).reply
-    assert (reply.text, reply.answer, reply.option_log_p) == ("Lima", "Lima", ())
-    assert reply.log_probability == pytest.approx(math.log(PLAIN["Lima"]))
-    assert reply.stated < 0.5
-
-
-def test_evidence_about_options_comes_from_other_orders_and_verdicts_and_is_paid_for_once(
-    model: EndpointModel, server: FakeServer
-) -> None:
-    reply = model.answer(CHOICE, evidence=BOTH).reply
     count, spent = len(server.asked), model.meter.take()
     assert count == 2 + 1 + 4
     assert (spent.answering, spent.reordering, spent.scoring) == (11 + 13, 13, 4 * 11)
@@ -58,31 +45,11 @@ def test_evidence_about_options_comes_from_other_orders_and_verdicts_and_is_paid
     assert p_true.false_probabilities == pytest.approx((0.1, 0.6, 0.6, 0.6))
 
 
-@pytest.mark.parametrize("rates", [False, True])
-def test_each_question_of_a_window_has_an_outcome_of_its_own(
-    model: EndpointModel, server: FakeServer, rates: bool
-) -> None:
-    calibrator = Calibrator(model, method="posterior")
-    questions = [
-        Question(f"{'long ' * 2000 * (i == 3)}{i}?", options=tuple("abcd"), id=str(i), domain="d") for i in range(16)
-    ]
-    given = [GivenAnswer(question, "A") for question in questions]
-    for number in range(2):  # nothing of the first window is left to the second
-        server.asked.clear()
-        outcomes = calibrator.rate_window(given) if rates else calibrator.answer_window(questions)
-        refused = outcomes.pop(3)
-        assert isinstance(refused, QuestionError)
-        assert "maximum context length" in str(refused)
-        positions = [each.position for each in outcomes if isinstance(each, Record)]
-        assert positions == [*range(15 * number, 15 * (number + 1))]
-        assert len(server.asked) == 15 * (4 if rates else 3)
-
-
 def test_a_server_that_does_not_answer_ends_the_requests_of_a_window(
     model: EndpointModel, server: FakeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(model.endpoint._client, "max_retries", 0)
-    server.delay, server.statuses = 0.02, [503] * 99
+    server.delay, server.statuses = 0.2, [503] * 99
     questions = [Question(f"{i}?", options=tuple("abcdefgh"), id=str(i)) for i in range(16)]
     with pytest.raises(UnavailableError):
         model.prefetch(questions, [BOTH] * 16, weights_fixed=True)
@@ -92,6 +59,9 @@ def test_a_server_that_does_not_answer_ends_the_requests_of_a_window(
 
 def test_an_open_answer_is_compared_with_further_answers(model: EndpointModel, server: FakeServer) -> None:
     reply = model.answer(OPEN, evidence=BOTH).reply
+    assert (reply.text, reply.answer, reply.option_log_p) == ("Lima", "Lima", ())
+    assert reply.log_probability == pytest.approx(math.log(PLAIN["Lima"]))
+    assert reply.stated < 0.5
     compared, p_true = model.compare_candidates(OPEN, reply), model.score_p_true(OPEN, reply)
     assert compared is not None
     assert compared.candidates == ("Lima", "None of these")

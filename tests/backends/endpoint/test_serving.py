@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from secl.errors import ModelError, ParameterError, QuestionError, RunError, UnavailableError
-from secl.question import Question
+from secl.question import GivenAnswer, Question
 from secl.records import Record
 from secl.runs.settings import Recipe
 from secl.server.online.factory import open_service, serving_settings
@@ -75,14 +75,16 @@ def test_answers_have_a_posterior_that_feedback_moves_and_a_restart_keeps(opened
     assert after.confidence < after.label_free - 0.05
 
 
-def test_a_question_that_the_server_refuses_fails_alone_and_no_other_is_asked_twice(
-    server: FakeServer, tmp_path: Path
+@pytest.mark.parametrize("rates", [False, True])
+def test_each_question_of_a_batch_has_an_outcome_of_its_own_and_none_is_asked_twice(
+    server: FakeServer, tmp_path: Path, rates: bool
 ) -> None:
     recipe = serving_settings({"model.engine": "openai", "model.endpoint": server.url})
     service = open_service(tmp_path / "state", recipe)
     texts = [f"Which is {i}?" for i in range(16)]
     texts[5] = "long " * 2000
-    waiting = [service.submit(Question(text, options=("a", "b", "c", "d!"), id=text[:20])) for text in texts]
+    questions = [Question(text, options=("a", "b", "c", "d!"), id=text[:20]) for text in texts]
+    waiting = [service.submit(GivenAnswer(each, "A") if rates else each) for each in questions]
     server.asked.clear()
     service.start()  # so all of them are in one batch
     with pytest.raises(QuestionError, match="maximum context length"):

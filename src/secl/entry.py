@@ -12,11 +12,12 @@ from secl.data.question_files import read_rows
 from secl.display import Shown
 from secl.errors import ParameterError, QuestionError, SeclError
 from secl.evaluation.acceptance import Advice, Judgement, advise, answers_from, judgement_of
-from secl.fields.extraction import Extraction, WritesObjects, request_of, weigh_objects
+from secl.fields.extraction import Extraction, request_of, weigh_objects
 from secl.fields.schema import Schema
 from secl.labels.label import Label, label_of
 from secl.question import GivenAnswer, Question
 from secl.records import Record
+from secl.runs.extracting import writer_of
 from secl.runs.loading import build_calibrator, load_local, load_model
 from secl.runs.loading import calibration as calibration_of
 from secl.runs.settings import Recipe
@@ -134,7 +135,7 @@ class CalibratedModel(Shown):
         """Extract the fields of a document as a JSON object, each with the probability that it is correct.
 
         The object satisfies the schema. Each field is weighed like an open answer, whatever the method of this model,
-        and its record can be labelled like any other answer. Needs a local model and the extra "fields".
+        and its record can be labelled like any other answer. A local model needs the extra "fields".
 
         Args:
             document: the text to read.
@@ -144,9 +145,9 @@ class CalibratedModel(Shown):
 
         Raises:
             ParameterError: the schema is not valid, is recursive or has no fields; llguidance is not installed; or the
-                model is a server's.
+                model writes no objects.
             QuestionError: the document is empty or too long, or the pydantic class rejects the object.
-            ModelError: the model did not close the object.
+            ModelError: the model did not close the object, or a server's wrote none of the schema.
         """
         (found,) = self._extracted([document], schema, context, instruction)
         return found
@@ -164,8 +165,8 @@ class CalibratedModel(Shown):
         """Extract the fields of many documents and yield each object as soon as it is there; 8 documents share passes.
 
         Args:
-            rows: texts, mappings such as {"text": ...}, a DataFrame, or the path of a file with a column of texts. An
-                iterator is read to its end first.
+            rows: texts, mappings such as {"text": ...}, a DataFrame, or the path of a file with a column of texts, of a
+                text file, or of a folder of text files. An iterator is read to its end first.
             schema, context, instruction: as for `extract`.
             text: name of the column with the documents.
             progress: whether to show a progress bar.
@@ -181,14 +182,11 @@ class CalibratedModel(Shown):
     def _extracted(
         self, documents: Sequence[str], schema: object, context: str, instruction: str
     ) -> Iterator[Extraction]:
-        fields, model = Schema.of(schema), self.calibrator.model
-        if not isinstance(model, WritesObjects):
-            raise ParameterError(
-                f"extract works with local models so far, and {model.name!r} is none; load a model by its hub id, "
-                "folder or GGUF file."
-            )
+        fields = Schema.of(schema)
         asked = [request_of(document, fields, context=context, instruction=instruction) for document in documents]
-        for found in weigh_objects(model, asked, self.calibrator.weigh, accept=self.accept):
+        for found in weigh_objects(
+            writer_of(self.calibrator.model, asked), asked, self.calibrator.weigh, accept=self.accept
+        ):
             if isinstance(found, SeclError):
                 raise found
             for record in found.fields.values():

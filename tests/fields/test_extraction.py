@@ -206,7 +206,7 @@ def test_two_extractions_are_equal() -> None:
     [
         (" ", Scribe(written(GREEDY)), "the document is empty; give its text"),
         (b"An invoice.", Scribe(written(GREEDY)), "the document is of type bytes; give its text"),
-        ("x", secl.ScriptedModel(), "extract works with local models so far, and 'scripted' is none"),
+        ("x", secl.ScriptedModel(), "the model 'scripted' writes no JSON objects; take a local model or a server"),
     ],
 )
 def test_no_text_and_another_model_are_refused_in_a_sentence(document: Any, model: Any, said: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,6 @@ from secl.fields.extraction import Extraction, ObjectRequest, request_of, weigh_
 from secl.fields.redrawn import composed, uncertain_values
 from secl.fields.schema import Leaf, Schema
 from secl.fields.values import WrittenObject, same_value, shown, spans
-from secl.posterior.views import LEAST_REST
 from secl.prompts.templates import NONE_OF_THESE
 from secl.question import Question, Turn
 from tests.fields.scribe import Scribe, written
@@ -52,22 +52,28 @@ def test_each_field_is_a_record_with_its_value_and_the_other_values_that_samples
     assert '- "number" (text or null): Number of the invoice\n' in model.asked[0].text
 
 
-def test_the_confidence_of_a_field_is_that_of_the_rule_for_open_answers() -> None:
-    found = extracted(Scribe(written(GREEDY, unsure="2291"), *FOUR, GREEDY))
-    tokens = 5  # " BH - 2291 "
-    own, other = 4 * math.log(0.99) + math.log(0.4), tokens * math.log(0.99)
-    rest = math.log(max(LEAST_REST, 1 - math.exp(own) - math.exp(other)))
-    counts = (1 + 2, 2, 1)
-    scores = [0.4 * math.log(n + 0.5) + 0.4 * text for n, text in zip(counts, (own, other, rest), strict=True)]
-    expected = math.exp(scores[0]) / sum(map(math.exp, scores))
-    assert found.fields["number"].confidence == pytest.approx(expected)
-    assert found.fields["number"].reply.log_probability == pytest.approx(own)
+def test_a_field_is_as_sure_as_its_text_with_flatter_odds_and_the_others_share_the_rest() -> None:
+    found = extracted(Scribe(written(GREEDY, unsure="2291"), *FOUR, GREEDY)).fields["number"]
+    own, other = 4 * math.log(0.99) + math.log(0.4), 5 * math.log(0.99)  # tokens: " BH - 2291 "
+    odds = (math.exp(own) / (1 - math.exp(own))) ** 0.6
+    assert found.confidence == pytest.approx(odds / (1 + odds))
+    assert found.reply.log_probability == pytest.approx(own)
+    share = math.exp(other) / (math.exp(other) + 0.01)
+    assert dict(found.candidates)["BH-7731"] == pytest.approx(share / (1 + odds))
+    assert [name for name, _ in found.posterior.weights] == ["text"]
+
+
+def test_without_probabilities_the_samples_count() -> None:
+    unknown = replace(written(GREEDY), log_p=(math.nan,) * len(written(GREEDY).ends))
+    found = extracted(Scribe(unknown, *FOUR, GREEDY)).fields["number"]
+    assert found.confidence == pytest.approx(3.5**0.4 / (3.5**0.4 + 2.5**0.4 + 1.5**0.4))
+    assert [name for name, _ in found.posterior.weights] == ["samples"]
 
 
 def test_certain_values_need_no_samples_and_count_as_if_all_samples_repeated_them() -> None:
-    certain, repeated = Scribe(written(GREEDY)), Scribe(written(GREEDY, p=0.94), *[GREEDY] * 5)
+    certain, repeated = Scribe(written(GREEDY)), Scribe(written(GREEDY, p=0.89), *[GREEDY] * 5)
     alone, drawn = (extracted(model).fields["vendor"] for model in (certain, repeated))
-    assert (alone.evidence.candidates.source, drawn.evidence.candidates.source) == ("certain", "sampled:0")
+    assert (alone.evidence.candidates.source, drawn.evidence.candidates.source) == ("values:0", "values:0")
     assert alone.ledger.sampling == 0 < drawn.ledger.sampling
     assert alone.evidence.candidates.samples == drawn.evidence.candidates.samples[:1] * 5
     assert drawn.confidence <= alone.confidence
@@ -105,7 +111,7 @@ def test_elements_of_a_list_are_fields_with_the_confidence_of_belonging_to_it() 
         if "/" in name
     } == {
         "/tags/0": ("rush", ["null", "rush"]),
-        "/tags/1": ('{"n": 1, "to": "A"}', ["null", '{"n": 1, "to": "A"}']),
+        "/tags/1": ('{"n": 1, "to": "A"}', ['{"n": 1, "to": "A"}', "null"]),
         "/tags/2": ("rush", ["null", "rush"]),
         "/tags/3": ("null", ["null", "fragile"]),
         "/tags/4": ("null", ["null", "late"]),

@@ -16,6 +16,7 @@ from secl.fields.elements import elements_of
 from secl.fields.schema import Leaf, Schema
 from secl.fields.values import OpenedObject, Reading, Span, WrittenObject, same_value, shown
 from secl.model import Rating
+from secl.posterior.views import VALUES
 from secl.prompts.templates import NONE_OF_THESE
 from secl.question import Question
 from secl.records import Ledger, Record, Reply
@@ -23,7 +24,7 @@ from secl.records import Ledger, Record, Reply
 SAMPLES = 5
 """Objects that are drawn beside the most probable one where some value is uncertain."""
 
-CERTAIN = 0.95
+CERTAIN = 0.9
 """A value is certain if each of its tokens has at least this probability."""
 
 OTHERS = 3
@@ -293,7 +294,7 @@ def _rating(
         letters=(),
         likelihoods=(None,) * (len(kept) + 1),
         samples=samples,
-        source=f"sampled:{len(kept) - 1}" if drawn else "certain",
+        source=f"{VALUES}:{len(kept) - 1}",
     )
     log_p = min(own.log_p, 0.0)  # nan stays nan
     reply = Reply(text=text, answer=text, bins=(), digit_mass=math.nan, entropy=own.entropy, log_probability=log_p)

@@ -31,7 +31,7 @@ class WrittenObject:
     Attributes:
         text: the whole object.
         ends: for each token the number of characters up to its end.
-        log_p: ln probability of each token over the whole vocabulary, without the constraint of the schema.
+        log_p: ln probability of each token among those that the schema allows; servers may count all tokens.
         entropy: of the distribution that each token came from, in nats.
     """
 

@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field
 
 import secl
 from secl.backends.local import objects
+from secl.backends.local.constrained import _mask
 from secl.backends.local.model import LocalModel
 from secl.backends.local.objects import ObjectWriter
 from secl.errors import ModelError, ParameterError, SeclError, TooLongError
@@ -79,11 +80,17 @@ def test_log_probabilities_and_entropies_are_those_of_one_plain_pass(
     written = write(model)
     prompt, alone = model.prompting.answer(ASKED), Alone(model.name)
     assert len(rows) == 1 + 2 * len(SCHEMA.leaves)  # the random model is sure of nothing
+    begun = model.objects.task(request("a")).begun
     for row in rows:
         log_p = alone.log_p([*prompt, *row.tokens])[len(prompt) - 1 : -1]
+        matcher = begun.deep_copy()
+        for token, values in zip(row.tokens, log_p, strict=True):
+            values[~torch.from_numpy(_mask(matcher, len(values)))] = -torch.inf
+            matcher.consume_token(token)
+        log_p = log_p.log_softmax(-1)
         own = log_p[torch.arange(len(row.tokens)), row.tokens]
         assert row.log_p == pytest.approx(own.tolist(), abs=1e-3)
-        assert row.entropy == pytest.approx((-(log_p.exp() * log_p).sum(-1)).tolist(), abs=1e-3)
+        assert row.entropy == pytest.approx(torch.special.entr(log_p.exp()).sum(-1).tolist(), abs=1e-3)
     assert written.greedy.log_p == tuple(rows[0].log_p)
     assert model.backend.token_ids.tokenizer.decode(rows[0].tokens) == written.greedy.text
     for number, sample in enumerate(written.samples):

@@ -49,7 +49,7 @@ class Row:
         matcher: what the grammar allows next.
         limit: most tokens.
         generator: draws its tokens; None takes the most probable ones.
-        tokens, log_p, entropy: of what is written; over the whole vocabulary.
+        tokens, log_p, entropy: of what is written; over the tokens that the grammar allows.
         kept: keys and values that it left behind, where they are kept.
     """
 
@@ -263,7 +263,7 @@ class GrammarWriter(ABC, Generic[R, W]):
             chances = [torch.rand(1, generator=row.generator).item() for row in active if row.generator is not None]
             # All rows of a batch are drawn, or none.
             chosen = draw(allowed, chances, top_p) if chances else allowed.argmax(-1).tolist()
-            self._note(active, chosen, batch.logits, allowed)
+            self._note(active, chosen, allowed)
             going = [n for n, row in enumerate(active) if not row.ended()]
             for n in {*range(len(active))} - {*going} if keep else ():
                 active[n].kept = KeptRow.of(batch, n)
@@ -273,9 +273,9 @@ class GrammarWriter(ABC, Generic[R, W]):
             with fast_single_row if self.backend.writer.alone and len(going) == 1 else nullcontext():
                 batch.step(going, [row.tokens[-1] for row in active])
 
-    def _note(self, rows: Sequence[Row], tokens: Sequence[int], logits: Tensor, allowed: Tensor) -> None:  # noqa: ARG002
+    def _note(self, rows: Sequence[Row], tokens: Sequence[int], allowed: Tensor) -> None:
         """Add a token to each row; `allowed` are the logits (rows, vocabulary) under the masks."""
-        log_p = logits.log_softmax(-1)
+        log_p = allowed.log_softmax(-1)
         own = log_p[range(len(tokens)), tokens].tolist()
         entropies = torch.special.entr(log_p.exp()).sum(-1).tolist()
         for row, token, value, entropy in zip(rows, tokens, own, entropies, strict=True):

@@ -273,7 +273,7 @@ def test_what_fields_leave_behind_is_consistent_and_no_gate_has_looked_at_it(mak
     assert (found.count, found.findings) == (9, [])
     assert service.state.served(0).record.question.id.endswith("total")
     stored = " ".join(str(row) for row in service.state.rows("SELECT body FROM records"))
-    assert ("Acme" in stored, "306" in stored) == ((keep == "full"), (keep == "full"))
+    assert ("Acme" in stored, '"306' in stored) == ((keep == "full"), (keep == "full"))
     why = explain(service.state, 0).why
     assert any("nothing is learned from fields" in sentence for sentence in why)
     assert not any("nan" in sentence for sentence in why)

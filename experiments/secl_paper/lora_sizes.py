@@ -15,8 +15,18 @@ from secl.backends.local.loading.guard import as_model_error, quiet
 from secl.backends.local.loading.loader import choose_dtype, locate, text_class
 from secl.backends.local.loading.model_parts import text_config
 from secl.backends.local.loading.placement import choose_device
-from secl.backends.local.loading.presets import PRESETS, SHAPES, Preset, parse_layers, preset_of, rule_for
+from secl.backends.local.loading.presets import Preset, parse_layers, preset_of, rule_for
 from secl.settings.groups import AdapterSettings
+
+LAYERS = {
+    "smollm2": 30,
+    "llama-3.2-3b": 28,
+    "llama-3.1-8b": 32,
+    "gemma-2-2b": 26,
+    "phi-3.5-mini": 32,
+    "qwen2.5-3b": 36,
+}
+"""Of the models with presets, which are not loaded to compare settings."""
 
 
 def lora_sizes(name: str, settings: AdapterSettings) -> dict[str, float]:
@@ -45,15 +55,13 @@ def layers_beyond_preset(name: str, layers: str) -> str | None:
     >>> layers_beyond_preset("llama-3.2-3b", "middle:4"), layers_beyond_preset("llama-3.2-3b", "last:4")
     ('middle:4', None)
     """
-    count = int(SHAPES[name][1] if name in SHAPES else text_config(_config(name)).num_hidden_layers)
+    count = LAYERS.get(name) or text_config(_config(name)).num_hidden_layers
     return None if parse_layers(layers, count) == parse_layers(_preset(name).layers, count) else layers
 
 
 @lru_cache(maxsize=8)
 def _preset(name: str) -> Preset:
-    if name in PRESETS:
-        return PRESETS[name]
-    return preset_of(_config(name)) or rule_for(_without_weights(name))
+    return preset_of(name) or rule_for(_without_weights(name))
 
 
 @lru_cache(maxsize=8)

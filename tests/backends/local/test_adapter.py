@@ -56,19 +56,28 @@ def test_trainable_counts_of_the_papers_models_are_the_published_ones(name: str)
     config_class, sizes, expected = PUBLISHED[name]
     with torch.device("meta"):
         model = transformers.AutoModelForCausalLM.from_config(config_class(**sizes))
-        preset = preset_of(model.config)
-        assert preset is PRESETS[name]
+        preset = PRESETS[name]
         layers = parse_layers(preset.layers, model.config.num_hidden_layers)
         adapter = Adapter(model, layers, preset.modules)
     assert adapter.size == expected
 
 
-def test_a_model_with_the_width_and_layers_of_another_is_not_taken_for_it() -> None:
-    sizes = {"hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32}
-    llama_2 = transformers.LlamaConfig(
-        **sizes, vocab_size=32000, num_key_value_heads=32, intermediate_size=11008, max_position_embeddings=4096
-    )
-    assert preset_of(llama_2) is None
+@pytest.mark.parametrize(
+    ("given", "known"),
+    [
+        ("smollm2", "smollm2"),
+        ("models/SmolLM2-135M-Instruct.Q4_1.gguf", "smollm2"),
+        ("meta-llama/Llama-3.2-3B-Instruct", "llama-3.2-3b"),
+        ("/models/llama-3.2-3b-instruct/", "llama-3.2-3b"),
+        ("unsloth/Llama-3.2-3B-Instruct-Q4_K_M.gguf", "llama-3.2-3b"),
+        ("Qwen/Qwen2.5-3B-Instruct", "qwen2.5-3b"),
+        ("someone/Llama-3.2-3B-Instruct-medical", None),
+        ("meta-llama/Llama-3.1-8B", None),
+        ("", None),
+    ],
+)
+def test_a_preset_is_known_by_the_name_of_its_model(given: str, known: str | None) -> None:
+    assert preset_of(given) is (PRESETS[known] if known else None)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

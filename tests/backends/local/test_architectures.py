@@ -12,7 +12,7 @@ import transformers
 
 from secl.backends.local.fast.shared_network import SharedNetwork
 from secl.backends.local.loading.loader import load, wrap
-from secl.backends.local.loading.presets import shape_of
+from secl.backends.local.loading.model_parts import layers_of
 from secl.backends.local.model import LocalModel
 from secl.prompts.parsing import as_written, trim_answer
 from secl.question import Question
@@ -130,7 +130,7 @@ def test_a_multimodal_folder_is_loaded_for_its_text_model(
         warnings.simplefilter("ignore")
         loaded = load(str(architecture.save(tmp_path)), dtype="fp32")
         model = tiny_local(loaded)
-    assert shape_of(loaded.model.config)[1] == 4
+    assert len(layers_of(loaded.model)) == 4
     assert all("vision" not in name and "visual" not in name for name in model.adapter.parameters)
     assert len(model.adapter.parameters) == 2 * 2 * 2  # two layers, two modules, two matrices
     reply = model.answer(CHOICES[0]).reply

@@ -12,7 +12,7 @@ import torch
 from transformers import DebertaV2Config, DebertaV2ForSequenceClassification
 
 from secl.backends.generation import Draft
-from secl.backends.local import backend
+from secl.backends.local import passes
 from secl.backends.local.asking.nli import NliModel
 from secl.backends.local.loading.loader import ModelCache
 from secl.backends.local.model import LocalModel
@@ -58,7 +58,7 @@ def test_sampled_letters_follow_the_probabilities_of_the_letters(family: str, ma
 def test_verification_and_entailment_are_those_of_plain_passes(
     family: str, make_model: MakeModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backend, "GROUP_TOKENS", 120)  # so that more than one pass is made
+    monkeypatch.setattr(passes, "GROUP_TOKENS", 120)  # so that more than one pass is made
     model = make_model(family)
     found = model.dinco(CHOICE, model.answer(CHOICE).reply, ("A", "B", None))
     assert found is not None

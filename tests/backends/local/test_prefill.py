@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from secl.backends.local import backend
+from secl.backends.local import passes
 from secl.backends.local.model import LocalModel
 from secl.model import ModelAnswer
 from secl.question import Question
@@ -35,10 +35,10 @@ def taught(model: LocalModel) -> LocalModel:
 def test_answers_are_read_as_in_passes_of_their_own(
     family: str, group: int, make_model: MakeModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backend, "GROUP_TOKENS", group)  # so that prompts are in one pass or in several
+    monkeypatch.setattr(passes, "GROUP_TOKENS", group)  # so that prompts are in one pass or in several
     kept, whole = taught(make_model(family, learning_rate=0.2)), taught(make_model(family, learning_rate=0.2))
-    assert kept.backend.prefill is not None
-    whole.backend.prefill = None
+    assert kept.backend.passes.shared is not None
+    whole.backend.passes.shared = None
     seen, seen_whole = tokens_seen(kept.backend.model), tokens_seen(whole.backend.model)
     answers = answered(kept, 1)
     assert any(answer.reply.text != answer.frozen.text for answer in answers)  # the adapted model wrote on by itself

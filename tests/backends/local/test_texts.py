@@ -13,7 +13,7 @@ from secl.backends.generation import Draft
 from secl.backends.local import texts
 from secl.backends.local.fast.batch import Batch
 from secl.backends.local.model import LocalModel
-from secl.backends.token_ids import render
+from secl.backends.token_ids import common_length, render
 from secl.calibrator import Calibrator
 from secl.errors import ModelError, TooLongError
 from secl.prompts.templates import answer_prompt
@@ -67,40 +67,56 @@ def test_a_text_for_which_memory_ends_while_it_is_written_says_so_in_a_sentence(
     assert written(model, ASKED)[0].text == generated(model.backend.model, model, ASKED, limit=30)
 
 
-@pytest.mark.parametrize("family", ["llama", "phi3"])
-def test_what_is_said_of_a_text_does_not_depend_on_what_was_kept_of_its_prompt(
+@pytest.mark.parametrize("family", ["llama", "gemma2"])
+def test_no_token_of_a_chat_goes_through_the_network_twice(family: str, make_model: MakeModel) -> None:
+    """The last token of a text never went through; from where a template cuts a text otherwise, all are new."""
+    model = make_model(family)
+    seen, prompt = tokens_seen(model.backend.model), model.prompting.answer(ASKED)
+    (text,) = written(model, ASKED)
+    assert seen == [len(prompt), *([1] * (text.completion_tokens - 1))]
+    seen.clear()
+    assert isinstance(text.draft, Draft)
+    model.answer(ASKED, written=text)
+    whole = model.prompting.confidence(ASKED, text.text)
+    assert seen == [len(whole) - common_length(whole, [*prompt, *text.draft.written[:-1]])]
+    assert seen[0] < len(whole) - len(prompt)
+    assert model.meter.take().answering == len(whole)
+
+
+@pytest.mark.parametrize("family", ["llama", "gemma2"])
+def test_what_is_said_of_a_text_depends_on_what_was_kept_of_it_by_rounding_alone(
     family: str, make_model: MakeModel
 ) -> None:
-    def answered(*, kept: bool) -> Any:
-        model = make_model(family, learning_rate=0.2)
+    def answered(*, kept: bool, grows: bool = True) -> list[Any]:
+        model = make_model(family, learning_rate=0.001, answer_weights="frozen")
         (text,) = written(model, ASKED)
-        seen, prompt = tokens_seen(model.backend.model), len(model.prompting.answer(ASKED))
+        if not grows:
+            model.backend.passes.shared = None
         first = model.answer(ASKED, written=text if kept else text.text)
-        assert (prompt in seen) == (not kept)
         model.learn(ASKED, first.reply, 0.05)
-        return first, model.answer(ASKED, written=text.text), model
+        second = model.answer(ASKED, written=text.text)
+        return [first.reply, first.frozen, second.reply, second.frozen]
 
-    *with_prompt, _ = answered(kept=True)
-    *without, model = answered(kept=False)
-    assert with_prompt == without
-    model.backend.prefill = None
-    alone = model.answer(ASKED, written=without[0].reply.text)
-    assert alone.reply.bins == pytest.approx(without[1].reply.bins, abs=1e-5)
-    assert alone.frozen.entropy == pytest.approx(without[1].frozen.entropy, abs=1e-5)
+    whole, *others = answered(kept=True), answered(kept=False), answered(kept=False, grows=False)
+    for other in others:
+        for one, two in zip(whole, other, strict=True):
+            assert one.text == two.text
+            assert one.bins == pytest.approx(two.bins, abs=1e-5)
+            assert one.entropy == pytest.approx(two.entropy, abs=1e-5)
+            assert one.log_probability == pytest.approx(two.log_probability, abs=1e-3)
 
 
-def test_the_prompt_of_a_text_goes_through_the_network_once(make_model: MakeModel) -> None:
-    model = make_model()
-    seen = tokens_seen(model.backend.model)
-    (text,) = written(model, ASKED)
-    prompt = len(model.prompting.answer(ASKED))
-    assert seen == [prompt, *([1] * (text.completion_tokens - 1))]
-    seen.clear()
-    model.answer(ASKED, written=text)
-    (read,) = seen
-    whole = len(model.prompting.confidence(ASKED, text.text))
-    assert read == whole - prompt
-    assert model.meter.take().answering == whole
+@pytest.mark.parametrize(("tokens", "kept"), [(8, 7), (40, 0)])
+def test_a_text_that_a_window_let_go_of_is_read_behind_its_prompt(
+    tokens: int, kept: int, make_model: MakeModel
+) -> None:
+    short = Question("Who?", form="text")
+    prompt = len(make_model("gemma2").prompting.answer(short))
+    model = make_model("gemma2", changes={"sliding_window": prompt + 20})
+    (text,) = written(model, short, max_tokens=tokens)
+    assert isinstance(text.draft, Draft)
+    assert len(text.draft.begun.trie.tokens) == prompt + kept
+    model.answer(short, written=text)
 
 
 def test_the_prompt_of_many_texts_goes_through_the_network_once_for_all(make_model: MakeModel) -> None:

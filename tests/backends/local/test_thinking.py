@@ -67,7 +67,7 @@ def thinking_tokenizer(template: str = TEMPLATE + "\n") -> Any:
 def with_habit(tokenizer: Any, says: Mapping[str, str]) -> LocalModel:
     loaded = wrap("thinker", Habit(tokenizer, says).model, tokenizer)
     model = tiny_local(loaded)
-    model.backend.prefill = None  # so that the model itself writes every token, and hears itself
+    model.backend.passes.shared = None  # so that the model itself writes every token, and hears itself
     return model
 
 

@@ -13,18 +13,16 @@ from secl.backends.base import Bundle, Position, TextStatistics, TokenSequence, 
 from secl.backends.generation import Draft, TextRules
 from secl.backends.local.adapter import Adapter
 from secl.backends.local.distillation import Distiller
-from secl.backends.local.fast.batching import GROUP_TOKENS, passes
 from secl.backends.local.fast.prefix_tree import Nodes
 from secl.backends.local.fast.replay import Pass
 from secl.backends.local.fast.select_network import Trial, check_usable, connect
-from secl.backends.local.fast.shared_network import SharedNetwork
 from secl.backends.local.loading.guard import as_model_error, enough_memory
 from secl.backends.local.loading.loader import Loaded
 from secl.backends.local.loading.model_parts import Head, layers_of, text_config
 from secl.backends.local.loading.placement import compute_device, described_devices, sent
 from secl.backends.local.loading.presets import name_of, parse_layers
 from secl.backends.local.loading.quantisation import described_weights
-from secl.backends.local.prefill import Prefill
+from secl.backends.local.passes import Passes
 from secl.backends.local.texts import room_for_texts, write_texts
 from secl.backends.local.writer import Writer
 from secl.backends.token_ids import SAMPLE, TokenIds, render
@@ -175,10 +173,9 @@ class LocalBackend:
         self.rules = TextRules(loaded.tokenizer, model.generation_config.eos_token_id)
         self.writer = Writer(model, self.rules, loaded.written)
         self.text_tokens = room_for_texts(model)
-        network = self.network
-        self.prefill = Prefill(model, network, GROUP_TOKENS) if isinstance(network, SharedNetwork) else None
+        self.passes = Passes(model, self.network)
         self.limit = int(getattr(config, "max_position_embeddings", None) or UNLIMITED)
-        origin, path = name_of(preset), "fast" if isinstance(network, SharedNetwork) else "plain"
+        origin, path = name_of(preset), "plain" if self.passes.shared is None else "fast"
         self.described = (
             f"{origin}: LoRA on {', '.join(modules)} of layers {which}, tau {preset.tau:g} by default; {path} path"
         )
@@ -203,13 +200,9 @@ class LocalBackend:
         return str(self.model.dtype), self.first
 
     def read(self, bundles: Sequence[Bundle]) -> list[LocalReading]:
-        begun = self.prefill.go_on(bundles) if self.prefill is not None else [None] * len(bundles)
-        others = [bundle for bundle, forward in zip(bundles, begun, strict=True) if forward is None]
-        sizes, sequences = [bundle.size for bundle in others], [bundle.sequences for bundle in others]
-        whole = iter(passes(self.network.run, sequences, sizes, GROUP_TOKENS))
         return [
-            LocalReading(bundle, next(whole) if forward is None else forward, self._rows, bundle.size)
-            for bundle, forward in zip(bundles, begun, strict=True)
+            LocalReading(bundle, forward, self._rows, bundle.size)
+            for bundle, forward in zip(bundles, self.passes.read(bundles), strict=True)
         ]
 
     @torch.no_grad()
@@ -231,7 +224,7 @@ class LocalBackend:
 
     def write(self, batches: Sequence[Sequence[Draft]]) -> None:
         for batch in batches:
-            self.writer.write(batch, self.prefill.begin(batch) if self.prefill is not None else None)
+            self.writer.write(batch, self.passes.begin(batch))
 
     def rewrite(self, drafts: Sequence[Draft], readings: Sequence[LocalReading], version: int) -> list[Draft | None]:
         """The frozen model's answer is the adapted one's as far as both choose the same tokens; it goes on from there.
@@ -242,8 +235,7 @@ class LocalBackend:
         unfinished = [draft for draft in rewritten if draft is not None and not self.rules.ended(draft)]
         if unfinished:
             with self.adapter.on():
-                begun = None if self.prefill is None else self.prefill.batch(unfinished)[0]
-                self.writer.write(unfinished, begun, frozen=False)
+                self.writer.write(unfinished, self.passes.batch(unfinished)[0], frozen=False)
         return rewritten
 
     def _diverging(self, draft: Draft, reading: LocalReading, version: int) -> Draft | None:
@@ -260,7 +252,7 @@ class LocalBackend:
 
     def write_texts(self, prompt: TokenSequence, writing: Writing) -> Iterator[Piece]:
         with enough_memory():
-            yield from write_texts(self.model, self.rules, prompt, writing, self.prefill)
+            yield from write_texts(self.passes, self.rules, prompt, writing)
 
     @enough_memory()
     def together(self, jobs: Sequence[Callable[[], None]]) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
 from functools import cached_property, partial
 from typing import Any
 
@@ -19,7 +21,7 @@ from secl.backends.local.asking.readout import Readout, shares
 from secl.backends.local.backend import LocalBackend
 from secl.backends.local.loading.loader import Loaded, ModelCache, load
 from secl.backends.local.objects import ObjectWriter
-from secl.backends.local.shared import AskKey, SharedAnswers
+from secl.backends.local.shared import SharedAnswers
 from secl.backends.local.writer import draw_many
 from secl.backends.prompting import Prompting
 from secl.backends.text_stream import answers_alone
@@ -84,8 +86,8 @@ class LocalModel(Shown):
         self.writes_apart = False
         self.meter = Meter()
         ids = self.backend.token_ids
-        key = AskKey(loaded.fingerprint, *self.backend.shape, paper, distractors, seed)
-        windows, verdicts = (None, None) if shared is None else shared.to(key)
+        alike = loaded.fingerprint, *self.backend.shape, paper, distractors, seed
+        windows, verdicts = (None, None) if shared is None else shared.to(*alike)
         known = loaded.preset.prefilled
         prefers = partial(prefers_prefill, self.backend) if known is None else lambda: known
         self.prompting = Prompting(ids, prefers, paper=paper, distractors=distractors)
@@ -161,9 +163,11 @@ class LocalModel(Shown):
         written: Sequence[str | Written | None] = (),
     ) -> None:
         """Answer a window of upcoming questions together; see `secl.model.Model.prefetch`."""
-        cases = list(map(self._case, questions, written or [None] * len(questions), evidence))
-        for case in cases:
-            self.check(case.question, case.given)
+        cases = []
+        for case in map(self._case, questions, written or [None] * len(questions), evidence):
+            with suppress(QuestionError):  # `answer` raises it for that question alone
+                self.check(case.question, case.given)
+                cases.append(case)
         self._window = self.answering.prefetch(cases, self.version if weights_fixed else 0)
 
     def _case(self, question: Question, written: str | Written | None, evidence: Collection[EvidenceKind]) -> Case:

@@ -2,38 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Hashable
 
 from secl.backends.local.asking.answers import Windows
 from secl.backends.local.asking.asker import Verdicts
-
-
-@dataclass(frozen=True)
-class AskKey:
-    """All that the frozen model's answers depend on beside the questions and what is wanted of them.
-
-    Attributes:
-        fingerprint, dtype: of the weights.
-        first: number of the first adapted layer, where replays begin.
-        paper, distractors, seed: how is asked, and what is drawn.
-    """
-
-    fingerprint: str
-    dtype: str
-    first: int
-    paper: bool
-    distractors: int
-    seed: int
 
 
 class SharedAnswers:
     """What models of the same weights share; their owner clears it when none of them will ask the same again."""
 
     def __init__(self) -> None:
-        self._answers: dict[AskKey, tuple[Windows, Verdicts]] = {}
+        self._answers: dict[Hashable, tuple[Windows, Verdicts]] = {}
 
-    def to(self, key: AskKey) -> tuple[Windows, Verdicts]:
-        """The windows and verdicts of those that ask like this."""
+    def to(self, *key: Hashable) -> tuple[Windows, Verdicts]:
+        """The windows and verdicts of those that ask alike: with the same weights, adapted layers, prompts and seed."""
         return self._answers.setdefault(key, ({}, {}))
 
     def clear(self) -> None:

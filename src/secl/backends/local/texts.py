@@ -21,7 +21,7 @@ from secl.backends.generation import TextRules
 from secl.backends.local.fast.batch import Batch
 from secl.backends.local.loading.model_parts import layers_of, text_config
 from secl.backends.local.loading.placement import compute_device
-from secl.backends.local.prefill import Prefill
+from secl.backends.local.passes import Passes, Row
 from secl.backends.text_stream import FreeText
 from secl.writing import Piece, Token, Writing
 
@@ -53,16 +53,12 @@ def _free_memory(device: torch.device) -> int:
     return max(0, free)
 
 
-def write_texts(
-    model: PreTrainedModel, rules: TextRules, prompt: Sequence[int], writing: Writing, prefill: Prefill | None = None
-) -> Iterator[Piece]:
+def write_texts(passes: Passes, rules: TextRules, prompt: Sequence[int], writing: Writing) -> Iterator[Piece]:
     """Write texts behind a prompt, one token of each in turn; `max_tokens` is given, and the adapter is off."""
-    begun, forward = (Batch.of(model, [list(prompt)]), None) if prefill is None else prefill.text(prompt)
+    begun = passes.text(prompt)
     # The prompt goes through the network once for all texts.
     rows = [begun, *(replace(begun, cache=copy.deepcopy(begun.cache)) for _ in range(writing.n - 1))]
     texts = [_Text(rules, prompt, writing, number, row) for number, row in enumerate(rows)]
-    for text in texts:
-        text.draft.begun = forward
     while texts:
         for text in texts:
             yield text.step()
@@ -88,7 +84,10 @@ class _Text(FreeText):
         if self.draft.written:
             self._row.step([0], self.draft.written[-1:])
         token, top = self._choose(), self.writing.top_logprobs
-        return self.push(token, () if top is None else (self._report(token, top),))
+        piece = self.push(token, () if top is None else (self._report(token, top),))
+        if self.ended and isinstance(self._row, Row):
+            self.draft.begun = self._row.passed()
+        return piece
 
     def _choose(self) -> int:
         if self.writing.temperature < GREEDY:

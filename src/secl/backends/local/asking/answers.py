@@ -93,9 +93,7 @@ class Answering:
         for case in cases:
             case.judged = case.question.options if "p_true" in case.kinds else ()
             case.comparison = among_options(self.asker, case.question) if "candidates" in case.kinds else None
-        if cases:
-            for case, answer in zip(cases, self._read(cases, [None] * len(cases), [None] * len(cases)), strict=True):
-                case.frozen = answer
+        self._read(cases)
 
     def _read_open(self, cases: Sequence[Case]) -> None:
         """Open questions: answers that are not there yet are written as one batch, then all are read together, beside
@@ -104,35 +102,36 @@ class Answering:
             return
         asker = self.asker
         for case in cases:
-            question, text = case.question, case.given
-            if text is None:
+            question, case.text = case.question, case.given
+            if case.written:
                 case.draft = Draft.answer(asker.prompting.answer(question), question.form)
             elif question.free and case.draft is None:
                 case.draft = Draft(asker.prompting.answer(question), "text", 0, free=True)
             # A free answer may be longer than anything in a list; whoever needs one writes it when the answer is there.
-            if "p_true" in case.kinds and (not question.free if text is None else is_brief(text, question.form)):
+            brief = not question.free if case.text is None else is_brief(case.text, question.form)
+            if "p_true" in case.kinds and brief:
                 case.listing = asker.list_of_answers(question)
         # Lists end later than answers, so they are a batch of their own.
         drafts = [case.draft for case in cases if case.draft is not None and case.written]
         asker.backend.write([drafts, [case.listing for case in cases if case.listing is not None]])
-        texts = [_text(asker, case) for case in cases]
-        for case, text in zip(cases, texts, strict=True):
-            case.answer = read_answer(text, case.question.form) if "candidates" in case.kinds else None
+        for case in cases:
+            if case.draft is not None and case.written:
+                case.text = asker.answer_in(case.draft)
+            case.answer = read_answer(case.text or "", case.question.form) if "candidates" in case.kinds else None
         compare_answers(asker, cases)
-        for case, answer in zip(cases, self._read(cases, texts, [case.draft for case in cases]), strict=True):
-            case.frozen = answer
+        self._read(cases)
 
-    def _read(self, cases: Sequence[Case], texts: Sequence[str | None], drafts: Sequence[Draft | None]) -> list[Answer]:
-        """Answers as the frozen model reads them, with what it took to write them."""
-        answers = read_answers(self.asker, cases, texts, drafts)
-        for case, answer, draft in zip(cases, answers, drafts, strict=True):
-            positions = answer.reading.bundle.positions
+    def _read(self, cases: Sequence[Case]) -> None:
+        """Read the answers with the frozen model; count what it took to write them."""
+        if cases:
+            read_answers(self.asker, cases)
+        for case in cases:
+            answer, draft, positions = case.frozen, case.draft, case.frozen.reading.bundle.positions
             if draft is not None and case.written:
                 answer.tokens += draft.tokens
                 answer.counts = len(draft.prompt), len(draft.written)
             else:
                 answer.counts = positions[0][1], 1 if answer.text is None else len(positions) - 2
-        return answers
 
     def _adapt(self, cases: Sequence[Case], version: int) -> list[Job]:
         """Write and read what is needed of the adapted answers; the jobs that are left read the replies off."""
@@ -146,27 +145,21 @@ class Answering:
 
     def _rewrite(self, cases: Sequence[Case], version: int) -> None:
         """Replace the open answers where the adapted model writes another one: that is what it has confidence in."""
-        backend, same = self.asker.backend, [case.answer_of(version) for case in cases]
-        drafts = [case.draft for case in cases if case.draft is not None]
-        rewritten = backend.rewrite(drafts, [answer.reading for answer in same], version)
-        changed = [(case, draft) for case, draft in zip(cases, rewritten, strict=True) if draft is not None]
-        texts = [self.asker.answer_in(draft) for _, draft in changed]
-        bare = [Case(case.question) for case, _ in changed]
-        answers = self._read(bare, texts, [draft for _, draft in changed])
-        readings = backend.adapt([answer.reading for answer in answers], version)
-        for (case, _), answer, reading in zip(changed, answers, readings, strict=True):
-            tokens = case.answer_of(version).tokens + answer.tokens + reading.tokens
-            case.adapted = Answer(reading, answer.text, tokens, answer.counts)
+        backend, drafts = self.asker.backend, [case.draft for case in cases if case.draft is not None]
+        rewritten = backend.rewrite(drafts, [case.answer_of(version).reading for case in cases], version)
+        changed = [
+            (case, Case(case.question, draft=draft, text=self.asker.answer_in(draft)))
+            for case, draft in zip(cases, rewritten, strict=True)
+            if draft is not None
+        ]
+        self._read([new for _, new in changed])
+        readings = backend.adapt([new.frozen.reading for _, new in changed], version)
+        for (case, new), reading in zip(changed, readings, strict=True):
+            tokens = case.answer_of(version).tokens + new.frozen.tokens + reading.tokens
+            case.adapted = Answer(reading, new.text, tokens, new.frozen.counts)
 
     def _read_adapted(self, case: Case, version: int) -> None:
         letter = None
         if case.question.options and not self.rewrites:
             letter = self.asker.readout.choice(case.question, case.frozen.reading, 0).answer
         read_reply(self.asker, case, case.answer_of(version), version, letter)
-
-
-def _text(asker: Asker, case: Case) -> str:
-    """The open answer of a case as it stands in the conversation."""
-    if case.given is not None:
-        return case.given
-    return "" if case.draft is None else asker.answer_in(case.draft)

@@ -88,6 +88,7 @@ class Case:
         answer: what candidates are compared with; None for what cannot be read, and before the answer is there.
         rivals: other answers that were given, which say something else.
         draft: the text as it is written, or as far as a given text was; None for multiple choice and other given texts.
+        text: the open answer as it stands in the conversation; None for multiple choice, and before it is there.
         listing: a list of answers, for distractors; None where it is not needed.
         comparison: of all candidates; None where it is not wanted, or there is nothing to compare.
         judged, source: texts whose P(True) is read beside the answer, and where they come from.
@@ -103,6 +104,7 @@ class Case:
     answer: str | None = None
     rivals: Sequence[str] = ()
     draft: Draft | None = None
+    text: str | None = None
     listing: Draft | None = None
     comparison: Comparison | None = None
     judged: Sequence[str] = ()
@@ -152,21 +154,20 @@ class Case:
         return copied
 
 
-def read_answers(
-    asker: Asker, cases: Sequence[Case], texts: Sequence[str | None], drafts: Sequence[Draft | None]
-) -> list[Answer]:
-    """Read an answer to each case with the frozen model, and beside it all that is asked about the case."""
+def read_answers(asker: Asker, cases: Sequence[Case]) -> None:
+    """Read the answer of each case with the frozen model, and beside it all that is asked about the case."""
     bundles = []
-    for case, text, draft in zip(cases, texts, drafts, strict=True):
+    for case in cases:
         prompting, question = asker.prompting, case.question
-        bundle = prompting.choices(question) if text is None else prompting.written(question, text, draft)
+        bundle = (
+            prompting.choices(question) if case.text is None else prompting.written(question, case.text, case.draft)
+        )
         bundle = replace(bundle, verdicts=prompting.verdicts(question, case.judged))
         if case.comparison is not None:
             bundle = replace(bundle, orders=case.comparison.bundle.orders, spans=case.comparison.bundle.spans)
         bundles.append(bundle)
-    return [
-        Answer(reading, text, reading.tokens) for reading, text in zip(asker.backend.read(bundles), texts, strict=True)
-    ]
+    for case, reading in zip(cases, asker.backend.read(bundles), strict=True):
+        case.frozen = Answer(reading, case.text, reading.tokens)
 
 
 def read_reply(asker: Asker, case: Case, answer: Answer, version: int, letter: str | None = None) -> None:

@@ -27,9 +27,7 @@ def rate(asker: Asker, answers: Sequence[GivenAnswer], evidence: Collection[Evid
         compare_answers(asker, [case for case in cases if not case.question.options])
     for case in cases:
         _find_rivals(asker, case)
-    texts = [None if case.question.options else case.given for case in cases]
-    for case, answer in zip(cases, read_answers(asker, cases, texts, [None] * len(cases)), strict=True):
-        case.frozen = answer
+    read_answers(asker, cases)
     asker.backend.together([lambda case=case: _read(asker, case) for case in cases])  # type: ignore[misc]
     return list(map(_rating, cases))
 
@@ -40,7 +38,8 @@ def _case(asker: Asker, rated: GivenAnswer, kinds: frozenset[EvidenceKind]) -> C
         comparison = among_options(asker, question) if "candidates" in kinds else None
         return Case(question, text, kinds, question.option(text), comparison=comparison)
     answer = read_answer(text, question.form)
-    case = Case(question, asker.prompting.given(question, text), kinds, answer)
+    given = asker.prompting.given(question, text)
+    case = Case(question, given, kinds, answer, text=given)
     if answer is not None:
         case.rivals = distinct(answer, rated.rivals, question.form, count=len(rated.rivals))
         if "p_true" in kinds and not case.rivals:

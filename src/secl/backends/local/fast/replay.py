@@ -54,13 +54,17 @@ class Replay:
 
 @dataclass
 class Captured:
-    """What entered the layers from the first adapted one on.
+    """What entered the layers from the first adapted one on, and the head.
 
-    Hidden states (1, T, d) of the first of these layers, None before it has run, and the other arguments of each layer.
+    Attributes:
+        hidden: states (1, T, d) before the first of these layers; None before it has run.
+        arguments: the other ones of each layer.
+        final: states (1, T, d) before the head; None where it did not run.
     """
 
     hidden: Tensor | None
     arguments: list[Arguments]
+    final: Tensor | None = None
 
     def keep(self, hidden: Tensor, arguments: Arguments) -> None:
         """Note what enters the next layer."""
@@ -80,13 +84,14 @@ class Captured:
             raise ModelError("its layers did not run in the forward pass.")
         return _rows_of(self.hidden, rows), _change(partial(_rows_of, rows=rows), self.arguments)
 
-    def joined(self, rows: Tensor, after: Captured) -> Captured:
-        """The tokens `rows`, and behind them all those of another pass."""
+    def joined(self, rows: Tensor, *after: Captured) -> Captured:
+        """The tokens `rows`, and behind them all those of other passes."""
         hidden, arguments = self.cut(rows)
-        if after.hidden is None:
-            raise ModelError("its layers did not run in the forward pass.")
-        both = _change(lambda *parts: torch.cat(parts, min(1, parts[0].ndim - 1)), arguments, after.arguments)
-        return Captured(torch.cat([hidden, after.hidden], dim=1), both)
+        further = [each.hidden for each in after if each.hidden is not None]
+        whole = _change(
+            lambda *parts: torch.cat(parts, min(1, parts[0].ndim - 1)), arguments, *(each.arguments for each in after)
+        )
+        return Captured(torch.cat([hidden, *further], dim=1), whole)
 
 
 @dataclass(frozen=True)

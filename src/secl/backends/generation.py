@@ -112,12 +112,8 @@ class Draft:
 class TextRules:
     """Decodes drafts and tells when they are finished.
 
-    Args:
-        tokenizer: of the model.
-        end_ids: ids of the tokens that end every text; None among them is ignored.
-
     Attributes:
-        end_ids: as a set, with the tokenizer's own.
+        end_ids: of the tokens that end every text: those of the model and the tokenizer's own.
     """
 
     def __init__(self, tokenizer: Decoder, end_ids: int | Sequence[int | None] | None) -> None:

@@ -38,18 +38,10 @@ FREE_TOKENS = 64
 
 @dataclass(frozen=True)
 class Drawn:
-    """What was drawn for a question.
-
-    Attributes:
-        candidates: the answer first, then others that say something else.
-        samples: the further answers.
-        tokens: that went through the network for them.
-        source: where the others come from.
-    """
+    """Further answers: the distinct `candidates`, the answer first, all `samples`, and where the others come from."""
 
     candidates: tuple[str, ...]
     samples: tuple[Sample, ...]
-    tokens: float
     source: str
 
 
@@ -81,14 +73,8 @@ def settled(question: Question, answer: str, drawn: Sequence[Sample], rivals: Se
     return all(number == 0 for number in numbers)
 
 
-def compare(
-    question: Question,
-    answer: str,
-    drawn: Sequence[Sample],
-    tokens: float = 0.0,
-    rivals: Sequence[str] = (),
-) -> Drawn:
-    """Group further answers by what they say; `rivals` are other answers that were given, `tokens` is the total cost.
+def compare(question: Question, answer: str, drawn: Sequence[Sample], rivals: Sequence[str] = ()) -> Drawn:
+    """Group further answers by what they say; `rivals` are other answers that were given.
 
     >>> drawn = [Sample(text=text, candidate=None, log_p=None) for text in ("It is Lima.", "Cusco")]
     >>> compare(Question("Capital of Peru?"), "Lima", drawn).candidates
@@ -106,7 +92,6 @@ def compare(
             replace(each, candidate=numbers_kept.index(number) if number in numbers_kept else None)
             for each, number in zip(drawn, numbers, strict=True)
         ),
-        tokens=tokens,
         source=source or "none",
     )
 
@@ -119,9 +104,7 @@ SAMPLED_LISTS = 2
 class Distractors:
     """Answers that differ from the one they are compared with, and from each other.
 
-    Attributes:
-        answers: as many as are wanted, or fewer when a model has no more to say.
-        source: how many came from where, like "listed:2+sampled:1+numeric:1"; "none" without any.
+    The source counts them, as in "listed:2+sampled:1+numeric:1"; "none" without any.
     """
 
     answers: list[str]

@@ -38,7 +38,6 @@ class Prompting:
     """Builds token sequences.
 
     Args:
-        token_ids: of the model.
         prefers_prefill: tells whether short replies begin with "Answer:"; called for the first of them.
         paper: whether the model is asked to the letter of the paper.
         distractors: of an open answer.

@@ -79,7 +79,6 @@ class TokenIds:
     """Renders prompts to token ids and knows the ids of the digits, the option letters, True and False.
 
     Attributes:
-        tokenizer: of the model.
         digits: ids of the ten digits behind "Confidence: ".
         letters: ids of the option letters behind "Answer:", as many as are single tokens.
         true: ids of the variants of "True" (case, leading space) at the start of a reply.

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from secl.backends.local import prefill
+from secl.backends.local import passes
 from secl.backends.local.fast.batch import Batch
 from secl.backends.local.loading.guard import in_halves
 from secl.data.quiz import quiz
@@ -72,7 +72,7 @@ def test_texts_for_which_memory_is_too_small_together_are_written_in_halves(
 
     questions, room = quiz("arithmetic", 5, 3), 2
     usual.prefetch(questions, [()] * len(questions), weights_fixed=True)
-    monkeypatch.setattr(prefill, "_padded", padded_if_it_fits)
+    monkeypatch.setattr(passes, "_padded", padded_if_it_fits)
     with pytest.warns(RuntimeWarning, match="last digits may differ"):
         cramped.prefetch(questions, [()] * len(questions), weights_fixed=True)
     for question in questions:

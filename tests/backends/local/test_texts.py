@@ -11,6 +11,7 @@ import torch
 
 from secl.backends.generation import Draft
 from secl.backends.local import texts
+from secl.backends.local.fast import shared_network
 from secl.backends.local.fast.batch import Batch
 from secl.backends.local.model import LocalModel
 from secl.backends.token_ids import common_length, render
@@ -19,7 +20,7 @@ from secl.errors import ModelError, TooLongError
 from secl.prompts.templates import answer_prompt
 from secl.question import Question, Turn
 from secl.settings.groups import LoopSettings
-from secl.writing import Writing, Written
+from secl.writing import Piece, Writing, Written
 from tests.answers import in_window
 from tests.backends.local.alone import generated, log_p
 from tests.backends.local.conftest import MakeModel, tokens_seen
@@ -117,6 +118,26 @@ def test_a_text_that_a_window_let_go_of_is_read_behind_its_prompt(
     assert isinstance(text.draft, Draft)
     assert len(text.draft.begun.trie.tokens) == prompt + kept
     model.answer(short, written=text)
+
+
+def test_a_long_prompt_is_read_in_chunks_between_which_others_may_go(
+    make_model: MakeModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, chunked = make_model(learning_rate=0.001), make_model(learning_rate=0.001)
+    (text,) = written(whole, ASKED)
+    expected = whole.answer(ASKED, written=text).reply
+    monkeypatch.setattr(shared_network, "CHUNK", 16)
+    prompt, seen = len(chunked.prompting.answer(ASKED)), tokens_seen(chunked.backend.model)
+    pieces = chunked.write(ASKED, Writing(max_tokens=30))
+    for number in range(-(-prompt // 16) - 1):
+        assert next(pieces) == Piece()
+        assert seen == [16] * (number + 1)
+    (same,) = Written.of(pieces)
+    assert same == text
+    found = chunked.answer(ASKED, written=same).reply
+    assert found.bins == pytest.approx(expected.bins, abs=1e-5)
+    assert found.entropy == pytest.approx(expected.entropy, abs=1e-5)
+    assert chunked.learn(ASKED, found, 0.3).after == pytest.approx(whole.learn(ASKED, expected, 0.3).after, abs=1e-4)
 
 
 def test_the_prompt_of_many_texts_goes_through_the_network_once_for_all(make_model: MakeModel) -> None:

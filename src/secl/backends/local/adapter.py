@@ -35,11 +35,9 @@ class Adapter:
 
     Args:
         model: a transformers causal language model; its own weights are frozen.
-        layers: numbers of the layers to adapt.
-        modules: names of the linear modules to adapt inside each, for example ("q_proj", "v_proj").
-        rank: LoRA rank.
+        modules: names of the linear modules to adapt inside each layer, for example ("q_proj", "v_proj").
         alpha: LoRA alpha; the matrices' product counts alpha / rank times.
-        learning_rate: AdamW learning rate.
+        learning_rate: of AdamW.
         seed: of the random initial A matrices (B starts at zero: version 0 is the untouched model).
 
     Attributes:
@@ -73,7 +71,6 @@ class Adapter:
 
     @cached_property
     def config(self) -> LoraConfig:
-        """The configuration in PEFT's terms."""
         from peft import LoraConfig
 
         return LoraConfig(
@@ -140,7 +137,7 @@ class Adapter:
 
     @property
     def size(self) -> int:
-        """Number of trainable values."""
+        """Number of trainable weights."""
         return sum(parameter.numel() for parameter in self.parameters.values())
 
     @contextmanager

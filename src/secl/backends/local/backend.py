@@ -146,10 +146,7 @@ class LocalBackend:
         first: number of the first adapted layer.
         device: its home (`secl.backends.local.loading.placement`).
         described: where the settings of the model come from, and which path it takes, for people.
-        network: the fast path through the model, or the plain one.
-        writer: writes texts.
         text_tokens: tokens of free texts that there is memory for.
-        distiller: trains the adapter.
     """
 
     def __init__(self, loaded: Loaded, settings: AdapterSettings, *, seed: int) -> None:
@@ -263,10 +260,8 @@ class LocalBackend:
     def train(self, reading: LocalReading, position: Position, target: float) -> Training:
         node = reading.nodes([position])
         replay = self.network.adapted(reading.forward, node)
-        losses, after = self.distiller.train(
-            self.adapter, self.network.head, replay, reading.forward.frozen(node), self._digits, target
-        )
-        return Training(losses, after, self.distiller.tokens(replay))
+        frozen = reading.forward.frozen(node)
+        return self.distiller.train(self.adapter, self.network.head, replay, frozen, self._digits, target)
 
     def publish(self) -> None:
         """Nothing to do: the weights are where the answers are computed."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from secl.backends.base import Training
 from secl.backends.local.adapter import Adapter
 from secl.backends.local.fast.replay import Replay
 from secl.backends.local.loading.model_parts import Head
@@ -31,7 +32,7 @@ class Distiller:
 
     def train(
         self, adapter: Adapter, head: Head, replay: Replay, frozen: Tensor, digits: Tensor, target: float
-    ) -> tuple[tuple[float, ...], float]:
+    ) -> Training:
         """Train on one question.
 
         Args:
@@ -42,13 +43,11 @@ class Distiller:
             digits: (10,) token ids of the digits.
             target: stated confidence to move towards, in [0, 1].
 
-        Returns:
-            the loss before each step, and the stated confidence after the last.
-
         Raises:
             NotFiniteError: a loss, a gradient or that confidence is not finite; nothing has changed.
         """
         losses: list[float] = []
+        tokens = replay.tokens * (STEP * self.epochs + 1)  # a forward pass behind the steps reads the result
         with adapter.all_or_nothing():
             # The trunk below the adapted layers is the same in every step, so a step replays the top layers alone.
             for _ in range(self.epochs):
@@ -64,13 +63,9 @@ class Distiller:
                 adapter.optimizer.step()
             with torch.no_grad():
                 confidence = stated_confidence(head.rows(replay(), digits)).sum()
-                after = _finite(self.tokens(replay), confidence=confidence)
+                after = _finite(tokens, confidence=confidence)
         adapter.count_update()
-        return tuple(losses), after
-
-    def tokens(self, replay: Replay) -> float:
-        """Tokens of a whole lesson; behind its steps a forward pass reads the result."""
-        return replay.tokens * (STEP * self.epochs + 1)
+        return Training(tuple(losses), after, tokens)
 
 
 def stated_confidence(logits: Tensor) -> Tensor:

@@ -43,13 +43,12 @@ class LocalModel(Shown):
 
     Args:
         loaded: from `secl.backends.local.loading.loader.load`.
-        adapter: its size and how it is trained; layers and modules that it leaves open come from the model's preset.
+        adapter: layers and modules that it leaves open come from the model's preset.
         paper: whether it is asked to the letter of the paper, where secl does otherwise (docs/paper.md).
         distractors: of an open answer, 1 to 9.
         answer_weights: whose weights write the answers, "adapted" or "frozen".
         nli: hub id or folder of the NLI model that compares answers for DINCO; None asks this model itself.
         seed: of the adapter's initial weights, and of sampled answers and distractors.
-        shared: with other models of the same weights; None where there are none.
 
     Attributes:
         backend: the weights, here.

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -21,6 +22,9 @@ from secl.backends.local.fast.select_network import Network
 from secl.backends.local.fast.shared_network import SharedNetwork
 from secl.backends.local.fast.sight import Sight
 from secl.backends.local.loading.guard import in_halves, out_of_memory
+from secl.writing import Piece
+
+R = TypeVar("R")
 
 GROUP_TOKENS = 1000
 """Most distinct tokens in one pass of several bundles: enough for a processor, and for a GPU with a large model.
@@ -97,11 +101,11 @@ class Passes:
             found |= zip(numbers, passes, strict=True)
         return [found[i] for i in range(len(bundles))]
 
-    def text(self, prompt: Sequence[int]) -> Batch:
-        """Read the prompt of a free text."""
+    def text(self, prompt: Sequence[int]) -> Generator[Piece, None, Batch]:
+        """Read the prompt of a free text, piece by piece, and return the text's row."""
         if self.shared is None:
             return Batch.of(self.model, [[*prompt]])
-        forward, cache = self.shared.begin(prompt)
+        forward, cache = yield from self.shared.begin(prompt)
         logits = self.shared.head.written(forward.states[-1:])
         mask = torch.ones((1, len(prompt)), dtype=torch.int64, device=logits.device)
         return Row(self.model, cache, mask, logits, self.shared, forward)
@@ -112,7 +116,7 @@ class Passes:
         for draft in drafts:
             prompt = tuple(draft.prompt)
             if draft.begun is None and self.shared is not None:
-                draft.begun = known[prompt] = known.get(prompt) or self.shared.begin(prompt)[0]
+                draft.begun = known[prompt] = known.get(prompt) or _result(self.shared.begin(prompt))[0]
 
     def begin(self, drafts: Sequence[Draft]) -> Batch | None:
         """Read the prompts of answers that are to be written; samples go on from those that were read before.
@@ -162,6 +166,16 @@ class Passes:
             if not out_of_memory(problem):
                 raise
             return None
+
+
+def _result(steps: Generator[object, None, R]) -> R:
+    """What a generator returns in the end."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: R = end.value
+            return result
 
 
 def _grouped(

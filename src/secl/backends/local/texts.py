@@ -55,7 +55,7 @@ def _free_memory(device: torch.device) -> int:
 
 def write_texts(passes: Passes, rules: TextRules, prompt: Sequence[int], writing: Writing) -> Iterator[Piece]:
     """Write texts behind a prompt, one token of each in turn; `max_tokens` is given, and the adapter is off."""
-    begun = passes.text(prompt)
+    begun = yield from passes.text(prompt)
     # The prompt goes through the network once for all texts.
     rows = [begun, *(replace(begun, cache=copy.deepcopy(begun.cache)) for _ in range(writing.n - 1))]
     texts = [_Text(rules, prompt, writing, number, row) for number, row in enumerate(rows)]
@@ -80,7 +80,6 @@ class _Text(FreeText):
 
     @torch.no_grad()
     def step(self) -> Piece:
-        """Write the next token."""
         if self.draft.written:
             self._row.step([0], self.draft.written[-1:])
         token, top = self._choose(), self.writing.top_logprobs

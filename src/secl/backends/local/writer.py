@@ -27,10 +27,7 @@ REMEMBERED = 1024
 
 
 class Writer:
-    """Writes with a model.
-
-    Args:
-        remembered: what the frozen model wrote before, by batch; to be shared by all that share its weights.
+    """Writes with a model, or remembers what its frozen weights wrote before, by batch.
 
     Attributes:
         alone: whether no other thread computes meanwhile.

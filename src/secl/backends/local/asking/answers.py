@@ -37,12 +37,7 @@ class Answering:
         self.asker, self.rewrites, self.windows = asker, rewrites, windows
 
     def prefetch(self, cases: Sequence[Case], version: int) -> dict[Turn, Case]:
-        """Answer questions; one that comes twice is looked at once.
-
-        Args:
-            cases: what is known of them so far.
-            version: of the adapted model, whose answers are wanted beside those of the frozen one; 0 for none.
-        """
+        """Answer questions with the frozen model and, unless 0, an adapted version; one that comes twice goes once."""
         window: dict[Turn, Case] = {}
         for case in cases:
             known = window.setdefault(case.turn, case)

@@ -52,13 +52,9 @@ class Asker:
         return self.learner.rules.answer(draft)
 
     def p_true(self, question: Question, answer: str, of_options: PTrue | None, listing: Draft | None) -> PTrue:
-        """P(True) of an answer, and of its rivals.
+        """P(True) of an answer in the form of `Reply.answer`, and of its rivals; `listing` as for `distractors`.
 
-        Args:
-            question: that it answers.
-            answer: in the form of `Reply.answer`.
-            of_options: that of all options in their order, where it is known already.
-            listing: as for `distractors`.
+        `of_options` is that of all options in their order, where it is known already.
         """
         if not question.options:
             rivals = NOTHING
@@ -98,10 +94,7 @@ class Asker:
     def distractors(self, question: Question, answer: str, listing: Draft | None) -> tuple[Distractors, int]:
         """Plausible other answers to an open question, and the tokens of lists that had to be written.
 
-        Args:
-            question: without options.
-            answer: that they differ from.
-            listing: the greedy list, written and paid for already; None to write it.
+        `listing` is the greedy list, written and paid for already; None to write it.
         """
         tokens = 0
 

@@ -60,14 +60,12 @@ class Comparison:
 
 @dataclass
 class Answer:
-    """The answer of one version of the model.
+    """The answer of one version of the model, and its reply once that is read off (`read_reply`).
 
     Attributes:
-        reading: the version as a reader of the answer.
         text: the answer as it stands in the conversation; None for multiple choice.
         tokens: through the network, to write and read the answer.
         counts: tokens of the prompt and of the answer; None for an answer from elsewhere.
-        reply: what is read off (`read_reply`).
     """
 
     reading: Reading
@@ -82,7 +80,6 @@ class Case:
     """A question with an answer, and all that is known about both so far.
 
     Attributes:
-        question: as asked.
         given: the answer that is there already: an option letter, or a text as it stands in the conversation.
         kinds: evidence that is wanted beside the answer.
         answer: what candidates are compared with; None for what cannot be read, and before the answer is there.
@@ -118,7 +115,6 @@ class Case:
 
     @property
     def turn(self) -> Turn:
-        """The question and the given answer."""
         return self.question, self.given
 
     @property

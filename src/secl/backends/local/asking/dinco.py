@@ -41,7 +41,7 @@ def gather(
 
     Args:
         nli: compares answers; None asks the frozen model itself.
-        beams: one or more, all different, the most probable first, as `Reply.answer` has them.
+        beams: one or more, all different, the most probable first.
         own: the model's own answer, which may be a beam; None if it could not be read.
         samples: more answers, of which the first `COUNTED` count.
     """

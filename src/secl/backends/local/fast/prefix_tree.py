@@ -41,9 +41,7 @@ class Trie:
         [5, 6, 7, 8]
         """
         children: dict[tuple[int, int, int], int] = {}
-        tokens: list[int] = []
-        parents: list[int] = []
-        depths: list[int] = []
+        nodes: list[tuple[int, int, int]] = []
         paths = []
         for number, sequence in enumerate(sequences):
             node = -1  # the parent of all roots
@@ -52,11 +50,10 @@ class Trie:
                 # A node is its parent and its token; the number of the sequence keeps apart what is not to be shared.
                 key = (0 if shared else number, node, token)
                 if key not in children:
-                    children[key] = len(tokens)
-                    tokens.append(token)
-                    parents.append(node)
-                    depths.append(depth)
+                    children[key] = len(nodes)
+                    nodes.append((token, node, depth))
                 node = children[key]
                 path.append(node)
             paths.append(np.array(path, dtype=np.int64))
-        return cls(np.array(tokens), np.array(parents), np.array(depths), tuple(paths))
+        tokens, parents, depths = np.array(nodes, dtype=np.int64).reshape(-1, 3).T
+        return cls(tokens, parents, depths, tuple(paths))

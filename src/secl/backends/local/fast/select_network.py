@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -113,10 +112,6 @@ class Trial:
             logits = model(input_ids=torch.tensor(branches, device=compute_device(model)), use_cache=False).logits
         return cls(branches, logits, config)
 
-    def windows(self) -> AbstractContextManager[None]:
-        """Within the block the model sees what it saw in the trial."""
-        return short_windows(self.config, _window(self.branches))
-
 
 def _window(branches: Sequence[Sequence[int]]) -> int:
     return max(2, len(branches[0]) // 4)
@@ -138,7 +133,7 @@ def check_usable(name: str, trial: Trial) -> None:
 
 def connect(model: PreTrainedModel, adapter: Adapter, first: int, trial: Trial) -> Network:
     """The fast path if it reproduces what the model computed in its trial, else the plain path with a warning."""
-    with trial.windows():
+    with short_windows(trial.config, _window(trial.branches)):
         fast = _fast_network(model, adapter, first, trial)
         if isinstance(fast, SharedNetwork):
             return fast

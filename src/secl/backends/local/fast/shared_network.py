@@ -11,7 +11,7 @@ prompts keeps its keys and values, and grows: of the longer sequences only what 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 
@@ -29,6 +29,10 @@ from secl.backends.local.fast.tree_attention import BlockMask, tree_attention
 from secl.backends.local.loading.model_parts import Layout, LinearHead
 from secl.backends.local.loading.placement import compute_device, sent
 from secl.errors import ModelError
+from secl.writing import Piece
+
+CHUNK = 2048
+"""Tokens of a prompt that are read at a time; other work of a server may go in between."""
 
 EXACT_TOKENS = 1024
 """Longest replay that learns the same bits each time on a GPU."""
@@ -98,26 +102,36 @@ class SharedNetwork:
         return self.read(trie, Sight.of(trie), cache)
 
     @torch.no_grad()
-    def begin(self, tokens: Sequence[int]) -> tuple[Pass, DynamicCache]:
-        """Read one sequence exactly as the model itself does, for a text to be written behind it.
+    def begin(self, tokens: Sequence[int]) -> Generator[Piece, None, tuple[Pass, DynamicCache]]:
+        """Read one sequence as the model itself does, for a text to be written behind it.
+
+        A piece without text stands for each chunk but the last; other work may go in between.
 
         Returns:
             a pass that can grow, and its keys and values for the writer to go on from.
         """
         trie, cached = Trie.of([tokens]), DynamicCache()
-        row = torch.from_numpy(trie.tokens)[None].to(self.device)
-        with self.capturing() as captured:
-            out = self.layout.decoder(
-                input_ids=row,
-                attention_mask=torch.ones_like(row),
-                position_ids=torch.arange(len(tokens), device=self.device)[None],
-                past_key_values=cached,
-                use_cache=True,
-            )
+        states, left = list[Tensor](), list[Captured]()
+        for chunk in torch.split(torch.tensor([[*tokens]], device=self.device), CHUNK, dim=1):
+            if states:
+                yield Piece()
+            before = sum(map(len, states))
+            ends = before + chunk.shape[1]
+            with self.capturing() as captured:
+                out = self.layout.decoder(
+                    input_ids=chunk,
+                    attention_mask=chunk.new_ones(1, ends),
+                    position_ids=torch.arange(before, ends, device=self.device)[None],
+                    past_key_values=cached,
+                    use_cache=True,
+                )
+            states.append(out.last_hidden_state[0].to(self.device))
+            left.append(captured)
         # Going on makes new tensors, so those that are kept stay what they are.
         cache = DynamicCache([(layer.keys, layer.values) for layer in cached.layers], config=self.config)
-        states = out.last_hidden_state[0].to(self.device)
-        return Pass(trie, Sight.of(trie), states, captured, cached), cache
+        first, *others = left
+        whole = first.joined(torch.arange(len(states[0]), device=self.device), *others) if others else first
+        return Pass(trie, Sight.of(trie), torch.cat(states), whole, cached), cache
 
     @torch.no_grad()
     def read(self, trie: Trie, sight: Sight, cache: Cache | None, known: int = 0) -> Pass:

@@ -30,11 +30,10 @@ window."""
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What tokens see in a layer.
+    """What T tokens see in a layer.
 
     Attributes:
-        enters: (T,) when the walk enters each token.
-        leaves: (T,) when it leaves it.
+        enters, leaves: (T,) when the walk enters and leaves each token.
         depths: (T,) position of each token in its sequences.
         window: how many tokens a layer sees, itself included; None for all.
     """
@@ -46,7 +45,6 @@ class Sight:
 
     @classmethod
     def of(cls, trie: Trie) -> Sight:
-        """Walk through a tree."""
         parents = trie.parents.tolist()
         sizes, enters = [1] * len(parents), [0] * len(parents)
         # A parent comes before its children: backwards all of a token's descendants are counted when its parent's are.

@@ -79,11 +79,10 @@ def attend(
     Args:
         query: (1, H, T, d).
         key, value: (1, G, T, d) with H a multiple of G.
-        softcap: bound that the scores are squeezed under, where the model has one (Gemma 2).
+        softcap: bound that the scores are squeezed under (Gemma 2).
         sinks: (H,) logit of each head's attention sink (gpt-oss).
 
-    Returns:
-        (1, T, H, d).
+    Returns: (1, T, H, d).
     """
     heads, length, width = query.shape[1:]
     groups, precise = key.shape[1], torch.promote_types(query.dtype, torch.float32)

@@ -25,16 +25,7 @@ from secl.errors import ModelError
 T = TypeVar("T")
 R = TypeVar("R")
 
-_LOADING_ERRORS = (
-    OSError,
-    ValueError,
-    KeyError,
-    RuntimeError,
-    TypeError,
-    ImportError,
-    AttributeError,
-    SafetensorError,
-)
+_LOADING_ERRORS = (OSError, ValueError, KeyError, RuntimeError, TypeError, ImportError, AttributeError, SafetensorError)
 
 _LOG_IN = "run hf auth login or set HF_TOKEN"
 

@@ -36,11 +36,9 @@ DTYPES: dict[str, torch.dtype] = {"bf16": torch.bfloat16, "fp16": torch.float16,
 
 @dataclass(frozen=True)
 class Loaded:
-    """A model in memory, with what is needed to adapt it and to recognise it later.
+    """A model in memory in evaluation mode, with what is needed to adapt it and to recognise it later.
 
     Attributes:
-        name: as the user wrote it.
-        model: in evaluation mode.
         fingerprint: sha256 over configuration, chat template, tokenizer and samples of the weights.
         written: texts that the frozen model wrote before, by what it was given.
     """
@@ -71,7 +69,7 @@ class ModelCache:
         device_map: str | None = None,
         quantize: Quantize | None = None,
     ) -> Loaded:
-        """Like `secl.backends.local.loading.loader.load`."""
+        """As `secl.backends.local.loading.loader.load`."""
         # A resumed run names the precision that it began with.
         precision = dtype if device_map else str(choose_dtype(dtype, choose_device(device)))
         key = (name, precision, device, device_map, quantize)

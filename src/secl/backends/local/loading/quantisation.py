@@ -20,11 +20,7 @@ LIBRARY = "bitsandbytes"
 
 
 def check_quantisable(quantize: Quantize, home: torch.device, source: Path | str) -> None:
-    """Check that a model can be quantised while it is loaded.
-
-    Raises:
-        ParameterError: bitsandbytes is not installed or cannot compute there, or the model is a GGUF file.
-    """
+    """Raise `ParameterError` where bitsandbytes is missing or cannot compute there, and for a GGUF file."""
     if importlib.util.find_spec(LIBRARY) is None:
         raise ParameterError(needs(f"--quantize {quantize}", LIBRARY, "quantize"))
     if isinstance(source, Path) and source.suffix == ".gguf":

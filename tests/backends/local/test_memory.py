@@ -62,7 +62,7 @@ def test_texts_for_which_memory_is_too_small_together_are_written_in_halves(
         step(batch, keep, tokens)
 
     monkeypatch.setattr(Batch, "step", step_if_it_fits)
-    padded, lacks = prefill._padded, list[int]()
+    padded, lacks = passes._padded, list[int]()
 
     def padded_if_it_fits(begun: Sequence[Any], config: Any) -> Any:
         if len(begun) > 2:

@@ -64,11 +64,11 @@ def test_texts_for_which_memory_is_too_small_together_are_written_in_halves(
     monkeypatch.setattr(Batch, "step", step_if_it_fits)
     padded, lacks = passes._padded, list[int]()
 
-    def padded_if_it_fits(begun: Sequence[Any], config: Any) -> Any:
+    def padded_if_it_fits(begun: Sequence[Any], paths: Any, config: Any) -> Any:
         if len(begun) > 2:
             lacks.append(len(begun))
             raise torch.OutOfMemoryError("CUDA out of memory.")
-        return padded(begun, config)
+        return padded(begun, paths, config)
 
     questions, room = quiz("arithmetic", 5, 3), 2
     usual.prefetch(questions, [()] * len(questions), weights_fixed=True)

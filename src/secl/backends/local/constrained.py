@@ -295,16 +295,14 @@ class Prompts:
     """Prompts that went through the network, for rows to go on from."""
 
     def __init__(self, backend: LocalBackend, prompts: Sequence[tuple[int, ...]]) -> None:
-        self._prefill = backend.prefill
-        self._passes = [] if self._prefill is None else self._prefill.read(prompts)
-        self._plain = Batch.of(backend.model, [*map(list, prompts)]) if self._prefill is None else None
+        self._grows = None if backend.passes.shared is None else backend.passes
+        self._passes = [] if self._grows is None else self._grows.keep(prompts)
+        self._plain = Batch.of(backend.model, [*map(list, prompts)]) if self._grows is None else None
 
     def batch(self, numbers: Sequence[int]) -> Batch:
         """Return a batch with a row behind each of these prompts, which may repeat."""
         if self._plain is None:
-            batch = (
-                None if self._prefill is None else self._prefill.behind([self._passes[number] for number in numbers])
-            )
+            batch = None if self._grows is None else self._grows.behind([self._passes[number] for number in numbers])
             if batch is None:
                 raise torch.OutOfMemoryError("no room for the keys and values of all rows")
             return batch

@@ -22,6 +22,7 @@ from secl.backends.local.fast.select_network import Network
 from secl.backends.local.fast.shared_network import SharedNetwork
 from secl.backends.local.fast.sight import Sight
 from secl.backends.local.loading.guard import in_halves, out_of_memory
+from secl.errors import ModelError
 from secl.writing import Piece
 
 R = TypeVar("R")
@@ -130,7 +131,7 @@ class Passes:
             if any(draft.begun is None and draft.form != "text" for draft in drafts):
                 return self.batch(drafts)[0]
             self._begin(drafts)
-            return self._behind([(draft.begun, draft.begun.paths[0][: len(draft.prompt)]) for draft in drafts])
+            return self.behind([draft.begun for draft in drafts], [len(draft.prompt) for draft in drafts])
         batch, begun = self.batch(drafts)
         for draft, forward in zip(drafts, begun, strict=True):
             draft.begun = forward
@@ -146,22 +147,33 @@ class Passes:
         """
         if self.shared is None:
             return None, []
-        texts = [(*draft.prompt, *draft.written) for draft in drafts]
+        begun = self.keep([(*draft.prompt, *draft.written) for draft in drafts])
+        return self.behind(begun), begun
+
+    def keep(self, texts: Sequence[tuple[int, ...]]) -> list[Pass]:
+        """Send texts through the network and return the pass over each; neighbours share one.
+
+        Raises:
+            ModelError: the network is on the plain path.
+        """
+        if self.shared is None:
+            raise ModelError("passes on the plain path keep nothing.")
         distinct = list(dict.fromkeys(texts))
         found = _grouped(partial(self.shared.run, keep=True), [[text] for text in distinct], [*map(len, distinct)])
         place_of = dict(zip(distinct, found, strict=True))
-        begun = [place_of[text] for text in texts]
-        return self._behind([(forward, forward.paths[0]) for forward in begun]), begun
+        return [place_of[text] for text in texts]
 
     @torch.no_grad()
-    def _behind(self, begun: Sequence[tuple[Pass, Nodes]]) -> Batch | None:
-        """A batch with a row behind each of some paths through passes.
+    def behind(self, begun: Sequence[Pass], lengths: Sequence[int | None] | None = None) -> Batch | None:
+        """A batch with a row behind the first tokens, or all, of each pass.
 
         None where there is too little memory for all rows: the writer reads fewer of them at a time again.
         """
+        paths = [forward.paths[0][:end] for forward, end in zip(begun, lengths or [None] * len(begun), strict=True)]
         try:
-            states = torch.cat([forward.frozen(path[-1:]) for forward, path in begun])
-            return Batch(self.model, *_padded(begun, self.model.config), self.network.head.written(states))
+            states = torch.cat([forward.frozen(path[-1:]) for forward, path in zip(begun, paths, strict=True)])
+            cache, mask = _padded(begun, paths, self.model.config)
+            return Batch(self.model, cache, mask, self.network.head.written(states))
         except RuntimeError as problem:
             if not out_of_memory(problem):
                 raise
@@ -212,16 +224,16 @@ def groups(sizes: Sequence[int], most: int) -> list[list[int]]:
     return together
 
 
-def _padded(begun: Sequence[tuple[Pass, Nodes]], config: PreTrainedConfig) -> tuple[DynamicCache, Tensor]:
+def _padded(begun: Sequence[Pass], paths: Sequence[Nodes], config: PreTrainedConfig) -> tuple[DynamicCache, Tensor]:
     """Keys and values of paths through passes as those of a batch that is padded on the left.
 
     Returns:
         the cache of all layers, and the mask (rows, length) that is 0 at the padding.
     """
-    forwards = list({id(forward.states): forward for forward, _ in begun}.values())
+    forwards = list({id(forward.states): forward for forward in begun}.values())
     starts = np.cumsum([0, *(len(forward.trie.tokens) for forward in forwards)])
     start_of = {id(forward.states): start for forward, start in zip(forwards, starts, strict=False)}
-    paths = [path + start_of[id(forward.states)] for forward, path in begun]
+    paths = [path + start_of[id(forward.states)] for forward, path in zip(begun, paths, strict=True)]
     length = max(map(len, paths))
     device = forwards[0].states.device
     places = torch.from_numpy(np.stack([np.pad(path, (length - len(path), 0)) for path in paths])).to(device)

@@ -18,8 +18,8 @@ from torch import Tensor
 
 from secl.backends.local.asking.asker import Asker
 from secl.backends.local.fast.batch import Batch, KeptRow, fast_single_row
-from secl.backends.local.fast.batching import groups
 from secl.backends.local.loading.guard import in_halves
+from secl.backends.local.passes import groups
 from secl.backends.local.writer import draw
 from secl.errors import ModelError, ParameterError, SeclError, UnfinishedError, needs
 from secl.fields.extraction import Objects

@@ -10,6 +10,7 @@ from secl.backends.generation import Draft
 from secl.backends.local.model import LocalModel
 from secl.calibrator import WINDOW, Calibrator
 from secl.data.quiz import quiz
+from secl.errors import QuestionError
 from secl.evidence import CandidateEvidence
 from secl.gates import Always, EntropyShift
 from secl.question import Question
@@ -82,6 +83,15 @@ def test_a_stream_looked_at_ahead_gives_the_records_of_one_question_at_a_time(
     assert {record.outcome for record in windows} >= {"trained"}
     if gate == "bursts":
         assert any(record.reply.version and not record.decision.in_burst for record in windows)
+
+
+def test_a_refused_question_ends_a_stream_where_it_stands_and_costs_its_window_nothing(make_model: MakeModel) -> None:
+    short, long = quiz("capitals", 3, 3), Question("word " * 900, id="long")
+    model, records = make_model(changes={"max_position_embeddings": 512}), list[Record]()
+    with pytest.raises(QuestionError, match=r"'long' takes .* shorten it"):
+        records.extend(Calibrator(model).run([*short, long, *short]))
+    whole = make_model(changes={"max_position_embeddings": 512})
+    assert [record.reply for record in records] == [whole.answer(question).reply for question in short]
 
 
 def kept(

@@ -15,16 +15,13 @@ from secl.errors import ModelError, ParameterError
 from tests.tiny import tiny_folder, tiny_tokenizer
 
 
-def test_a_folder_loads_with_its_preset_fingerprint_and_precision(tiny_llama: Path) -> None:
+def test_a_folder_loads_with_its_preset_fingerprint_and_precision(tiny_llama: Path, tmp_path: Path) -> None:
     loaded = load(str(tiny_llama), dtype="bf16")
     assert loaded.model.dtype == torch.bfloat16
     assert loaded.preset.modules == ("q_proj", "v_proj")
     assert load(str(tiny_llama), dtype="fp32").fingerprint == loaded.fingerprint
-
-
-def test_other_weights_have_another_fingerprint(tiny_llama: Path, tmp_path: Path) -> None:
     other = tiny_folder(tmp_path / "other", seed=1)
-    assert load(str(other)).fingerprint != load(str(tiny_llama)).fingerprint
+    assert load(str(other)).fingerprint != loaded.fingerprint
 
 
 def test_gemma_keeps_its_soft_cap_by_eager_attention(tmp_path: Path) -> None:
@@ -38,12 +35,9 @@ def test_a_name_that_is_no_model_is_refused_with_the_known_ones(name: str) -> No
         locate(name)
 
 
-def test_hub_ids_and_presets_are_told_apart() -> None:
+def test_hub_ids_presets_and_files_are_told_apart(tmp_path: Path) -> None:
     assert locate("llama-3.2-3b") == PRESETS["llama-3.2-3b"].source
     assert locate("someone/some-model") == "someone/some-model"
-
-
-def test_a_file_that_is_no_gguf_is_refused(tmp_path: Path) -> None:
     (tmp_path / "model.txt").write_text("hello")
     with pytest.raises(ModelError, match="neither"):
         locate(str(tmp_path / "model.txt"))

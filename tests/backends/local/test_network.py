@@ -14,6 +14,7 @@ from secl.backends.local.fast.select_network import PlainNetwork, Trial, check_u
 from secl.backends.local.fast.shared_network import SharedNetwork
 from secl.backends.local.loading.model_parts import AsLogits, LinearHead
 from secl.errors import ModelError
+from tests.backends.local.conftest import tokens_seen
 from tests.tiny import FAMILIES, tiny_model
 
 SEQUENCES = [[5, 6, 7, 8, 9], [5, 6, 7, 20, 21, 22], [5, 6, 30]]
@@ -165,11 +166,12 @@ def test_a_model_whose_last_layer_cannot_be_narrowed_takes_the_plain_path() -> N
 def test_a_pass_that_grew_has_the_states_of_plain_passes(family: str, layers: tuple[int, ...], sparse: bool) -> None:
     model, adapter = shaken(family, layers)
     network = SharedNetwork(model, adapter, min(layers), sparse=sparse)
+    seen = tokens_seen(model)
     begun = network.run([[5, 6, 7], [5, 6, 30], [40, 41]], keep=True)
     # One goes on, one is left where it was, one parts from what was read, and one has nothing in common with it.
     sequences = [[5, 6, 7, 8, 9], [5, 6, 30], [40, 50, 51], [60, 61]]
     grown = network.grow(begun, begun.trie.paths, sequences)
-    assert len(grown.trie.tokens) - grown.known == 2 + 0 + 2 + 2
+    assert seen[1:] == [2 + 0 + 2 + 2]
     again = network.grow(begun, begun.trie.paths, sequences)
     for result in (grown, again):  # the first one did not change what was kept
         for sequence, path in zip(sequences, result.trie.paths, strict=True):

@@ -74,6 +74,11 @@ def test_a_device_that_is_not_there_or_does_not_fit_a_map_is_refused(
     (tmp_path / "map.json").write_text(json.dumps({"model": "cpu", "lm_head": "meta"}))
     mapped = load(str(tiny_llama), dtype="fp32", device_map=str(tmp_path / "map.json")).model
     assert mapped.hf_device_map == {"model": "cpu", "lm_head": "meta"}
+    (tmp_path / "map.json").write_text(json.dumps({"model": "cpu", "lm_haed": "cpu"}))
+    with pytest.raises(
+        ParameterError, match=r"names 'lm_haed', which the model does not have; it has model, .*lm_head, "
+    ):
+        load(str(tiny_llama), dtype="fp32", device_map=str(tmp_path / "map.json"))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     with pytest.raises(ModelError, match=r"no cuda:1 device \(its GPUs are cuda:0 to cuda:0\); use --device auto\.$"):

@@ -13,9 +13,14 @@ SEQUENCES = st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=12), min_s
 
 
 @given(SEQUENCES)
-def test_every_path_spells_its_sequence(sequences: list[list[int]]) -> None:
-    trie = Trie.of(sequences)
-    assert [trie.tokens[path].tolist() for path in trie.paths] == sequences
+def test_every_path_spells_its_sequence_and_there_are_as_many_nodes_as_distinct_prefixes(
+    sequences: list[list[int]],
+) -> None:
+    trie, apart = Trie.of(sequences), Trie.of(sequences, shared=False)
+    for each in (trie, apart):
+        assert [each.tokens[path].tolist() for path in each.paths] == sequences
+    assert len(trie.tokens) == len({tuple(each[:end]) for each in sequences for end in range(1, len(each) + 1)})
+    assert len(apart.tokens) == sum(map(len, sequences))
 
 
 @given(SEQUENCES)
@@ -42,14 +47,3 @@ def test_what_some_nodes_see_together_is_what_each_sees_and_they_see_it_alone_to
     assert seen.tolist() == pairs[nodes].any(0).nonzero()[:, 0].tolist()
     assert torch.equal(sight.at(seen).pairs(slice(None)), pairs[seen][:, seen])
     assert torch.equal(sight.pairs(nodes, seen), pairs[nodes][:, seen])
-
-
-@given(SEQUENCES)
-def test_there_are_as_many_nodes_as_distinct_prefixes(sequences: list[list[int]]) -> None:
-    prefixes = {tuple(sequence[:end]) for sequence in sequences for end in range(1, len(sequence) + 1)}
-    assert len(Trie.of(sequences).tokens) == len(prefixes)
-
-
-def test_sequences_kept_apart_share_nothing() -> None:
-    trie = Trie.of([[1, 2], [1, 2]], shared=False)
-    assert trie.tokens.tolist() == [1, 2, 1, 2]

@@ -15,6 +15,7 @@ from secl.backends.local.fast.select_network import PlainNetwork, Trial, connect
 from secl.backends.local.fast.shared_network import SharedNetwork
 from secl.backends.local.fast.sight import Sight
 from tests.backends.local.architectures import ARCHITECTURES
+from tests.backends.local.test_network import plain_logits
 
 SEQUENCES = [[*range(5, 15)], [*range(5, 11), 20, 21, 22, 23, 24, 25], [5, 6, 30]]
 SHORT: dict[str, dict[str, Any]] = {
@@ -34,12 +35,6 @@ def shaken(name: str, by: float = 0.3) -> tuple[Any, Adapter]:
     for parameter in adapter.parameters.values():
         parameter.data += by * torch.randn(parameter.shape, generator=generator)
     return model, adapter
-
-
-@torch.no_grad()
-def plain_logits(model: Any, sequence: list[int]) -> torch.Tensor:
-    logits: torch.Tensor = model(input_ids=torch.tensor([sequence])).logits[0]
-    return logits
 
 
 @pytest.mark.parametrize("sparse", [True, False], ids=["blocks", "dense"])

@@ -104,7 +104,6 @@ class Pass:
         states: what the head reads (T, d).
         captured: trunk states, for replays; empty on the plain path.
         cache: keys and values of all layers; None if they were not kept.
-        known: how many of the tokens, the first ones, were computed by another pass.
         part: nodes of the sequences of one bundle, of several in the pass; None for all sequences.
     """
 
@@ -113,7 +112,6 @@ class Pass:
     states: Tensor
     captured: Captured
     cache: Cache | None = None
-    known: int = 0
     part: Sequence[Nodes] | None = None
 
     @property

@@ -156,7 +156,7 @@ class SharedNetwork:
                 **{**masks[0], MASK: one},
             )
         # The head is not applied here: of thousands of tokens only a few are ever read.
-        return Pass(trie, sight, out.last_hidden_state[0].to(self.device), captured, cache, known)
+        return Pass(trie, sight, out.last_hidden_state[0].to(self.device), captured, cache)
 
     def _attention(self, length: int = 0) -> AbstractContextManager[None]:
         """How a pass attends; one of `length` tokens is learned from where gradients are enabled."""

@@ -20,7 +20,7 @@ from transformers import (
 from secl.backends.local.loading.conversion import convert_gguf, sampled_digest
 from secl.backends.local.loading.guard import as_model_error, quiet
 from secl.backends.local.loading.model_parts import text_config
-from secl.backends.local.loading.placement import AUTO, choose_device, read_map, twin
+from secl.backends.local.loading.placement import AUTO, check_map, choose_device, read_map, twin
 from secl.backends.local.loading.presets import PRESETS, Preset, preset_of, rule_for
 from secl.backends.local.loading.quantisation import check_quantisable, quantisation
 from secl.backends.local.loading.thinking import answering_at_once
@@ -116,6 +116,9 @@ def load(
         tokenizer = AutoTokenizer.from_pretrained(str(source))
         config = transformers.AutoConfig.from_pretrained(str(source))
         kind = text_class(name, config)
+        if isinstance(spread, dict):
+            with torch.device("meta"):
+                check_map(spread, kind.from_config(config))
         # Gemma 2 caps attention scores, which only the eager implementation does; None is the fastest that a model has.
         attention = "eager" if getattr(text_config(config), "attn_logit_softcapping", None) is not None else None
         how = quantisation(quantize, precision, config)

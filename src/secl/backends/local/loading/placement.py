@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import itertools
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -69,6 +69,15 @@ def read_map(source: str) -> str | dict[str, int | str]:
             f'the device map {source} is not a table of modules and devices, such as {{"model.layers.0": "cuda:0"}}.'
         )
     return devices
+
+
+def check_map(devices: Mapping[str, int | str], model: nn.Module) -> None:
+    """Raise `ParameterError` where a device map names a module that the model lacks; transformers passes over it."""
+    modules = dict(model.named_modules())
+    for name in devices:
+        if name not in modules:
+            known = ", ".join(each for each in modules if each.count(".") <= 1 and each)
+            raise ParameterError(f"the device map names {name!r}, which the model does not have; it has {known}, ...")
 
 
 def compute_device(module: nn.Module) -> torch.device:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
+from secl.backends.local.model import LocalModel
 from secl.calibrator import Calibrator
 from secl.errors import QuestionError
 from secl.evidence import EvidenceKind
@@ -32,6 +34,11 @@ def numbers(rating: Rating) -> list[float]:
         found += [value for order in candidates.letters for value in order.log_p]
         found += [value for each in candidates.likelihoods if each is not None for value in (each.given, each.alone)]
     return found
+
+
+def rated_by(model: LocalModel, given: Sequence[GivenAnswer]) -> list[Rating]:
+    """Ratings of answers, none of which the model refuses."""
+    return [each for each in model.rate_given(given, EVERYTHING) if isinstance(each, Rating)]
 
 
 @pytest.mark.parametrize(("family", "prefilled"), [("llama", True), ("gemma2", True), ("gemma2", False)])
@@ -70,9 +77,9 @@ def test_a_window_says_of_each_answer_what_it_says_of_it_alone(
     texts = {"a": "rome", "b": "E", "c": "It is 3 + 4.\nAnswer: 7", "d": "Marlowe", "e": "Because it is."}
     given = [GivenAnswer(question, texts[question.id]) for question in questions]
     given.append(replace(given[3], rivals=("Kyd", "Bacon", "marlowe", "KYD")))
-    together = make_model().rate_given(given, EVERYTHING)
+    together = rated_by(make_model(), given)
     for each, rating in zip(given, together, strict=True):
-        (alone,) = make_model().rate_given([each], EVERYTHING)
+        (alone,) = rated_by(make_model(), [each])
         assert numbers(rating) == pytest.approx(numbers(alone), abs=1e-4)
         assert alone.reply.answer == rating.reply.answer
         # Every token is paid by somebody, and no more in company than alone.
@@ -81,7 +88,7 @@ def test_a_window_says_of_each_answer_what_it_says_of_it_alone(
 
 def test_a_number_that_cannot_be_read_is_rated_as_a_text_and_compared_with_nothing(make_model: MakeModel) -> None:
     question = Question("How many?", form="number", id="n")
-    (rating,) = make_model().rate_given([GivenAnswer(question, "who knows")], EVERYTHING)
+    (rating,) = rated_by(make_model(), [GivenAnswer(question, "who knows")])
     assert rating.reply.answer is None
     assert 0.05 <= rating.reply.stated <= 0.95
     assert (rating.evidence.p_true, rating.evidence.candidates) == (None, None)
@@ -90,18 +97,22 @@ def test_a_number_that_cannot_be_read_is_rated_as_a_text_and_compared_with_nothi
 def test_an_adapted_model_rates_as_the_frozen_one(make_model: MakeModel) -> None:
     model = make_model(learning_rate=0.01)
     given = [GivenAnswer(METAL, "B"), GivenAnswer(HAMLET, "Marlowe", ("Kyd",))]
-    before = model.rate_given(given, EVERYTHING)
+    before = rated_by(model, given)
     model.learn(METAL, model.answer(METAL).reply, 0.1)
     assert model.version == 1
-    after = model.rate_given(given, EVERYTHING)
+    after = rated_by(model, given)
     assert [numbers(rating) for rating in after] == [numbers(rating) for rating in before]
 
 
-def test_an_answer_or_a_rival_that_is_too_long_is_refused(make_model: MakeModel) -> None:
-    model = make_model(changes={"max_position_embeddings": 400})
-    long = "word " * 400
-    for given in (GivenAnswer(HAMLET, long), GivenAnswer(HAMLET, "Kyd", (long,))):
-        for refused in (lambda g=given: model.check_given(g), lambda g=given: model.rate_given([g], ())):
-            with pytest.raises(QuestionError, match=r"'d' takes .* more than the"):
-                refused()
-    model.check_given(GivenAnswer(HAMLET, "Kyd", ("Marlowe",)))
+def test_an_answer_or_a_rival_that_is_too_long_is_refused_and_the_others_are_rated(make_model: MakeModel) -> None:
+    model, long = make_model(changes={"max_position_embeddings": 400}), "word " * 400
+    good = GivenAnswer(HAMLET, "Kyd", ("Marlowe",))
+    model.check_given(good)
+    given = [GivenAnswer(HAMLET, long), good, GivenAnswer(HAMLET, "Kyd", (long,))]
+    for each in (given[0], given[2]):
+        with pytest.raises(QuestionError, match=r"'d' takes .* more than the"):
+            model.check_given(each)
+    first, rating, last = model.rate_given(given, EVERYTHING)
+    assert isinstance(first, QuestionError)
+    assert isinstance(last, QuestionError)
+    assert [rating] == rated_by(model, [good])

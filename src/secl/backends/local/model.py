@@ -253,11 +253,20 @@ class LocalModel(Shown):
         for answer in (given.answer, *given.rivals):
             self.check(given.question, answer)
 
-    def rate_given(self, given: Sequence[GivenAnswer], evidence: Collection[EvidenceKind]) -> list[Rating]:
+    def rate_given(
+        self, given: Sequence[GivenAnswer], evidence: Collection[EvidenceKind]
+    ) -> list[Rating | QuestionError]:
         """Rate answers from elsewhere; see `secl.model.Model.rate_given`."""
-        for each in given:
-            self.check_given(each)
-        return rating.rate(self.asker, given, evidence)
+        outcomes: dict[int, Rating | QuestionError] = {}
+        for number, each in enumerate(given):
+            try:
+                self.check_given(each)
+            except QuestionError as refusal:
+                outcomes[number] = refusal
+        rated = [number for number in range(len(given)) if number not in outcomes]
+        ratings = rating.rate(self.asker, [given[number] for number in rated], evidence)
+        outcomes |= zip(rated, ratings, strict=True)
+        return [outcomes[number] for number in range(len(given))]
 
     def score_p_true(self, question: Question, reply: Reply) -> PTrue | None:
         """P(True) of the answer and of its distractors from the frozen model; None without a readable answer."""

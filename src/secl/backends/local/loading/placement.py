@@ -72,7 +72,7 @@ def read_map(source: str) -> str | dict[str, int | str]:
 
 
 def check_map(devices: Mapping[str, int | str], model: nn.Module) -> None:
-    """Raise `ParameterError` where a device map names a module that the model lacks, which transformers would ignore."""
+    """Raise `ParameterError` where a device map names a module that the model lacks, which transformers ignores."""
     modules = dict(model.named_modules())
     for name in devices:
         if name not in modules:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
 from typing import Any

@@ -91,7 +91,8 @@ def test_a_refused_question_ends_a_stream_where_it_stands_and_costs_its_window_n
     with pytest.raises(QuestionError, match=r"'long' takes .* shorten it"):
         records.extend(Calibrator(model).run([*short, long, *short]))
     whole = make_model(changes={"max_position_embeddings": 512})
-    assert [record.reply for record in records] == [whole.answer(question).reply for question in short]
+    stated = [whole.answer(question).reply.stated for question in short]
+    assert [record.reply.stated for record in records] == pytest.approx(stated, abs=1e-5)
 
 
 def kept(

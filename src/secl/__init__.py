@@ -73,7 +73,7 @@ _HOMES = {
 """Where each public name lives; what is not here is imported from its module."""
 
 __version__ = "0.1.0"
-__all__ = [*_HOMES]  # noqa: PLE0604
+__all__ = sorted(_HOMES)  # noqa: PLE0605
 
 
 def __getattr__(name: str) -> Any:

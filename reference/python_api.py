@@ -5,7 +5,7 @@ from __future__ import annotations
 GROUPS = {
     "Asking": ("load", "CalibratedModel", "Question", "References", "Turn"),
     "Questions": ("read_questions", "read_rows", "load_stream"),
-    "Records": ("Record", "Extraction", "GivenAnswer", "summarise", "assess", "to_frame"),
+    "Records": ("Record", "Extraction", "Calls", "GivenAnswer", "summarise", "assess", "to_frame"),
     "Runs": ("RunSettings", "start_run", "resume_run", "Store"),
     "Settings of components": ("LoopSettings", "AdapterSettings", "EntropyShift", "PageHinkley"),
     "Models": ("LocalModel", "Model", "ScriptedModel"),

@@ -15,9 +15,11 @@ import pytest
 
 import secl
 from benchmarks.sentences import WORLDS, said
+from examples import agent
 from secl.runs.store import Store
 from secl.server.store import ServerStore
 from tests.conftest import ROOT
+from tests.fields.call_scribe import CallScribe, call, reply
 from tests.fields.scribe import Scribe, written
 
 
@@ -153,3 +155,22 @@ def test_a_missing_run_is_named(name: str, monkeypatch: pytest.MonkeyPatch, caps
 def test_a_hundred_answers_show_what_is_there_alone(world: str, sentence: str, least: float, most: float) -> None:
     counts = Counter(each for seed in range(40) for each in said(WORLDS[world], 100, seed))
     assert least <= counts[sentence] / 40 <= most
+
+
+def test_an_agent_runs_sure_calls_and_asks_a_person_about_the_others(capsys: pytest.CaptureFixture[str]) -> None:
+    find = reply(call("find_rooms", '{"date": "2026-05-03", "people": 5}'))
+    book = reply(call("book_room", '{"room": "Green", "date": "2026-05-03", "start": "14:00"}', unsure="14"))
+    model, asked = CallScribe(find, book, find, reply(text="Sorry.")), list[str]()
+
+    def refuse(text: str) -> bool:
+        asked.append(text)
+        return False
+
+    with secl.load(model, accept=0.6) as calibrated:
+        said = agent.run(calibrated, "A room?", (agent.find_rooms, agent.book_room), refuse)
+    assert said == "Sorry."
+    assert [text.partition("(")[0] for text in asked] == ["book_room"]
+    assert capsys.readouterr().out.count("find_rooms(") == 2
+    results = [turn.text for turn in model.asked[-1].since if turn.role == "tool"]
+    assert results[0] == '["Green on 2026-05-03"]'
+    assert results[1].startswith("The user does not want this call.")

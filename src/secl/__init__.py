@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from secl.errors import SeclError as SeclError
     from secl.evaluation.summary import summarise as summarise
     from secl.evaluation.trust import assess as assess
+    from secl.fields.calls import Calls as Calls
     from secl.fields.extraction import Extraction as Extraction
     from secl.gates import EntropyShift as EntropyShift
     from secl.gates import PageHinkley as PageHinkley
@@ -56,6 +57,7 @@ _HOMES = {
         "secl.errors": "QuestionError SeclError",
         "secl.evaluation.summary": "summarise",
         "secl.evaluation.trust": "assess",
+        "secl.fields.calls": "Calls",
         "secl.fields.extraction": "Extraction",
         "secl.gates": "EntropyShift PageHinkley",
         "secl.model": "Model",

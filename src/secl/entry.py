@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from inspect import isfunction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -12,8 +13,10 @@ from secl.data.question_files import read_rows
 from secl.display import Shown
 from secl.errors import ParameterError, QuestionError, SeclError
 from secl.evaluation.acceptance import Advice, Judgement, advise, answers_from, judgement_of
+from secl.fields.calls import Calls, WritesCalls, weigh_calls
 from secl.fields.extraction import Extraction, request_of, weigh_objects
 from secl.fields.schema import Schema
+from secl.fields.tools import CallRequest
 from secl.labels.label import Label, label_of
 from secl.question import GivenAnswer, Question
 from secl.records import Record
@@ -193,6 +196,52 @@ class CalibratedModel(Shown):
                 self._noted(record)
             yield found
 
+    def call(
+        self,
+        request: str | Sequence[object],
+        tools: Sequence[object],
+        *,
+        system: str = "",
+        history: Sequence[object] = (),
+        context: str = "",
+        choice: str = "auto",
+        parallel: bool = True,
+    ) -> Calls:
+        """Let the model call tools, and return its calls with the probability that each is correct.
+
+        The model may also reply with a text. The choice of a tool, or of none, is a record of the domain "tool"; each
+        argument is a record of a domain such as "book_room.date". Needs a local model and the extra "fields".
+
+        Args:
+            request: what the user wants; or the whole conversation as turns, which ends with a user's message or with
+                the results of calls.
+            tools: Python functions with type hints and Google docstrings, pydantic classes, or tools in OpenAI's form.
+            system, history, context: as for `ask`.
+            choice: "auto" leaves to the model whether to call tools, "required" and "none" do not; or the name of the
+                tool to call.
+            parallel: whether a reply may have several calls.
+
+        Raises:
+            ParameterError: a tool is not usable, the choice names no tool, llguidance is not installed, or the model
+                is a server's.
+            QuestionError: the parts make no conversation, it is too long, or a pydantic class rejects the arguments.
+            ModelError: the model did not close a call.
+        """
+        model = self.calibrator.model
+        if not isinstance(model, WritesCalls):
+            raise ParameterError(
+                f"call works with local models so far, and {model.name!r} is none; load a model by its hub id, folder "
+                "or GGUF file."
+            )
+        parts: dict[str, Any] = {"system": system, "history": history, "context": context}
+        asked = CallRequest.of(request, _defined(tools), choice=choice, several=parallel, **parts)
+        (calls,) = weigh_calls(model, [asked], self.calibrator.weigh, accept=self.accept)
+        if isinstance(calls, SeclError):
+            raise calls
+        for record in calls.records:
+            self._noted(record)
+        return calls
+
     def score(
         self,
         question: Question | str,
@@ -283,6 +332,15 @@ class CalibratedModel(Shown):
         """Keep the few numbers that `threshold` needs of a record, and return the record."""
         self._judgements.append(judgement_of(record))
         return record
+
+
+def _defined(tools: Sequence[object]) -> Sequence[object]:
+    """Return tools with functions in OpenAI's form."""
+    if not isinstance(tools, list | tuple) or not any(map(isfunction, tools)):
+        return tools
+    from secl.backends.local.calls import definition_of  # transformers takes seconds to import
+
+    return [definition_of(tool) if isfunction(tool) else tool for tool in tools]
 
 
 def _shown(what: str, records: Iterator[T], total: int, progress: bool) -> Iterable[T]:

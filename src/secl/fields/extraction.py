@@ -6,6 +6,7 @@ import hashlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
@@ -41,6 +42,10 @@ WINDOW = 8
 
 Weigh = Callable[[Question, Rating], Record]
 """Makes the record of a field from its question and evidence (`secl.Calibrator.weigh`)."""
+
+
+Cost = tuple[Ledger, float]
+"""Tokens that went through the network for a field, and those of its share of a plain pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +86,11 @@ class Objects(Generic[W]):
     samples: tuple[W | None, ...]
     ledger: Ledger
     plain_tokens: float
+
+    def shared(self, count: int) -> Cost:
+        """Return the cost of each of so many fields."""
+        answering, sampling = self.ledger.answering / count, self.ledger.sampling / count
+        return Ledger(answering=answering, sampling=sampling), self.plain_tokens / count
 
 
 @runtime_checkable
@@ -191,16 +201,9 @@ def _weighed(request: ObjectRequest, written: Objects[WrittenObject], weigh: Wei
     leaves = request.schema.leaves_in(written.greedy.value)
     own = OpenedObject.of(written.greedy)
     drawn = [None if sample is None else OpenedObject.of(sample) for sample in written.samples]
-    count = len(leaves)  # they share what the objects cost
-    ledger = Ledger(answering=written.ledger.answering / count, sampling=written.ledger.sampling / count)
-    fields: dict[str, Record] = {}
-    for leaf in leaves:
-        question = field_question(leaf, request)
-        read = [None if each is None else each.read(leaf) for each in drawn]
-        rating = _rating(leaf, question, own.read(leaf), read, ledger, written.plain_tokens / count)
-        fields[leaf.name] = _with_all_values(leaf, weigh(question, rating))
-        for element, asked, here, there in elements_of(leaf, question, own, drawn):
-            fields[element.name] = weigh(asked, _rating(element, asked, here, there, Ledger(), 0.0))
+    fields = weigh_fields(
+        leaves, partial(field_question, request=request), own, drawn, written.shared(len(leaves)), weigh
+    )
     whole = {leaf.name: fields[leaf.name] for leaf in leaves}
     confidence = whole_confidence([*whole.values()])
     length = len(written.greedy.ends)
@@ -213,6 +216,32 @@ def _weighed(request: ObjectRequest, written: Objects[WrittenObject], weigh: Wei
         (round(written.plain_tokens) + 1 - length, length),
         accept,
     )
+
+
+def weigh_fields(
+    leaves: Sequence[Leaf],
+    question_of: Callable[[Leaf], Question],
+    own: OpenedObject,
+    drawn: Sequence[OpenedObject | None],
+    cost: Cost,
+    weigh: Weigh,
+) -> dict[str, Record]:
+    """Return the records of an object's fields by their names; `cost` is that of each field."""
+    fields: dict[str, Record] = {}
+    for leaf in leaves:
+        question = question_of(leaf)
+        read = [None if each is None else each.read(leaf) for each in drawn]
+        fields[leaf.name] = weigh_value(leaf, question, own.read(leaf), read, cost, weigh)
+        for element, asked, here, there in elements_of(leaf, question, own, drawn):
+            fields[element.name] = weigh_value(element, asked, here, there, (Ledger(), 0.0), weigh)
+    return fields
+
+
+def weigh_value(
+    leaf: Leaf, question: Question, own: Reading, drawn: Sequence[Reading | None], cost: Cost, weigh: Weigh
+) -> Record:
+    """Return the record of a value by the values that samples have in its place; None for a sample without any."""
+    return _with_all_values(leaf, weigh(question, _rating(leaf, question, own, drawn, *cost)))
 
 
 def _objects(written: Objects[WrittenObject], fields: Mapping[str, Record]) -> tuple[tuple[str, float], ...]:

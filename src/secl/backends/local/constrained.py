@@ -51,6 +51,7 @@ class Row:
         generator: draws its tokens; None takes the most probable ones.
         tokens, log_p, entropy: of what is written; over the tokens that the grammar allows.
         kept: keys and values that it left behind, where they are kept.
+        notes: numbers that a writer keeps of each token.
     """
 
     matcher: Any
@@ -60,6 +61,7 @@ class Row:
     log_p: list[float] = field(default_factory=list)
     entropy: list[float] = field(default_factory=list)
     kept: KeptRow | None = None
+    notes: list[float] = field(default_factory=list)
 
     def ended(self) -> bool:
         """Whether no token follows."""

@@ -18,6 +18,7 @@ from secl.backends.local.asking.nli import nli_model
 from secl.backends.local.asking.prefill_probe import prefers_prefill
 from secl.backends.local.asking.readout import Readout, shares
 from secl.backends.local.backend import LocalBackend
+from secl.backends.local.calls import CallWriter
 from secl.backends.local.loading.loader import Loaded, ModelCache, load
 from secl.backends.local.objects import ObjectWriter
 from secl.backends.local.shared import SharedAnswers
@@ -27,8 +28,10 @@ from secl.backends.text_stream import answers_alone
 from secl.display import Shown
 from secl.errors import ParameterError, QuestionError, SeclError, TooLongError
 from secl.evidence import CandidateEvidence, DincoEvidence, EvidenceKind, PTrue
+from secl.fields.calls import WrittenReply
 from secl.fields.extraction import ObjectRequest, Objects
 from secl.fields.schema import Schema
+from secl.fields.tools import CallRequest
 from secl.fields.values import WrittenObject
 from secl.model import ModelAnswer, Rating
 from secl.question import GivenAnswer, Question
@@ -232,6 +235,23 @@ class LocalModel(Shown):
         if self.asker.backend is not self.backend:
             raise ParameterError("extract works with models in this process so far, not with servers; load the model.")
         return ObjectWriter(self.backend, self.asker, self.name)
+
+    def write_calls(
+        self, requests: Sequence[CallRequest], samples: Callable[[CallRequest, WrittenReply], int]
+    ) -> list[Objects[WrittenReply] | SeclError]:
+        """Write replies with calls of tools with the frozen weights; see `secl.fields.calls.WritesCalls`.
+
+        Raises:
+            ParameterError, ModelError: as for `write_objects`.
+        """
+        return self.calls.write(requests, samples)
+
+    @cached_property
+    def calls(self) -> CallWriter:
+        """Writes replies with calls of tools."""
+        if self.asker.backend is not self.backend:
+            raise ParameterError("call works with models in this process so far, not with servers; load the model.")
+        return CallWriter(self.backend, self.asker, self.name)
 
     def memory_share(self, question: Question, writing: Writing) -> float:
         """Fraction of the memory for texts that their keys and values need; see `secl.model.Model.memory_share`."""

@@ -1,0 +1,210 @@
+"""Replies with calls of tools, in the form that the model's chat template writes."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from secl.backends.call_forms import CallForm
+from secl.backends.local.constrained import GrammarWriter, Row, Task
+from secl.backends.local.objects import WHITESPACE
+from secl.errors import ParameterError, TooLongError, UnfinishedError
+from secl.fields.calls import WrittenCall, WrittenReply
+from secl.fields.extraction import FIELD_TOKENS, LEAST_TOKENS
+from secl.fields.schema import Node
+from secl.fields.tools import NO_TOOL, CallRequest
+from secl.fields.values import Reading, WrittenObject
+
+UNDECIDED = 16
+"""Tokens after which a sampled reply without a call counts as one of no call."""
+
+_ANY = r"/(?s:.*)/"
+
+
+def definition_of(function: Callable[..., object]) -> Node:
+    """Return a function with type hints and a Google docstring as a tool in OpenAI's form.
+
+    Raises:
+        ParameterError: type hints or descriptions of arguments are missing.
+    """
+    from transformers.utils.chat_template_utils import (
+        DocstringParsingException,
+        TypeHintParsingException,
+        get_json_schema,
+    )
+
+    try:
+        definition: dict[str, Any] = get_json_schema(function)["function"]
+    except (DocstringParsingException, TypeHintParsingException) as problem:
+        name = getattr(function, "__name__", repr(function))
+        raise ParameterError(
+            f"the function {name!r} is no tool yet: {' '.join(str(problem).split()).rstrip('.')}; give it type hints "
+            "and a docstring that describes each argument."
+        ) from problem
+    properties = definition["parameters"]["properties"]
+    definition["parameters"]["properties"] = {name: _nullable(node) for name, node in properties.items()}
+    return definition
+
+
+def _nullable(node: Node) -> Node:
+    """Return a node in JSON Schema's own words for null."""
+    rest = {key: value for key, value in node.items() if key != "nullable"}
+    return {"anyOf": [rest, {"type": "null"}]} if node.get("nullable") else rest
+
+
+@dataclass
+class SampledReply(Row):
+    """A row that ends early if it has begun without a call; `begins` gives the place of the first call."""
+
+    begins: Callable[[Row], int | None] = field(kw_only=True)
+
+    def ended(self) -> bool:
+        return super().ended() or (len(self.tokens) >= UNDECIDED and self.begins(self) is None)
+
+
+class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
+    """Writes replies that are texts, calls of tools, or both."""
+
+    does = "call"
+
+    @cached_property
+    def form(self) -> CallForm:
+        """The form of the model's calls."""
+        tokenizer = self.backend.token_ids.tokenizer
+        return CallForm.of(tokenizer, [tokenizer.decode([token]) for token in sorted(self.backend.rules.end_ids)])
+
+    @cached_property
+    def _special(self) -> Mapping[str, int]:
+        """Ids of the tokens that no text is cut into."""
+        added = self.backend.token_ids.tokenizer.get_added_vocab()
+        return {text: token for text, token in added.items() if self.tokenizer.is_special_token(token)}
+
+    @cached_property
+    def _marker(self) -> int | None:
+        """The token that begins a call; None if calls begin with plain text, which stands at the start of a reply."""
+        return next((token for text, token in self._special.items() if self.form.opening.startswith(text)), None)
+
+    @cached_property
+    def _first(self) -> Tensor:
+        """Ids of the tokens that may begin a call."""
+        if self._marker is not None:
+            return torch.tensor([self._marker])
+        mask = self.started(f"start: {self._literal(self.form.opening)}", "no call can begin").compute_bitmask()
+        return torch.from_numpy(np.flatnonzero(np.unpackbits(np.frombuffer(mask, np.uint8), bitorder="little")))
+
+    def _literal(self, text: str) -> str:
+        """Return a text in Lark's words."""
+        marks = "|".join(map(re.escape, sorted(self._special, key=len, reverse=True)))
+        parts = [part for part in re.split(f"({marks})", text) if part]
+        special = self._special
+        return " ".join(f"<[{special[p]}]>" if p in special else json.dumps(p, ensure_ascii=False) for p in parts)
+
+    def _grammar(self, request: CallRequest) -> str:
+        form, names = self.form, range(len(request.offered))
+        opening, between, closing = map(self._literal, (form.opening, form.between or "", form.closing))
+        several = f"({between} call)*" if request.several and between else ""
+        rules = [f"calls: {opening} call {several} {closing}", f"call: {' | '.join(f'call_{n}' for n in names)}"]
+        for number, tool in enumerate(request.offered):
+            schema = json.dumps({**tool.grammar, "x-guidance": {"whitespace_pattern": WHITESPACE}})
+            rules += [f"call_{number}: {self._literal(tool.name + form.middle)} arguments_{number}"]
+            rules += [f"arguments_{number}: %json {schema}"]
+        if request.choice not in ("auto", "none"):
+            return "\n".join(["start: calls", *rules])
+        begun = self._literal(form.text)
+        if not names:
+            return f"start: {begun} TEXT\nTEXT: {_ANY}"
+        if self._marker is not None and not begun:
+            return "\n".join(["start: TEXT calls | TEXT", f"TEXT: {_ANY}", *rules])
+        opened = "".join(char if char.isalnum() else f"\\x{{{ord(char):x}}}" for char in form.opening)
+        text = _ANY if begun else f"{_ANY} & ~/{opened}(?s:.*)/"
+        return "\n".join([f"start: {begun} TEXT | calls", f"TEXT: {text}", *rules])
+
+    def task(self, request: CallRequest) -> Task[CallRequest]:
+        begun = self.started(self._grammar(request), "the tools cannot constrain a model")
+        ids = self.backend.token_ids
+        prompt = ids.encode(ids.render(self.form.prompt(request.prompt)).removesuffix(self.form.text))
+        room = self.backend.limit - len(prompt)
+        if room < UNDECIDED:
+            raise TooLongError(
+                f"the conversation takes {len(prompt)} tokens with its tools, which leaves {max(0, room)} of the "
+                f"{self.backend.limit} that the model can read; shorten it, or offer fewer tools."
+            )
+        fields = sum(len(tool.leaves) for tool in request.offered)
+        return Task(request, (*prompt,), begun, min(room, max(LEAST_TOKENS, FIELD_TOKENS * fields)))
+
+    def sample(self, task: Task[CallRequest], purpose: str) -> Row:
+        row = super().sample(task, purpose)
+        return SampledReply(row.matcher, row.limit, row.generator, begins=self._begins)
+
+    def _note(self, rows: Sequence[Row], tokens: Sequence[int], allowed: Tensor) -> None:
+        first = allowed.log_softmax(-1)[:, self._first.to(allowed.device)].exp().sum(-1).tolist()
+        for row, probability in zip(rows, first, strict=True):
+            row.notes.append(probability)
+        super()._note(rows, tokens, allowed)
+
+    def _begins(self, row: Row) -> int | None:
+        """Return where in the text of a row the first call begins; None without any."""
+        written = self.text_of(row)
+        if self._marker is None or self.form.text:
+            return 0 if written.text.startswith(self.form.opening) else None
+        if self._marker not in row.tokens:
+            return None
+        number = row.tokens.index(self._marker)
+        return written.ends[number - 1] if number else 0
+
+    def read(self, task: Task[CallRequest], row: Row) -> WrittenReply | None:
+        form, request, written = self.form, task.request, self.text_of(row)
+        ended = bool(row.tokens) and row.tokens[-1] in self.backend.rules.end_ids
+        length = ([0, *written.ends])[len(row.tokens) - ended]
+        text = written.text[:length]
+        start = self._begins(row)
+        if start is None:
+            none = self._without_call(row.notes) if request.choice == "auto" and request.offered else None
+            return WrittenReply(text.removeprefix(form.text).strip(), (), none)
+        if not row.matcher.is_accepting():
+            return None
+        decided = start if request.choice == "auto" else start + len(form.opening)
+        place, calls = start + len(form.opening), list[WrittenCall]()
+        while True:
+            name = next(tool.name for tool in request.offered if text.startswith(tool.name + form.middle, place))
+            chosen = _reading(written, name, written.tokens((decided, place + len(name))))
+            place += len(name + form.middle)
+            _, end = json.JSONDecoder().raw_decode(text, place)
+            arguments = WrittenObject(
+                text[place:end], tuple(each - place for each in written.ends), written.log_p, written.entropy
+            )
+            calls.append(WrittenCall(arguments, chosen))
+            decided, place = end, end + len(form.between or "")
+            if form.between is None or not text.startswith(form.between, end):
+                break
+        further = _reading(written, NO_TOOL, range(written.tokens((end - 1, end))[-1] + 1, len(row.tokens)))
+        more = request.several and form.between is not None
+        return WrittenReply(text[:start].strip(), tuple(calls), further if more else None)
+
+    def _without_call(self, first: Sequence[float]) -> Reading:
+        """Return the choice of no tool by the probabilities that a call begins, at each token of a text."""
+        p = [min(each, 1 - 1e-9) for each in (first if self._marker is not None and not self.form.text else first[:1])]
+        largest = max(p)
+        entropy = -largest * math.log(largest or 1.0) - (1 - largest) * math.log1p(-largest)
+        return Reading(NO_TOOL, math.fsum(math.log1p(-each) for each in p), entropy)
+
+    def unfinished(self, task: Task[CallRequest]) -> UnfinishedError:
+        return UnfinishedError(
+            f"the model did not close its call within {task.limit} tokens; bound long texts by maxLength in the tool's "
+            "parameters, or take a larger model."
+        )
+
+
+def _reading(written: WrittenObject, value: str, tokens: range) -> Reading:
+    """Return a choice by the tokens that it consists of."""
+    log_p = math.fsum(written.log_p[token] for token in tokens)
+    return Reading(value, log_p, math.fsum(written.entropy[token] for token in tokens) / max(1, len(tokens)))

@@ -1,0 +1,257 @@
+"""Calls of tools with confidences: the choice of a tool, or of none, is a field, and so is each argument."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any, Protocol, runtime_checkable
+
+from secl.display import Shown, excerpt
+from secl.errors import SeclError
+from secl.fields.extraction import (
+    CERTAIN,
+    SAMPLES,
+    WINDOW,
+    Cost,
+    Objects,
+    Weigh,
+    weigh_fields,
+    weigh_value,
+    whole_confidence,
+)
+from secl.fields.schema import Leaf, Schema
+from secl.fields.tools import NO_TOOL, CallRequest, Tool
+from secl.fields.values import OpenedObject, Reading, Span, WrittenObject
+from secl.question import Question, ToolCall, Turn
+from secl.records import Record
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenCall:
+    """A call as a model wrote it.
+
+    Attributes:
+        arguments: the object alone; its tokens are numbered within the reply.
+        chosen: the choice of this tool, with its probability and entropy.
+    """
+
+    arguments: WrittenObject
+    chosen: Reading
+
+    @property
+    def name(self) -> str:
+        """The tool's name."""
+        return str(self.chosen.value)
+
+    def opened(self, schema: Schema) -> OpenedObject:
+        """Return the arguments with their values; a missing one stands where the model went on without it."""
+        opened = OpenedObject.of(self.arguments)
+        missing = {leaf.path: _gap(leaf.path, schema, opened.places) for leaf in schema.leaves}
+        return replace(opened, places={**{path: gap for path, gap in missing.items() if gap}, **opened.places})
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenReply:
+    """A reply as a model wrote it.
+
+    Attributes:
+        text: what stands before the calls, or the whole reply.
+        ended: the choice of no (further) call; None if the reply could have no further one.
+    """
+
+    text: str
+    calls: tuple[WrittenCall, ...]
+    ended: Reading | None
+
+
+def _gap(path: tuple[str, ...], schema: Schema, places: Mapping[tuple[str, ...], Span]) -> Span | None:
+    """Return the text between the neighbours of a missing value; None if the value is there.
+
+    Keys come in the order of the schema, so a missing one was passed over there.
+    """
+    depth = next((depth for depth in range(1, len(path) + 1) if path[:depth] not in places), None)
+    if depth is None:
+        return None
+    above = path[: depth - 1]
+    keys = list(dict.fromkeys(leaf.path[depth - 1] for leaf in schema.leaves if leaf.path[: depth - 1] == above))
+    place = keys.index(path[depth - 1])
+    start, end = places[above]
+    before = [places[*above, key][1] for key in keys[:place] if (*above, key) in places]
+    behind = [places[*above, key][0] for key in keys[place:] if (*above, key) in places]
+    return max(before, default=start), min(behind, default=end)
+
+
+@runtime_checkable
+class WritesCalls(Protocol):
+    """A model that writes calls of tools."""
+
+    def write_calls(
+        self, requests: Sequence[CallRequest], samples: Callable[[CallRequest, WrittenReply], int]
+    ) -> list[Objects[WrittenReply] | SeclError]:
+        """Write the most probable reply to each request, and samples beside it; as `WritesObjects.write_objects`."""
+        ...
+
+
+@dataclass(frozen=True, repr=False)
+class Call(Shown):
+    """A call of a tool with its confidences.
+
+    Attributes:
+        name: of the tool.
+        arguments: an instance of the tool's pydantic class, or a dictionary.
+        confidence: probability in [0, 1] that tool and arguments are correct.
+        tool: the record of the choice of the tool; its `candidates` are all tools. None if the request chose it.
+        fields: the record of each argument, as in `Extraction`.
+    """
+
+    name: str
+    arguments: Any
+    confidence: float
+    tool: Record | None
+    fields: Mapping[str, Record]
+
+    def _facts(self) -> Mapping[str, object]:
+        fields = {name: f"{record.text} ({record.confidence:.2f})" for name, record in self.fields.items()}
+        return {"name": self.name, "confidence": self.confidence, **fields}
+
+
+@dataclass(frozen=True, repr=False)
+class Calls(Shown):
+    """A reply with its calls and their confidences.
+
+    Attributes:
+        text: what the model says beside its calls, or instead of any.
+        calls: in their order; empty if no tool is to be called.
+        confidence: probability in [0, 1] that exactly these calls are correct.
+        ended: the record of the choice of no (further) tool; None if there was no such choice.
+        accept: lowest confidence of accepted calls; None for no threshold.
+        turn: the reply as a turn, to go on with the conversation.
+    """
+
+    text: str
+    calls: tuple[Call, ...]
+    confidence: float
+    ended: Record | None
+    accept: float | None
+    turn: Turn
+
+    @property
+    def accepted(self) -> bool | None:
+        """Whether the confidence reaches `accept`; None without a threshold."""
+        return None if self.accept is None else self.confidence >= self.accept
+
+    @property
+    def records(self) -> tuple[Record, ...]:
+        """All records: of each call its tool and its arguments, then the choice of no further tool."""
+        found = [record for call in self.calls for record in (call.tool, *call.fields.values())]
+        return tuple(record for record in (*found, self.ended) if record is not None)
+
+    def _facts(self) -> Mapping[str, object]:
+        return {"confidence": self.confidence, "calls": self.calls, "text": excerpt(self.text, 60)}
+
+
+def weigh_calls(
+    model: WritesCalls, requests: Sequence[CallRequest], weigh: Weigh, *, accept: float | None = None
+) -> Iterator[Calls | SeclError]:
+    """Write replies to requests and yield each with its confidences, or why it failed; as `weigh_objects`."""
+    for first in range(0, len(requests), WINDOW):
+        window = requests[first : first + WINDOW]
+        for request, written in zip(window, model.write_calls(window, samples_wanted), strict=True):
+            try:
+                yield written if isinstance(written, SeclError) else _weighed(request, written, weigh, accept)
+            except SeclError as problem:
+                yield problem
+
+
+def samples_wanted(request: CallRequest, greedy: WrittenReply) -> int:
+    """Return the number of samples to draw beside a reply: none if every choice and argument is certain."""
+    schemas = {tool.name: tool.schema for tool in request.tools}
+    found = [greedy.ended.log_p] if greedy.ended is not None else []
+    for number, call in enumerate(greedy.calls):
+        found += [call.chosen.log_p] * (request.chooses or number > 0)
+        schema, arguments = schemas[call.name], call.arguments
+        places = [] if schema is None else map(call.opened(schema).place_of, schema.leaves)
+        found += [arguments.log_p[token] for place in places for token in arguments.tokens(place)]
+    return 0 if min(found, default=0.0) >= math.log(CERTAIN) else SAMPLES
+
+
+def _weighed(request: CallRequest, written: Objects[WrittenReply], weigh: Weigh, accept: float | None) -> Calls:
+    """Return a reply with its confidences.
+
+    Raises:
+        QuestionError: arguments fail the class's own validation.
+    """
+    own, tools = written.greedy, {tool.name: tool for tool in request.tools}
+    pairs = [_pairs(own.calls, sample) for sample in written.samples if sample is not None]
+    cost = written.shared(1 + sum(1 + len(tools[call.name].leaves) for call in own.calls))
+    offered = tuple(tool.name for tool in request.offered)
+
+    def choice(number: int, reading: Reading | None) -> Record | None:
+        """Return the record of the choice of a call's tool, or of none behind the last call."""
+        if reading is None or not (request.chooses or number):
+            return None
+        values = (*offered, NO_TOOL) if request.choice == "auto" or number else offered
+        leaf = Leaf(("tool",), "choice", "tool", "", values)
+        question = _asked(request, f"{number}/tool", "Which tool is to be called next, if any?", "tool")
+        return weigh_value(leaf, question, reading, [chosen[number] for chosen, _ in pairs], cost, weigh)
+
+    calls = []
+    for number, call in enumerate(own.calls):
+        tool, chosen = tools[call.name], choice(number, call.chosen)
+        others = [each for _, same in pairs if (each := same[number]) is not None]
+        fields = _fields(request, tool, number, call, others, cost, weigh)
+        value = call.arguments.value if tool.schema is None else tool.schema.validated(call.arguments.value)
+        whole = [record for record in (chosen, *(fields[leaf.name] for leaf in tool.leaves)) if record is not None]
+        calls.append(Call(call.name, value, whole_confidence(whole), chosen, MappingProxyType(fields)))
+    ended = choice(len(own.calls), own.ended)
+    turn = Turn("assistant", own.text, tuple(ToolCall(call.name, call.arguments.text) for call in own.calls))
+    confidence = math.prod(call.confidence for call in calls) * (1.0 if ended is None else ended.confidence)
+    return Calls(own.text, tuple(calls), confidence, ended, accept, turn)
+
+
+def _fields(
+    request: CallRequest,
+    tool: Tool,
+    number: int,
+    call: WrittenCall,
+    others: Sequence[WrittenCall],
+    cost: Cost,
+    weigh: Weigh,
+) -> dict[str, Record]:
+    """Return the records of the arguments of a call; `others` are calls of the same tool in samples."""
+    schema = tool.schema
+    if schema is None:
+        return {}
+
+    def question_of(leaf: Leaf) -> Question:
+        described = f" ({leaf.description})" if leaf.description else ""
+        text = f"What is the value of {'/'.join(leaf.path)!r}{described} in the call of {tool.name}?"
+        asked = _asked(request, f"{number}/{leaf.name}", text, f"{tool.name}.{leaf.name}")
+        return replace(asked, form="number") if leaf.kind == "number" else asked
+
+    drawn = [each.opened(schema) for each in others]
+    return weigh_fields(schema.leaves, question_of, call.opened(schema), drawn, cost, weigh)
+
+
+def _asked(request: CallRequest, name: str, text: str, domain: str) -> Question:
+    asked = request.question
+    return replace(asked, text=f"{asked.text}\n\n{text}", id=f"{asked.id}/{name}", domain=domain, form="short")
+
+
+def _pairs(own: Sequence[WrittenCall], sample: WrittenReply) -> tuple[list[Reading | None], list[WrittenCall | None]]:
+    """Pair the calls of a reply with those of a sample: of one tool those with most equal arguments, others in order.
+
+    Returns:
+        what the sample chose in place of each call and of their end, and its call of the same tool.
+    """
+    left, same = list(sample.calls), list[WrittenCall | None]()
+    for call in own:
+        value = call.arguments.value
+        alike = [sum(value.get(key) == part for key, part in each.arguments.value.items()) for each in left]
+        best = max((n for n, each in enumerate(left) if each.name == call.name), key=alike.__getitem__, default=None)
+        same.append(None if best is None else left.pop(best))
+    rest = iter(left)
+    partners = [each or next(rest, None) for each in (*same, None)]
+    return [sample.ended if each is None else each.chosen for each in partners], same

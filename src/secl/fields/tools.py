@@ -1,0 +1,179 @@
+"""Tools that a model may call, and conversations in which it may."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic import BaseModel
+
+from secl.display import excerpt
+from secl.errors import ParameterError, QuestionError
+from secl.fields.schema import Leaf, Node, Schema
+from secl.prompts.templates import Prompt, answer_prompt
+from secl.question import Question, Turn
+
+NO_TOOL = "no tool"
+"""The candidate that no (further) tool is to be called."""
+
+Choice = str
+"""Whether tools are called: "auto" (the model decides), "required", "none", or the name of the tool to call."""
+
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_TOOL = "give Python functions, pydantic classes, or tools in OpenAI's form"
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A tool that a model may call.
+
+    Attributes:
+        name: of 1 to 64 letters, digits, dots, hyphens and underscores.
+        definition: the tool in OpenAI's form, for the chat template.
+        schema: the fields of its arguments; None for a tool without arguments.
+        grammar: JSON Schema of the arguments as a model writes them; keys that are not required may be missing.
+    """
+
+    name: str
+    definition: Node
+    schema: Schema | None
+    grammar: Node
+
+    @property
+    def leaves(self) -> tuple[Leaf, ...]:
+        """The fields of the arguments."""
+        return () if self.schema is None else self.schema.leaves
+
+    @classmethod
+    def of(cls, tool: object) -> Tool:
+        """Read a pydantic class or a tool in OpenAI's form.
+
+        Raises:
+            ParameterError: it is none of these, or its arguments have no usable schema.
+
+        >>> Tool.of({"type": "function", "function": {"name": "now", "description": "Current time."}}).name
+        'now'
+        """
+        made_by = tool if isinstance(tool, type) and issubclass(tool, BaseModel) else None
+        if isinstance(tool, Mapping):
+            definition: Any = tool.get("function", tool)
+        elif made_by is not None:
+            text = " ".join((made_by.__doc__ or "").split())
+            definition = {"name": made_by.__name__, "description": text, "parameters": made_by.model_json_schema()}
+        else:
+            raise ParameterError(f"{excerpt(repr(tool), 60)} is no tool; {_TOOL}.")
+        name = definition.get("name") if isinstance(definition, Mapping) else None
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise ParameterError(
+                f"a tool has the name {excerpt(repr(name), 80)}; give it 1 to 64 letters, digits, dots, hyphens and "
+                "underscores."
+            )
+        parameters = definition.get("parameters") or {"type": "object", "properties": {}}
+        if not isinstance(parameters, Mapping):
+            raise ParameterError(f"the parameters of the tool {name!r} are no JSON Schema.")
+        try:
+            schema = Schema.of(made_by or parameters) if parameters.get("properties") else None
+        except ParameterError as problem:
+            raise ParameterError(f"the tool {name!r}: {problem}") from problem
+        whole = {"type": "function", "function": {**definition, "name": name, "parameters": parameters}}
+        return cls(name, whole, schema, {"type": "object", **parameters, "additionalProperties": False})
+
+
+def tools_of(tools: Sequence[object], choice: Choice = "auto") -> tuple[Tool, ...]:
+    """Read tools.
+
+    Raises:
+        ParameterError: one is not usable, two have one name, there is none, or the choice names no tool.
+    """
+    if not isinstance(tools, Sequence) or isinstance(tools, str):
+        raise ParameterError(f"tools is {excerpt(repr(tools), 60)}; give a list: {_TOOL}.")
+    read = tuple(map(Tool.of, tools))
+    names = [tool.name for tool in read]
+    if len(set(names)) < len(names) or not names:
+        problem = f"two tools have the name {max(names, key=names.count)!r}" if names else "tools is empty"
+        raise ParameterError(f"{problem}; give each tool a name of its own, and one tool at least.")
+    if choice not in ("auto", "required", "none", *names):
+        raise ParameterError(f"choice is {choice!r}; give auto, required, none, or the name of a tool.")
+    return read
+
+
+@dataclass(frozen=True, slots=True)
+class CallRequest:
+    """A conversation that the model goes on with calls of tools, or with a text.
+
+    Attributes:
+        question: the latest message of the user, of the form "text", with what stands before it.
+        tools: that may be called.
+        choice: as in `Choice`.
+        several: whether one reply may have several calls.
+        since: turns behind the question: earlier calls and their results.
+    """
+
+    question: Question
+    tools: tuple[Tool, ...]
+    choice: Choice = "auto"
+    several: bool = True
+    since: tuple[Turn, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        request: object,
+        tools: Sequence[object],
+        *,
+        choice: Choice = "auto",
+        several: bool = True,
+        system: str = "",
+        history: Sequence[object] = (),
+        context: str = "",
+    ) -> CallRequest:
+        """Return a request from a text, or from a conversation that ends with a user's message or a tool's result.
+
+        Raises:
+            ParameterError: as for `tools_of`.
+            QuestionError: the parts do not make a conversation.
+        """
+        read = tools_of(tools, choice)
+        since: tuple[Turn, ...] = ()
+        if not isinstance(request, str):
+            if history or not isinstance(request, Sequence) or not request:
+                raise QuestionError(
+                    f"{excerpt(repr(request), 60)} is no request; give a text, or a conversation as a list of turns "
+                    "without any history beside it."
+                )
+            turns = [*map(Turn.of, request)]
+            last = max((n for n, turn in enumerate(turns) if turn.role == "user"), default=-1)
+            if last < 0 or turns[-1].role not in ("user", "tool"):
+                raise QuestionError("the conversation ends with no user's message and no tool's result; add one.")
+            first = turns[0].role == "system" and not system
+            system = turns[0].text if first else system
+            history, request, since = turns[first:last], turns[last].text, tuple(turns[last + 1 :])
+        digest = hashlib.sha256(repr((request, context, system, history, since)).encode("utf-8", "replace"))
+        asked = Question.of(request, context=context, system=system, history=history)
+        asked = replace(asked, form="text", id=digest.hexdigest()[:12])
+        return cls(asked, read, choice, several and choice in ("auto", "required"), since)
+
+    @property
+    def offered(self) -> tuple[Tool, ...]:
+        """Tools that this reply may call."""
+        if self.choice == "none":
+            return ()
+        return tuple(tool for tool in self.tools if self.choice in ("auto", "required", tool.name))
+
+    @property
+    def chooses(self) -> bool:
+        """Whether the model chooses between tools, or between one tool and none."""
+        return len(self.offered) + (self.choice == "auto") > 1
+
+    @property
+    def prompt(self) -> Prompt:
+        """What the model is shown."""
+        prompt = answer_prompt(self.question)
+        prompt = replace(prompt, tools=tuple(json.dumps(tool.definition, ensure_ascii=False) for tool in self.tools))
+        if not self.since:
+            return prompt
+        return replace(prompt, turns=(), history=(*prompt.history, Turn("user", prompt.turns[0]), *self.since))

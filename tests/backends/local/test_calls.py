@@ -1,0 +1,220 @@
+"""Replies with tool calls, written by tiny models in the forms of Qwen, Llama 3, Mistral, gpt-oss and none."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any, Literal
+
+import pytest
+import torch
+
+import secl
+from secl.backends.local import calls
+from secl.backends.local.loading.loader import wrap
+from secl.backends.local.model import LocalModel
+from secl.errors import ModelError, ParameterError, TooLongError
+from secl.fields.calls import WrittenReply
+from secl.fields.extraction import Objects
+from secl.fields.tools import NO_TOOL, CallRequest
+from tests.backends.local.alone import Alone
+from tests.backends.local.architectures import tokenizer_with
+from tests.backends.local.conftest import tiny_local, tiny_of
+from tests.backends.local.test_call_forms import TEMPLATES
+from tests.backends.local.test_thinking import Habit
+from tests.tiny import tiny_model
+
+pytestmark = pytest.mark.heavy
+
+KIND = {"type": "object", "properties": {"kind": {"enum": ["a", "b"]}}, "required": ["kind"]}
+TOOLS: list[Any] = [{"name": "look_up", "parameters": KIND}, {"name": "look_on", "parameters": KIND}, {"name": "now"}]
+NAMES = {tool["name"] for tool in TOOLS}
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch: pytest.MonkeyPatch, brief: None) -> None:
+    """Random models end nothing."""
+    monkeypatch.setattr(calls, "LEAST_TOKENS", 100)
+    monkeypatch.setattr(calls, "FIELD_TOKENS", 1)
+
+
+def tiny(template: str) -> LocalModel:
+    tokenizer = tokenizer_with(template)
+    return tiny_local(wrap(template, tiny_model(vocab_size=len(tokenizer)), tokenizer))
+
+
+def scripted(template: str, says: str) -> LocalModel:
+    """A model that replies with a text, token by token."""
+    tokenizer = tokenizer_with(template)
+    asked = "assistant\n<think>\n\n</think>\n\n" if template.startswith("Qwen") else "<|/header|>\n\n"
+    model = tiny_local(wrap(template, Habit(tokenizer, {asked: says}).model, tokenizer))
+    model.backend.prefill = None  # so that the model itself writes every token, and hears itself
+    return model
+
+
+def written(model: LocalModel, samples: int = 0, **parts: Any) -> Objects[WrittenReply]:
+    (found,) = model.write_calls([CallRequest.of("Where?", TOOLS, **parts)], lambda *_: samples)
+    assert isinstance(found, Objects)
+    return found
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_every_call_has_the_form_of_the_template_and_names_a_tool(template: str) -> None:
+    model = tiny(template)
+    found = written(model, 3, choice="required", several=False)
+    for reply in (found.greedy, *found.samples):
+        assert reply is not None
+        (call,) = reply.calls
+        assert call.name in NAMES
+        assert call.arguments.value in ([{}] if call.name == "now" else [{"kind": "a"}, {"kind": "b"}])
+        assert call.chosen.log_p < 0
+        assert reply.ended is None
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_a_reply_is_a_call_or_a_text_that_begins_none_with_the_probability_of_that(template: str) -> None:
+    model = tiny(template)
+    found = written(model, 4, several=False)
+    for reply in (found.greedy, *found.samples):
+        assert reply is not None
+        if reply.calls:
+            assert reply.ended is None
+        else:
+            assert reply.ended is not None
+            assert (reply.ended.value, reply.ended.log_p <= 0) == (NO_TOOL, True)
+        assert model.calls.form.opening not in reply.text
+    none = written(model, choice="none").greedy
+    assert (none.calls, none.ended) == ((), None)
+
+
+@pytest.mark.parametrize("before", ["", "Let me see. "])
+def test_qwen_may_write_a_text_and_several_calls(before: str) -> None:
+    two = [
+        f'<tool_call>\n{{"name": "{name}", "arguments": {{"kind": "b"}}}}\n</tool_call>'
+        for name in ("look_on", "look_up")
+    ]
+    model = scripted("Qwen 3 tools", before + "\n".join(two) + "<|end|>")
+    greedy = written(model).greedy
+    assert (greedy.text, [call.name for call in greedy.calls]) == (before.strip(), ["look_on", "look_up"])
+    assert [call.arguments.value for call in greedy.calls] == [{"kind": "b"}] * 2
+    assert greedy.ended is not None
+    assert all(math.exp(each.log_p) > 0.99 for each in (*(call.chosen for call in greedy.calls), greedy.ended))
+    only = written(model, several=False).greedy
+    assert ([call.name for call in only.calls], only.ended) == (["look_on"], None)
+
+
+def test_a_tool_that_does_not_exist_cannot_be_written(brief: None) -> None:
+    text = '<tool_call>\n{"name": "look_at", "arguments": {"kind": "b"}}\n</tool_call><|end|>'
+    reply = written(scripted("Qwen 3 tools", text), several=False).greedy
+    (call,) = reply.calls
+    assert call.name in ("look_up", "look_on")
+    assert call.chosen.log_p < -10
+
+
+@pytest.mark.parametrize("said", ['{"degrees": 20} it is', "Twenty degrees"])
+def test_llama_replies_with_a_call_at_the_start_or_with_any_other_text(said: str) -> None:
+    called = scripted("Llama 3 tools", '{"name": "now", "parameters": {}}<|end|>')
+    assert [call.name for call in written(called).greedy.calls] == ["now"]
+    greedy = written(scripted("Llama 3 tools", f"{said}<|end|>")).greedy
+    assert (greedy.text, greedy.calls) == (said, ())
+
+
+def test_probabilities_are_those_of_one_plain_pass() -> None:
+    model = tiny_of()
+    request = CallRequest.of("Where?", TOOLS, choice="required", several=False)
+    found = written(model, choice="required", several=False).greedy
+    (call,) = found.calls
+    task, ids = model.calls.task(request), model.backend.token_ids
+    text = ids.tokenizer(f'{{"name": "{call.name}', add_special_tokens=False)["input_ids"]
+    log_p = Alone(model.name).log_p([*task.prompt, *text])[len(task.prompt) - 1 : -1]
+    own = log_p[torch.arange(len(text)), text].tolist()
+    begun = len(ids.tokenizer('{"name": "', add_special_tokens=False)["input_ids"])
+    assert call.arguments.log_p[: len(own)] == pytest.approx(own, abs=1e-3)
+    assert call.chosen.log_p == pytest.approx(math.fsum(own[begun:]), abs=1e-3)
+
+
+def test_a_request_gets_alone_what_it_gets_beside_others() -> None:
+    model = tiny("Qwen 3 tools")
+    requests = [CallRequest.of(text, TOOLS, choice="required", several=False) for text in ("Where?", "And what is it?")]
+    both = model.write_calls(requests, lambda *_: 1)
+    for request, together in zip(requests, both, strict=True):
+        (alone,) = model.write_calls([request], lambda *_: 1)
+        assert isinstance(alone, Objects)
+        assert isinstance(together, Objects)
+        assert [call.arguments.text for call in alone.greedy.calls] == [c.arguments.text for c in together.greedy.calls]
+        assert alone.greedy.calls[0].chosen.log_p == pytest.approx(together.greedy.calls[0].chosen.log_p, abs=1e-3)
+        assert alone.ledger == together.ledger
+
+
+def find(city: Literal["Rome", "Oslo"], kind: Literal["inn", "bar"], hall: bool | None, late: bool = False) -> None:
+    """Find a place.
+
+    Args:
+        city: Where.
+        kind: What.
+        hall: Whether there is a hall.
+        late: Whether it is open late.
+    """
+
+
+def untyped(city):  # type: ignore[no-untyped-def]
+    """Find a place.
+
+    Args:
+        city: Where.
+    """
+
+
+def test_functions_are_tools_by_their_hints_and_docstrings() -> None:
+    definition = calls.definition_of(find)
+    properties = definition["parameters"]["properties"]
+    assert definition["parameters"]["required"] == ["city", "kind", "hall"]
+    assert properties["kind"] == {"type": "string", "enum": ["inn", "bar"], "description": "What."}
+    assert {"type": "null"} in properties["hall"]["anyOf"]
+    model = secl.load(tiny("Llama 3 tools"))
+    found = model.call("Where?", [find], choice="required", parallel=False)
+    assert [*found.calls[0].fields] == ["city", "kind", "hall", "late"]
+    assert dict(found.calls[0].fields["kind"].candidates).keys() == {"inn", "bar"}
+    with pytest.raises(ParameterError, match=r"the function 'untyped' is no tool yet: .*; give it type hints"):
+        model.call("Where?", [untyped])
+
+
+@pytest.mark.parametrize(
+    ("tools", "request_", "error", "said"),
+    [
+        (
+            [{"name": "a", "parameters": {"properties": {"b": {"type": "strin"}}}}],
+            "x",
+            ParameterError,
+            "Invalid type: strin",
+        ),
+        (TOOLS, "word " * 3000, TooLongError, r"takes \d+ tokens with its tools, which leaves 0 of the 2048"),
+        (
+            [
+                {
+                    "name": "a",
+                    "parameters": {"properties": {"b": {"type": "string", "minLength": 500}}, "required": ["b"]},
+                }
+            ],
+            "x",
+            ModelError,
+            "did not close its call within 100 tokens",
+        ),
+    ],
+)
+def test_what_cannot_be_written_is_refused_in_a_sentence(tools: Any, request_: str, error: Any, said: str) -> None:
+    with pytest.raises(error, match=said):
+        secl.load(tiny_of()).call(request_, tools, choice="required")
+
+
+def test_history_may_name_a_tool_that_is_gone() -> None:
+    gone = [
+        {"role": "user", "content": "Where?"},
+        {
+            "role": "assistant",
+            "tool_calls": [{"id": "1", "function": {"name": "gone", "arguments": json.dumps({"a": 1})}}],
+        },
+        {"role": "tool", "tool_call_id": "1", "content": "There."},
+    ]
+    found = secl.load(tiny("Mistral 3 tools")).call(gone, TOOLS, choice="required", parallel=False)
+    assert found.calls[0].name in NAMES

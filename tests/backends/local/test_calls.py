@@ -11,6 +11,7 @@ import torch
 
 import secl
 from secl.backends.local import calls
+from secl.backends.local.constrained import _mask
 from secl.backends.local.loading.loader import wrap
 from secl.backends.local.model import LocalModel
 from secl.errors import ModelError, ParameterError, TooLongError
@@ -108,7 +109,7 @@ def test_a_tool_that_does_not_exist_cannot_be_written(brief: None) -> None:
     reply = written(scripted("Qwen 3 tools", text), several=False).greedy
     (call,) = reply.calls
     assert call.name in ("look_up", "look_on")
-    assert call.chosen.log_p < -10
+    assert call.chosen.log_p < math.log(0.5)
 
 
 @pytest.mark.parametrize("said", ['{"degrees": 20} it is', "Twenty degrees"])
@@ -119,7 +120,7 @@ def test_llama_replies_with_a_call_at_the_start_or_with_any_other_text(said: str
     assert (greedy.text, greedy.calls) == (said, ())
 
 
-def test_probabilities_are_those_of_one_plain_pass() -> None:
+def test_probabilities_are_those_of_one_plain_pass_among_the_tokens_that_may_be_written() -> None:
     model = tiny_of()
     request = CallRequest.of("Where?", TOOLS, choice="required", several=False)
     found = written(model, choice="required", several=False).greedy
@@ -127,7 +128,11 @@ def test_probabilities_are_those_of_one_plain_pass() -> None:
     task, ids = model.calls.task(request), model.backend.token_ids
     text = ids.tokenizer(f'{{"name": "{call.name}', add_special_tokens=False)["input_ids"]
     log_p = Alone(model.name).log_p([*task.prompt, *text])[len(task.prompt) - 1 : -1]
-    own = log_p[torch.arange(len(text)), text].tolist()
+    matcher, own = task.begun.deep_copy(), list[float]()
+    for row, token in zip(log_p, text, strict=True):
+        allowed = torch.from_numpy(_mask(matcher, len(row)))
+        own.append(float(row.masked_fill(~allowed, -torch.inf).log_softmax(-1)[token]))
+        matcher.consume_token(token)
     begun = len(ids.tokenizer('{"name": "', add_special_tokens=False)["input_ids"])
     assert call.arguments.log_p[: len(own)] == pytest.approx(own, abs=1e-3)
     assert call.chosen.log_p == pytest.approx(math.fsum(own[begun:]), abs=1e-3)

@@ -49,7 +49,7 @@ def scripted(template: str, says: str) -> LocalModel:
     tokenizer = tokenizer_with(template)
     asked = "assistant\n<think>\n\n</think>\n\n" if template.startswith("Qwen") else "<|/header|>\n\n"
     model = tiny_local(wrap(template, Habit(tokenizer, {asked: says}).model, tokenizer))
-    model.backend.prefill = None  # so that the model itself writes every token, and hears itself
+    model.backend.passes.shared = None  # so that the model itself writes every token, and hears itself
     return model
 
 

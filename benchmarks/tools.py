@@ -1,10 +1,9 @@
-"""What the confidences of tool calls are worth: evidence once per request, then scores from the evidence.
+"""Evidence of what the confidences of tool calls are worth, one JSON line per request.
 
     python -m benchmarks.tools collect MODEL EVIDENCE.jsonl [--minutes 60]
-    python -m benchmarks.tools report EVIDENCE.jsonl
 
-`collect` writes one JSON line per request and goes on where it stopped. Eight requests share passes, and the tools,
-which stand first in the prompt, are read once for the eight. `report` prints Markdown.
+`collect` goes on where it stopped. Eight requests share passes, and the tools, which stand first in the prompt, are read
+once for the eight. Each line has the right calls, the reply and its samples with the probabilities of their tokens.
 """
 
 from __future__ import annotations

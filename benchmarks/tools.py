@@ -2,8 +2,8 @@
 
     python -m benchmarks.tools collect MODEL EVIDENCE.jsonl [--minutes 60]
 
-`collect` goes on where it stopped. Eight requests share passes, and the tools, which stand first in the prompt, are read
-once for the eight. Each line has the right calls, the reply and its samples with the probabilities of their tokens.
+`collect` goes on where it stopped. Eight requests share passes, and the tools, which stand first in the prompt, are
+read once for the eight. A line has the right calls, the reply and its samples with the probabilities of their tokens.
 """
 
 from __future__ import annotations

@@ -46,4 +46,5 @@ class Scribe(ScriptedModel):
             samples=tuple(None if text is None else written(text) for text in self.samples[:count]),
             ledger=Ledger(answering=60.0, sampling=30.0 * bool(self.samples[:count])),
             plain_tokens=60.0,
+            tokens=(61 - len(self.greedy.ends), len(self.greedy.ends)),
         )

@@ -99,7 +99,7 @@ def test_the_sdk_s_parse_gives_an_instance_and_every_field_its_confidence_and_re
     secl = choice.secl
     assert secl == reply.secl
     assert (secl["record_id"], secl["candidates"], "detail" in secl) == (None, None, False)
-    assert "each of its fields has one" in secl["reason"]
+    assert "each part has one" in secl["reason"]
     fields = secl["fields"]
     assert secl["confidence"] == pytest.approx(
         fields["total"]["confidence"] * fields["kind"]["confidence"] * fields["due"]["confidence"]
@@ -173,7 +173,7 @@ def test_a_null_for_a_field_that_may_be_absent_and_not_null_is_left_out(service:
 def test_fields_that_say_how_a_text_is_drawn_are_named_as_without_effect(service: Service, clerk: Clerk) -> None:
     how = {"temperature": 0.7, "seed": 5, "top_p": 0.9, "logprobs": True, "max_tokens": 5000, "stop": ["x"]}
     reply = post(service, **how).json()
-    names = [each.partition(" ")[0] for each in reply["warnings"] if "the most probable one" in each]
+    names = [each.partition(" ")[0] for each in reply["warnings"] if "no effect here" in each]
     assert sorted(names) == ["logprobs", "seed", "stop", "temperature", "top_p"]
     assert clerk.requests[0].max_tokens == HttpSettings().max_tokens
     assert reply["choices"][0]["logprobs"] is None

@@ -128,6 +128,7 @@ class Calls(Shown):
         ended: the record of the choice of no (further) tool; None if there was no such choice.
         accept: lowest confidence of accepted calls; None for no threshold.
         turn: the reply as a turn, to go on with the conversation.
+        tokens: of the prompt, and of the reply.
     """
 
     text: str
@@ -136,6 +137,7 @@ class Calls(Shown):
     ended: Record | None
     accept: float | None
     turn: Turn
+    tokens: tuple[int, int]
 
     @property
     def accepted(self) -> bool | None:
@@ -208,7 +210,7 @@ def _weighed(request: CallRequest, written: Objects[WrittenReply], weigh: Weigh,
     ended = choice(len(own.calls), own.ended)
     turn = Turn("assistant", own.text, tuple(ToolCall(call.name, call.arguments.text) for call in own.calls))
     confidence = math.prod(call.confidence for call in calls) * (1.0 if ended is None else ended.confidence)
-    return Calls(own.text, tuple(calls), confidence, ended, accept, turn)
+    return Calls(own.text, tuple(calls), confidence, ended, accept, turn, written.tokens)
 
 
 def _fields(

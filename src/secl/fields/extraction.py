@@ -67,6 +67,19 @@ class ObjectRequest:
         most = max(LEAST_TOKENS, FIELD_TOKENS * len(self.schema.leaves))
         return most if self.max_tokens is None else min(most, self.max_tokens)
 
+    @classmethod
+    def of_chat(cls, question: Question, schema: Schema, max_tokens: int | None = None) -> ObjectRequest:
+        """Return the request of an object that goes on with a conversation; the fields stand behind the question."""
+        said = repr((question.system, question.history, question.text))
+        asked = question.text
+        if schema.leaves:
+            asked += (
+                f"\n\nReply with one JSON object that has exactly these keys, in this order:\n{schema.listing()}\n"
+                "Write null where a field may be null and has no value."
+            )
+        digest = hashlib.sha256(said.encode("utf-8", "replace")).hexdigest()[:12]
+        return cls(replace(question, text=asked, id=digest), schema, max_tokens)
+
 
 W = TypeVar("W")
 
@@ -80,12 +93,14 @@ class Objects(Generic[W]):
         samples: objects drawn at temperature 1; None for one that the model did not close.
         ledger: tokens that went through the network for all of them.
         plain_tokens: those of the greedy object and its prompt.
+        tokens: those of the prompt, and those of the greedy object; (0, 0) if unknown.
     """
 
     greedy: W
     samples: tuple[W | None, ...]
     ledger: Ledger
     plain_tokens: float
+    tokens: tuple[int, int] = (0, 0)
 
     def shared(self, count: int) -> Cost:
         """Return the cost of each of so many fields."""
@@ -142,6 +157,11 @@ class Extraction(Shown):
     def accepted(self) -> bool | None:
         """Whether the confidence reaches `accept`; None without a threshold."""
         return None if self.accept is None else self.confidence >= self.accept
+
+    @property
+    def records(self) -> tuple[Record, ...]:
+        """All records, in the order of the fields."""
+        return tuple(self.fields.values())
 
     def _facts(self) -> Mapping[str, object]:
         fields = {name: f"{record.text} ({record.confidence:.2f})" for name, record in self.fields.items()}
@@ -206,14 +226,13 @@ def _weighed(request: ObjectRequest, written: Objects[WrittenObject], weigh: Wei
     )
     whole = {leaf.name: fields[leaf.name] for leaf in leaves}
     confidence = whole_confidence([*whole.values()])
-    length = len(written.greedy.ends)
     return Extraction(
         value,
         written.greedy.text,
         confidence,
         MappingProxyType(fields),
         _objects(written, whole),
-        (round(written.plain_tokens) + 1 - length, length),
+        written.tokens,
         accept,
     )
 

@@ -111,6 +111,7 @@ class CallRequest:
         choice: as in `Choice`.
         several: whether one reply may have several calls.
         since: turns behind the question: earlier calls and their results.
+        max_tokens: most tokens of the reply; None for as many as the arguments may need.
     """
 
     question: Question
@@ -118,6 +119,7 @@ class CallRequest:
     choice: Choice = "auto"
     several: bool = True
     since: tuple[Turn, ...] = ()
+    max_tokens: int | None = None
 
     @classmethod
     def of(
@@ -130,6 +132,7 @@ class CallRequest:
         system: str = "",
         history: Sequence[object] = (),
         context: str = "",
+        max_tokens: int | None = None,
     ) -> CallRequest:
         """Return a request from a text, or from a conversation that ends with a user's message or a tool's result.
 
@@ -155,7 +158,7 @@ class CallRequest:
         digest = hashlib.sha256(repr((request, context, system, history, since)).encode("utf-8", "replace"))
         asked = Question.of(request, context=context, system=system, history=history)
         asked = replace(asked, form="text", id=digest.hexdigest()[:12])
-        return cls(asked, read, choice, several and choice in ("auto", "required"), since)
+        return cls(asked, read, choice, several and choice in ("auto", "required"), since, max_tokens)
 
     @property
     def offered(self) -> tuple[Tool, ...]:

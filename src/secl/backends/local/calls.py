@@ -139,7 +139,8 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
                 f"{self.backend.limit} that the model can read; shorten it, or offer fewer tools."
             )
         fields = sum(len(tool.leaves) for tool in request.offered)
-        return Task(request, (*prompt,), begun, min(room, max(LEAST_TOKENS, FIELD_TOKENS * fields)))
+        limit = min(room, max(LEAST_TOKENS, FIELD_TOKENS * fields), request.max_tokens or room)
+        return Task(request, (*prompt,), begun, limit)
 
     def sample(self, task: Task[CallRequest], purpose: str) -> Row:
         row = super().sample(task, purpose)

@@ -209,6 +209,7 @@ class GrammarWriter(ABC, Generic[R, W]):
             samples=(*drawn.samples,),
             ledger=Ledger(answering=answering, sampling=float(drawn.tokens)),
             plain_tokens=answering,
+            tokens=(len(task.prompt), len(best.tokens)),
         )
 
     def started(self, grammar: str, fault: str) -> Any:

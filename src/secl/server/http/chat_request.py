@@ -18,7 +18,7 @@ MAX_STOPS = 4
 
 WITHOUT_EFFECT = (
     "user", "safety_identifier", "metadata", "store", "service_tier", "prompt_cache_key", "prompt_cache_retention",
-    "parallel_tool_calls", "prediction",
+    "prediction",
 )  # fmt: skip
 """Fields that say nothing about the reply; they are accepted, and the reply's `warnings` name them."""
 
@@ -87,6 +87,23 @@ class ResponseFormat(BaseModel):
     json_schema: JsonSchema | None = None
 
 
+class Function(BaseModel):
+    """What a tool is called, what it does, and a schema of its arguments."""
+
+    model_config = ConfigDict(extra="allow")
+    name: str
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+
+
+class ToolSpec(BaseModel):
+    """A tool that the model may call. Other servers have further types."""
+
+    model_config = ConfigDict(extra="allow")
+    type: str
+    function: Function | None = None
+
+
 class ChatRequest(BaseModel):
     """A request for a chat completion; docs/server.md says what each field does.
 
@@ -111,8 +128,9 @@ class ChatRequest(BaseModel):
     logprobs: StrictBool | None = None
     top_logprobs: Annotated[StrictInt, Field(ge=0, le=MAX_TOP)] | None = None
     response_format: ResponseFormat | None = None
-    tools: list[object] | None = None
-    tool_choice: object = None
+    tools: list[ToolSpec] | None = None
+    tool_choice: str | dict[str, Any] | None = None
+    parallel_tool_calls: StrictBool | None = None
     secl: SeclOptions | None = None
 
     @property
@@ -124,6 +142,13 @@ class ChatRequest(BaseModel):
         """The format of the object that is asked for; None where a text is."""
         wanted = self.response_format
         return wanted if wanted is not None and wanted.type in OBJECTS else None
+
+    @property
+    def choice(self) -> str:
+        """ "auto", "required", "none", or the name of the tool to call."""
+        chosen = self.tool_choice or ("auto" if self.tools else "none")
+        named = chosen.get("function") if isinstance(chosen, dict) else None
+        return str(named.get("name")) if isinstance(named, dict) else str(chosen)
 
     @property
     def with_usage(self) -> bool:
@@ -148,12 +173,14 @@ class ChatRequest(BaseModel):
             raise RequestError(400, message, "unsupported_value", field)
 
         tokens, other, stops = self.max_tokens, self.max_completion_tokens, self.stop or []
-        if self.tools or self.tool_choice not in (None, "none", "auto"):
-            refuse(
-                "tools" if self.tools else "tool_choice",
-                f"{'tools are' if self.tools else 'a tool_choice is'} not supported here.",
-            )
         wanted = self.response_format
+        if not self.tools and self.tool_choice not in (None, "none", "auto"):
+            refuse("tool_choice", "a tool_choice needs tools.")
+        for number, tool in enumerate(self.tools or ()):
+            if tool.type != "function" or tool.function is None:
+                refuse(
+                    f"tools.{number}", f"tools.{number} is of the type {tool.type[:40]!r}; only functions are called."
+                )
         if wanted is not None and wanted.type not in ("text", *OBJECTS):
             refuse("response_format", f"the type {wanted.type[:40]!r} of response_format is not supported here.")
         if None not in (tokens, other) and tokens != other:
@@ -183,6 +210,8 @@ class ChatRequest(BaseModel):
                 raise RequestError(400, message, "unknown_field", name[:100])
         if self.stream_options is not None and not self.stream:
             idle.append("stream_options")
+        if self.parallel_tool_calls is not None and not self.tools:
+            idle.append("parallel_tool_calls")
         for number, turn in enumerate(self.messages):
             extra = (turn.model_extra or {}).items()
             idle += [f"messages.{number}.{name}" for name, value in extra if value]

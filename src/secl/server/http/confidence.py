@@ -78,6 +78,19 @@ class FieldSecl(BaseModel):
     detail: Detail | None = Field(None, exclude_if=lambda value: value is None)
 
 
+class CallSecl(BaseModel):
+    """The probability that one call of a tool is correct.
+
+    confidence: of the call with all its arguments. tool: of the choice of this tool; null if the request chose it.
+    fields: of the arguments, as of `Secl`.
+    """
+
+    name: str
+    confidence: float | None
+    tool: FieldSecl | None
+    fields: dict[str, FieldSecl]
+
+
 class Secl(BaseModel):
     """The probability that an answer is correct.
 
@@ -85,7 +98,8 @@ class Secl(BaseModel):
     0.9; null without labels to follow. candidates: possible answers, the most probable first; null without a posterior.
     accepted: whether the confidence reaches the server's threshold; null without a threshold. record_id: to ask for the
     record and to label the answer. reason: why confidence or record_id is null, in a sentence; absent otherwise.
-    fields: of an object, by name or JSON pointer; absent for other answers.
+    fields: of an object, by name or JSON pointer; absent for other answers. calls: of tools; absent without tools.
+    ended: of the choice to call no (further) tool; absent where there was no such choice.
     """
 
     confidence: float | None
@@ -96,6 +110,8 @@ class Secl(BaseModel):
     record_id: str | None
     reason: str | None = Field(None, exclude_if=lambda value: value is None)
     fields: dict[str, FieldSecl] | None = Field(None, exclude_if=lambda value: value is None)
+    calls: list[CallSecl] | None = Field(None, exclude_if=lambda value: value is None)
+    ended: FieldSecl | None = Field(None, exclude_if=lambda value: value is None)
     detail: Detail | None = Field(None, exclude_if=lambda value: value is None)
 
 

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import json
 import logging
+import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from secl.errors import SeclError
+from secl.question import ToolCall
 from secl.server.entries import Values
 from secl.server.http.confidence import UNWANTED, Secl, later, secl_of
 from secl.server.http.errors import describe_failure, error_json, to_request_error
@@ -40,6 +42,10 @@ class Usage(BaseModel):
     prompt_tokens: int
     completion_tokens: int
     total_tokens: int
+
+    @classmethod
+    def of(cls, prompt: int, written: int) -> Usage:
+        return cls(prompt_tokens=prompt, completion_tokens=written, total_tokens=prompt + written)
 
 
 class TopLogProb(BaseModel):
@@ -77,12 +83,38 @@ def _logprob(text: str, log_p: float) -> Values:
     return {"token": text, "logprob": max(LEAST, log_p), "bytes": None if "\ufffd" in text else list(text.encode())}
 
 
+class CalledFunction(BaseModel):
+    """What is called, with a JSON object of arguments as a text."""
+
+    name: str
+    arguments: str
+
+
+class AnsweredCall(BaseModel):
+    """A call of a tool."""
+
+    id: str = Field(default_factory=lambda: f"call_{secrets.token_hex(12)}")
+    type: Literal["function"] = "function"
+    function: CalledFunction
+
+
 class AnswerMessage(BaseModel):
-    """The visible answer."""
+    """The visible answer; tool_calls: absent for a text."""
 
     role: Literal["assistant"] = "assistant"
-    content: str
+    content: str | None
     refusal: None = None
+    tool_calls: list[AnsweredCall] | None = Field(None, exclude_if=lambda value: value is None)
+
+
+def text_message(text: str) -> AnswerMessage:
+    return AnswerMessage(content=text)
+
+
+def called_message(text: str, calls: Sequence[ToolCall]) -> AnswerMessage:
+    """The answer with calls, and with what is said beside them."""
+    functions = [CalledFunction(name=call.name, arguments=call.arguments) for call in calls]
+    return AnswerMessage(content=text or None, tool_calls=[AnsweredCall(function=each) for each in functions])
 
 
 class Choice(BaseModel):
@@ -90,8 +122,8 @@ class Choice(BaseModel):
 
     index: int
     message: AnswerMessage
-    finish_reason: Finish
-    logprobs: LogProbs | None
+    finish_reason: Finish | Literal["tool_calls"]
+    logprobs: LogProbs | None = None
     secl: Secl
 
 
@@ -139,8 +171,7 @@ def choices_of(texts: Sequence[Written], confidences: Sequence[Secl]) -> list[Ch
 
 
 def usage_of(texts: Sequence[Written]) -> Usage:
-    prompt, written = texts[0].prompt_tokens, sum(text.completion_tokens for text in texts)
-    return Usage(prompt_tokens=prompt, completion_tokens=written, total_tokens=prompt + written)
+    return Usage.of(texts[0].prompt_tokens, sum(text.completion_tokens for text in texts))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -201,7 +232,10 @@ async def chunks_at_once(heading: Heading, reply: Completion, *, with_usage: boo
     """The chunks of a reply that is there as a whole."""
     data = partial(_headed, heading, with_usage)
     for choice in reply.choices:
-        yield data(_chunk(choice.index, choice.message.model_dump(mode="json")))
+        delta = choice.message.model_dump(mode="json")
+        for number, call in enumerate(delta.get("tool_calls", ())):
+            call["index"] = number
+        yield data(_chunk(choice.index, delta))
         yield data(_last_chunk(choice, heading))
     if with_usage:
         yield data({"choices": [], "usage": reply.usage.model_dump()})

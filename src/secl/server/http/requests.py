@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt
 from secl.errors import RequestError
 from secl.labels.label import MIN_CHANCE
 from secl.prompts.parsing import MAX_WORDS
-from secl.question import Form, GivenAnswer, Question, Role, Turn
+from secl.question import Form, GivenAnswer, Question, Role, ToolCall, Turn
 from secl.server.entries import Text
 from secl.server.settings import MAX_PROMPT_CHARS
 
@@ -27,7 +27,9 @@ Domain = Annotated[Text, Field(min_length=1, max_length=100)]
 Amount = Literal["brief", "full"]
 """How much a reply says about its confidence."""
 
-ROLES: dict[str, Role] = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
+ROLES: dict[str, Role] = {
+    "system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool",
+}  # fmt: skip
 """The roles of messages, and what they are to a chat template."""
 
 
@@ -45,6 +47,7 @@ class Message(BaseModel):
     role: str
     content: str | list[Part] | None = None
     tool_calls: list[object] | None = None
+    tool_call_id: str | None = None
     function_call: object = None
 
 
@@ -114,25 +117,28 @@ def turns_of(messages: Sequence[Message], field: str = "messages") -> list[Turn]
 
 
 def _turn(message: Message, field: str) -> Turn:
-    if message.role not in ROLES or message.tool_calls or message.function_call:
-        raise RequestError(
-            400,
-            f"{field} belongs to the use of tools, or has the unknown role {message.role[:40]!r}; this model reads "
-            f"{', '.join(ROLES)}.",
-            "unsupported_message",
-            f"{field}.role",
-        )
-    if not isinstance(message.content, list):
-        return Turn(ROLES[message.role], message.content or "")
-    for number, part in enumerate(message.content):
+    if message.role not in ROLES or message.function_call:
+        sentence = f"{field} has a function_call, or the role {message.role[:40]!r}; roles are {', '.join(ROLES)}."
+        raise RequestError(400, sentence, "unsupported_message", f"{field}.role")
+    parts = message.content if isinstance(message.content, list) else [Part(type="text", text=message.content or "")]
+    for number, part in enumerate(parts):
         if part.type != "text" or part.text is None:
             sentence = f"{field} holds a part of type {part.type[:40]!r}, but this model reads text only."
             raise RequestError(400, sentence, "unsupported_content", f"{field}.content.{number}")
-    return Turn(ROLES[message.role], "\n".join(part.text or "" for part in message.content))
+    calls = tuple(map(ToolCall.of, message.tool_calls or ()))
+    if None in calls:
+        sentence = f"{field} has a call that is none of a function with a JSON object of arguments."
+        raise RequestError(400, sentence, "unsupported_message", f"{field}.tool_calls")
+    text = "\n".join(part.text or "" for part in parts)
+    return Turn(ROLES[message.role], text, tuple(filter(None, calls)), message.tool_call_id or "")
 
 
-def question_in(messages: Sequence[Message], domain: str = "default") -> Question:
-    r"""The question that a conversation asks, to be answered with a text. Raises RequestError: it asks none.
+def question_in(messages: Sequence[Message], domain: str = "default", *, tools: bool = True) -> Question:
+    r"""The question that a conversation asks, to be answered with a text.
+
+    `tools`: whether the model reads earlier calls and their results.
+
+    Raises RequestError: it asks none.
 
     >>> question_in([Message(role="developer", content="Be brief."), Message(role="assistant", content="Yes?"),
     ...     Message(role="user", content="Capital of Italy?")]).history
@@ -143,6 +149,8 @@ def question_in(messages: Sequence[Message], domain: str = "default") -> Questio
         raise RequestError(400, "messages is empty; send at least the user's question.", "empty_messages", "messages")
     *earlier, last = turns
     field = f"messages.{len(earlier)}"
+    if not tools and any(turn.calls or turn.role == "tool" for turn in turns):
+        raise RequestError(400, "a message belongs to the use of tools.", "unsupported_message", "messages")
     if last.role != "user":
         sentence = f"the last message is the {messages[-1].role}'s; the question must come last, from the user."
         raise RequestError(400, sentence, "no_question", f"{field}.role")

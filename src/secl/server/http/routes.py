@@ -9,7 +9,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import StreamingResponse
 
-from secl.errors import RequestError, UnfinishedError
+from secl.errors import RequestError
 from secl.server.entries import Values
 from secl.server.http.chat_request import ChatRequest
 from secl.server.http.confidence import UNWANTED, AnswerReply, answer_reply, unrated
@@ -26,7 +26,7 @@ from secl.server.http.replies import (
     texts_reply,
 )
 from secl.server.http.requests import AskRequest, ScoreRequest, given_in, question_in, question_of
-from secl.server.http.structured import object_reply, object_request, unfinished_reply, without_effect
+from secl.server.http.structured import structured_reply, structured_request, without_effect
 from secl.server.http.waiting import TextEvents, unless_gone, wait_for
 from secl.server.online.service import Service
 from secl.server.settings import HttpSettings, public_name
@@ -87,8 +87,9 @@ def _add_chat(router: APIRouter, service: Service, settings: HttpSettings, name:
         head = Heading(id=f"chatcmpl-{uuid.uuid4().hex}", model=name, full=body.wishes.detail == "full")
         try:
             head.warnings.extend(body.check(settings, takes_all=upstream is not None and upstream.takes_all))
-            question = question_in(body.messages, body.wishes.domain)
-            wanted = object_request(body, question, settings, writes=service.writes_objects)
+            wanted = structured_request(body, settings, service)
+            if wanted is None:
+                question = question_in(body.messages, body.wishes.domain, tools=upstream is None)
         except RequestError as refusal:
             if upstream is None:
                 raise
@@ -101,11 +102,7 @@ def _add_chat(router: APIRouter, service: Service, settings: HttpSettings, name:
             return AsciiJson(chunk)
         if wanted is not None:
             head.warnings.extend(without_effect(body))
-            try:
-                answer = await wait_for(service.submit(wanted, rate=rate), request, settings.timeout)
-                reply = object_reply(head, answer)
-            except UnfinishedError as problem:
-                reply = unfinished_reply(head, problem)
+            reply = await structured_reply(service, wanted, head, request, settings.timeout, rate)
             return streamed(chunks_at_once(head, reply, with_usage=body.with_usage)) if body.stream else reply
         texts = TextEvents(service, question, body.writing(settings), settings.timeout, rate=rate)
         try:

@@ -1,111 +1,134 @@
-"""Objects in place of texts: what a chat asks of them, and how they are replied."""
+"""Objects and calls of tools in place of texts: what a chat asks of them, and how they are replied."""
 
 from __future__ import annotations
 
-import hashlib
 import json
-from dataclasses import replace
+from typing import Any
 
-from secl.errors import ParameterError, RequestError, UnfinishedError
+from fastapi import Request
+
+from secl.errors import ParameterError, QuestionError, RequestError, UnfinishedError
 from secl.evaluation.json_values import defined
-from secl.fields.extraction import ObjectRequest
+from secl.fields.calls import Calls, WritesCalls
+from secl.fields.extraction import Extraction, ObjectRequest, WritesObjects
 from secl.fields.schema import Schema
-from secl.question import Question
+from secl.fields.tools import CallRequest
 from secl.server.http.chat_request import ChatRequest, ResponseFormat
-from secl.server.http.confidence import UNWANTED, Candidate, Secl, field_secl, unrated
-from secl.server.http.replies import AnswerMessage, Choice, Completion, Heading, Usage, completion_of
+from secl.server.http.confidence import UNWANTED, CallSecl, Candidate, Secl, field_secl, secl_of, unrated
+from secl.server.http.replies import Choice, Completion, Heading, Usage, called_message, completion_of, text_message
+from secl.server.http.requests import check_length, question_in, turns_of
+from secl.server.http.waiting import wait_for
 from secl.server.online.queue import StructuredAnswer
+from secl.server.online.service import Service
 from secl.server.settings import HttpSettings
 
-IN_FIELDS = "an object has no record of its own; each of its fields has one."
+IN_PARTS = "an answer of several parts has no record of its own; each part has one."
+NOT_STORED = "the server cannot write to its disk, so there are no records."
+BEHIND_RESULTS = "a text behind the results of tools is not rated."
 WITHOUT_EFFECT = ("temperature", "top_p", "seed", "stop", "logprobs", "top_logprobs")
-"""Fields that say how a text is drawn; an object is the most probable one."""
+"""Fields that say how a text is drawn."""
+
+
+def structured_request(
+    body: ChatRequest, settings: HttpSettings, service: Service
+) -> ObjectRequest | CallRequest | None:
+    """The request of an object or of calls that a conversation ends with; None where a text is asked for.
+
+    Raises RequestError: 400; the model writes no such thing, or schema, tools or messages cannot be used.
+    """
+    wanted, calls = body.object_wanted, bool(body.tools) and body.choice != "none"
+    if wanted is None and not calls:
+        return None
+    field = "tools" if calls else "response_format"
+    if not service.writes(WritesCalls if calls else WritesObjects):
+        message = f"this model supports no {field}; for a fixed set of answers ask /v1/ask."
+        raise RequestError(400, message, "unsupported_value", field)
+    if (body.n or 1) > 1:
+        raise RequestError(400, f"n is {body.n}; with {field} one answer is written.", "unsupported_value", "n")
+    if wanted is not None and calls:
+        message = "response_format asks for an object, and tools for calls; send one of the two."
+        raise RequestError(400, message, "unsupported_value", "response_format")
+    most = min(body.token_limit or settings.max_tokens, settings.max_tokens)
+    try:
+        if wanted is not None:
+            question = question_in(body.messages, body.wishes.domain, tools=service.upstream is None)
+            return ObjectRequest.of_chat(question, schema_of(wanted), most)
+        tools, several = [tool.model_dump() for tool in body.tools or ()], body.parallel_tool_calls is not False
+        asked = CallRequest.of(turns_of(body.messages), tools, choice=body.choice, several=several, max_tokens=most)
+    except (ParameterError, QuestionError) as problem:
+        raise RequestError(400, str(problem), f"bad_{field}", field) from None
+    check_length(asked.question, json.dumps(tools), *(turn.text for turn in asked.since))
+    return asked
 
 
 def schema_of(wanted: ResponseFormat) -> Schema:
-    """The schema of the objects that a request asks for. Raises RequestError: 400; it cannot be used."""
+    """The schema of the objects that a request asks for. Raises ParameterError: it cannot be used."""
     given = wanted.json_schema
     if wanted.type == "json_object" or given is None or given.schema_ is None:
         return Schema.anything()
     root = {"type": "object", **given.schema_}
-    if root["type"] == "object" and not ({"properties", "$ref", "allOf", "anyOf", "oneOf"} & {*root}):
-        return Schema.anything(root)
-    try:
-        return Schema.of(root)
-    except ParameterError as problem:
-        raise RequestError(400, str(problem), "bad_schema", "response_format") from None
-
-
-def object_request(
-    body: ChatRequest, question: Question, settings: HttpSettings, *, writes: bool
-) -> ObjectRequest | None:
-    """The request of an object that ends a conversation; None where a text is asked for.
-
-    The names of the fields stand behind the question. `writes`: whether the model writes objects.
-
-    Raises RequestError: 400; the model writes no objects, the schema cannot be used, or several objects are wanted.
-    """
-    wanted = body.object_wanted
-    if wanted is None:
-        return None
-    if not writes:
-        message = "this model writes no objects; for a fixed set of answers ask /v1/ask."
-        raise RequestError(400, message, "unsupported_value", "response_format")
-    if (body.n or 1) > 1:
-        raise RequestError(400, f"n is {body.n}; one object is written for a request.", "unsupported_value", "n")
-    schema = schema_of(wanted)
-    said = repr((question.system, question.history, question.text))
-    digest = hashlib.sha256(said.encode("utf-8", "replace")).hexdigest()[:12]
-    text = question.text
-    if schema.leaves:
-        text += (
-            f"\n\nReply with one JSON object that has exactly these keys, in this order:\n{schema.listing()}\n"
-            "Write null where a field may be null and has no value."
-        )
-    most = min(body.token_limit or settings.max_tokens, settings.max_tokens)
-    return ObjectRequest(replace(question, text=text, id=digest), schema, most)
+    names_fields = root["type"] != "object" or {"properties", "$ref", "allOf", "anyOf", "oneOf"} & {*root}
+    return Schema.of(root) if names_fields else Schema.anything(root)
 
 
 def without_effect(body: ChatRequest) -> list[str]:
-    """A sentence for each field of a request that an object does not follow."""
+    """A sentence for each field of a request that objects and calls do not follow."""
     names = [name for name in WITHOUT_EFFECT if getattr(body, name)]
-    return [f"{name} has no effect on an object, which is the most probable one." for name in names]
+    return [f"{name} has no effect here: the most probable answer is returned." for name in names]
 
 
-def object_reply(heading: Heading, answer: StructuredAnswer) -> Completion:
-    """The reply with an object."""
-    found = answer.found
-    plain = json.loads(found.text)
-    # A null that stands for an absent field is left out, as the client's schema may not allow it.
-    text = found.text if plain == found.value else json.dumps(found.value, ensure_ascii=False)
-    prompt, written = found.tokens
-    usage = Usage(prompt_tokens=prompt, completion_tokens=written, total_tokens=prompt + written)
-    message = AnswerMessage(content=text)
-    choice = Choice(index=0, message=message, finish_reason="stop", logprobs=None, secl=_secl(heading, answer))
-    return completion_of(heading, [choice], usage)
+async def structured_reply(
+    service: Service, asked: ObjectRequest | CallRequest, heading: Heading, request: Request, timeout: float, rate: bool
+) -> Completion:
+    """Wait for the reply; errors as of `wait_for`. A text where a tool could be called is rated as any other."""
+    try:
+        answer: StructuredAnswer = await wait_for(service.submit(asked, rate=rate), request, timeout)
+    except UnfinishedError as problem:
+        choice = Choice(index=0, message=text_message(""), finish_reason="length", secl=unrated(str(problem)))
+        return completion_of(heading, [choice], Usage.of(0, 0))
+    found, secl = answer.found, _secl(answer, heading)
+    if isinstance(found, Extraction):
+        plain = json.loads(found.text)
+        # A null that stands for an absent field is left out, as the client's schema may not allow it.
+        text = found.text if plain == found.value else json.dumps(found.value, ensure_ascii=False)
+        choice = Choice(index=0, message=text_message(text), finish_reason="stop", secl=secl)
+    elif found.calls:
+        message = called_message(found.text, found.turn.calls)
+        choice = Choice(index=0, message=message, finish_reason="tool_calls", secl=secl)
+    else:
+        if isinstance(asked, CallRequest) and rate and found.text and not asked.since:
+            text_answer = await wait_for(service.submit(asked.question, written=found.text), request, timeout)
+            whole = secl_of(text_answer, full=heading.full)
+            secl = whole.model_copy(update={"calls": secl.calls, "ended": secl.ended})
+        choice = Choice(index=0, message=text_message(found.text), finish_reason="stop", secl=secl)
+    if not rate:
+        choice.secl = UNWANTED
+    return completion_of(heading, [choice], Usage.of(*found.tokens))
 
 
-def unfinished_reply(heading: Heading, problem: UnfinishedError) -> Completion:
-    """The reply where the model did not close the object."""
-    message = AnswerMessage(content="")
-    choice = Choice(index=0, message=message, finish_reason="length", logprobs=None, secl=unrated(str(problem)))
-    return completion_of(heading, [choice], Usage(prompt_tokens=0, completion_tokens=0, total_tokens=0))
-
-
-def _secl(heading: Heading, answer: StructuredAnswer) -> Secl:
-    """The confidences of an object; without any where the request wants none."""
-    found = answer.found
+def _secl(answer: StructuredAnswer, heading: Heading) -> Secl:
+    """The confidences of an object or of calls."""
+    found, parts = answer.found, (field_secl(each, full=heading.full) for each in answer.answers)
     if not answer.answers:
-        return UNWANTED
-    stored = all(each.stored for each in answer.answers)
-    candidates = [Candidate(text=text, probability=probability) for text, probability in found.candidates]
-    return Secl(
-        confidence=defined(found.confidence),
-        candidates=candidates if heading.full else None,
-        accepted=found.accepted,
-        record_id=None,
-        reason=IN_FIELDS if stored else "the server cannot write to its disk, so the fields have no records.",
-        fields={
-            name: field_secl(each, full=heading.full) for name, each in zip(found.fields, answer.answers, strict=True)
-        },
-    )
+        return unrated(BEHIND_RESULTS)
+    values: dict[str, Any] = {}
+    if isinstance(found, Extraction):
+        values["fields"] = {name: next(parts) for name in found.fields}
+        if heading.full:
+            values["candidates"] = [Candidate(text=text, probability=chance) for text, chance in found.candidates]
+    else:
+        values["calls"] = [
+            CallSecl(
+                name=call.name,
+                confidence=defined(call.confidence),
+                tool=None if call.tool is None else next(parts),
+                fields={name: next(parts) for name in call.fields},
+            )
+            for call in found.calls
+        ]
+        values["ended"] = None if found.ended is None else next(parts)
+    if isinstance(found, Calls) and not found.calls:
+        return unrated(BEHIND_RESULTS).model_copy(update=values)
+    reason = IN_PARTS if all(each.stored for each in answer.answers) else NOT_STORED
+    whole = {"confidence": defined(found.confidence), "accepted": found.accepted, "record_id": None, "reason": reason}
+    return Secl(**whole, **values)

@@ -12,12 +12,16 @@ from typing import Any
 from secl.calibrator import Calibrator
 from secl.errors import BusyError, ClosingError, SeclError
 from secl.evaluation.trust import Verdict
+from secl.fields.calls import Calls, weigh_calls
 from secl.fields.extraction import Extraction, ObjectRequest, weigh_objects
+from secl.fields.tools import CallRequest
 from secl.model import Model
 from secl.question import GivenAnswer, Question
 from secl.records import Record
 from secl.server.entries import new_record_id
 from secl.writing import Written
+
+Asked = Question | GivenAnswer | ObjectRequest | CallRequest
 
 GATHER = 0.005
 """Seconds that the first request waits for others: clients answered together ask again together."""
@@ -43,33 +47,33 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class StructuredAnswer:
-    """An object, with the answer of each of its fields in order; none where the request wants no confidence."""
+    """An object or calls, with the answer of each of their records; none where the request wants no confidence."""
 
-    found: Extraction
+    found: Extraction | Calls
     answers: tuple[Answer, ...]
 
 
-Found = Record | Extraction
+Found = Record | Extraction | Calls
 """What the model gave to a request."""
 
 
 def records_of(found: Found) -> tuple[Record, ...]:
     """The records that an answer makes."""
-    return (found,) if isinstance(found, Record) else tuple(found.fields.values())
+    return (found,) if isinstance(found, Record) else found.records
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """A question in the queue, an answer to rate, or an object to write.
+    """A question in the queue, an answer to rate, an object to write, or tools to call.
 
     Attributes:
-        future: a `StructuredAnswer` for an object, else an `Answer`.
+        future: a `StructuredAnswer` for an object or calls, else an `Answer`.
         written: what the model has written in answer already.
-        rate: whether an object's fields are recorded.
+        rate: whether an object or calls are recorded.
         record_id: of the record of a question or given answer.
     """
 
-    asked: Question | GivenAnswer | ObjectRequest
+    asked: Asked
     future: Future[Any]
     written: str | Written | None = None
     rate: bool = True
@@ -91,12 +95,14 @@ class Request:
 def answer_together(calibrator: Calibrator, batch: Sequence[Request]) -> Sequence[Found | SeclError]:
     """What a model gives to requests of one kind, whose passes are shared; an object may fail alone."""
     asked: list[Any] = [request.asked for request in batch]
+    model: Any = calibrator.model
     match asked[0]:
         case GivenAnswer():
             return calibrator.rate_window(asked)
         case ObjectRequest():
-            model: Any = calibrator.model  # `Service.submit` has looked whether it writes objects
             return [*weigh_objects(model, asked, calibrator.weigh, accept=calibrator.accept)]
+        case CallRequest():
+            return [*weigh_calls(model, asked, calibrator.weigh, accept=calibrator.accept)]
     return calibrator.answer_window(asked, [request.written for request in batch])
 
 

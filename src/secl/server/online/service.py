@@ -32,7 +32,6 @@ from secl.errors import (
     public_reason,
 )
 from secl.evaluation.json_values import defined
-from secl.fields.extraction import ObjectRequest, WritesObjects
 from secl.question import GivenAnswer, Question
 from secl.records import Record
 from secl.runs.store import Version
@@ -41,7 +40,7 @@ from secl.server.entries import new_record_id
 from secl.server.explain import remark_on
 from secl.server.online.learner import Learner
 from secl.server.online.monitors import LABELS, WINDOW, Monitor
-from secl.server.online.queue import Answer, Request, RequestQueue, StructuredAnswer, answer_together, records_of
+from secl.server.online.queue import Answer, Asked, Request, RequestQueue, StructuredAnswer, answer_together, records_of
 from secl.server.online.scheduler import Scheduler
 from secl.server.online.texts import Send, TextWriters, WritingJob
 from secl.server.online.upstream import Upstream
@@ -107,13 +106,13 @@ class Service:
         self.learner.start()
         self.pruner.start()
 
-    def submit(self, asked: Question | GivenAnswer | ObjectRequest, *, rate: bool = True) -> Future[Any]:
+    def submit(self, asked: Asked, *, written: str | None = None, rate: bool = True) -> Future[Any]:
         """Put a request into the queue, and return a future as of `Request`; errors as of `RequestQueue.put`.
 
-        `rate`: as of `Request`. Only a model that `writes_objects` takes requests of objects.
+        `written` and `rate`: as of `Request`. See `writes` for objects and calls.
         """
         self._check_open()
-        return self._queue.put(Request(asked=asked, future=Future(), rate=rate))
+        return self._queue.put(Request(asked=asked, future=Future(), written=written, rate=rate))
 
     def write(self, question: Question, writing: Writing, send: Send, *, rate: bool = True) -> WritingJob:
         """Have answers of a free form written, and then answered for like any other: each becomes a record of its own.
@@ -150,9 +149,9 @@ class Service:
         self.learner.stop()
         self.pruner.stop()
 
-    @property
-    def writes_objects(self) -> bool:
-        return isinstance(self.model, WritesObjects)
+    def writes(self, form: Any) -> bool:
+        """Whether the model follows `WritesObjects` or `WritesCalls`; no model in this process does behind vLLM."""
+        return isinstance(self.model, form) and (self.upstream is None or self.upstream.takes_all)
 
     @property
     def alive(self) -> bool:

@@ -1,0 +1,211 @@
+"""Calls of tools over HTTP: OpenAI's form, a confidence for tool and arguments, and what clients really send."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from typing import Any
+
+import openai
+import pytest
+from pydantic import BaseModel, Field
+
+from secl.errors import SeclError, UnfinishedError
+from secl.fields.calls import WrittenReply
+from secl.question import ToolCall, Turn
+from secl.server.http.app import create_app
+from secl.server.online.service import Service
+from secl.server.verify import examine
+from tests.fields.call_scribe import CallScribe, call, reply
+from tests.server.conftest import Make, client_of, opened
+
+USER: dict[str, Any] = {"role": "user", "content": "Acme: invoice 7, 306.00"}
+ARGUMENTS = '{"total": 306.0, "kind": "invoice"}'
+PROPERTIES = {"total": {"type": "number", "description": "with tax"}, "kind": {"enum": ["invoice", "credit note"]}}
+PARAMETERS = {"type": "object", "properties": PROPERTIES, "required": ["total", "kind"]}
+RECORD = {"type": "function", "function": {"name": "record", "description": "An invoice.", "parameters": PARAMETERS}}
+NOW = {"type": "function", "function": {"name": "now"}}
+CALLED = call("record", ARGUMENTS, unsure="306")
+OTHERS = [reply(call("record", '{"total": 305.0, "kind": "invoice"}')), reply(call("now"))]
+
+Serve = Callable[..., Service]
+
+
+class Record(BaseModel):
+    """An invoice."""
+
+    total: float = Field(description="with tax")
+    kind: str
+
+
+@pytest.fixture
+def serve(make_service: Make) -> Serve:
+    def of(*replies: WrittenReply | SeclError) -> Service:
+        return make_service(model=CallScribe(*replies, samples=OTHERS), settings={"method": "posterior"})
+
+    return of
+
+
+@pytest.fixture
+def ask(serve: Serve) -> Any:
+    """Sends a request to a server whose model writes these replies in turn."""
+
+    def ask(*replies: WrittenReply | SeclError, **fields: Any) -> Any:
+        ask.service = serve(*replies)  # type: ignore[attr-defined]
+        body = {"model": "scripted", "messages": [USER], "tools": [RECORD, NOW], **fields}
+        with client_of(ask.service) as client:  # type: ignore[attr-defined]
+            return client.post("/v1/chat/completions", json=body)
+
+    return ask
+
+
+def test_the_sdk_gets_calls_with_a_confidence_for_tool_arguments_and_their_end(serve: Serve) -> None:
+    service = serve(*[reply(CALLED, call("now", p=0.6))] * 4)
+    with (
+        opened(create_app(service)) as address,
+        openai.OpenAI(base_url=f"{address}/v1", api_key="none", max_retries=0) as client,
+    ):
+        tools: list[Any] = [RECORD, NOW]
+        asked: Any = {"model": "scripted", "messages": [USER], "tools": tools}
+        found: Any = client.chat.completions.create(**asked)
+        chunks: list[Any] = [*client.chat.completions.create(**asked, stream=True)]
+        with client.chat.completions.stream(**asked) as stream:
+            final: Any = stream.get_final_completion()
+        strict: Any = [openai.pydantic_function_tool(Record, name="record"), *tools[1:]]
+        strict[1] = {"type": "function", "function": {"name": "now", "strict": True}}
+        parsed: Any = client.chat.completions.parse(**asked | {"tools": strict})
+    (choice,) = found.choices
+    assert (choice.message.content, choice.finish_reason) == (None, "tool_calls")
+    called = [(each.function.name, each.function.arguments) for each in choice.message.tool_calls]
+    assert called == [("record", ARGUMENTS), ("now", "{}")]
+    assert len({each.id for each in choice.message.tool_calls}) == 2
+    secl = choice.secl
+    assert secl == found.secl
+    first, second = secl["calls"]
+    assert (first["name"], first["tool"]["text"], second["tool"]["text"]) == ("record", "record", "now")
+    assert {each["text"] for each in first["tool"]["candidates"]} == {"record", "now", "no tool"}
+    assert {name: field["text"] for name, field in first["fields"].items()} == {"total": "306.0", "kind": "invoice"}
+    assert first["confidence"] == pytest.approx(
+        math.prod(each["confidence"] for each in (first["tool"], *first["fields"].values()))
+    )
+    whole = first["confidence"] * second["confidence"] * secl["ended"]["confidence"]
+    assert secl["confidence"] == pytest.approx(whole)
+    assert (secl["record_id"], "each part has one" in secl["reason"]) == (None, True)
+    ids = [first["tool"], *first["fields"].values(), second["tool"], secl["ended"]]
+    assert [each["record_id"] for each in ids] == [service.state.served(number).id for number in range(5)]
+    assert [served.record.question.domain for served in service.state.latest(5, until=4)] == [
+        "tool", "record.total", "record.kind", "tool", "tool",
+    ]  # fmt: skip
+    assert examine(service.state).findings == []
+    pieces = [each for chunk in chunks for each in chunk.choices[0].delta.tool_calls or ()]
+    assert [(each.index, each.function.name) for each in pieces] == [(0, "record"), (1, "now")]
+    assert chunks[-1].choices[0].finish_reason == "tool_calls"
+    assert [*chunks[-1].secl] == [*secl]
+    assert final.choices[0].message.tool_calls[0].function.arguments == ARGUMENTS
+    assert parsed.choices[0].message.tool_calls[0].function.parsed_arguments == Record(total=306, kind="invoice")
+
+
+def test_a_text_in_place_of_calls_is_rated_as_any_other_and_the_choice_beside_it(ask: Any) -> None:
+    answer = ask(reply(text="Which total?")).json()
+    (choice,) = answer["choices"]
+    assert (choice["message"]["content"], choice["finish_reason"]) == ("Which total?", "stop")
+    assert "tool_calls" not in choice["message"]
+    secl = answer["secl"]
+    assert (secl["calls"], secl["ended"]["text"]) == ([], "no tool")
+    assert 0 < secl["confidence"] < 1
+    assert ask.service.state.position_of(secl["record_id"]) == 1
+    assert ask.service.state.served(1).record.reply.text == "Which total?"
+
+
+def test_a_conversation_goes_on_behind_the_results_of_tools(ask: Any) -> None:
+    said = {"id": "a", "type": "function", "function": {"name": "record", "arguments": ARGUMENTS}}
+    talk = [USER, {"role": "assistant", "content": None, "tool_calls": [said]}]
+    answer = ask(reply(text="Done."), messages=[*talk, {"role": "tool", "tool_call_id": "a", "content": "ok"}]).json()
+    assert answer["choices"][0]["message"]["content"] == "Done."
+    assert (answer["secl"]["confidence"], answer["secl"]["reason"]) == (
+        None,
+        "a text behind the results of tools is not rated.",
+    )
+    (request,) = ask.service.model.asked
+    assert request.question.text == USER["content"]
+    assert request.since == (
+        Turn("assistant", "", (ToolCall("record", ARGUMENTS, "a"),)),
+        Turn("tool", "ok", answers="a"),
+    )
+
+
+def test_without_confidence_calls_leave_no_record(ask: Any) -> None:
+    answer = ask(reply(CALLED), secl={"confidence": False}).json()
+    assert answer["choices"][0]["finish_reason"] == "tool_calls"
+    assert "turned confidences off" in answer["secl"]["reason"]
+    assert "calls" not in answer["secl"]
+    assert ask.service.position == 0
+
+
+def test_a_call_that_is_not_closed_ends_for_its_length(ask: Any) -> None:
+    answer = ask(UnfinishedError("the model did not close its call within 9 tokens; bound long texts.")).json()
+    assert answer["choices"][0]["finish_reason"] == "length"
+    assert "within 9 tokens" in answer["secl"]["reason"]
+
+
+def test_tool_choice_none_asks_for_a_text(ask: Any) -> None:
+    answer = ask(tool_choice="none").json()
+    assert (answer["choices"][0]["finish_reason"], "calls" in answer["secl"]) == ("stop", False)
+
+
+# What the clients sent, recorded: langchain-openai 1.7.4 and instructor 1.17.0.
+NAMED = {"type": "function", "function": {"name": "record"}}
+SENT: dict[str, tuple[dict[str, Any], str, bool]] = {
+    "LangChain, bind_tools": ({"stream": False}, "auto", True),
+    "LangChain, bind_tools with any": ({"tool_choice": "required", "stream": False}, "required", True),
+    "LangChain, with_structured_output": (
+        {"tool_choice": NAMED, "parallel_tool_calls": False, "stream": False}, "record", False,
+    ),
+    "instructor": ({"tool_choice": NAMED}, "record", False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("fields", "choice", "several"), SENT.values(), ids=SENT)
+def test_what_clients_send_is_understood(ask: Any, fields: dict[str, Any], choice: str, several: bool) -> None:
+    answer = ask(reply(CALLED, ended=None), **fields).json()
+    (called,) = answer["choices"][0]["message"]["tool_calls"]
+    assert json.loads(called["function"]["arguments"]) == json.loads(ARGUMENTS)
+    assert (answer["warnings"], ask.service.model.asked[0].choice) == ([], choice)
+    assert ask.service.model.asked[0].several is several
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "a tool that does not exist": (
+        {"tool_choice": {"type": "function", "function": {"name": "fly"}}},
+        "choice is 'fly'",
+    ),
+    "two of one name": ({"tools": [NOW, NOW]}, "two tools have the name 'now'"),
+    "a bad name": ({"tools": [{"type": "function", "function": {"name": "a b"}}]}, "has the name 'a b'"),
+    "a name of signs": ({"tools": [{"type": "function", "function": {"name": "größe"}}]}, "has the name"),
+    "a bad schema": (
+        {"tools": [{"type": "function", "function": {"name": "a", "parameters": {"properties": {"b": 5}}}}]},
+        "not a JSON Schema",
+    ),
+    "another type": ({"tools": [{"type": "custom", "custom": {"name": "a"}}]}, "of the type 'custom'"),
+    "no function": ({"tools": [{"type": "function"}]}, "only functions are called"),
+    "no tools": ({"tools": "record"}, "tools: "),
+    "a choice without tools": ({"tools": [], "tool_choice": "required"}, "needs tools"),
+    "an object and tools": ({"response_format": {"type": "json_object"}}, "send one of the two"),
+    "two answers": ({"n": 2}, "n is 2"),
+    "no question": ({"messages": [{"role": "assistant", "content": "Yes?"}]}, "ends with no user"),
+    "a call of nothing": (
+        {"messages": [USER, {"role": "assistant", "tool_calls": [{"id": "a"}]}]},
+        "messages.1 has a call",
+    ),
+}
+
+
+@pytest.mark.parametrize(("fields", "sentence"), REFUSED.values(), ids=REFUSED)
+def test_tools_that_cannot_be_used_are_refused_in_one_sentence(ask: Any, fields: dict[str, Any], sentence: str) -> None:
+    answer = ask(reply(CALLED), **fields)
+    assert answer.status_code == 400, answer.text
+    message = answer.json()["error"]["message"]
+    assert sentence in message
+    assert message.endswith(".")
+    assert ask.service.position == 0

@@ -1,8 +1,7 @@
 """How far numbers that are computed again may lie from those that are stored, and how far they do.
 
-What is copied or counted must be equal. What double arithmetic makes of stored numbers may differ where another
-processor adds in another order or rounds a logarithm otherwise. What a network says may differ by the rounding of its
-layers, in its own precision.
+What is copied or counted must be equal. Double arithmetic differs where another processor adds in another order; a
+network differs by the rounding of its layers, in its own precision.
 """
 
 from __future__ import annotations
@@ -41,8 +40,7 @@ def rounding(dtype: str | None) -> float:
 def furthest(now: object, then: object) -> float:
     """The largest difference of two numbers in two values of the same shape; infinity where anything else differs.
 
-    Numbers above 1 are compared relative to their size. Whole numbers, texts, truth values and None must be equal, and
-    so must what is not finite.
+    Numbers above 1 are compared relative to their size; whole numbers, texts and what is not finite must be equal.
 
     >>> furthest({"p": (0.25, 0.5)}, {"p": [0.25, 0.75]}), furthest([1, "a"], [2, "a"]), furthest(None, 0.1)
     (0.25, inf, inf)
@@ -61,15 +59,6 @@ def furthest(now: object, then: object) -> float:
             return math.inf
         return max((furthest(a, b) for a, b in zip(now, then, strict=True)), default=0.0)
     return 0.0 if type(now) is type(then) and now == then else math.inf
-
-
-def is_same(now: Record, then: Record) -> bool:
-    """Whether replies and evidence are equal to the last digit, apart from counted tokens."""
-    pairs: list[tuple[object, object]] = [(now.evidence.candidates, then.evidence.candidates)]
-    for one, other in ((now.reply, then.reply), (now.frozen, then.frozen)):  # a text that is read again was not written
-        counts = {"prompt_tokens": other.prompt_tokens, "answer_tokens": other.answer_tokens}
-        pairs.append((asdict(one) | counts, asdict(other)))
-    return all(furthest(*pair) == 0 for pair in pairs)
 
 
 def distance(now: Record, then: Record) -> float:

@@ -30,12 +30,11 @@ Text = Annotated[str, AfterValidator(_encodable)]
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened to learning, at a time in seconds since 1970.
+    """Something that happened to learning, at a time in seconds since 1970; `detail` is one sentence.
 
     Attributes:
         position: of the latest record then; None before the first.
         version: of the adapter afterwards.
-        detail: one sentence.
     """
 
     time: float

@@ -28,11 +28,9 @@ class Explanation:
     """Why an answer got its number.
 
     Attributes:
-        prompt: the conversation whose next token was the confidence digit, as pairs of role and text; written anew
-            from the question and the answer, before the model's chat template. None for
-            fields, and where texts are not kept.
-        why: how the confidence came to be, what gate and lesson made of the question and what people say, a sentence
-            each.
+        prompt: the conversation whose next token was the confidence digit, as pairs of role and text, before the chat
+            template; None for fields, and where texts are not kept.
+        why: how the confidence came to be, what gate and lesson made of it and what people say, a sentence each.
     """
 
     served: Served

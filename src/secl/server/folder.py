@@ -44,11 +44,8 @@ def _is_open(folder: Path) -> bool:
 def backup(folder: Path, out: Path) -> int:
     """Copy a state folder as it is at one moment; its server goes on meanwhile. Returns the number of records.
 
-    The copy has another name until it is whole and on the disk.
-
-    Raises:
-        RunError: something exists at `out`, or the folder is no server's state or damaged.
-        StorageError: the copy cannot be written.
+    The copy has another name until it is whole and on the disk. Raises RunError: `out` exists, or the folder is no
+    server's state or damaged; StorageError: the copy cannot be written.
     """
     with Store(folder) as store:
         if not store.is_server:

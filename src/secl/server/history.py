@@ -14,11 +14,9 @@ def history(state: ServerStore) -> Values:
     """Everything that happened in a state folder, as plain values.
 
     Returns:
-        answers: how many records there ever were; first: position of the first that is kept. began, ended: when the
-        first kept one and the last were given, in seconds since 1970; None without any. version: at which learning
-        stands. learns: whether this server's method learns at all. paused: why learning is paused; None while it is
-        not. lessons: how many records there ever were of each outcome. labelled: how many answers people said something
-        about. versions: as of the function of this name. events: of learning, in order.
+        answers: how many records there ever were; first: position of the first that is kept. began, ended: times of the
+        first kept one and of the last, in seconds since 1970; None without any. version: at which learning stands.
+        lessons: number of records by outcome. labelled: number of labelled answers.
     """
     settings = Manifest.of(state).settings
     ((began, ended),) = state.rows("SELECT min(time), max(time) FROM served")

@@ -1,10 +1,8 @@
 """Verification of a state folder: is it consistent, and do its confidences come out again?
 
-A reply is computed again from its question and the stored adapter version. A text is rated as it is stored, and not
-written anew, so that nothing depends on the limits and draws of the request that it answered.
-
-A short answer that was computed alone, on this machine, must be the same to the last digit. A pass over several
-questions has another shape, and so has reading a text that is written already: sums inside it round differently.
+A reply is computed again from its question and the stored adapter version; a text is rated as it is stored. A short
+answer that was computed alone, on this machine, must be the same to the last digit. Passes of another shape round
+differently.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ from secl.records import Record
 from secl.runs import loading
 from secl.runs.loading import build_calibrator
 from secl.runs.manifest import Manifest, environment
-from secl.server.closeness import distance, is_same, rounding
+from secl.server.closeness import distance, rounding
 from secl.server.entries import Served, Values
 from secl.server.store import ServerStore
 from secl.server.verify import Finding, examine
@@ -92,7 +90,7 @@ def rederive(state: ServerStore, model: Model, served: Served, tolerance: float,
     except (RunError, ModelError) as problem:
         return Rederived(record.position, version, "differs", None, str(problem))
     difference = distance(now, record)
-    if is_same(now, record) or (rounds and difference <= tolerance):
+    if not difference or (rounds and difference <= tolerance):
         return Rederived(record.position, version, "rounding" if difference else "same", difference)
     if rounds and (reason := left_open(now, record, tolerance)):
         return Rederived(record.position, version, "unknown", None, reason)
@@ -143,7 +141,6 @@ class Verification:
         examined: number of records that were replayed.
         rederived: replies that were computed again, with the `tolerance` of their probabilities.
         environment: how machine and libraries differ from the server's; the tolerance then holds for all.
-        first: position of the first record that is kept.
         largest: as of `Examination`, and of "confidence".
     """
 

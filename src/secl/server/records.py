@@ -1,7 +1,6 @@
 """Finding records: by words, domain, confidence, label and threshold; the newest first, a page at a time.
 
-Pages follow by position, so that records which arrive meanwhile move nothing. `review_queue` says which answers to rate
-next.
+Pages follow by position, so that records which arrive meanwhile move nothing.
 """
 
 from __future__ import annotations
@@ -35,9 +34,7 @@ class Search(BaseModel):
     """Which records are looked for; a parameter that is left out lets all through.
 
     query: words that question and answer together contain; put double quotes around words that stand side by side.
-    min_confidence, max_confidence: of the reported confidence, both included. label: what people said of the answer,
-    `none` while nobody did. accepted: whether the threshold accepted it.
-    before: the `before` of the page before this one.
+    label: what people said of the answer, `none` while nobody did. before: the `before` of the page before this one.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -161,11 +158,7 @@ def latest_points(state: ServerStore, count: int) -> list[Point]:
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """Answers to rate, in the order of their ranks, and how many of the latest ones are rated.
-
-    Attributes:
-        answers: number of latest answers, `RECENT` at most.
-    """
+    """Answers to rate, in the order of their ranks; `rated` of the latest `answers`, at most `RECENT`, are rated."""
 
     positions: tuple[int, ...]
     rated: int
@@ -175,9 +168,8 @@ class Queue:
 def review_queue(state: ServerStore, after: int | None = None) -> Queue:
     """The answers to rate behind the record at position `after`: each of the latest is as likely to come first.
 
-    Answers that volunteers have rated are among them: without those the rest would be right too often.
-    The rank of a record depends on its position alone. So a review goes on where it was left, and two people who review
-    draw the same.
+    Answers that volunteers have rated are among them: without those the rest would be right too often. The rank of a
+    record depends on its position alone, so a review goes on where it was left.
     """
     rows = state.rows("SELECT position, correct FROM answers ORDER BY position DESC LIMIT ?", RECENT)
     ranks = {position: (random_rank(position, SEED), position) for position, _ in rows}
@@ -193,10 +185,7 @@ _STANDING = """
 
 
 def labelled_answers(state: ServerStore, count: int) -> list[tuple[float, bool, float, float | None]]:
-    """Reported confidence, correctness, label-free confidence and chance of the latest labelled answers, in order.
-
-    Labels of records that were pruned are among them.
-    """
+    """Reported confidence, correctness, label-free confidence and chance of the latest labelled answers, in order."""
     query = f"SELECT reported, correct, confidence, chance FROM {_STANDING} ORDER BY position DESC LIMIT ?"
     rows = state.rows(query, count)[::-1]
     return [(float(reported), bool(right), float(free), chance) for reported, right, free, chance in rows]

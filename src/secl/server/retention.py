@@ -1,8 +1,7 @@
 """What a state folder keeps, and how the rest is pruned: the oldest records first, in steps that keep nobody waiting.
 
-A step is one transaction. It writes a checkpoint of the stream where the kept records begin, so that what is kept can
-still be replayed. Killed between two steps, a folder is as whole as before; nothing has to be tidied up. What is pruned
-is overwritten, and later records take its place in the file.
+A step is one transaction, with a checkpoint of the stream where the kept records begin, so that these can still be
+replayed. Killed between two steps, a folder is as whole as before. What is pruned is overwritten.
 
 Kept whatever was asked for: the latest record, those whose lesson waits and all behind them, labels, events and
 counters, the adapter versions that answered a kept record, the newest ones, and the one at which learning stands.
@@ -65,10 +64,9 @@ class Retention:
 
 
 class Pruner:
-    """A thread that looks every ten minutes for what need not be kept any more; a failed look is repeated.
+    """A thread that looks every ten minutes for what need not be kept any more.
 
-    Attributes:
-        last_error: why the latest look failed, in one sentence; None after a success.
+    `last_error`: why the latest look failed, in one sentence; None after a success.
     """
 
     def __init__(self, state: ServerStore, policy: Retention) -> None:
@@ -113,7 +111,7 @@ def prune(
     """Prune what need not be kept, step by step; returns how many records.
 
     `until` is asked before every step whether to stop; `rest` is the pause after a step, as a multiple of its time.
-    Raises RunError; or StorageError, after which the steps before are done.
+    Raises RunError, StorageError; the steps before are done.
     """
     total, busy, merging = 0, policy != Retention(), False
     while busy and not until():
@@ -143,8 +141,7 @@ def _prune_records(state: ServerStore, policy: Retention) -> int:
 def _merge_words(state: ServerStore, *, begun: bool) -> bool:
     """Write some pages of the index of words anew, without the words of pruned records; whether any are left.
 
-    SQLite overwrites a deleted row, but its index keeps the words in older segments until they are merged. The first
-    step, which has a negative number, takes all segments together.
+    SQLite's index keeps the words of deleted rows until segments are merged. A negative number takes all of them.
     """
     with state.writing():
         before = state.db.total_changes

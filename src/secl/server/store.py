@@ -1,14 +1,8 @@
 """What a server remembers: the tables of a run (`secl.runs.store`), and beside them those of `secl.server.tables`.
 
-    served       when each question was answered and with how many others, and the numbers that were reported
-    events       what happened to learning: rollbacks, pauses and resumes, failed updates
-    checkpoints  where the stream stood every so many records (`secl.server.stream`)
-    counts       counters of records by outcome
-    words        of questions and answers, where texts are kept
-
 Labels, what people said about answers, are a log: confidences follow it, weights never learn from it. A reply is sent
-after its record is on disk, synchronised, so that it also survives a power cut. Its lesson, if it gets one, is written
-later, together with the learner's new state.
+after its record is on disk, synchronised, so that it also survives a power cut. Its lesson is written later, together
+with the learner's new state.
 """
 
 from __future__ import annotations
@@ -47,7 +41,6 @@ class ServerStore(Store):
 
     Attributes:
         lock: is held while several statements belong together.
-        keep_text: what is stored of texts.
 
     Raises:
         RunError: it is no server's state, or damaged.
@@ -125,9 +118,8 @@ class ServerStore(Store):
     ) -> None:
         """Write the records of questions that were answered together, or nothing of them.
 
-        The pass took so many `seconds`, of which each question has an equal part; it ended at a `moment` (seconds since
-        1970). `version` answered, if it is not kept yet; `checkpoint` is where the stream stands afterwards, if that is
-        to be kept. `ids` are those of the records, where their clients know them already.
+        The pass took so many `seconds`; it ended at a `moment` (seconds since 1970). `version` answered, if it is not
+        kept yet; `checkpoint` is where the stream stands afterwards. `ids` are those that clients know already.
         """
         first, count, words = records[0].position, len(records), self.keep_text == "full"
         with self.writing():
@@ -167,10 +159,8 @@ class ServerStore(Store):
     ) -> Label:
         """Write a label of an answer; None takes an earlier one back. The latest label counts, all are kept.
 
-        `chance` is the probability that this answer was asked about, in [1e-4, 1]; None if a user volunteered it.
-        `drawn` says that a review drew it at random, with a chance that is equal for all.
-
-        Raises ParameterError: there is no such record, or the chance lies outside [1e-4, 1].
+        `chance`: that this answer was asked about, in [1e-4, 1]; None if a user volunteered it. `drawn`: a review drew
+        it at random. Raises ParameterError: there is no such record, or the chance lies outside.
         """
         with self.writing():
             record = self.served(position).record

@@ -1,7 +1,6 @@
 """Where a stream stands, kept in the state folder every so many records: a start does not replay the whole history.
 
-A checkpoint holds what gate and posterior remember, as compressed JSON that keeps every digit, and no text. What labels
-have taught is not part of it, because that follows from the log of labels alone.
+A checkpoint holds what gate and posterior remember, as compressed JSON, and no text; labels have a log of their own.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Tables of a state folder beside those of a run, with counters and indexes: the overview scans none of them.
 
 Triggers count in the transaction that changes a record, whoever writes. Counters count everything that ever was, also
-what has been pruned. Words are indexed where texts are kept.
+what has been pruned.
 """
 
 from __future__ import annotations

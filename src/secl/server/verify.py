@@ -65,10 +65,7 @@ def examine(state: ServerStore) -> Examination:
 
 
 def _replay(state: ServerStore, found: Examination) -> None:
-    """Feed all records to gate, posterior and labels.
-
-    Raises RunError, ParameterError: one cannot be read or replayed, or is missing.
-    """
+    """Feed all records to gate, posterior and labels. Raises RunError, ParameterError."""
     manifest, first = Manifest.of(state), state.first
     gate, plan, labels = manifest.settings.build_gate(), manifest.plan, LabelsAgain(state)
     now = stream.resume(state, gate, plan.posterior, first)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
@@ -151,6 +152,28 @@ class Endpoint:
             return NotLoadedError(sentence)
         busy = status == HTTPStatus.TOO_MANY_REQUESTS or status >= HTTPStatus.INTERNAL_SERVER_ERROR
         return (UnavailableError if busy else ModelError)(sentence)
+
+
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    """The server that answers in place of one of ours, and gets the chats that ours cannot rate.
+
+    Attributes:
+        model: name of the model there.
+        takes_all: whether rated texts come from there by the same route, so that every parameter holds for them.
+    """
+
+    endpoint: Endpoint
+    model: str
+    takes_all: bool
+
+    def chat(self, body: Body) -> Generator[dict[str, Any]]:
+        """Yield the chunks of the answer to a chat request; without "stream" the answer is the only chunk."""
+        request = {**body, "model": self.model}
+        if body.get("stream"):
+            yield from self.endpoint.stream("/chat/completions", request)
+        else:
+            yield self.endpoint.post("/chat/completions", request)
 
 
 def _base(url: str) -> str:

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from secl.backends.endpoint.candidates import Findings
 from secl.backends.endpoint.chat import CONCURRENT_CHATS, Abilities, Requests, find_out, only_model, unlisted
-from secl.backends.endpoint.client import Endpoint
+from secl.backends.endpoint.client import Endpoint, Upstream
 from secl.backends.endpoint.objects import ObjectAsker
 from secl.backends.endpoint.questions import EndpointAsker
 from secl.backends.generation import question_seed
@@ -75,6 +75,7 @@ class EndpointModel(Shown):
             raise
         for note in [*(unlisted(self.endpoint, name) if name else ()), *self.abilities.notes]:
             warnings.warn(note, stacklevel=2)
+        self.upstream = Upstream(self.endpoint, self.name, takes_all=True)
         self.fingerprint = f"openai:{self.name}"
         self.seed = seed
         self.meter = Meter()

@@ -85,6 +85,7 @@ class LocalModel(Shown):
         self.fingerprint = loaded.fingerprint
         self.answer_weights = answer_weights
         self.writes_apart = False
+        self.upstream: object = None  # `secl.backends.endpoint.client.Upstream` where servers answer
         self.meter = Meter()
         ids = self.backend.token_ids
         alike = loaded.fingerprint, *self.backend.shape, paper, distractors, seed

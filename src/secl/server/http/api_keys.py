@@ -1,7 +1,7 @@
 """API keys, of which only a hash is stored.
 
 `STATE/keys.json` is a list of {name, role, sha256}. A key is 32 random bytes, so a plain hash of it cannot be reversed.
-The file is read again whenever it changes, so a key that is added or removed counts at once.
+A change of the file counts at once.
 """
 
 from __future__ import annotations

@@ -27,10 +27,7 @@ log = logging.getLogger("secl.server")
 def create_app(
     service: Service, keys: Keys | None = None, settings: HttpSettings | None = None, *, loopback: bool = True
 ) -> FastAPI:
-    """A service, which the caller starts and stops, behind HTTP.
-
-    `loopback` says whether the server is bound to this machine alone, so that it can do without keys.
-    """
+    """A service, which the caller starts and stops, behind HTTP; with `loopback` it is bound to this machine alone."""
     keys, settings, metrics = keys or Keys(service.state.folder), settings or HttpSettings(), Metrics(service)
     app = FastAPI(
         title="secl",

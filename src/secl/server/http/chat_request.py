@@ -54,8 +54,7 @@ OneOrMore = Annotated[
 class SeclOptions(BaseModel):
     """Fields of a chat request beyond OpenAI's.
 
-    domain: what kind of question it is. confidence: false asks for the texts alone. detail: "full" asks for everything
-    that the confidence was made of.
+    domain: what kind of question it is. confidence: false asks for the texts alone. detail: "full" asks for all.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -105,10 +104,7 @@ class ToolSpec(BaseModel):
 
 
 class ChatRequest(BaseModel):
-    """A request for a chat completion; docs/server.md says what each field does.
-
-    Further fields are refused by name, but for those in `WITHOUT_EFFECT`.
-    """
+    """A request for a chat completion; docs/server.md says what each field does, `WITHOUT_EFFECT` which do nothing."""
 
     model_config = ConfigDict(extra="allow")
     model: str
@@ -196,9 +192,7 @@ class ChatRequest(BaseModel):
     def check(self, settings: HttpSettings, *, takes_all: bool = False) -> list[str]:
         """Warnings: a sentence for each field that has no effect, or another one than it names.
 
-        `takes_all`: texts come from a server that honours every field, or refuses it.
-
-        Raises RequestError: 400; a field is unsupported or unknown.
+        `takes_all`: texts come from a server that honours every field. Raises RequestError: 400; one is unsupported.
         """
         self._refuse_unsupported()
         idle = [] if takes_all else [*self._extra]

@@ -66,8 +66,8 @@ class Detail(BaseModel):
 class FieldSecl(BaseModel):
     """The probability that one field of an object is correct.
 
-    text: its value; what is no text as JSON. confidence, accepted, record_id: as of `Secl`. candidates: values that the
-    model also wrote, with its own; absent if there is no other. detail: as of `Secl`.
+    text: its value; what is no text as JSON. candidates: values that the model wrote; absent if there is one alone. The
+    rest is as of `Secl`.
     """
 
     text: str | None
@@ -79,10 +79,9 @@ class FieldSecl(BaseModel):
 
 
 class CallSecl(BaseModel):
-    """The probability that one call of a tool is correct.
+    """The probability that a call with all its arguments is correct.
 
-    confidence: of the call with all its arguments. tool: of the choice of this tool; null if the request chose it.
-    fields: of the arguments, as of `Secl`.
+    tool: of the choice of this tool; null if the request chose it. fields: of the arguments.
     """
 
     name: str

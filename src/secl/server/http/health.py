@@ -23,10 +23,7 @@ BINS = tuple(k / 10 for k in range(1, 11))
 
 
 def problems(service: Service, *, details: bool = False) -> list[str]:
-    """What does not work now, one sentence each; empty if all is well.
-
-    `details` adds the error behind each problem, which can name folders and addresses, so it is not for everybody.
-    """
+    """What does not work now, one sentence each; `details` adds errors, which can name folders and addresses."""
     learner = service.learner
     answers_fail = service.last_error is not None and not service.storage_fails
     lessons_fail = learner.last_error is not None and not learner.storage_fails

@@ -1,8 +1,8 @@
 """ASGI middleware: errors and metrics of every request, authentication, Host and Origin checks, limits of bodies.
 
-With a file of API keys every request needs a key. Without that file only programs of this machine may send requests,
-and they may do everything; a page in a browser on this machine could send some for a foreign site, so Host and Origin
-are checked then. Starlette's TrustedHostMiddleware knows neither all of 127.0.0.0/8 nor IPv6 addresses.
+Without a file of API keys only programs of this machine may send requests, and they may do everything. A page in a
+browser on this machine could send some for a foreign site, so Host and Origin are checked then; Starlette's
+TrustedHostMiddleware knows neither all of 127.0.0.0/8 nor IPv6 addresses.
 
 From the outside in: ErrorBoundary, Authentication, BodyLimit, then the application.
 """
@@ -95,7 +95,7 @@ def log_request(scope: Scope, status: int, seconds: float) -> None:
 
 
 class Authentication:
-    """Determines the role of the caller, puts it into the scope as `secl_role`, and refuses callers without one.
+    """Puts the role of the caller into the scope as `secl_role`, and refuses callers without one.
 
     Only a server that is bound to this machine alone, with `loopback`, can do without keys.
     """

@@ -5,20 +5,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
 from secl.server.entries import Values
 from secl.server.http.confidence import Secl
 from secl.server.http.replies import Heading
 from secl.server.http.waiting import of_service
-from secl.server.online.upstream import Upstream
+
+if TYPE_CHECKING:
+    from secl.backends.endpoint.client import Upstream
 
 
 async def passed(upstream: Upstream, body: Values, heading: Heading, secl: Secl) -> AsyncGenerator[Values]:
     """The chunks of another server's answer under our model's name, with `secl` where choices end.
 
-    Raises:
-        QuestionError: that server refuses the request.
-        RequestError: 503 or 500.
+    Raises QuestionError: that server refuses the request; RequestError: 503 or 500.
     """
     chunks, loop, plain = upstream.chat(body), asyncio.get_running_loop(), secl.model_dump(mode="json")
     thread = ThreadPoolExecutor(1, thread_name_prefix="secl-passing")

@@ -1,7 +1,6 @@
 """The life of a server's process: it listens, says that it is ready, answers until a signal, and loses no request.
 
-The listening socket is one of its own, or one that systemd holds open over restarts: clients that connect to that while
-no server runs wait in its backlog, so a restart refuses nobody.
+systemd may hold the listening socket open over restarts: clients that connect meanwhile wait in its backlog.
 """
 
 from __future__ import annotations
@@ -100,8 +99,7 @@ def answer_until_stopped(
 ) -> None:
     """Serve until SIGTERM or Ctrl-C; then answer what was asked, and end.
 
-    `early` has signals that came before; with any of them nothing begins. Those that come before uvicorn listens to
-    them are added, and those that it hands on once it has drained.
+    `early` has signals that came before; with any of them nothing begins. Later ones are added.
     """
     numbers = (signal.SIGINT, signal.SIGTERM)
     before = {number: signal.signal(number, lambda number, _frame: early.append(number)) for number in numbers}

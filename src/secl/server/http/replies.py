@@ -204,10 +204,7 @@ def completion_of(heading: Heading, choices: list[Choice], usage: Usage) -> Comp
 
 
 async def chunks_of(heading: Heading, texts: TextEvents, first: Event, *, with_usage: bool) -> AsyncIterator[Values]:
-    """The chunks of the reply, while its texts are written.
-
-    It ends soon after the last word. A confidence that takes longer is in the record, whose id it ends with.
-    """
+    """The chunks of the reply, while its texts are written; a confidence that takes longer is in the record."""
 
     data = partial(_headed, heading, with_usage)
     for index in range(texts.job.writing.n):

@@ -1,7 +1,6 @@
 """Requests other than chats (`secl.server.http.chat_request`), and the question in a conversation.
 
-A system text at the start is the question's system text, the last turn is the question, and what came between stays in
-its roles: the model's own chat template puts them together as if nobody stood in between.
+The last turn is the question; earlier turns stay in their roles, as the model's own chat template puts them.
 """
 
 from __future__ import annotations
@@ -54,8 +53,8 @@ class Message(BaseModel):
 class AskRequest(BaseModel):
     """A question. With options it is multiple choice; without them the answer is a few words unless `form` says else.
 
-    `context` is a passage beside the question, `system` the system text, `history` the turns between the two. `detail`:
-    "full" asks for everything that the confidence was made of.
+    `context`: a passage beside the question. `history`: turns between system text and question. `detail`: "full"
+    asks for all.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -70,11 +69,10 @@ class AskRequest(BaseModel):
 
 
 class ScoreRequest(AskRequest):
-    """A question with an answer to rate.
+    """A question with an answer to rate; with `options` the answer is an option's letter or text.
 
-    With `options` the answer is an option's letter or text. `rivals` are other answers to an open question to compare
-    it with; without any the model lists some. `form` is that of the answer: "short" up to twelve words and else
-    "sentence" unless it is given.
+    `rivals` are other answers to compare it with; without any the model lists some. `form` is that of the answer:
+    "short" up to twelve words, else "sentence".
     """
 
     answer: Text
@@ -85,9 +83,8 @@ class Feedback(BaseModel):
     """A person's word on an answer; null takes it back. Weights never learn from it; later confidences follow it.
 
     `chance`: the probability that this answer was asked about: 1 from somebody who rates every answer, 0.05 from a
-    random sample of one in twenty. Leave it out for thumbs of users, who rate what they dislike more often than the
-    rest: alone they move the level of all confidences little. `drawn`: true where a review drew the answer by lot;
-    then there is no `chance`.
+    random sample of one in twenty. Leave it out for thumbs of users: alone they move confidences little. `drawn`: true
+    where a review drew the answer at random; then there is no `chance`.
     """
 
     model_config = ConfigDict(extra="forbid")

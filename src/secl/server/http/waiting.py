@@ -27,10 +27,7 @@ T = TypeVar("T")
 async def wait_for(pending: Future[T], request: Request, timeout: float) -> T:
     """Wait for an answer, until the timeout or until the client disconnects.
 
-    Raises:
-        RequestError: 499, 503 or 500.
-        QuestionError, ParameterError: the model cannot answer this question, or write an object of this schema.
-        UnfinishedError: the model did not close an object.
+    Raises RequestError: 499, 503 or 500; QuestionError, ParameterError, UnfinishedError: it cannot be answered.
     """
 
     async def answer() -> T:

@@ -17,7 +17,6 @@ from secl.runs.manifest import Manifest, environment
 from secl.runs.recipes import with_absolute_paths
 from secl.runs.settings import Recipe
 from secl.server.online.service import Service
-from secl.server.online.upstream import Upstream
 from secl.server.redaction import Keep
 from secl.server.retention import Retention
 from secl.server.settings import Limits
@@ -68,14 +67,11 @@ def open_service(
         if state is not None:
             failure.callback(state.close)
         to_load = settings if state is None else Manifest.of(state).to_load(settings)
-        upstream: Upstream | None = None
         if endpoint:
-            model, twin, upstream = behind_vllm(to_load, endpoint, versions, folder)
+            model, twin = behind_vllm(to_load, endpoint, versions, folder)
         else:  # nothing learns behind an endpoint with OpenAI's API
             model = load(to_load)
             twin = model if settings.model.engine == "openai" else load(to_load)
-        if settings.model.engine == "openai":
-            upstream = Upstream(model.endpoint, model.name, takes_all=True)  # type: ignore[attr-defined]
         failure.callback(model.close)
         if state is None:
             state = begun(folder, settings, keep_text, model)
@@ -86,7 +82,7 @@ def open_service(
         failure.pop_all()
     labels = Manifest.of(state).calibration
     answering, learning = (build_calibrator(settings, each, labels) for each in (model, twin))
-    service = Service(answering, learning, state, limits, retention, upstream)
+    service = Service(answering, learning, state, limits, retention)
     twin.set_pause_hook(service.scheduler.wait)
     return service
 
@@ -117,8 +113,8 @@ def begun(folder: Path, settings: Recipe, keep_text: Keep, model: Model) -> Serv
     return ServerStore.create(folder, {**manifest.to_json(), "keep_text": keep_text})
 
 
-def behind_vllm(settings: Recipe, endpoint: str, versions: Path | None, state: Path) -> tuple[Model, Model, Upstream]:
-    """A model that answers, its twin that learns, and the vLLM server that answers for both. Raises ParameterError."""
+def behind_vllm(settings: Recipe, endpoint: str, versions: Path | None, state: Path) -> tuple[Model, Model]:
+    """A model that answers, and its twin that learns, where a vLLM server answers for both. Raises ParameterError."""
     if versions is None:
         raise ParameterError(
             "vLLM servers find what was learned in a folder; name their VLLM_LORA_RESOLVER_CACHE_DIR with "
@@ -133,9 +129,9 @@ def behind_vllm(settings: Recipe, endpoint: str, versions: Path | None, state: P
     name = f"secl{hashlib.sha256(str(state.absolute()).encode()).hexdigest()[:8]}"
     key = os.environ.get(KEY)
     model, twin = load_local(settings), load_local(settings)
-    server = answer_by_vllm(model, endpoint, versions, name=name, learns=False, key=key).server
-    answer_by_vllm(twin, endpoint, versions, name=name, key=key)
-    return model, twin, Upstream(server.endpoint, server.base, takes_all=False)
+    for each in (model, twin):
+        answer_by_vllm(each, endpoint, versions, name=name, learns=each is twin, key=key)
+    return model, twin
 
 
 def note_environment(state: ServerStore, now: dict[str, str | int]) -> None:

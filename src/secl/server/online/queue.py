@@ -29,13 +29,13 @@ GATHER = 0.005
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """Result of one served question, or of one rated answer.
+    """Result of one served question, of one rated answer, or of one part of a structured answer.
 
     Attributes:
         record_id: random, by which clients ask for the record.
         stored: whether the record is on disk; if not, its position will be used again.
-        remark: what one must know to read its confidence, in one sentence; None if there is nothing to say.
-        verdict: on the confidences of the latest answers, this one among them if it is stored.
+        remark: how to read its confidence, in one sentence; None if there is nothing to say.
+        verdict: on the confidences of the latest answers.
     """
 
     record: Record
@@ -121,9 +121,7 @@ class RequestQueue:
     def put(self, request: Request, *, full: bool = False) -> Future[Any]:
         """Add a request, if `full` even to a full queue; its future can be cancelled until its turn comes.
 
-        Raises:
-            BusyError: the queue is full.
-            ClosingError: the server is stopping.
+        Raises BusyError: the queue is full; ClosingError: the server is stopping.
         """
         with self._changed:
             if self._closed:

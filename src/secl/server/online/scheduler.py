@@ -1,7 +1,6 @@
 """Scheduling: passes that answer and texts that are written take turns, and learning has idle time and a share.
 
-No two of them ever compute at the same time. Two passes at once share the cores badly: each takes several times as long
-as alone.
+Two passes at once share the cores badly: each takes several times as long as alone.
 """
 
 from __future__ import annotations
@@ -43,17 +42,14 @@ class Scheduler:
     def writing(self, texts: int) -> Iterator[float]:
         """Context in which a text goes on, one of `texts`; gives the seconds that its turn lasts.
 
-        All texts together get as long as the latest batch took, so that neither starves the other.
+        All texts together get as long as the latest batch took.
         """
         with self._turn():
             yield max(SLICE, self._batch / texts)
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
-        """A turn of one thread after the other, in the order in which they came: a lesson blocks before its next layer.
-
-        Entering soon after the previous turn waits until the lesson in between has had its share.
-        """
+        """A turn of one thread after the other, as they came: a lesson has its share, then blocks before a layer."""
         with self._changed:
             turn = object()
             self._turns.append(turn)

@@ -4,8 +4,7 @@
                                                     \\-> backlog -> learner -> next version, between two batches
 
 One thread answers. Another one trains a twin of the model, which shares its weights and has an adapter of its own, so
-that no reply ever sees half an update. An exception of whatever kind fails the questions of its batch, or the lesson
-that it interrupted; both threads live on.
+that no reply ever sees half an update. An exception fails its batch, or its lesson; both threads live on.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from secl.calibrator import Calibrator
 from secl.errors import (
@@ -43,12 +42,14 @@ from secl.server.online.monitors import LABELS, WINDOW, Monitor
 from secl.server.online.queue import Answer, Asked, Request, RequestQueue, StructuredAnswer, answer_together, records_of
 from secl.server.online.scheduler import Scheduler
 from secl.server.online.texts import Send, TextWriters, WritingJob
-from secl.server.online.upstream import Upstream
 from secl.server.records import labelled_answers
 from secl.server.retention import Pruner, Retention
 from secl.server.settings import SHARE, TEXTS, Limits
 from secl.server.store import ServerStore
 from secl.writing import Writing
+
+if TYPE_CHECKING:
+    from secl.backends.endpoint.client import Upstream
 
 log = logging.getLogger("secl.server")
 
@@ -76,11 +77,11 @@ class Service:
         state: ServerStore,
         limits: Limits | None = None,
         retention: Retention | None = None,
-        upstream: Upstream | None = None,
     ) -> None:
         self.calibrator, self.model, self.state = calibrator, calibrator.model, state
         self.limits, self.monitor, self.scheduler = limits or Limits(), Monitor(), Scheduler(SHARE)
-        self.started, self.upstream = time.time(), upstream
+        self.started = time.time()
+        self.upstream: Upstream | None = getattr(self.model, "upstream", None)
         self.last_error: str | None = None
         self.labels_error: str | None = None
         self.failures, self.unreadable, self.storage_fails = 0, 0, False
@@ -117,11 +118,8 @@ class Service:
     def write(self, question: Question, writing: Writing, send: Send, *, rate: bool = True) -> WritingJob:
         """Have answers of a free form written, and then answered for like any other: each becomes a record of its own.
 
-        `send` is called with each `Event`, in a thread of its own. Without `rate` nothing is recorded.
-
-        Raises:
-            BusyError: too many texts are being written.
-            ClosingError: the service is about to stop.
+        `send` is called with each `Event`, in a thread of its own. Without `rate` nothing is recorded. Raises
+        BusyError: too many texts are being written; ClosingError: the service is about to stop.
         """
         self._check_open()
         job = WritingJob(question, writing, send, rate=rate)

@@ -65,8 +65,7 @@ class TextWriters:
     """Writes texts in threads of their own, and then has each answered for like any other question.
 
     At most `most` requests are written at once, as far as memory suffices; as many as `queue` has room for may wait. A
-    model in this process takes its turn for a few tokens, so that no client waits for the end of another one's page; a
-    model that writes elsewhere needs no turn.
+    model in this process takes its turn for a few tokens; a model that writes elsewhere needs no turn.
 
     Attributes:
         unrated: ids of records of written texts whose confidences are not known yet.

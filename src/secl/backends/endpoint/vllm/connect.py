@@ -10,7 +10,7 @@ import numpy as np
 from safetensors.numpy import load, save
 
 from secl.backends.base import Bundle, Span
-from secl.backends.endpoint.client import Endpoint
+from secl.backends.endpoint.client import Endpoint, Upstream
 from secl.backends.endpoint.vllm.backend import VllmBackend
 from secl.backends.endpoint.vllm.server import SILENCE, CompletionRequest, TokenServer
 from secl.backends.endpoint.vllm.versions import Versions
@@ -70,6 +70,7 @@ def answer_by_vllm(
         endpoint.close()
         raise
     learner.asker.backend, learner.writes_apart = backend, True
+    learner.upstream = Upstream(endpoint, server.base, takes_all=False)
     return backend
 
 

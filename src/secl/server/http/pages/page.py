@@ -1,6 +1,6 @@
-"""The pages of a server: rendered here as a whole; small scripts keep the overview up to date and send ratings.
+"""The pages of a server: rendered here as a whole; small scripts beside them keep the overview up to date.
 
-Nothing comes from other hosts, and no script runs but those beside the pages.
+Nothing comes from other hosts.
 """
 
 from __future__ import annotations

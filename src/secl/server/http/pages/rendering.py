@@ -56,9 +56,9 @@ def overview(state: State, *, now: float | None = None) -> str:
 
 
 def fill(template: str, here: str, *, root: str = "", locked: bool = False, **values: object) -> str:
-    """A page from a template and its values; `here` is its name among the links to all pages.
+    """A page from a template and its values; `here` is its name among the links, `root` leads to the overview.
 
-    `root` leads from its address to that of the overview. `locked` asks for a key in place of what it shows.
+    `locked` asks for a key in place of what it shows.
     """
     return _templates().get_template(template).render(here=here, root=root, locked=locked, **values)
 

@@ -81,11 +81,9 @@ def conversation(
     `alongside`: the same reply gives an open answer and its confidence. `prefilled`: short ones begin with "Answer:".
 
     >>> from secl.records import Reply
-    >>> question = Question("2 + 2?", options=("4", "5"))
-    >>> uniform = (0.1,) * 10
-    >>> reply = Reply(text="A", answer="A", bins=uniform, digit_mass=1.0, entropy=0.5, log_probability=-0.1)
-    >>> conversation(question, reply)[-1]
-    ('assistant', 'Answer: A\\nConfidence: ')
+    >>> reply = Reply(text="A", answer="A", bins=(0.1,) * 10, digit_mass=1.0, entropy=0.5, log_probability=-0.1)
+    >>> conversation(Question("2 + 2?", options=("4", "5")), reply)[-1]
+    ('assistant', 'Answer: A\nConfidence: ')
     >>> [conversation(Question("Who?"), reply, prefilled=begun)[1] for begun in (True, False)]
     [('assistant', 'Answer: A'), ('assistant', 'A')]
     """

@@ -55,7 +55,6 @@ class Rederived:
     """A reply computed again.
 
     Attributes:
-        version: that answered.
         difference: largest one of its probabilities; logarithms and entropies count by `NATS`; None if incomparable.
         detail: what differs, or why the reply is unverifiable, in one sentence; empty where it agrees.
     """

@@ -27,16 +27,15 @@ class Detail(BaseModel):
 
     source: "posterior", what the frozen model shows about all candidates, or "stated" by the model. label_free: the
     confidence without labels; labels: their number. own: the model's own answer as it wrote it; own_answer: the letter
-    or the short text read from it, null for a chat's text; own_confidence: the probability that it is correct, null
-    without a posterior. stated: the confidence that the model stated (the expected centre of the ten bins, in
-    [0.05, 0.95]); frozen: that of the frozen model. remark: how to read the confidence, in a sentence.
-    bins: probabilities of the stated digits 0 to 9, which sum to 1; digit_mass: their sum before they were normalised.
-    entropy: of the reply, in nats. log_probability: natural logarithm of the probability of the answer's tokens. pmi:
-    nats by which the question makes the answer more probable. p_true: probability that the model calls it true when
-    asked. version: of the weights that computed the reply. in_burst: whether the gate asks for lessons. cost: tokens
-    that went through the network, by purpose; a chat's text costs nothing here, because usage counts it. stored:
-    whether the record is on disk. accept: the server's threshold. verdict: whether the confidences of the latest
-    answers may be acted on; warnings: codes of the reasons against it (GET /v1/state has the sentences).
+    or the short text read from it; own_confidence: the probability that it is correct. stated: the confidence that the
+    model stated (the expected centre of the ten bins, in [0.05, 0.95]); frozen: that of the frozen model. remark: how
+    to read the confidence. bins: probabilities of the stated digits 0 to 9, which sum to 1; digit_mass: their sum
+    before they were normalised. entropy: of the reply, in nats. log_probability: natural logarithm of the probability
+    of the answer's tokens. pmi: nats by which the question makes the answer more probable. p_true: probability that the
+    model calls it true. version: of the weights that computed the reply. in_burst: whether the gate asks for lessons.
+    cost: tokens that went through the network, by purpose, without a chat's text, which usage counts. accept: the
+    server's threshold. verdict: whether the latest confidences may be acted on; warnings: codes of the reasons against
+    it.
     """
 
     source: Source

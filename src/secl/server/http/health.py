@@ -110,10 +110,7 @@ def health_router(service: Service, metrics: Metrics) -> APIRouter:
     @router.head("/healthz", include_in_schema=False)
     @router.get("/healthz")
     def healthz() -> dict[str, str | list[str]]:
-        """The process works. What does not work is named: answers go on where learning or the disk fails.
-
-        `verdict` says whether the confidences of the latest answers may be acted on, `trouble` why not.
-        """
+        """The process works; `problems` names what does not. `trouble`: why confidences may not be acted on."""
         names, verdict = problems(service), service.monitor.verdict
         trouble: list[str] = [reason.code for reason in verdict.stops]
         return {

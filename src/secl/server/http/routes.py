@@ -74,13 +74,10 @@ def _add_chat(router: APIRouter, service: Service, settings: HttpSettings, name:
 
     @router.post("/v1/chat/completions", response_model=Completion, responses=STREAMED)
     async def chat(body: ChatRequest, request: Request) -> Any:
-        """Go on with a conversation, in as many texts as are asked for; each has an object `secl` beside it.
+        """Go on with a conversation: texts as they are written, an object, or calls; `secl` has the confidence.
 
-        With "secl": {"confidence": false} they are written, and neither rated nor recorded.
-
-        A stream shows texts as they are written.
-
-        In front of another server, that server answers what this one cannot rate; `secl` gives the reason.
+        With "secl": {"confidence": false} nothing is rated and recorded. In front of another server, that server
+        answers what this one cannot rate.
         """
         check_model(body.model, name)
         upstream, rate = service.upstream, body.wishes.confidence

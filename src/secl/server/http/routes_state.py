@@ -41,8 +41,7 @@ def records_router(service: Service) -> APIRouter:
     def record(record_id: str, request: Request) -> AsciiJson:
         """Why an answer got its number: in sentences, and the record with reply, bins, gate, evidence and update.
 
-        Only the client of an answer knows its random id, so it needs no key that reads all records. A record's number
-        needs one.
+        Only the client of an answer knows its random id; a record's number needs a key that reads all records.
         """
         position = known_position(service, record_id, request)
         with at_one_moment(state.folder) as reader:

@@ -50,12 +50,10 @@ def open_service(
         folder: a new one, or the state of a server that has stopped.
         endpoint: address of a vLLM server that answers in place of this process, which then only learns.
         versions: folder in which those servers find what was learned.
-        load: loads a model, once to answer and once to learn.
 
     Raises:
         RunError: the folder is something else, is in use, or was begun with another model or other settings.
-        ModelError, ParameterError: the model cannot be loaded or used.
-        StorageError: the folder cannot be written.
+        ModelError, ParameterError, StorageError: the model cannot be used, or the folder cannot be written.
     """
     if keep_text not in get_args(Keep):
         raise ParameterError(f"keep-text is {keep_text!r}; it is one of {', '.join(get_args(Keep))}.")

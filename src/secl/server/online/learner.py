@@ -34,10 +34,9 @@ class Learner:
     Attributes:
         paused: why learning is paused; None if it is not.
         last_error: why the latest lesson failed, in one sentence; None after a success.
-        failures: lessons that failed.
         storage_fails: whether writing the latest lesson failed, which is then repeated.
         newest: snapshot of the version that is to answer; None while that is the untouched model's.
-        relative_norm: of the model, kept because it is read often and takes a while to compute.
+        relative_norm: of the model, kept because it takes a while to compute.
     """
 
     def __init__(self, calibrator: Calibrator, state: ServerStore, scheduler: Scheduler) -> None:
@@ -110,9 +109,7 @@ class Learner:
     def rollback(self, version: int) -> int:
         """Go back to a stored version, 0 for the untouched model; returns how many pending lessons were dropped.
 
-        Raises:
-            RunError: that version is not stored.
-            StorageError: the change cannot be written; nothing changes.
+        Raises RunError: that version is not stored; StorageError: nothing changes.
         """
         weights = self.state.weights(version) if version else b""
         with self._no_lesson():

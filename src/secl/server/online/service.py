@@ -65,8 +65,6 @@ class Service:
         failures: questions that failed through no fault of their own.
         storage_fails: whether writing the latest batch failed, whose replies then say that they are not stored.
         unstored: the latest ids of records that could not be made or stored.
-        unreadable: replies without a readable answer.
-        upstream: the server that answers in place of this process; None without one.
         on_answer: is called with every answer, in the thread that answers.
     """
 

@@ -1,7 +1,6 @@
 """The pages as texts: templates, the sentences in them, and the chart, of which the template makes SVG.
 
-The chart is 1000 wide and 100 high and is stretched to the available space, so that one drawing serves every screen;
-strokes keep their width, and labels are text beside the plot. The vertical axis goes from 0 to 1.
+The chart is 1000 wide and 100 high and is stretched to the available space. The vertical axis goes from 0 to 1.
 """
 
 from __future__ import annotations
@@ -82,9 +81,8 @@ def _templates() -> jinja2.Environment:
 def timeline(points: Sequence[Point], before: str) -> Values | None:
     """Confidence of the latest answers, and where they were learned from; None without a confidence.
 
-    Returns:
-        confidences: dots, one for each answer. confidence_mean, frozen_mean: lines. bursts: left end and width of each;
-        alarms: where each is. positions: labels from left to right. description: the chart in words.
+    Returns dots (`confidences`), lines (`..._mean`), left end and width of bursts, labels (`positions`), and a
+    description.
     """
     points = [each for each in points if each.confidence is not None and each.frozen_confidence is not None]
     if not points:

@@ -46,10 +46,9 @@ class VersionRow(BaseModel):
 class Learning(BaseModel):
     """State of learning.
 
-    version: of the next answer. paused: why learning is paused. waiting: questions whose lesson is to come. in_burst,
-    remaining, statistic: the gate's decision on the latest answer. drift: norm of the learned weights over that of the
-    model's, with the bound at which learning pauses. lessons: number of records by outcome. versions: the newest kept
-    ones, the newest first and the untouched model last.
+    version: of the next answer. waiting: questions whose lesson is to come. in_burst, remaining, statistic: the gate's
+    decision on the latest answer. drift: norm of the learned weights over that of the model's. lessons: number of
+    records by outcome. versions: the newest kept ones, the newest first and the untouched model last.
     """
 
     version: int
@@ -95,9 +94,8 @@ class State(BaseModel):
     """What a server is doing now.
 
     version: of the latest answer. waiting: questions in the queue. failed_requests, unreadable: unexpected exceptions,
-    and answers that could not be read, since the start. problems: what does not work, a sentence each. accept: the
-    threshold. timeline: the latest answers, the oldest first. events: the latest ones, the oldest first. learning: null
-    on a server that does not learn.
+    and answers that could not be read, since the start. timeline, events: the latest ones, the oldest first. learning:
+    null on a server that does not learn.
     """
 
     model: str

@@ -119,6 +119,7 @@ PHOTO = [{"type": "text", "text": "Which?"}, {"type": "image_url", "image_url": 
         ({"messages": [USER, {"role": "tool", "content": "5", "tool_call_id": "a"}]}, "messages.1"),
         ({"messages": [USER, {"role": "assistant", "content": "It is", "prefix": True}]}, "the last message"),
         ({"stop": list("abcde"), "n": 17}, "stop"),
+        ({"tools": [TOOL], "tool_choice": "none"}, "tools"),
         ({"messages": [{"role": "user", "content": [*PHOTO, {"type": "text", "text": "x" * 2**20}]}]}, "image_url"),
         ({"secl": {"confidence": False}, "tools": [TOOL]}, "turned confidences off"),
     ],

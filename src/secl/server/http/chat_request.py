@@ -157,7 +157,7 @@ class ChatRequest(BaseModel):
         return self.max_completion_tokens or self.max_tokens
 
     @property
-    def _extra(self) -> dict[str, object]:
+    def extra(self) -> dict[str, object]:
         """Fields for a server that writes texts, which no text of a model in this process follows."""
         penalties = {name: value for name in PENALTIES if (value := getattr(self, name))}
         return penalties | {name: value for name, value in (self.model_extra or {}).items() if value is not None}
@@ -195,7 +195,7 @@ class ChatRequest(BaseModel):
         `takes_all`: texts come from a server that honours every field. Raises RequestError: 400; one is unsupported.
         """
         self._refuse_unsupported()
-        idle = [] if takes_all else [*self._extra]
+        idle = [] if takes_all else [*self.extra]
         for name in idle:
             if name in PENALTIES:
                 raise RequestError(400, f"{name} is not supported; leave it out.", "unsupported_value", name)
@@ -234,5 +234,5 @@ class ChatRequest(BaseModel):
             stop=tuple(self.stop or ()),
             n=self.n or 1,
             top_logprobs=(self.top_logprobs or 0) if self.logprobs else None,
-            extra=self._extra,
+            extra=self.extra,
         )

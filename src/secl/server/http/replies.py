@@ -107,10 +107,6 @@ class AnswerMessage(BaseModel):
     tool_calls: list[AnsweredCall] | None = Field(None, exclude_if=lambda value: value is None)
 
 
-def text_message(text: str) -> AnswerMessage:
-    return AnswerMessage(content=text)
-
-
 def called_message(text: str, calls: Sequence[ToolCall]) -> AnswerMessage:
     """The answer with calls, and with what is said beside them."""
     functions = [CalledFunction(name=call.name, arguments=call.arguments) for call in calls]

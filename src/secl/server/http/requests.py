@@ -6,7 +6,7 @@ The last turn is the question; earlier turns stay in their roles, as the model's
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt
 
@@ -26,9 +26,7 @@ Domain = Annotated[Text, Field(min_length=1, max_length=100)]
 Amount = Literal["brief", "full"]
 """How much a reply says about its confidence."""
 
-ROLES: dict[str, Role] = {
-    "system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool",
-}  # fmt: skip
+ROLES: dict[str, Role] = {"developer": "system", **{role: role for role in get_args(Role)}}
 """The roles of messages, and what they are to a chat template."""
 
 

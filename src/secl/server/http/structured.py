@@ -13,9 +13,9 @@ from secl.fields.calls import Calls, WritesCalls
 from secl.fields.extraction import Extraction, ObjectRequest, WritesObjects
 from secl.fields.schema import Schema
 from secl.fields.tools import CallRequest
-from secl.server.http.chat_request import ChatRequest, ResponseFormat
+from secl.server.http.chat_request import WITHOUT_EFFECT, ChatRequest, ResponseFormat
 from secl.server.http.confidence import UNWANTED, CallSecl, Candidate, Secl, field_secl, secl_of, unrated
-from secl.server.http.replies import Choice, Completion, Heading, Usage, called_message, completion_of, text_message
+from secl.server.http.replies import AnswerMessage, Choice, Completion, Heading, Usage, called_message, completion_of
 from secl.server.http.requests import check_length, question_in, turns_of
 from secl.server.http.waiting import wait_for
 from secl.server.online.queue import StructuredAnswer
@@ -25,7 +25,7 @@ from secl.server.settings import HttpSettings
 IN_PARTS = "an answer of several parts has no record of its own; each part has one."
 NOT_STORED = "the server cannot write to its disk, so there are no records."
 BEHIND_RESULTS = "a text behind the results of tools is not rated."
-WITHOUT_EFFECT = ("temperature", "top_p", "seed", "stop", "logprobs", "top_logprobs")
+DRAWING = ("temperature", "top_p", "seed", "stop", "logprobs", "top_logprobs")
 """Fields that say how a text is drawn."""
 
 
@@ -36,12 +36,16 @@ def structured_request(
 
     Raises RequestError: 400; the model writes no such thing, or schema, tools or messages cannot be used.
     """
-    wanted, calls = body.object_wanted, bool(body.tools) and body.choice != "none"
+    wanted, calls = body.object_wanted, bool(body.tools) and (body.choice != "none" or service.upstream is not None)
     if wanted is None and not calls:
         return None
     field = "tools" if calls else "response_format"
     if not service.writes(WritesCalls if calls else WritesObjects):
         message = f"this model supports no {field}; for a fixed set of answers ask /v1/ask."
+        raise RequestError(400, message, "unsupported_value", field)
+    beyond = [name for name in body.extra if name not in WITHOUT_EFFECT]
+    if beyond:  # in front of another server, which knows these fields
+        message = f"{', '.join(beyond)} would have no effect on {field}, as no text is written."
         raise RequestError(400, message, "unsupported_value", field)
     if (body.n or 1) > 1:
         raise RequestError(400, f"n is {body.n}; with {field} one answer is written.", "unsupported_value", "n")
@@ -73,7 +77,7 @@ def schema_of(wanted: ResponseFormat) -> Schema:
 
 def without_effect(body: ChatRequest) -> list[str]:
     """A sentence for each field of a request that objects and calls do not follow."""
-    names = [name for name in WITHOUT_EFFECT if getattr(body, name)]
+    names = [name for name in DRAWING if getattr(body, name)]
     return [f"{name} has no effect here: the most probable answer is returned." for name in names]
 
 
@@ -84,14 +88,14 @@ async def structured_reply(
     try:
         answer: StructuredAnswer = await wait_for(service.submit(asked, rate=rate), request, timeout)
     except UnfinishedError as problem:
-        choice = Choice(index=0, message=text_message(""), finish_reason="length", secl=unrated(str(problem)))
+        choice = Choice(index=0, message=AnswerMessage(content=""), finish_reason="length", secl=unrated(str(problem)))
         return completion_of(heading, [choice], Usage.of(0, 0))
     found, secl = answer.found, _secl(answer, heading)
     if isinstance(found, Extraction):
         plain = json.loads(found.text)
         # A null that stands for an absent field is left out, as the client's schema may not allow it.
         text = found.text if plain == found.value else json.dumps(found.value, ensure_ascii=False)
-        choice = Choice(index=0, message=text_message(text), finish_reason="stop", secl=secl)
+        choice = Choice(index=0, message=AnswerMessage(content=text), finish_reason="stop", secl=secl)
     elif found.calls:
         message = called_message(found.text, found.turn.calls)
         choice = Choice(index=0, message=message, finish_reason="tool_calls", secl=secl)
@@ -100,7 +104,7 @@ async def structured_reply(
             text_answer = await wait_for(service.submit(asked.question, written=found.text), request, timeout)
             whole = secl_of(text_answer, full=heading.full)
             secl = whole.model_copy(update={"calls": secl.calls, "ended": secl.ended})
-        choice = Choice(index=0, message=text_message(found.text), finish_reason="stop", secl=secl)
+        choice = Choice(index=0, message=AnswerMessage(content=found.text), finish_reason="stop", secl=secl)
     if not rate:
         choice.secl = UNWANTED
     return completion_of(heading, [choice], Usage.of(*found.tokens))

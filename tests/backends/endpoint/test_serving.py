@@ -116,7 +116,7 @@ PHOTO = [{"type": "text", "text": "Which?"}, {"type": "image_url", "image_url": 
         ({"tools": [TOOL], "tool_choice": "auto", "parallel_tool_calls": False}, "tools"),
         ({"response_format": {"type": "grammar", "value": "root ::= digit"}}, "response_format"),
         ({"messages": [{"role": "user", "content": PHOTO}], "top_k": 5}, "image_url"),
-        ({"messages": [USER, {"role": "tool", "content": "5", "tool_call_id": "a"}]}, "messages.1"),
+        ({"messages": [USER, {"role": "tool", "content": "5", "tool_call_id": "a"}]}, "use of tools"),
         ({"messages": [USER, {"role": "assistant", "content": "It is", "prefix": True}]}, "the last message"),
         ({"stop": list("abcde"), "n": 17}, "stop"),
         ({"tools": [TOOL], "tool_choice": "none"}, "tools"),

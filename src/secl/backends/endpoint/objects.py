@@ -83,6 +83,7 @@ class ObjectAsker:
             samples=tuple(drawn[:wanted]),
             ledger=Ledger(answering=float(answering), sampling=float(sampling)),
             plain_tokens=float(answering),
+            tokens=(answering - len(greedy.ends), len(greedy.ends)),
         )
 
     def _greedy(self, body: dict[str, Any], grammar: Node) -> tuple[WrittenObject | ModelError, int]:

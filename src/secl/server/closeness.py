@@ -1,7 +1,6 @@
 """How far numbers that are computed again may lie from those that are stored, and how far they do.
 
-What is copied or counted must be equal. Double arithmetic differs where another processor adds in another order; a
-network differs by the rounding of its layers, in its own precision.
+Double arithmetic differs where another processor adds in another order, a network by the rounding of its layers.
 """
 
 from __future__ import annotations

@@ -67,10 +67,7 @@ class Rederived:
 
 
 def rederive(state: ServerStore, model: Model, served: Served, tolerance: float, *, exact: bool = True) -> Rederived:
-    """Compute a reply again from its question and the stored adapter version, to which the model's adapter is changed.
-
-    Where machine or libraries are others than the server's, `exact` is False: the tolerance holds for all replies then.
-    """
+    """Compute a reply again with the stored version, which the model takes over; within the tolerance or `exact`."""
     record, version = served.record, served.record.reply.version
     if record.outcome == "field":
         return Rederived(record.position, version, "unknown", None, OF_AN_OBJECT)
@@ -111,10 +108,7 @@ def left_open(now: Record, record: Record, tolerance: float) -> str:
 
 
 def computed(state: ServerStore, model: Model, record: Record, *, stored: bool = False) -> Record:
-    """A record with what a model says now, asked just as by a server: a pass of the same shape, the same evidence.
-
-    A free text is rated as it is stored; with `stored` every open answer is.
-    """
+    """A record with what a model says now, asked as by a server; `stored` rates open answers as they stand."""
     calibrator = build_calibrator(Manifest.of(state).settings, model)
     if record.given:
         (rating,) = model.rate_given([record.as_given()], calibrator.plan.rated)

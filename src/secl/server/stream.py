@@ -29,10 +29,7 @@ def due(before: int, stream: StreamState) -> bytes | None:
 
 
 def resume(state: ServerStore, gate: Gate, rule: PosteriorRule, until: int | None = None) -> StreamState:
-    """The stream after the stored records before `until`, the same as if it had never stopped, but for the labels.
-
-    Raises RunError: the file is damaged.
-    """
+    """The stream after the stored records before `until`, but for the labels. Raises RunError: the file is damaged."""
     end = len(state) if until is None else until
     stream = latest(state, end, gate) or StreamState(gate=gate.start(), posterior=rule.start())
     for record in state.records("r.position >= ? AND r.position < ?", stream.position, end):

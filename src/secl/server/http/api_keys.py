@@ -1,7 +1,6 @@
-"""API keys, of which only a hash is stored.
+"""API keys, of which `STATE/keys.json` holds only hashes; a change of the file counts at once.
 
-`STATE/keys.json` is a list of {name, role, sha256}. A key is 32 random bytes, so a plain hash of it cannot be reversed.
-A change of the file counts at once.
+A key is 32 random bytes, so a plain hash of it cannot be reversed.
 """
 
 from __future__ import annotations

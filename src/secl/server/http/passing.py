@@ -17,10 +17,7 @@ if TYPE_CHECKING:
 
 
 async def passed(upstream: Upstream, body: Values, heading: Heading, secl: Secl) -> AsyncGenerator[Values]:
-    """The chunks of another server's answer under our model's name, with `secl` where choices end.
-
-    Raises QuestionError: that server refuses the request; RequestError: 503 or 500.
-    """
+    """The chunks of another server's answer under our name, with `secl` where choices end; errors as of `wait_for`."""
     chunks, loop, plain = upstream.chat(body), asyncio.get_running_loop(), secl.model_dump(mode="json")
     thread = ThreadPoolExecutor(1, thread_name_prefix="secl-passing")
     try:

@@ -123,10 +123,7 @@ def answer_until_stopped(
 
 
 class Server(uvicorn.Server):
-    """Uvicorn, with a slower end: what was sent on a connection that it has accepted is answered.
-
-    Left alone it closes idle connections at once, also those whose request is on its way.
-    """
+    """Uvicorn, with a slower end: what was sent on a connection that it has accepted is answered."""
 
     def __init__(
         self, app: ASGIApp, service: Service, timeout: float, on_ready: Callable[[], None], early: Sequence[int]

@@ -51,8 +51,7 @@ def records_router(service: Service) -> APIRouter:
     def feedback(body: Feedback, request: Request) -> AsciiJson:
         """Say whether an answer is right: confidences of later answers follow. The last word on an answer counts.
 
-        Labels that thresholds rest on, those with `drawn` or `chance`, need a key with the role review, and so does
-        another word on an answer that has such a label.
+        Labels with `drawn` or `chance`, and any word on an answer with such a label, need a key with the role review.
         """
         if body.drawn and body.chance is not None:
             message = "drawn and chance are both given; leave chance out for an answer of a review."

@@ -53,15 +53,6 @@ class StructuredAnswer:
     answers: tuple[Answer, ...]
 
 
-Found = Record | Extraction | Calls
-"""What the model gave to a request."""
-
-
-def records_of(found: Found) -> tuple[Record, ...]:
-    """The records that an answer makes."""
-    return (found,) if isinstance(found, Record) else found.records
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """A question in the queue, an answer to rate, an object to write, or tools to call.
@@ -70,7 +61,6 @@ class Request:
         future: a `StructuredAnswer` for an object or calls, else an `Answer`.
         written: what the model has written in answer already.
         rate: whether an object or calls are recorded.
-        record_id: of the record of a question or given answer.
     """
 
     asked: Asked
@@ -92,7 +82,9 @@ class Request:
             model.check(self.asked)
 
 
-def answer_together(calibrator: Calibrator, batch: Sequence[Request]) -> Sequence[Found | SeclError]:
+def answer_together(
+    calibrator: Calibrator, batch: Sequence[Request]
+) -> Sequence[Record | Extraction | Calls | SeclError]:
     """What a model gives to requests of one kind, whose passes are shared; an object may fail alone."""
     asked: list[Any] = [request.asked for request in batch]
     model: Any = calibrator.model

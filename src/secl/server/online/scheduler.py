@@ -18,10 +18,7 @@ SLICE = 0.1
 
 
 class Scheduler:
-    """Lets one thread learn while others answer.
-
-    Under load, `share` is the time for learning between two turns as a fraction of the last turn's time, in [0, 1).
-    """
+    """Lets one thread learn while others answer; `share` is its time under load over the last turn, in [0, 1)."""
 
     def __init__(self, share: float, clock: Callable[[], float] = time.monotonic) -> None:
         self.share = share

@@ -39,7 +39,7 @@ from secl.server.entries import new_record_id
 from secl.server.explain import remark_on
 from secl.server.online.learner import Learner
 from secl.server.online.monitors import LABELS, WINDOW, Monitor
-from secl.server.online.queue import Answer, Asked, Request, RequestQueue, StructuredAnswer, answer_together, records_of
+from secl.server.online.queue import Answer, Asked, Request, RequestQueue, StructuredAnswer, answer_together
 from secl.server.online.scheduler import Scheduler
 from secl.server.online.texts import Send, TextWriters, WritingJob
 from secl.server.records import labelled_answers
@@ -190,7 +190,9 @@ class Service:
         try:
             self._take_labels()
             found = answer_together(self.calibrator, batch)
-            made = [() if isinstance(each, SeclError) or not rate else records_of(each) for each in found]
+            made = [
+                (each,) if isinstance(each, Record) else getattr(each, "records", ()) if rate else () for each in found
+            ]
             records = self.learner.admit([record for each in made for record in each])
             ids = [
                 request.record_id if isinstance(each, Record) else new_record_id()

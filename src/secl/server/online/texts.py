@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from secl.errors import BusyError, ClosingError
 from secl.model import Model
@@ -20,22 +20,19 @@ from secl.server.online.scheduler import Scheduler
 from secl.writing import Piece, Writing, Written
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(NamedTuple):
     """All texts are written; their confidences may still take a while."""
 
     texts: tuple[Written, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Rated:
+class Rated(NamedTuple):
     """Every text has its record: the answers in the order of their numbers; none where none are rated."""
 
     answers: tuple[Answer, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(NamedTuple):
     """Writing or rating failed."""
 
     problem: Exception

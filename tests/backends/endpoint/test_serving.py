@@ -16,6 +16,7 @@ from secl.runs.settings import Recipe
 from secl.server.online.factory import open_service, serving_settings
 from secl.server.online.service import Service
 from tests.backends.endpoint.fake import CALL, FakeServer
+from tests.backends.endpoint.test_objects import GREEDY, OTHER, SCHEMA, writing
 from tests.server.conftest import client_of
 from tests.server.waiting import Texts
 
@@ -164,6 +165,25 @@ def test_parameters_that_this_server_does_not_know_hold_for_rated_texts(opened: 
     assert all("top_k" not in body for body in server.asked[1:])
     assert reply["warnings"] == []
     assert service.position == 1
+
+
+def test_an_object_of_the_server_has_a_confidence_for_each_field(opened: Open, server: FakeServer) -> None:
+    server.several = True
+    server.rule = writing(GREEDY, OTHER, OTHER, "{}", GREEDY)
+    service = opened()
+    wanted = {"type": "json_schema", "json_schema": {"name": "invoice", "schema": SCHEMA}}
+    body = {"model": "tiny", "messages": [USER], "response_format": wanted}
+    with client_of(service) as client:
+        reply = client.post("/v1/chat/completions", json=body).json()
+        beyond = client.post("/v1/chat/completions", json={**body, "top_k": 5, "max_tokens": 50}).json()
+    assert json.loads(reply["choices"][0]["message"]["content"]) == json.loads(GREEDY)
+    assert {name: 0 < field["confidence"] < 1 for name, field in reply["secl"]["fields"].items()} == {
+        "number": True, "total": True,
+    }  # fmt: skip
+    assert reply["usage"]["completion_tokens"] > 10
+    assert service.position == 2
+    assert (beyond["secl"]["confidence"], server.asked[-1]["top_k"]) == (None, 5)
+    assert beyond["secl"]["reason"] == "top_k would not reach the model beside response_format."
 
 
 @pytest.mark.parametrize(("status", "seen", "code"), [(400, 400, "bad_question"), (500, 503, "no_endpoint")])

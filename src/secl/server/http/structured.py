@@ -45,7 +45,7 @@ def structured_request(
         raise RequestError(400, message, "unsupported_value", field)
     beyond = [name for name in body.extra if name not in WITHOUT_EFFECT]
     if beyond:  # in front of another server, which knows these fields
-        message = f"{', '.join(beyond)} would have no effect on {field}, as no text is written."
+        message = f"{', '.join(beyond)} would not reach the model beside {field}."
         raise RequestError(400, message, "unsupported_value", field)
     if (body.n or 1) > 1:
         raise RequestError(400, f"n is {body.n}; with {field} one answer is written.", "unsupported_value", "n")

@@ -76,7 +76,7 @@ def explain(state: ServerStore, position: int) -> Explanation:
 def conversation(
     question: Question, reply: Reply, *, alongside: bool = False, prefilled: bool = True
 ) -> tuple[tuple[str, str], ...]:
-    """The conversation whose next token was the confidence digit, as pairs of role and text.
+    r"""The conversation whose next token was the confidence digit, as pairs of role and text.
 
     `alongside`: the same reply gives an open answer and its confidence. `prefilled`: short ones begin with "Answer:".
 

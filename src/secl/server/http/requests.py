@@ -129,15 +129,16 @@ def _turn(message: Message, field: str) -> Turn:
 
 
 def question_in(messages: Sequence[Message], domain: str = "default", *, tools: bool = True) -> Question:
-    r"""The question that a conversation asks, to be answered with a text.
+    """The question that a conversation asks, to be answered with a text.
 
     `tools`: whether the model reads earlier calls and their results.
 
     Raises RequestError: it asks none.
 
-    >>> question_in([Message(role="developer", content="Be brief."), Message(role="assistant", content="Yes?"),
-    ...     Message(role="user", content="Capital of Italy?")]).history
-    (Turn(role='assistant', text='Yes?'),)
+    >>> asked = question_in([Message(role="developer", content="Be brief."), Message(role="assistant", content="Yes?"),
+    ...     Message(role="user", content="Capital of Italy?")])
+    >>> asked.system, asked.history == (Turn("assistant", "Yes?"),)
+    ('Be brief.', True)
     """
     turns = turns_of(messages)
     if not turns:

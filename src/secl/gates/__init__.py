@@ -48,8 +48,10 @@ def gate_class(name: str) -> Callable[..., Gate]:
         raise ParameterError(f"the gate {name!r} cannot be loaded: {type(problem).__name__}: {problem}.") from problem
     if own is None:
         raise ParameterError(f"the gate {name!r} cannot be loaded: {file} defines no {attribute}.")
-    if not (is_dataclass(state) and isinstance(decision, Decision)):
-        raise ParameterError(f"the gate {name!r}: step() must give a frozen dataclass of numbers and a secl Decision.")
+    if not ((state is None or is_dataclass(state)) and isinstance(decision, Decision)):
+        raise ParameterError(
+            f"the gate {name!r}: step() must give a frozen dataclass of numbers, or None, and a secl Decision."
+        )
     gate: Callable[..., Gate] = own
     return gate
 

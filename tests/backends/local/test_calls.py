@@ -104,6 +104,19 @@ def test_qwen_may_write_a_text_and_several_calls(before: str) -> None:
     assert ([call.name for call in only.calls], only.ended) == (["look_on"], None)
 
 
+@pytest.mark.parametrize("fence", ["```json\n{\n  ", "```\n{"])
+@pytest.mark.parametrize("template", ["Qwen 3 tools", "Llama 3 tools"])
+def test_a_call_in_a_block_of_json_is_a_call(template: str, fence: str) -> None:
+    """As Qwen2.5-Coder writes it, whatever its template says."""
+    block = f'{fence}"name": "look_on",\n  "arguments": {{\n    "kind": "b"\n  }}\n}}\n```'
+    greedy = written(scripted(template, f"{block}<|end|>")).greedy
+    ((name, arguments),) = ((call.name, call.arguments.value) for call in greedy.calls)
+    assert (name, arguments, greedy.text, greedy.ended) == ("look_on", {"kind": "b"}, "", None)
+    assert math.exp(greedy.calls[0].chosen.log_p) > 0.9
+    code = "```json\n[1]\n```"
+    assert written(scripted(template, f"{code}<|end|>")).greedy.text == code
+
+
 def test_a_tool_that_does_not_exist_cannot_be_written(brief: None) -> None:
     text = '<tool_call>\n{"name": "look_at", "arguments": {"kind": "b"}}\n</tool_call><|end|>'
     reply = written(scripted("Qwen 3 tools", text), several=False).greedy

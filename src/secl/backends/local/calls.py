@@ -29,6 +29,10 @@ UNDECIDED = 16
 
 _ANY = r"/(?s:.*)/"
 
+_FENCE = r'```(json)?[ \n]*\{[ \n]*"name"[ ]*:[ ]*"'
+_MIDDLE = r'"[ \n]*,[ \n]*"(arguments|parameters)"[ ]*:[ \n]*'
+"""Around the name of a tool in a reply that is a block of JSON: Qwen2.5-Coder calls so, whatever its template says."""
+
 
 def definition_of(function: Callable[..., object]) -> Node:
     """Return a function with type hints and a Google docstring as a tool in OpenAI's form.
@@ -98,7 +102,16 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
         """Ids of the tokens that may begin a call."""
         if self._marker is not None:
             return torch.tensor([self._marker])
-        mask = self.started(f"start: {self._literal(self.form.opening)}", "no call can begin").compute_bitmask()
+        return self._beginning(self._literal(self.form.opening))
+
+    @cached_property
+    def _fence(self) -> Tensor:
+        """Ids of the tokens that may begin a call in a block of JSON, where a reply may be one."""
+        return torch.tensor([], dtype=torch.long) if self.form.text else self._beginning(f"/{_FENCE}/")
+
+    def _beginning(self, rule: str) -> Tensor:
+        """Return the ids of the tokens that may begin what a rule says."""
+        mask = self.started(f"start: {rule}", "no call can begin").compute_bitmask()
         return torch.from_numpy(np.flatnonzero(np.unpackbits(np.frombuffer(mask, np.uint8), bitorder="little")))
 
     def _literal(self, text: str) -> str:
@@ -122,11 +135,16 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
         begun = self._literal(form.text)
         if not names:
             return f"start: {begun} TEXT\nTEXT: {_ANY}"
-        if self._marker is not None and not begun:
-            return "\n".join(["start: TEXT calls | TEXT", f"TEXT: {_ANY}", *rules])
+        if begun:
+            return "\n".join([f"start: {begun} TEXT | calls", f"TEXT: {_ANY}", *rules])
+        fenced = " | ".join(f"{json.dumps(tool.name)} MIDDLE arguments_{n}" for n, tool in enumerate(request.offered))
+        rules += [f"fenced: FENCE ({fenced}) CLOSE", f"FENCE: /{_FENCE}/", f"MIDDLE: /{_MIDDLE}/"]
+        rules += [r"CLOSE: /[ \n]*\}[ \n]*```/"]
+        text = f"TEXT: {_ANY} & ~/{_FENCE}(?s:.*)/"
+        if self._marker is not None:
+            return "\n".join(["start: TEXT calls | TEXT | fenced", text, *rules])
         opened = "".join(char if char.isalnum() else f"\\x{{{ord(char):x}}}" for char in form.opening)
-        text = _ANY if begun else f"{_ANY} & ~/{opened}(?s:.*)/"
-        return "\n".join([f"start: {begun} TEXT | calls", f"TEXT: {text}", *rules])
+        return "\n".join(["start: TEXT | calls | fenced", f"{text} & ~/{opened}(?s:.*)/", *rules])
 
     def task(self, request: CallRequest) -> Task[CallRequest]:
         begun = self.started(self._grammar(request), "the tools cannot constrain a model")
@@ -147,20 +165,28 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
         return SampledReply(row.matcher, row.limit, row.generator, begins=self._begins)
 
     def _note(self, rows: Sequence[Row], tokens: Sequence[int], allowed: Tensor) -> None:
-        first = allowed.log_softmax(-1)[:, self._first.to(allowed.device)].exp().sum(-1).tolist()
-        for row, probability in zip(rows, first, strict=True):
-            row.notes.append(probability)
+        p = allowed.softmax(-1)
+        either = torch.tensor(sorted({*self._first.tolist(), *self._fence.tolist()}), device=p.device)
+        first, at_start = p[:, self._first.to(p.device)].sum(-1).tolist(), p[:, either].sum(-1).tolist()
+        for row, later, begun in zip(rows, first, at_start, strict=True):
+            row.notes.append(later if row.tokens else begun)
         super()._note(rows, tokens, allowed)
 
     def _begins(self, row: Row) -> int | None:
         """Return where in the text of a row the first call begins; None without any."""
         written = self.text_of(row)
+        if self._in_block(written.text):
+            return 0
         if self._marker is None or self.form.text:
             return 0 if written.text.startswith(self.form.opening) else None
         if self._marker not in row.tokens:
             return None
         number = row.tokens.index(self._marker)
         return written.ends[number - 1] if number else 0
+
+    def _in_block(self, text: str) -> re.Match[str] | None:
+        """Return the beginning of a call in a block of JSON, if a reply is one."""
+        return None if self.form.text else re.match(_FENCE, text)
 
     def read(self, task: Task[CallRequest], row: Row) -> WrittenReply | None:
         form, request, written = self.form, task.request, self.text_of(row)
@@ -173,22 +199,24 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
             return WrittenReply(text.removeprefix(form.text).strip(), (), none)
         if not row.matcher.is_accepting():
             return None
-        decided = start if request.choice == "auto" else start + len(form.opening)
-        place, calls = start + len(form.opening), list[WrittenCall]()
+        block = self._in_block(text)
+        place, calls = block.end() if block else start + len(form.opening), list[WrittenCall]()
+        decided, middle = start if request.choice == "auto" else place, _MIDDLE if block else re.escape(form.middle)
         while True:
-            name = next(tool.name for tool in request.offered if text.startswith(tool.name + form.middle, place))
-            chosen = _reading(written, name, written.tokens((decided, place + len(name))))
-            place += len(name + form.middle)
+            named = (re.compile(f"({re.escape(tool.name)}){middle}").match(text, place) for tool in request.offered)
+            found = next(filter(None, named))
+            chosen = _reading(written, found[1], written.tokens((decided, found.end(1))))
+            place = found.end()
             _, end = json.JSONDecoder().raw_decode(text, place)
             arguments = WrittenObject(
                 text[place:end], tuple(each - place for each in written.ends), written.log_p, written.entropy
             )
             calls.append(WrittenCall(arguments, chosen))
             decided, place = end, end + len(form.between or "")
-            if form.between is None or not text.startswith(form.between, end):
+            if block or form.between is None or not text.startswith(form.between, end):
                 break
         further = _reading(written, NO_TOOL, range(written.tokens((end - 1, end))[-1] + 1, len(row.tokens)))
-        more = request.several and form.between is not None
+        more = request.several and form.between is not None and not block
         return WrittenReply(text[:start].strip(), tuple(calls), further if more else None)
 
     def _without_call(self, first: Sequence[float]) -> Reading:

@@ -333,3 +333,11 @@ def test_a_number_or_a_pattern_that_python_cannot_hold_is_refused_by_its_row() -
     for pattern in ("(" * 5000 + ")" * 5000, "a{99999999999999999999}", "a{" + "9" * 5000 + "}", "("):
         with pytest.raises(DataError, match="is no regular expression"):
             read_rows([{"question": "x", "reference": pattern, "grader": "regex"}])
+
+
+@pytest.mark.parametrize("names", [("Option 1", "Option 2"), ("choice_a", "choice_b"), ("Option A", "Option B")])
+def test_spreadsheets_call_options_and_references_in_their_own_ways(names: tuple[str, str]) -> None:
+    (question,) = read_questions(
+        [{"Question": "Capital of Peru?", names[0]: "Lima", names[1]: "Quito", "Correct answer": "Lima"}]
+    )
+    assert (question.options, question.reference) == (("Lima", "Quito"), "A")

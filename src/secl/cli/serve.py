@@ -102,7 +102,7 @@ def serve(
                 logging.getLogger("secl").info("model %s: %s", service.model.name, described)
             learning = f"learns in bursts (method {settings.method})" if settings.learns else "learns nothing"
             learning = f"{learning}; state in {service.state.folder}"
-            says = f"secl serves {service.model.name} at {url(listener)} ({learning})"
+            says = f"secl serves {service.model.name} at {url(listener)} (OpenAI's API: {url(listener)}v1; {learning})"
             answer_until_stopped(service, api_keys, http or HttpSettings(), listener, lambda: echo(says), noted)
 
 

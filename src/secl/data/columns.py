@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from secl.errors import DataError, ParameterError
@@ -20,6 +21,8 @@ SYNONYMS = {
     "choices": "options",
     "ground_truth": "reference",
     "gold": "reference",
+    "correct_answer": "reference",
+    "correct_option": "reference",
     "answer_key": "reference",
     "answerkey": "reference",
     "aliases": "references",
@@ -33,7 +36,10 @@ def check_mapping(columns: Mapping[str, str]) -> None:
     """Check a mapping from a column's meaning to its name in a file."""
     for key, name in columns.items():
         if key not in KEYS:
-            raise ParameterError(f"columns maps {key!r}, which is none of {', '.join(KEYS)}.")
+            raise ParameterError(
+                f"columns maps {key!r}, which is none of {', '.join(KEYS)}; the meaning comes first, as in "
+                "reference=gold."
+            )
         if list(columns.values()).count(name) > 1:
             raise ParameterError(f"columns gives two meanings to {name!r}; keep one.")
 
@@ -80,9 +86,18 @@ def plain(name: str) -> str:
 
 
 def _letter(name: str) -> str | None:
-    """The letter of an option's column, "A" or "option_a"."""
-    letter = name.strip() if len(name.strip()) == 1 else plain(name).removeprefix("option_").upper()
-    return letter if len(letter) == 1 and letter in LETTERS else None
+    """The letter of an option's column: "A", "option_a", "Choice 1".
+
+    >>> [_letter(name) for name in ("A", "a", "Option B", "choice-3", "option_30", "7")]
+    ['A', None, 'B', 'C', None, None]
+    """
+    if len(name.strip()) == 1:
+        letter = name.strip()
+    else:
+        found = re.fullmatch(r"(?:option|choice)_([a-z]|[1-9]\d?)", plain(name))
+        place = found[1].upper() if found else ""
+        letter = LETTERS[int(place) - 1 : int(place)] if place.isdecimal() else place
+    return letter if letter and letter in LETTERS else None
 
 
 def _check(by_name: Mapping[str, str | None]) -> None:

@@ -204,11 +204,12 @@ class LabelState:
         parts = [scaling.logit(domain, confidence) for scaling in self.scalings]
         shares = (self.sound, 1.0 - self.sound)
         low, high = (_quantile(shares, parts, share) for share in ((1.0 - BAND) / 2.0, (1.0 + BAND) / 2.0))
+        calibrated = self.confidence(domain, confidence)
         return Labelled(
             label_free=confidence,
-            confidence=self.confidence(domain, confidence),
-            low=_sigmoid(low),
-            high=_sigmoid(high),
+            confidence=calibrated,
+            low=min(calibrated, _sigmoid(low)),  # next to 0 and 1 the mean of two maps may leave the band, or rounding
+            high=max(calibrated, _sigmoid(high)),
             labels=len(self.carried) + len(self.standing),
             of_domain=self.of_domain.get(domain, 0),
             until=self.until,

@@ -341,3 +341,11 @@ def test_spreadsheets_call_options_and_references_in_their_own_ways(names: tuple
         [{"Question": "Capital of Peru?", names[0]: "Lima", names[1]: "Quito", "Correct answer": "Lima"}]
     )
     assert (question.options, question.reference) == (("Lima", "Quito"), "A")
+
+
+def test_an_option_that_stands_twice_gives_a_warning() -> None:
+    rows = [{"question": "Where?", "options": ["Rome", "Rome", "Bern"]}, {"question": "Who?", "options": ["a", "a"]}]
+    (note,) = read_rows(rows).notes
+    assert (
+        note == "questions: question 'questions-0001' has an option twice, and 1 more have; equal options count as one."
+    )

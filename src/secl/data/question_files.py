@@ -68,7 +68,7 @@ class QuestionFile:
     Attributes:
         rows: those that can be used, in order.
         skipped: where the others are, and what is wrong with each.
-        notes: sentences about columns that were perhaps meant to be read.
+        notes: sentences about columns that were perhaps meant to be read, and about equal options.
     """
 
     rows: tuple[QuestionRow, ...]
@@ -158,6 +158,10 @@ def read_rows(
         raise DataError(f"{place} holds no question that can be used: {skipped[0][0]} {skipped[0][1]}")
     _check_mapped(table, columns, place)
     notes = unread(_extras(table, meaning_of), classes=bool(options), asked=made_by is not None)
+    twice = [row.question for row in rows if len({*row.question.options}) < len(row.question.options)]
+    if twice:
+        more = f", and {len(twice) - 1} more have" if len(twice) > 1 else ""
+        notes.append(f"{twice[0].mention} has an option twice{more}; equal options count as one")
     return QuestionFile(tuple(rows), tuple(skipped), tuple(f"{place}: {note}." for note in notes))
 
 

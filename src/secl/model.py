@@ -61,7 +61,7 @@ class Model(Protocol):
     Attributes:
         tau: the temperature that suits its P(True).
         letters: correlation of its option letters between two orders of the options, place effects removed, -1 to 1;
-            None if nobody measured it.
+            None if it was not measured.
         writes_apart: whether texts are written elsewhere, so that `write` may go on in several threads at once and
             beside all other calls.
     """

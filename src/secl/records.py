@@ -33,13 +33,13 @@ class Reply:
             want to say a digit.
         entropy: mean full-vocabulary entropy over the answer tokens and the confidence token, in nats (H_t); over those
             of them that are known.
-        log_probability: natural logarithm of the probability of the answer's tokens together, 0 or less; nan where
-            nobody can tell (a given answer, of a model behind an endpoint).
+        log_probability: natural logarithm of the probability of the answer's tokens together, 0 or less; nan if
+            unknown (a given answer, of a model behind an endpoint).
         option_log_p: natural logarithms of the probabilities of all option letters where the answer's letter stands;
             empty for an open question.
         version: the adapter version that wrote it; 0 is the untouched model.
-        prompt_tokens: tokens before the answer; None where nobody counted.
-        answer_tokens: of the answer as it was written, with what ended it; None where nobody counted.
+        prompt_tokens: tokens before the answer; None if they were not counted.
+        answer_tokens: of the answer as it was written, with what ended it; None if they were not counted.
     """
 
     text: str
@@ -212,8 +212,8 @@ class Record(Shown):
         outcome: what learning did.
         update: present exactly when `outcome` is "trained".
         correct, frozen_correct: whether `reply` and `frozen` are right; None without a reference.
-        label: what people said of `answer` (`with_label`), which comes before a reference; None as long as nobody did,
-            and always None in storage, where labels have a log of their own.
+        label: whether `answer` is correct by its label (`with_label`), which overrides a reference; None without a
+            label, and always None in storage, where labels have a log of their own.
         ledger: tokens that went through the network for this question.
         plain_tokens: tokens of one plain answering pass: the unit of a forward-pass equivalent.
     """

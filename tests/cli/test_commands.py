@@ -32,7 +32,7 @@ def test_a_run_leaves_everything_that_people_read(run: Path, place: Path) -> Non
     assert names == {FILE, "lock", "adapter", "summary.json", "report.html", "reliability.png", "timeline.png"}
     said = (place / "said").read_text()
     assert said.splitlines()[-1] == f"page: {run / 'report.html'}"
-    assert "by inspection: LoRA on q_proj, v_proj of layers last:1, tau 1 by default; fast path" in said
+    assert "by inspection; fast path; LoRA on q_proj, v_proj of layers last:1, tau 1 by default" in said
     for name in ("Stated (frozen)", "P(True)", "Normalised P(True)", "SECL"):
         assert name in said
 

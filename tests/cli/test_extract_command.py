@@ -160,34 +160,20 @@ def test_fields_are_labelled_reported_and_get_thresholds(
     assert "leave --grader out" in shell("report", run, "--grader", "exact").err
 
 
-def interrupt(count: int, patch: pytest.MonkeyPatch) -> None:
-    """Have a Ctrl-C come in place of the record with this number, counted from 1."""
-    add, left = Store.add, [count]
-
-    def interrupted(store: Store, *arguments: Any, **settings: Any) -> None:
-        left[0] -= 1
-        if left[0] == 0:
-            raise KeyboardInterrupt
-        add(store, *arguments, **settings)
-
-    patch.setattr(Store, "add", interrupted)
-
-
 @pytest.mark.parametrize("count", [1, 10, 31])
 def test_the_same_command_continues_a_stopped_run_with_the_same_records(
     shell: Shell,
     documents: Path,
     schema: Path,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    interrupt_at: Callable[[int], None],
     count: int,
 ) -> None:
     arguments = (documents, "--schema", schema, "--text", "body", "--out")
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
     expected = extracted(shell, *arguments, whole)
-    with monkeypatch.context() as stopping:
-        interrupt(count, stopping)
-        ended = shell("extract", *arguments, stopped)
+    interrupt_at(count)
+    ended = shell("extract", *arguments, stopped)
     assert ended.code == 2
     assert f"stopped after {count - 1} of 40 questions" in ended.err
     # Numbers that do not exist are equal in JSON.

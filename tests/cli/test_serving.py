@@ -205,5 +205,5 @@ def test_other_addresses_need_a_key_and_a_second_server_is_refused(
     assert "GET /v1/models 401" in log
     assert "ends: takes no more connections, and answers what is under way (0 wait)" in log
     assert log.splitlines()[-1].endswith(
-        "stopped before record 0, version 0; 0 lessons wait; learning is paused (for a look)"
+        "stopped after 0 records, version 0; 0 lessons wait; learning is paused (for a look)"
     )

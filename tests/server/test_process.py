@@ -117,7 +117,7 @@ def test_nothing_that_was_said_is_lost_or_refused_when_a_server_ends_and_nothing
             code = processes.finish(process)
     assert code == 0, log.read_text()
     check(state, clients)
-    assert log.read_text().count("resumed before record") == 2 * RESTARTS
+    assert log.read_text().count("resumed after ") == 2 * RESTARTS
 
 
 def check(folder: Path, clients: list[Client]) -> None:

@@ -117,14 +117,8 @@ class Calibrator(Shown):
         Raises:
             RunError: the gate decides otherwise about a record than it did.
         """
-        if done:
-            self.state = replace(self.start(), labels=self.state.labels)
-        begun, answered, first = self.state, list[Record](), len(done)  # a caller may append to `done` meanwhile
-        for record in done:
-            if self.state.position % WINDOW == 0:
-                begun, answered = self.state, []
-            self._replay(record)
-            answered.append(record)
+        first = len(done)  # a caller may append to `done` meanwhile
+        begun, answered = self.replay(done)
         if not isinstance(questions, Sequence):
             yield from map(self.ask, questions)
             return
@@ -147,16 +141,24 @@ class Calibrator(Shown):
         evidence = [self.plan.wanted(in_burst) for in_burst in bursts[: len(window)]]
         self.model.prefetch(window, evidence, weights_fixed=fixed)
 
-    def replay(self, done: Sequence[Record]) -> None:
+    def replay(self, done: Sequence[Record]) -> tuple[StreamState, list[Record]]:
         """Move the state over the first records of a stream; labels stay, and without records nothing changes.
+
+        Returns:
+            the state at the beginning of the last window, and the records of this window.
 
         Raises:
             RunError: the gate decides otherwise about a record than it did.
         """
         if done:
             self.state = replace(self.start(), labels=self.state.labels)
+        begun, answered = self.state, list[Record]()
         for record in done:
+            if self.state.position % WINDOW == 0:
+                begun, answered = self.state, []
             self._replay(record)
+            answered.append(record)
+        return begun, answered
 
     def _replay(self, record: Record) -> None:
         if not record.gated:

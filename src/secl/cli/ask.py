@@ -75,7 +75,7 @@ def ask(
         screen.print()
         screen.print(table)
     if not full:
-        screen.print("evidence: the same with --full", style="dim")
+        screen.print("evidence: add --full", style="dim")
 
 
 @app.command

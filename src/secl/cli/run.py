@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from secl.cli.app import Full, Set, app, console, echo, fail
 from secl.errors import ParameterError, StorageError
@@ -16,7 +16,7 @@ from secl.settings.groups import FLAT
 from secl.settings.names import OF_OUTPUT, dotted, with_set
 
 if TYPE_CHECKING:
-    from secl.model import Model
+    from secl.calibrator import Calibrator
     from secl.records import Record
     from secl.runs.runner import Run
 
@@ -121,8 +121,8 @@ def proceed(open_run: Callable[[Path], Run], folder: Path | None, finish: Finish
                 run = open_run(Path(place))
         except KeyboardInterrupt:
             fail("stopped before the first question.")
-        if not quiet:
-            describe(run.model)
+        if not quiet and (line := model_line(run.calibrator)):
+            echo(line)
         for note in run.notes:
             echo(f"warning: {note}", error=True)
         name_skipped(run.manifest.skipped)
@@ -141,11 +141,12 @@ def proceed(open_run: Callable[[Path], Run], folder: Path | None, finish: Finish
                 fail("the folder of temporary files cannot be written; give --out a folder on a disk with space.")
 
 
-def describe(model: Model) -> None:
-    """Say which settings a model was given and which path it takes; of one that is elsewhere nothing is known."""
-    described = getattr(model, "described", None)
-    if described is not None:
-        echo(f"model {model.name}: {described}")
+def model_line(calibrator: Calibrator) -> str:
+    """Describe the settings and the path of a local model, and its adapter if it learns; empty for a server's model."""
+    model: Any = calibrator.model
+    if not hasattr(model, "described"):
+        return ""
+    return f"model {model.name}: {model.described}{f'; {model.adapted}' if calibrator.learns else ''}"
 
 
 def _watch(run: Run, *, transient: bool) -> None:

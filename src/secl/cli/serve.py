@@ -15,6 +15,7 @@ from typing import Annotated, NoReturn
 from cyclopts import Group, Parameter
 
 from secl.cli.app import Set, app, console, echo
+from secl.cli.run import model_line
 from secl.errors import ParameterError, needs
 from secl.runs.settings import Recipe
 from secl.server.settings import HttpSettings, Limits
@@ -97,9 +98,8 @@ def serve(
         with service.state:
             logging.basicConfig(stream=sys.stderr, format=LOG_LINE, level=logging.WARNING)
             logging.getLogger("secl").setLevel(log_level.upper())
-            described = getattr(service.model, "described", None)
-            if described is not None:
-                logging.getLogger("secl").info("model %s: %s", service.model.name, described)
+            if line := model_line(service.learner.calibrator):
+                logging.getLogger("secl").info("%s", line)
             learning = f"learns in bursts (method {settings.method})" if settings.learns else "learns nothing"
             learning = f"{learning}; state in {service.state.folder}"
             says = f"secl serves {service.model.name} at {url(listener)} (OpenAI's API: {url(listener)}v1; {learning})"

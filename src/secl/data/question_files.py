@@ -8,7 +8,7 @@
     context, system  a passage beside the question, and the system text
     history          what was said before: [{"role": "user", "content": "..."}, ...]
     domain, id, form, grader  as in `secl.Question`
-    answer, correct  an answer that somebody gave, and whether it is right; `secl score` rates it
+    answer, correct  an answer to rate, and whether it is right; `secl score` rates it
     rivals           other answers to an open question, which it is compared with: a list, or "a | b"
 
 A question keeps its whole row (`Question.row`). An empty cell is an absent value.
@@ -18,22 +18,35 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 from secl.data.cells import joined
 from secl.data.columns import check_mapping, meanings, plain, unread
 from secl.data.question_values import build_question, check_options, text, texts, truth, with_options
 from secl.data.tables import Row, Table, open_table, table_of
 from secl.data.template import Template
-from secl.errors import DataError
+from secl.errors import DataError, QuestionError
 from secl.question import Cell, GivenAnswer, Grader, Question
 
 LEAVE_OUT = "To leave such rows out: --skip-bad (in Python: skip_bad=True)."
-"""What else can be done about a row that cannot be used."""
+"""Remedy for a row that cannot be used."""
+
+
+class Located(Protocol):
+    """An item with its location in words, for messages."""
+
+    @property
+    def location(self) -> str:
+        """For example "q.csv, line 3"."""
+
+
+P = TypeVar("P", bound=Located)
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +55,7 @@ class QuestionRow:
 
     Attributes:
         location: its file and its line, row or item there, for messages; "" for a benchmark.
-        answer: an answer that somebody gave, as written: with options a letter or a text; else None.
+        answer: an answer to rate, as written: with options a letter or a text; None if there is none.
         correct: whether that answer is right, as far as the row says.
     """
 
@@ -56,9 +69,11 @@ class QuestionRow:
         """The answer with its question, to be rated.
 
         Raises:
-            QuestionError: there is none, or it cannot be rated.
+            QuestionError: the row has no answer, or the answer cannot be rated.
         """
-        return GivenAnswer(self.question, self.answer or "", self.rivals, self.correct)
+        if self.answer is None:
+            raise QuestionError(f"{self.question.mention} has no answer to rate; give one in a column 'answer'.")
+        return GivenAnswer(self.question, self.answer, self.rivals, self.correct)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,14 +144,14 @@ def read_rows(
     table, name = (table_of(source, name), name) if path is None else (open_table(path), path.stem)
     place = str(path or name)
     meaning_of = functools.cache(partial(meanings, columns=columns, question_needed=made_by is None))
-
     filling = functools.cache(lambda: made_by.columns(table.columns) if made_by else {})
 
-    def row_of(raw: Row) -> QuestionRow:
+    def row_of(raw: Row) -> tuple[str, QuestionRow]:
         if isinstance(raw.values, str):
             raise DataError(raw.values)
         if isinstance(raw.values, Question):
-            return QuestionRow(with_options(raw.values, options), raw.location)
+            question = with_options(raw.values, options)
+            return question.id, QuestionRow(question, raw.location)
         meaning = meaning_of(table.header or tuple(raw.values))
         values = {key: value for column, value in raw.values.items() if (key := meaning[column])}
         if made_by is not None:
@@ -144,7 +159,7 @@ def read_rows(
         cells = tuple((column, cell_of(value)) for column, value in raw.values.items())
         question = build_question(values, cells, name, raw.number, grader, tuple(options))
         answer, correct, rivals = text(values, "answer"), truth(values, "correct"), texts(values, "rivals")
-        return QuestionRow(question, raw.location, answer, correct, rivals)
+        return question.id, QuestionRow(question, raw.location, answer, correct, rivals)
 
     if table.header is not None:
         try:
@@ -153,7 +168,8 @@ def read_rows(
             raise DataError(f"{table.location} {problem}") from problem
     if not table.rows:
         raise DataError(f"{place} holds no question; add {'a line below its header' if table.header else 'one'}.")
-    rows, skipped = _read(table, row_of, skip_bad)
+    skipped: list[tuple[str, str]] = []
+    rows = list(usable(table.rows, row_of, skipped, kind="question", skip_bad=skip_bad))
     if not rows:
         raise DataError(f"{place} holds no question that can be used: {skipped[0][0]} {skipped[0][1]}")
     _check_mapped(table, columns, place)
@@ -176,26 +192,34 @@ def read_questions(
     return read_rows(source, name=name, skip_bad=skip_bad, columns=columns).questions
 
 
-def _read(
-    table: Table, row_of: Callable[[Row], QuestionRow], skip_bad: bool
-) -> tuple[list[QuestionRow], list[tuple[str, str]]]:
-    """The rows that can be used; where the others are, and what is wrong with each."""
-    rows: list[QuestionRow] = []
-    skipped: list[tuple[str, str]] = []
+def usable(
+    items: Iterable[P], read: Callable[[P], tuple[str, R]], skipped: list[tuple[str, str]], *, kind: str, skip_bad: bool
+) -> Iterator[R]:
+    """Yield the result of each item that can be used.
+
+    Args:
+        items: rows or documents.
+        read: returns the id and the result of an item, or raises a DataError or QuestionError.
+        skipped: gets the location of each item that cannot be used, with the reason.
+        kind: noun for the items in messages.
+        skip_bad: whether to skip items that cannot be used.
+
+    Raises:
+        DataError: without `skip_bad`, an item cannot be used or repeats an id; the message begins with its location.
+    """
     location_of: dict[str, str] = {}
-    for raw in table.rows:
+    for item in items:
         try:
-            row = row_of(raw)
-            if earlier := row.question.id and location_of.get(row.question.id):
-                raise DataError(f"repeats the id {row.question.id!r} of {earlier}; give every question its own id.")
-        except DataError as problem:
+            name, result = read(item)
+            if earlier := name and location_of.get(name):
+                raise DataError(f"repeats the id {name!r} of {earlier}; give every {kind} its own id.")
+        except (DataError, QuestionError) as problem:
             if not skip_bad:
-                raise DataError(f"{raw.location} {problem} {LEAVE_OUT}") from problem
-            skipped.append((raw.location, str(problem)))
+                raise DataError(f"{item.location} {problem} {LEAVE_OUT}") from problem
+            skipped.append((item.location, str(problem)))
             continue
-        location_of[row.question.id] = raw.location.rpartition(", ")[2]
-        rows.append(row)
-    return rows, skipped
+        location_of[name] = item.location.rpartition(", ")[2]
+        yield result
 
 
 def _extras(table: Table, meaning_of: Callable[[tuple[str, ...]], dict[str, str | None]]) -> Iterator[str]:

@@ -44,7 +44,7 @@ def gate_class(name: str) -> Callable[..., Gate]:
     try:
         own: Any = runpy.run_path(file).get(attribute)
         state, decision = (None, None) if own is None else own().step(own().start(), 1.0)
-    except Exception as problem:  # whatever a file of somebody else may raise
+    except Exception as problem:  # a user's file may raise anything
         raise ParameterError(f"the gate {name!r} cannot be loaded: {type(problem).__name__}: {problem}.") from problem
     if own is None:
         raise ParameterError(f"the gate {name!r} cannot be loaded: {file} defines no {attribute}.")

@@ -125,8 +125,8 @@ NEEDY = 10
 """Answers that are shown as those that most need a person."""
 
 UNTESTED = (
-    "No answer has a label or a reference. Twenty labels (secl label) would show an error of 30 points in 80% of "
-    "cases, one of 20 points in 50%."
+    "No answer has a label or a reference. With twenty labels (secl label), this report detects a mean confidence that "
+    "is 30 points off in 80% of cases, and one that is 20 points off in 50%."
 )
 """What is not known without labels, and what would tell (docs/findings.md)."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,9 +11,9 @@ from typing import Protocol, runtime_checkable
 from secl.calibrator import Calibrator
 from secl.data.columns import plain
 from secl.data.documents import Document, read_documents
-from secl.data.question_files import LEAVE_OUT, QuestionFile, QuestionRow, cell_of
+from secl.data.question_files import QuestionFile, QuestionRow, cell_of, usable
 from secl.data.tables import parse_json, text_of
-from secl.errors import DataError, ParameterError, QuestionError, SeclError, UnavailableError
+from secl.errors import DataError, ParameterError, SeclError, UnavailableError
 from secl.fields.extraction import (
     WINDOW,
     ObjectRequest,
@@ -80,27 +81,21 @@ def read_document_stream(settings: RunSettings) -> DocumentFile:
     """
     extract, stream = settings.extract, settings.stream
     schema, path = read_schema(Path(extract.schema_file or "")), Path(stream.questions or "")
-    requests: dict[str, ObjectRequest] = {}
-    rows: list[QuestionRow] = []
     skipped: list[tuple[str, str]] = []
-    for number, document in enumerate(read_documents(path, extract.text, skip_bad=stream.skip_bad), 1):
-        try:
-            request = _request(document, schema, extract.instruction, f"{path.stem}-{number:04d}")
-            if request.question.id in requests:
-                raise DataError(f"repeats the id {request.question.id!r}; give every document its own id.")
-            fields = [_field(leaf, request, document.row, extract.text) for leaf in schema.leaves]
-        except (DataError, QuestionError) as problem:
-            if not stream.skip_bad:
-                raise DataError(f"{document.location} {problem} {LEAVE_OUT}") from problem
-            skipped.append((document.location, str(problem)))
-            continue
-        requests[request.question.id] = request
-        rows += [QuestionRow(question, document.location) for question in fields]
-        if len(requests) == stream.per_domain:
-            break
-    if not requests:
+    numbers = itertools.count(1)
+
+    def read(document: Document) -> tuple[str, tuple[ObjectRequest, list[QuestionRow]]]:
+        request = _request(document, schema, extract.instruction, f"{path.stem}-{next(numbers):04d}")
+        fields = (_field(leaf, request, document.row, extract.text) for leaf in schema.leaves)
+        return request.question.id, (request, [QuestionRow(field, document.location) for field in fields])
+
+    documents = read_documents(path, extract.text, skip_bad=True)
+    found = usable(documents, read, skipped, kind="document", skip_bad=stream.skip_bad)
+    pairs = list(itertools.islice(found, stream.per_domain))
+    if not pairs:
         raise DataError(f"{path} holds no document that can be used: {' '.join(skipped[0])}")
-    return DocumentFile(tuple(rows), tuple(skipped), requests=tuple(requests.values()))
+    rows = tuple(row for _, fields in pairs for row in fields)
+    return DocumentFile(rows, tuple(skipped), requests=tuple(request for request, _ in pairs))
 
 
 def _request(document: Document, schema: Schema, instruction: str, name: str) -> ObjectRequest:
@@ -196,7 +191,7 @@ def extract_fields(
         if question.id in question_of:
             return next(known, None) or calibrator.weigh(question_of[question.id], rating)
         state, element = calibrator.state, calibrator.weigh(question, rating)
-        calibrator.state = state  # elements of lists have no place in the stream: nobody knows how many there will be
+        calibrator.state = state  # lists differ in length, so their elements have no place in the stream
         return element
 
     for request, found in zip(requests[first:], weigh_objects(model, requests[first:], weigh), strict=False):

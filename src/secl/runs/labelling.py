@@ -40,13 +40,13 @@ def queue(store: Store) -> list[int]:
 
 
 def add_label(store: Store, record: Record, correct: bool | None) -> None:
-    """Write what somebody said about the answer of a record; None takes it back.
+    """Add a label to the answer of a record; None takes the earlier labels back.
 
     Raises:
         RunError: nothing was said of it that could be taken back.
         StorageError: the disk is full or refuses.
     """
     if correct is None and all(label.position != record.position for label in store.labels()):
-        raise RunError(f"nobody has labelled the answer at position {record.position}; there is nothing to take back.")
+        raise RunError(f"the answer at position {record.position} has no label; there is nothing to take back.")
     log = store.label_log()
     store.add_label(label_of(record, correct, number=log[-1].number + 1 if log else 1, source="review"))

@@ -94,7 +94,7 @@ def _to_rate(file: QuestionFile, skip_bad: bool) -> QuestionFile:
 def askable(file: QuestionFile, model: Model, mode: Mode, skip_bad: bool) -> tuple[QuestionFile, tuple[str, ...]]:
     """The questions that a model can be asked, or whose answers it can rate; and the ids of the others.
 
-    A document that the model cannot read fails when its turn comes, with a record of every field.
+    A document that the model cannot read fails when its turn comes (`secl.runs.failures`).
 
     Raises:
         QuestionError: a question that it cannot be asked, or an answer that is too long, unless those are skipped.
@@ -130,7 +130,7 @@ def _answers_note(file: QuestionFile) -> tuple[str, ...]:
     if not answers or any(row.question.reference is not None for row in file.rows):
         return ()
     return (
-        "the column of answers holds what somebody answered and no references, so nothing is graded by it; secl score "
+        "the column of answers holds answers to rate, not references, so it grades nothing; secl score "
         "rates these answers, and --columns reference=answer makes them references.",
     )
 

@@ -265,7 +265,7 @@ def summary_rows(store: Store) -> Mapping[str, EstimatorSummary]:
     """Return the rows of a finished run, as its summary has them; evaluated anew where labels came later."""
     manifest = Manifest.of(store)
     if not store.label_log():
-        with suppress(OSError, ValueError, KeyError, TypeError):  # a summary that somebody has changed
+        with suppress(OSError, ValueError, KeyError, TypeError):  # a user edited the summary
             rows = json.loads((store.folder / SUMMARY).read_text(encoding="utf-8"))["estimators"]
             estimators = estimators_of(manifest)
             return {name: EstimatorSummary.from_json(row, estimators[name]) for name, row in rows.items()}

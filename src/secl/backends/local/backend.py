@@ -146,6 +146,7 @@ class LocalBackend:
         first: number of the first adapted layer.
         device: its home (`secl.backends.local.loading.placement`).
         described: where the settings of the model come from, and which path it takes, for people.
+        adapted: which layers learn, and the temperature of its P(True), for people.
         text_tokens: tokens of free texts that there is memory for.
     """
 
@@ -172,10 +173,8 @@ class LocalBackend:
         self.text_tokens = room_for_texts(model)
         self.passes = Passes(model, self.network)
         self.limit = int(getattr(config, "max_position_embeddings", None) or UNLIMITED)
-        origin, path = name_of(preset), "plain" if self.passes.shared is None else "fast"
-        self.described = (
-            f"{origin}: LoRA on {', '.join(modules)} of layers {which}, tau {preset.tau:g} by default; {path} path"
-        )
+        self.described = f"{name_of(preset)}; {'plain' if self.passes.shared is None else 'fast'} path"
+        self.adapted = f"LoRA on {', '.join(modules)} of layers {which}, tau {preset.tau:g} by default"
         special = torch.tensor(self.token_ids.special, device=self.device)
         self._digits = torch.tensor(self.token_ids.digits, device=self.device)
         self._rows = _Rows(self.network.head, special, self.device)

@@ -78,7 +78,7 @@ class LocalModel(Shown):
         if not 0 <= seed < 2**63:
             raise ParameterError(f"The seed must be a whole number from 0 to 2^63 - 1, not {seed}.")
         self.backend = LocalBackend(loaded, adapter or AdapterSettings(), seed=seed)
-        self.described = self.backend.described
+        self.described, self.adapted = self.backend.described, self.backend.adapted
         self.name = loaded.name
         self.tau = loaded.preset.tau
         self.letters = loaded.preset.letters

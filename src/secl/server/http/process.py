@@ -19,7 +19,7 @@ import uvicorn
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from secl.errors import ParameterError, RequestError
-from secl.reports.formatting import terminal_text
+from secl.reports.formatting import counted, terminal_text
 from secl.server.http.api_keys import Keys
 from secl.server.http.app import create_app
 from secl.server.http.errors import RETRY_SOON, error_response
@@ -202,7 +202,7 @@ def notify(state: str) -> None:
 
 def where_it_stands(verb: str, service: Service) -> str:
     """Where a server's stream is, in a line."""
-    learner, stands = service.learner, f"{verb} before record {service.position}"
+    learner, stands = service.learner, f"{verb} after {counted(service.position, 'record')}"
     if not learner.calibrator.learns:
         return stands
     waiting = f"{learner.waiting} {'lesson waits' if learner.waiting == 1 else 'lessons wait'}"

@@ -21,8 +21,9 @@ from typing import Any, Literal
 import secl
 from secl.errors import ModelError
 from secl.evidence import CandidateEvidence, Evidence, LetterOrder, PTrue
+from secl.ledger import Meter
 from secl.model import ModelAnswer, Rating
-from secl.records import Meter, Reply, Update
+from secl.records import Reply, Update
 from secl.server.online.factory import open_service, serving_settings
 from secl.writing import Piece, Writing, Written
 

@@ -8,6 +8,7 @@ from typing import Any, get_args
 from docstring_parser import parse_from_object
 
 from reference.tables import code, prose, table
+from secl.conversation import Turn
 from secl.evidence import (
     CandidateEvidence,
     DincoEvidence,
@@ -19,8 +20,9 @@ from secl.evidence import (
     Posterior,
     PTrue,
 )
-from secl.question import Form, Question, References, Turn
-from secl.records import Decision, LearningOutcome, Ledger, Record, Reply, Update
+from secl.ledger import Ledger
+from secl.question import Form, Question, References
+from secl.records import Decision, LearningOutcome, Record, Reply, Update
 
 NOUNS = (
     Record,

@@ -15,8 +15,9 @@ from secl.evaluation.estimators import ESTIMATORS
 from secl.evaluation.summary import summarise
 from secl.evidence import CandidateEvidence, Evidence, LetterOrder, Posterior, PTrue
 from secl.gates import EntropyShift, Never
+from secl.ledger import Ledger
 from secl.question import Question
-from secl.records import Decision, Ledger, Record, Reply, Update
+from secl.records import Decision, Record, Reply, Update
 from secl.reports.run_report import RunReport
 from secl.runs.manifest import Manifest
 from secl.runs.settings import RunSettings

@@ -15,10 +15,11 @@ from secl.calibrator.lesson import teach
 from secl.errors import ParameterError
 from secl.evidence import EvidenceKind, PTrue
 from secl.gates import Always, EntropyShift, Never, PageHinkley
+from secl.ledger import Ledger
 from secl.metrics.probability import bin_index
 from secl.model import ModelAnswer
 from secl.question import Question
-from secl.records import Ledger, Record, Reply, Update
+from secl.records import Record, Reply, Update
 from secl.settings.groups import LoopSettings
 from secl.signals import NormalisedPTrue, RawPTrue, SelfConsistency
 from secl.testing import ScriptedModel, toy_stream

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import secl
+from secl.calibrated_model import CalibratedModel
 from secl.calibrator import WINDOW, Calibrator
-from secl.entry import CalibratedModel
 from secl.errors import QuestionError
 from secl.evaluation.estimators import ESTIMATORS
 from secl.evaluation.posterior import letter_probability, order_averaged

@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from secl.backends.local.model import LocalModel as LocalModel
+    from secl.calibrated_model import CalibratedModel as CalibratedModel
     from secl.calibrator import Calibrator as Calibrator
+    from secl.conversation import Turn as Turn
     from secl.data.question_files import read_questions as read_questions
     from secl.data.question_files import read_rows as read_rows
     from secl.data.streams import load_stream as load_stream
-    from secl.entry import CalibratedModel as CalibratedModel
     from secl.entry import load as load
     from secl.errors import QuestionError as QuestionError
     from secl.errors import SeclError as SeclError
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from secl.question import GivenAnswer as GivenAnswer
     from secl.question import Question as Question
     from secl.question import References as References
-    from secl.question import Turn as Turn
     from secl.records import Record as Record
     from secl.runs.export import to_frame as to_frame
     from secl.runs.runner import resume_run as resume_run
@@ -50,10 +50,12 @@ _HOMES = {
     name: home
     for home, names in {
         "secl.backends.local.model": "LocalModel",
+        "secl.calibrated_model": "CalibratedModel",
         "secl.calibrator": "Calibrator",
+        "secl.conversation": "Turn",
         "secl.data.question_files": "read_questions read_rows",
         "secl.data.streams": "load_stream",
-        "secl.entry": "CalibratedModel load",
+        "secl.entry": "load",
         "secl.errors": "QuestionError SeclError",
         "secl.evaluation.summary": "summarise",
         "secl.evaluation.trust": "assess",
@@ -61,7 +63,7 @@ _HOMES = {
         "secl.fields.extraction": "Extraction",
         "secl.gates": "EntropyShift PageHinkley",
         "secl.model": "Model",
-        "secl.question": "GivenAnswer Question References Turn",
+        "secl.question": "GivenAnswer Question References",
         "secl.records": "Record",
         "secl.runs.export": "to_frame",
         "secl.runs.runner": "resume_run start_run",

@@ -12,8 +12,9 @@ from typing import Protocol
 
 from secl.errors import QuestionError
 from secl.evidence import CandidateEvidence, DincoEvidence, Evidence, EvidenceKind, PTrue
+from secl.ledger import Ledger, Meter
 from secl.question import GivenAnswer, Question
-from secl.records import Ledger, Meter, Reply, Update
+from secl.records import Reply, Update
 from secl.settings.groups import AnswerWeights
 from secl.writing import Piece, Writing, Written
 

@@ -8,15 +8,14 @@ Probabilities lie in [0, 1], entropies are in nats.
 
 from __future__ import annotations
 
-import functools
 import math
-import operator
 import re
-from dataclasses import astuple, dataclass, fields, replace
-from typing import Literal, get_args
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from secl.display import Shown
 from secl.evidence import Evidence, Labelled, Posterior
+from secl.ledger import Ledger
 from secl.question import GivenAnswer, Question
 
 
@@ -65,79 +64,6 @@ class Reply:
     def stated_hard(self) -> float:
         """Stated confidence, hard read-out: the centre of the most probable bin (the lower one of a tie)."""
         return (max(range(10), key=lambda k: self.bins[k]) + 0.5) / 10 if self.bins else math.nan
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ledger:
-    """Tokens that go through the whole network for a question, by purpose, whatever passes it shares with others.
-
-    A token that goes through n of L layers counts n/L; a backward pass counts twice its forward pass.
-
-    Attributes:
-        answering: answer and stated confidence of the frozen model.
-        adapting: those of the adapted model.
-        scoring: P(True) of the candidates, and finding distractors.
-        reordering: option letters under further orders.
-        likelihood: likelihoods of the candidates, with and without the question.
-        sampling: further answers.
-        comparing: beams, verification and entailment of DINCO.
-        learning: the update.
-    """
-
-    answering: float = 0.0
-    adapting: float = 0.0
-    scoring: float = 0.0
-    reordering: float = 0.0
-    likelihood: float = 0.0
-    sampling: float = 0.0
-    comparing: float = 0.0
-    learning: float = 0.0
-
-    @property
-    def total(self) -> float:
-        """All tokens together."""
-        # Not the built-in sum, which rounds otherwise from Python 3.12 on.
-        total: float = functools.reduce(operator.add, astuple(self))
-        return total
-
-    @property
-    def replies(self) -> float:
-        """Those of both replies, the frozen model's and the adapted one's."""
-        return self.answering + self.adapting
-
-    def __add__(self, other: Ledger) -> Ledger:
-        """Both together, purpose by purpose."""
-        return Ledger(**{field.name: getattr(self, field.name) + getattr(other, field.name) for field in fields(self)})
-
-
-Purpose = Literal["answering", "adapting", "scoring", "reordering", "likelihood", "sampling", "comparing", "learning"]
-"""What tokens are spent on: the names of the fields of a `Ledger`."""
-
-
-class Meter:
-    """Counts tokens by purpose (see `Ledger`) until `take` hands them out.
-
-    >>> meter = Meter()
-    >>> meter.spend("answering", 40)
-    >>> meter.take().total, meter.take().total
-    (40.0, 0.0)
-    """
-
-    def __init__(self) -> None:
-        self._tokens: dict[str, float] = dict.fromkeys(get_args(Purpose), 0.0)
-
-    def spend(self, purpose: Purpose, tokens: float) -> None:
-        """Add tokens that went through the whole network; half the network counts half."""
-        self._tokens[purpose] += tokens
-
-    def take(self) -> Ledger:
-        """Everything spent since the last call."""
-        tokens, self._tokens = self._tokens, dict.fromkeys(get_args(Purpose), 0.0)
-        # Rounded, so that the last digit does not depend on the order in which shares of a pass were added.
-        parts = {purpose: round(count, 6) for purpose, count in tokens.items()}
-        if tokens["answering"]:  # what rounding leaves is counted there, so that the parts add up to the total
-            parts["answering"] = round(sum(tokens.values()) - sum(parts.values()) + parts["answering"], 6)
-        return Ledger(**parts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,11 +25,12 @@ from secl.evidence import (
     PTrue,
     Sample,
 )
+from secl.ledger import Meter
 from secl.metrics.dinco import COUNTED
 from secl.model import ModelAnswer, Rating
 from secl.prompts.templates import NONE_OF_THESE
 from secl.question import LETTERS, GivenAnswer, Question
-from secl.records import Meter, Reply, Update
+from secl.records import Reply, Update
 from secl.settings.groups import AnswerWeights
 from secl.writing import Piece, Token, Writing, Written
 

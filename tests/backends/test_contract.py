@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 from secl.calibrator import Calibrator
+from secl.conversation import Turn
 from secl.errors import QuestionError
 from secl.evidence import EvidenceKind
-from secl.question import GivenAnswer, Question, Turn
+from secl.question import GivenAnswer, Question
 from secl.settings.groups import LoopSettings
 from secl.writing import Writing, Written
 from tests.answers import in_window

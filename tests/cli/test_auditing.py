@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from secl.question import Question, Turn
+from secl.conversation import Turn
+from secl.question import Question
 from secl.runs import loading
 from secl.runs.folder import FILE
 from secl.server.redaction import Keep

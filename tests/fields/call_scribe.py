@@ -11,7 +11,7 @@ from secl.fields.calls import WrittenCall, WrittenReply
 from secl.fields.extraction import Objects
 from secl.fields.tools import NO_TOOL, CallRequest
 from secl.fields.values import Reading
-from secl.records import Ledger
+from secl.ledger import Ledger
 from secl.testing import ScriptedModel
 from tests.fields.scribe import written
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from secl.errors import ModelError, SeclError
 from secl.fields.extraction import ObjectRequest, Objects
 from secl.fields.values import WrittenObject
+from secl.ledger import Ledger
 from secl.question import Question
-from secl.records import Ledger
 from secl.testing import ScriptedModel
 
 

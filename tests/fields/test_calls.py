@@ -9,10 +9,10 @@ import pytest
 from pydantic import BaseModel, Field, field_validator
 
 import secl
+from secl.conversation import ToolCall, Turn
 from secl.errors import ParameterError, QuestionError, UnfinishedError
 from secl.fields.calls import Calls
 from secl.fields.tools import NO_TOOL, CallRequest, Tool
-from secl.question import ToolCall, Turn
 from tests.fields.call_scribe import SURE, CallScribe, call, reply
 
 

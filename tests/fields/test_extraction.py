@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 
 import secl
+from secl.conversation import Turn
 from secl.errors import ModelError, ParameterError, QuestionError
 from secl.fields.extraction import Extraction, ObjectRequest, request_of, weigh_objects
 from secl.fields.redrawn import composed, uncertain_values
 from secl.fields.schema import Leaf, Schema
 from secl.fields.values import WrittenObject, same_value, shown, spans
 from secl.prompts.templates import NONE_OF_THESE
-from secl.question import Question, Turn
+from secl.question import Question
 from tests.fields.scribe import Scribe, written
 
 SCHEMA = {"number": "Number of the invoice", "vendor": "Who sends it"}

@@ -8,9 +8,10 @@ from dataclasses import replace
 
 import pytest
 
+from secl.conversation import Turn
 from secl.prompts import templates
 from secl.prompts.templates import Prompt
-from secl.question import LETTERS, Form, Question, Turn
+from secl.question import LETTERS, Form, Question
 
 PASSAGE = "Es regnet in Oslo.\n\n日本: 雨"
 

@@ -11,9 +11,9 @@ import openai
 import pytest
 from pydantic import BaseModel, Field
 
+from secl.conversation import ToolCall, Turn
 from secl.errors import SeclError, UnfinishedError
 from secl.fields.calls import WrittenReply
-from secl.question import ToolCall, Turn
 from secl.server.http.app import create_app
 from secl.server.online.service import Service
 from secl.server.verify import examine

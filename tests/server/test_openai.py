@@ -14,8 +14,9 @@ from fastapi.testclient import TestClient
 from hypothesis import given
 from hypothesis import strategies as st
 
+from secl.conversation import Turn
 from secl.errors import RequestError
-from secl.question import Question, Turn
+from secl.question import Question
 from secl.server.http import requests
 from secl.server.http.app import create_app
 from secl.server.http.requests import ROLES, Message, Part, check_length, question_in

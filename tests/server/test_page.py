@@ -6,7 +6,8 @@ import json
 import re
 from html.parser import HTMLParser
 
-from secl.question import Question, Turn
+from secl.conversation import Turn
+from secl.question import Question
 from secl.server.explain import explain
 from secl.server.http.api_keys import Keys
 from secl.server.http.pages import view as view_module

@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 
 from secl.backends.generation import Draft
 from secl.backends.token_ids import distinct_tokens
-from secl.records import Purpose
+from secl.ledger import Purpose
 from secl.writing import Piece, Writing
 
 TokenSequence = Sequence[int]

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import jinja2
 
+from secl.conversation import Turn
 from secl.errors import ModelError
 from secl.prompts.templates import (
     WORDS_FALSE,
@@ -24,7 +25,7 @@ from secl.prompts.templates import (
     p_true_prompt,
     verification_prompt,
 )
-from secl.question import LETTERS, Question, Turn
+from secl.question import LETTERS, Question
 
 SAMPLE = Question("Is water wet?", options=("yes", "no"))
 """A question to try a model on."""

@@ -10,10 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import get_args
 
+from secl.conversation import Role, Turn
 from secl.data.tables import parse_json
 from secl.errors import DataError, ParameterError, QuestionError
 from secl.grading.rules import check_grader, grader_of
-from secl.question import LETTERS, Cell, Form, Grader, Question, References, Role, Turn, letter_of
+from secl.question import LETTERS, Cell, Form, Grader, Question, References, letter_of
 
 Values = Mapping[str, object]
 """Values by their meaning (`secl.data.columns`)."""

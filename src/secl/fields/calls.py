@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Protocol, runtime_checkable
 
+from secl.conversation import ToolCall, Turn
 from secl.display import Shown, excerpt
 from secl.errors import SeclError
 from secl.fields.extraction import (
@@ -24,7 +25,7 @@ from secl.fields.extraction import (
 from secl.fields.schema import Leaf, Schema
 from secl.fields.tools import NO_TOOL, CallRequest, Tool
 from secl.fields.values import OpenedObject, Reading, Span, WrittenObject
-from secl.question import Question, ToolCall, Turn
+from secl.question import Question
 from secl.records import Record
 
 

@@ -16,11 +16,12 @@ from secl.evidence import CandidateEvidence, Evidence, Posterior, Sample
 from secl.fields.elements import elements_of
 from secl.fields.schema import Leaf, Schema
 from secl.fields.values import OpenedObject, Reading, Span, WrittenObject, same_value, shown
+from secl.ledger import Ledger
 from secl.model import Rating
 from secl.posterior.views import VALUES
 from secl.prompts.templates import NONE_OF_THESE
 from secl.question import Question
-from secl.records import Ledger, Record, Reply
+from secl.records import Record, Reply
 
 SAMPLES = 5
 """Objects that are drawn beside the most probable one where some value is uncertain."""

@@ -11,11 +11,12 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from secl.conversation import Turn
 from secl.display import excerpt
 from secl.errors import ParameterError, QuestionError
 from secl.fields.schema import Leaf, Node, Schema
 from secl.prompts.templates import Prompt, answer_prompt
-from secl.question import Question, Turn
+from secl.question import Question
 
 NO_TOOL = "no tool"
 """The candidate that no (further) tool is to be called."""

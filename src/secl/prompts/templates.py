@@ -14,8 +14,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from secl.conversation import Turn
 from secl.prompts.programs import OPENING
-from secl.question import LETTERS, Form, Question, Turn
+from secl.question import LETTERS, Form, Question
 
 CONFIDENCE = "Confidence: "
 """The text before the confidence digit."""

@@ -7,8 +7,9 @@ import math
 import pytest
 
 from secl.backends.endpoint.model import EndpointModel
+from secl.conversation import Turn
 from secl.errors import TooLongError
-from secl.question import Question, Turn
+from secl.question import Question
 from secl.writing import Writing, Written
 from tests.backends.endpoint.fake import Body, Distribution, FakeServer, knowing
 

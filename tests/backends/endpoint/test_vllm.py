@@ -25,10 +25,11 @@ from secl.backends.endpoint.vllm.server import CompletionRequest, TokenServer
 from secl.backends.endpoint.vllm.versions import CONFIG, WEIGHTS, Versions
 from secl.backends.local.model import LocalModel
 from secl.calibrator import Calibrator
+from secl.conversation import Turn
 from secl.errors import ModelError, NotLoadedError, ParameterError, QuestionError, StorageError, UnavailableError
 from secl.evidence import EvidenceKind
 from secl.gates import Always, Never
-from secl.question import GivenAnswer, Question, Turn
+from secl.question import GivenAnswer, Question
 from secl.records import Record, Reply
 from secl.server.online.factory import open_service, serving_settings
 from secl.settings.groups import LoopSettings

@@ -10,8 +10,8 @@ import pytest
 from secl.backends.call_forms import DESCRIBED, CallForm
 from secl.backends.local.loading.loader import wrap
 from secl.backends.token_ids import TokenIds, render
+from secl.conversation import ToolCall, Turn
 from secl.prompts.templates import Prompt
-from secl.question import ToolCall, Turn
 from tests.backends.local.architectures import tokenizer_with
 from tests.tiny import tiny_model
 

@@ -17,8 +17,9 @@ from transformers import PreTrainedTokenizerFast
 from secl.backends.local.loading.loader import load, wrap
 from secl.backends.prompting import Prompting
 from secl.backends.token_ids import TokenIds, render
+from secl.conversation import Turn
 from secl.prompts.templates import Prompt, answer_prompt, confidence_prompt, p_true_prompt
-from secl.question import FORMS, GivenAnswer, Question, Turn
+from secl.question import FORMS, GivenAnswer, Question
 from secl.writing import Writing
 from tests.backends.local.architectures import ARCHITECTURES, tokenizer_with
 from tests.backends.local.conftest import tiny_local

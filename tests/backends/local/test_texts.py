@@ -16,9 +16,10 @@ from secl.backends.local.fast.batch import Batch
 from secl.backends.local.model import LocalModel
 from secl.backends.token_ids import common_length, render
 from secl.calibrator import Calibrator
+from secl.conversation import Turn
 from secl.errors import ModelError, TooLongError
 from secl.prompts.templates import answer_prompt
-from secl.question import Question, Turn
+from secl.question import Question
 from secl.settings.groups import LoopSettings
 from secl.writing import Piece, Writing, Written
 from tests.answers import in_window

@@ -12,9 +12,10 @@ from secl.backends.local.loading.loader import wrap
 from secl.backends.local.loading.thinking import ASKED
 from secl.backends.local.model import LocalModel
 from secl.backends.token_ids import TokenIds, render
+from secl.conversation import Turn
 from secl.errors import ModelError
 from secl.prompts.templates import answer_prompt
-from secl.question import FORMS, Question, Turn
+from secl.question import FORMS, Question
 from secl.writing import Writing, Written
 from tests.backends.local.architectures import ARCHITECTURES, tokenizer_with
 from tests.backends.local.conftest import tiny_local

@@ -11,8 +11,9 @@ from secl.backends.endpoint.chat import Pending
 from secl.backends.endpoint.reading import VERDICTS, read_names
 from secl.backends.open_answers import Distractors, Drawn
 from secl.evidence import CandidateEvidence, EvidenceKind, LetterOrder, PTrue
+from secl.ledger import Purpose
 from secl.question import LETTERS, Question
-from secl.records import Purpose, Reply
+from secl.records import Reply
 from secl.writing import Written
 
 EvidenceKinds = AbstractSet[EvidenceKind]

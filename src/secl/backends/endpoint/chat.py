@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 
 from secl.backends.endpoint.client import Endpoint
 from secl.backends.endpoint.reading import DIGITS, Usage, bins_of, parts_of, read_chat, read_names
+from secl.conversation import Turn
 from secl.errors import ModelError, ParameterError, QuestionError, UnavailableError
 from secl.prompts.templates import Prompt, answer_prompt, digit_prompt
-from secl.question import Question, Turn
+from secl.question import Question
 from secl.writing import Finish, Piece, Token, Writing, Written
 
 TOPS = (20, 10, 5)

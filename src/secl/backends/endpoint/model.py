@@ -21,10 +21,11 @@ from secl.evidence import CandidateEvidence, Evidence, EvidenceKind, PTrue
 from secl.fields.extraction import ObjectRequest, Objects
 from secl.fields.schema import Schema
 from secl.fields.values import WrittenObject
+from secl.ledger import Ledger, Meter
 from secl.model import ModelAnswer, Rating
 from secl.prompts.parsing import read_answer, trim_answer
 from secl.question import GivenAnswer, Question
-from secl.records import Ledger, Meter, Reply
+from secl.records import Reply
 from secl.settings.groups import NUCLEUS, AnswerWeights
 from secl.writing import Piece, Writing, Written
 

@@ -18,8 +18,8 @@ from secl.errors import ModelError, ParameterError, QuestionError, TooLongError,
 from secl.fields.extraction import ObjectRequest, Objects
 from secl.fields.schema import Node
 from secl.fields.values import WrittenObject
+from secl.ledger import Ledger
 from secl.prompts.templates import answer_prompt
-from secl.records import Ledger
 from secl.settings.groups import NUCLEUS
 from secl.writing import Token
 

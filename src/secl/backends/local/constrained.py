@@ -24,8 +24,8 @@ from secl.backends.local.writer import draw
 from secl.errors import ModelError, ParameterError, SeclError, UnfinishedError, needs
 from secl.fields.extraction import Objects
 from secl.fields.values import WrittenObject
+from secl.ledger import Ledger
 from secl.question import Question
-from secl.records import Ledger
 
 if TYPE_CHECKING:
     from secl.backends.local.backend import LocalBackend

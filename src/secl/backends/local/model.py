@@ -33,9 +33,10 @@ from secl.fields.extraction import ObjectRequest, Objects
 from secl.fields.schema import Schema
 from secl.fields.tools import CallRequest
 from secl.fields.values import WrittenObject
+from secl.ledger import Meter, Purpose
 from secl.model import ModelAnswer, Rating
 from secl.question import GivenAnswer, Question
-from secl.records import Meter, Purpose, Reply, Update
+from secl.records import Reply, Update
 from secl.settings.groups import AdapterSettings, AnswerWeights, Device, Dtype, Quantize
 from secl.writing import Piece, Writing, Written
 

@@ -17,8 +17,8 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
+from secl.conversation import ToolCall
 from secl.errors import SeclError
-from secl.question import ToolCall
 from secl.server.entries import Values
 from secl.server.http.confidence import UNWANTED, Secl, later, secl_of
 from secl.server.http.errors import describe_failure, error_json, to_request_error

@@ -10,10 +10,11 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt
 
+from secl.conversation import Role, ToolCall, Turn
 from secl.errors import RequestError
 from secl.labels.label import MIN_CHANCE
 from secl.prompts.parsing import MAX_WORDS
-from secl.question import Form, GivenAnswer, Question, Role, ToolCall, Turn
+from secl.question import Form, GivenAnswer, Question
 from secl.server.entries import Text
 from secl.server.settings import MAX_PROMPT_CHARS
 

@@ -13,9 +13,9 @@ from secl.backends.local.backend import LocalBackend
 from secl.backends.open_answers import NOTHING, Distractors, choose_distractors
 from secl.backends.prompting import Prompting
 from secl.evidence import PTrue
+from secl.ledger import Meter
 from secl.prompts.parsing import is_brief
 from secl.question import Question
-from secl.records import Meter
 
 Verdicts = dict[Hashable, tuple[PTrue, float]]
 

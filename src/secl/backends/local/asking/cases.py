@@ -10,8 +10,9 @@ from secl.backends.generation import Draft
 from secl.backends.local.asking.asker import Asker
 from secl.backends.local.asking.readout import Readout
 from secl.evidence import CandidateEvidence, EvidenceKind, LetterOrder, Likelihood, PTrue, Sample
+from secl.ledger import Purpose
 from secl.question import Question
-from secl.records import Purpose, Reply
+from secl.records import Reply
 
 Turn = tuple[Question, str | None]
 """A question, and the answer that is there already, as it stands in the conversation; None for none."""

@@ -13,10 +13,10 @@ from secl.backends.local.asking.candidates import among_options, compare_answers
 from secl.backends.local.asking.cases import Case, read_answers, read_evidence, read_reply
 from secl.backends.open_answers import distinct
 from secl.evidence import Evidence, EvidenceKind
+from secl.ledger import Meter
 from secl.model import Rating
 from secl.prompts.parsing import read_answer
 from secl.question import GivenAnswer
-from secl.records import Meter
 
 
 def rate(asker: Asker, answers: Sequence[GivenAnswer], evidence: Collection[EvidenceKind]) -> list[Rating]:

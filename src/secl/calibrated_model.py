@@ -1,0 +1,348 @@
+"""A chat model whose answers come with the probability that they are correct."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from inspect import isfunction
+from typing import Any, Self, TypeVar
+
+from secl.calibrator import Calibrator
+from secl.data.documents import read_documents
+from secl.data.question_files import read_rows
+from secl.display import Shown
+from secl.errors import ParameterError, SeclError
+from secl.evaluation.acceptance import Advice, Judgement, advise, answers_from, judgement_of
+from secl.fields.calls import Calls, WritesCalls, weigh_calls
+from secl.fields.extraction import Extraction, request_of, weigh_objects
+from secl.fields.schema import Schema
+from secl.fields.tools import CallRequest
+from secl.labels.label import Label, label_of
+from secl.question import GivenAnswer, Question
+from secl.records import Record
+from secl.runs.extracting import writer_of
+
+T = TypeVar("T")
+
+
+class CalibratedModel(Shown):
+    """A chat model whose answers come with the probability that they are correct; `secl.load` makes one.
+
+    Args:
+        calibrator: the loop around the model.
+
+    Attributes:
+        calibrator: the loop, with its state.
+
+    >>> import secl
+    >>> model = secl.load(secl.ScriptedModel())
+    >>> answer = model.ask("What is the capital of Peru?", options=["Quito", "La Paz", "Lima", "Santiago"])
+    >>> answer.text == answer.candidates[0][0], answer.low <= answer.confidence <= answer.high
+    (True, True)
+    """
+
+    def __init__(self, calibrator: Calibrator) -> None:
+        self.calibrator = calibrator
+        self._judgements: list[Judgement] = []
+        self._labels: list[Label] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Release the model. A transformers model that was passed to `secl.load` was never changed."""
+        self.calibrator.model.close()
+
+    def _facts(self) -> dict[str, object]:
+        model = self.calibrator.model
+        learning = {"version": model.version} if self.calibrator.learns else {}
+        return {"name": model.name, "learns": self.calibrator.learns, **learning, "asked": len(self._judgements)}
+
+    @property
+    def accept(self) -> float | None:
+        """Lowest confidence of an accepted answer, in [0, 1]; None for no threshold. May be set between questions."""
+        return self.calibrator.accept
+
+    @accept.setter
+    def accept(self, threshold: float | None) -> None:
+        if threshold is not None and not 0 <= threshold <= 1:
+            raise ParameterError(f"accept is {threshold}; it must be a confidence from 0 to 1, or None.")
+        self.calibrator.accept = threshold
+
+    def ask(
+        self,
+        question: Question | str,
+        *,
+        options: Sequence[str] = (),
+        context: str = "",
+        system: str = "",
+        history: Sequence[object] = (),
+    ) -> Record:
+        """Ask one question and return the answer with its confidence. A lesson, if the method learns, comes afterwards.
+
+        Args:
+            question: a text, or a `Question`, which holds the other arguments itself.
+            options: answers to choose from, 2 to 26 of them; none for an open question.
+            context: a passage to answer from.
+            system: the system text; the model's own unless given.
+            history: earlier turns, each a `Turn`, a pair (role, text), or {"role": ..., "content": ...}.
+
+        Raises:
+            QuestionError: the parts do not make a question, or the model cannot read it.
+        """
+        asked = Question.of(question, options=options, context=context, system=system, history=history)
+        return self._noted(self.calibrator.ask(asked))
+
+    def ask_all(
+        self,
+        rows: Any,
+        *,
+        options: Sequence[str] = (),
+        template: str | None = None,
+        columns: Mapping[str, str] | None = None,
+        progress: bool = False,
+    ) -> Iterator[Record]:
+        """Ask many questions and yield each answer as soon as it is there; up to 16 questions share passes.
+
+        Args:
+            rows: texts, `Question`s, mappings such as {"question": ..., "options": [...]}, a DataFrame, or the path of
+                a file (`secl.read_rows`). An iterator is read to its end first.
+            options: the same options for every row: classification.
+            template: makes the question from columns: "Which team should handle this? {subject}: {body}".
+            columns: names of columns by their meaning: {"question": "prompt"}.
+            progress: whether to show a progress bar.
+
+        Raises:
+            DataError: a row holds no question; the message names the row.
+            QuestionError: the model cannot read a question.
+        """
+        rows = list(rows) if isinstance(rows, Iterator) else rows
+        file = read_rows(rows, columns=columns, options=options, template=template)
+        asked = [row.question for row in file.rows]
+        yield from _shown("asking", map(self._noted, self.calibrator.run(asked)), len(asked), progress)
+
+    def extract(self, document: str, schema: object, *, context: str = "", instruction: str = "") -> Extraction:
+        """Extract the fields of a document as a JSON object, each with the probability that it is correct.
+
+        The object satisfies the schema. Each field is weighed like an open answer, whatever the method of this model,
+        and its record can be labelled like any other answer. A local model needs the extra "fields".
+
+        Args:
+            document: the text to read.
+            schema: a pydantic class, a JSON Schema, or a mapping of names to descriptions (docs/fields.md).
+            context: a passage that the model reads before the document.
+            instruction: rules for the values, beside the descriptions in the schema.
+
+        Raises:
+            ParameterError: the schema is not valid, is recursive or has no fields; llguidance is not installed; or the
+                model writes no objects.
+            QuestionError: the document is empty or too long, or the pydantic class rejects the object.
+            ModelError: the model did not close the object, or a server's wrote none of the schema.
+        """
+        (found,) = self._extracted([document], schema, context, instruction)
+        return found
+
+    def extract_all(
+        self,
+        rows: Any,
+        schema: object,
+        *,
+        text: str = "text",
+        context: str = "",
+        instruction: str = "",
+        progress: bool = False,
+    ) -> Iterator[Extraction]:
+        """Extract the fields of many documents and yield each object as soon as it is there; 8 documents share passes.
+
+        Args:
+            rows: texts, mappings such as {"text": ...}, a DataFrame, or the path of a file with a column of texts, of a
+                text file, or of a folder of text files. An iterator is read to its end first.
+            schema, context, instruction: as for `extract`.
+            text: name of the column with the documents.
+            progress: whether to show a progress bar.
+
+        Raises:
+            DataError: a row holds no document; found before the first document is read.
+            ParameterError, QuestionError, ModelError: as for `extract`; objects before the failed one are yielded.
+        """
+        documents = read_documents(list(rows) if isinstance(rows, Iterator) else rows, text)
+        found = self._extracted([document.text for document in documents], schema, context, instruction)
+        yield from _shown("extracting", found, len(documents), progress)
+
+    def _extracted(
+        self, documents: Sequence[str], schema: object, context: str, instruction: str
+    ) -> Iterator[Extraction]:
+        fields = Schema.of(schema)
+        asked = [request_of(document, fields, context=context, instruction=instruction) for document in documents]
+        for found in weigh_objects(
+            writer_of(self.calibrator.model, asked), asked, self.calibrator.weigh, accept=self.accept
+        ):
+            if isinstance(found, SeclError):
+                raise found
+            for record in found.fields.values():
+                self._noted(record)
+            yield found
+
+    def call(
+        self,
+        request: str | Sequence[object],
+        tools: Sequence[object],
+        *,
+        system: str = "",
+        history: Sequence[object] = (),
+        context: str = "",
+        choice: str = "auto",
+        parallel: bool = True,
+    ) -> Calls:
+        """Let the model call tools, and return its calls with the probability that each is correct.
+
+        The model may also reply with a text. The choice of a tool, or of none, is a record of the domain "tool"; each
+        argument is a record of a domain such as "book_room.date". Needs a local model and the extra "fields".
+
+        Args:
+            request: what the user wants; or the whole conversation as turns, which ends with a user's message or with
+                the results of calls.
+            tools: Python functions with type hints and Google docstrings, pydantic classes, or tools in OpenAI's form.
+            system, history, context: as for `ask`.
+            choice: "auto" leaves to the model whether to call tools, "required" and "none" do not; or the name of the
+                tool to call.
+            parallel: whether a reply may have several calls.
+
+        Raises:
+            ParameterError: a tool is not usable, the choice names no tool, llguidance is not installed, or the model
+                is a server's.
+            QuestionError: the parts make no conversation, it is too long, or a pydantic class rejects the arguments.
+            ModelError: the model did not close a call.
+        """
+        model = self.calibrator.model
+        if not isinstance(model, WritesCalls):
+            raise ParameterError(
+                f"call works with local models so far, and {model.name!r} is none; load a model by its hub id, folder "
+                "or GGUF file."
+            )
+        parts: dict[str, Any] = {"system": system, "history": history, "context": context}
+        asked = CallRequest.of(request, _defined(tools), choice=choice, several=parallel, **parts)
+        (calls,) = weigh_calls(model, [asked], self.calibrator.weigh, accept=self.accept)
+        if isinstance(calls, SeclError):
+            raise calls
+        for record in calls.records:
+            self._noted(record)
+        return calls
+
+    def score(
+        self,
+        question: Question | str,
+        answer: str,
+        *,
+        options: Sequence[str] = (),
+        rivals: Sequence[str] = (),
+        context: str = "",
+        system: str = "",
+        history: Sequence[object] = (),
+    ) -> Record:
+        """Return the confidence of an answer, whoever gave it. The model's own answer is not asked for.
+
+        Args:
+            question, options, context, system, history: as for `ask`.
+            answer: as given; with options a letter, the text of an option, or both.
+            rivals: answers to an open question to compare it with, beside those that the model draws.
+
+        Returns:
+            a record of outcome "given"; `reply` has the confidence that the model states for this answer.
+
+        Raises:
+            QuestionError: the answer is empty, too long, or none of the options.
+        """
+        asked = Question.of(question, options=options, context=context, system=system, history=history)
+        (record,) = self.calibrator.rate_stream([GivenAnswer(asked, answer, tuple(rivals))])
+        return self._noted(record)
+
+    def score_all(self, rows: Any, *, progress: bool = False) -> Iterator[Record]:
+        """Return the confidences of many answers; up to 16 of them share passes.
+
+        Args:
+            rows: pairs (question, answer), `GivenAnswer`s, mappings such as {"question": ..., "answer": ...}, a
+                DataFrame, or the path of a file (`secl.read_rows`).
+            progress: whether to show a progress bar.
+
+        Raises:
+            DataError, QuestionError: a row has no answer, or none that can be rated; found before any is rated.
+
+        >>> import secl
+        >>> rows = [("Capital of Peru?", "Lima"), ("And of Chile?", "Rio")]
+        >>> [record.text for record in secl.load(secl.ScriptedModel()).score_all(rows)]
+        ['Lima', 'Rio']
+        """
+        given = _given(list(rows) if isinstance(rows, Iterator) else rows)
+        yield from _shown("rating", map(self._noted, self.calibrator.rate_stream(given)), len(given), progress)
+
+    def label(self, answer: Record, correct: bool | None, *, chance: float | None = 1.0) -> Label:
+        """Say whether an answer is correct; the confidences of later answers follow.
+
+        Args:
+            answer: as it was returned. It keeps its confidence; later answers get others.
+            correct: whether `answer.text` is correct; None takes earlier labels of this answer back.
+            chance: probability that this answer was labelled, in [1e-4, 1]; equal for all that are drawn at random.
+                None if unknown; volunteers label wrong answers more often.
+
+        Raises:
+            ParameterError: a chance outside [1e-4, 1].
+
+        >>> import secl
+        >>> model = secl.load(secl.ScriptedModel())
+        >>> answer = model.ask("Capital of Peru?")
+        >>> label = model.label(answer, False)
+        >>> model.ask("Capital of Peru?").confidence < answer.confidence
+        True
+        """
+        label = label_of(answer, correct, number=self.calibrator.state.labels.until + 1, chance=chance)
+        self.calibrator.take_labels([label])
+        self._labels.append(label)
+        return label
+
+    def threshold(self, risk: float, certainty: float = 0.9) -> Advice:
+        """Return the threshold of the largest coverage at which at most `risk` of the accepted answers are wrong.
+
+        It is about the answers that this object returned. Labels of answers drawn at random make it a guarantee that
+        holds with this certainty; without labels it is an estimate. Set `accept` to its `value` to act on it.
+
+        Args:
+            risk: largest share of wrong answers among the accepted ones, in (0, 1).
+            certainty: probability that the guarantee holds, in (0, 1).
+
+        Raises:
+            ParameterError: no answer was asked for yet, or a risk or certainty lies outside (0, 1).
+        """
+        return advise(answers_from(self._judgements, self._labels), risk, certainty)
+
+    def _noted(self, record: Record) -> Record:
+        """Keep the few numbers that `threshold` needs of a record, and return the record."""
+        self._judgements.append(judgement_of(record))
+        return record
+
+
+def _defined(tools: Sequence[object]) -> Sequence[object]:
+    """Return tools with functions in OpenAI's form."""
+    if not isinstance(tools, list | tuple) or not any(map(isfunction, tools)):
+        return tools
+    from secl.backends.local.calls import definition_of  # transformers takes seconds to import
+
+    return [definition_of(tool) if isfunction(tool) else tool for tool in tools]
+
+
+def _shown(what: str, records: Iterator[T], total: int, progress: bool) -> Iterable[T]:
+    """Return the records, with a progress bar around them if one is wanted."""
+    if not progress:
+        return records
+    from rich.progress import track
+
+    return track(records, what, total=total)
+
+
+def _given(rows: Any) -> list[GivenAnswer]:
+    """Return the answers to rate, of whatever holds them together with their questions."""
+    if isinstance(rows, list | tuple) and all(isinstance(row, GivenAnswer | tuple) for row in rows):
+        return [row if isinstance(row, GivenAnswer) else GivenAnswer(Question.of(row[0]), *row[1:]) for row in rows]
+    return [row.given() for row in read_rows(rows).rows]

@@ -1,0 +1,93 @@
+"""Turns of a conversation before a question, with calls of tools."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from secl.display import excerpt
+from secl.errors import QuestionError
+
+Role = Literal["system", "user", "assistant", "tool"]
+"""Who speaks in a conversation; "tool" for the result of a call."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call of a tool, as it stands in a conversation.
+
+    Attributes:
+        name: of the tool, which need not exist any more.
+        arguments: a JSON object as text.
+        id: by which the result names the call; "" if results come in the order of the calls.
+    """
+
+    name: str
+    arguments: str
+    id: str = ""
+
+    @classmethod
+    def of(cls, call: object) -> ToolCall | None:
+        """Return a call from OpenAI's form, with arguments as text or as a mapping; None for anything else.
+
+        >>> ToolCall.of({"id": "c1", "type": "function", "function": {"name": "add", "arguments": {"a": 1}}})
+        ToolCall(name='add', arguments='{"a": 1}', id='c1')
+        """
+        called = call.get("function", call) if isinstance(call, Mapping) else None
+        if not (isinstance(call, Mapping) and isinstance(called, Mapping) and isinstance(called.get("name"), str)):
+            return None
+        given = called.get("arguments") or {}
+        try:
+            arguments = json.loads(given) if isinstance(given, str) else given
+            text = json.dumps(arguments, ensure_ascii=False)
+        except (TypeError, ValueError):
+            return None
+        return cls(called["name"], text, str(call.get("id") or "")) if isinstance(arguments, Mapping) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One turn of a conversation.
+
+    Attributes:
+        role: who speaks.
+        text: what is said; may be empty.
+        calls: tools that an assistant called.
+        answers: of a tool's turn the id of the call whose result it is; "" for the next call without a result.
+    """
+
+    role: Role
+    text: str
+    calls: tuple[ToolCall, ...] = ()
+    answers: str = ""
+
+    @classmethod
+    def of(cls, turn: object) -> Turn:
+        """Return a turn from a `Turn`, a pair (role, text), or a message in OpenAI's form.
+
+        Raises:
+            QuestionError: it is none of these, or has an unknown role.
+
+        >>> Turn.of({"role": "user", "content": "Hello"}) == Turn.of(("user", "Hello")) == Turn("user", "Hello")
+        True
+        """
+        if isinstance(turn, cls):
+            return turn
+        role: Any = None
+        text: object = None
+        calls: list[ToolCall | None] = []
+        answers = ""
+        if isinstance(turn, Mapping):
+            calls = [*map(ToolCall.of, turn.get("tool_calls") or ())]
+            role, text = turn.get("role"), turn.get("content") or ("" if calls else turn.get("content"))
+            answers = str(turn.get("tool_call_id") or "")
+        elif isinstance(turn, list | tuple) and len(turn) == 2:
+            role, text = turn
+        if role not in get_args(Role) or not isinstance(text, str) or None in calls:
+            raise QuestionError(
+                f"history holds {excerpt(repr(turn), 60)}; give each turn as (role, text), with the role system, user, "
+                "assistant or tool, or as a message of OpenAI's chat API."
+            )
+        return cls(role, text, tuple(call for call in calls if call is not None), answers)

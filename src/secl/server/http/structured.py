@@ -7,6 +7,7 @@ from typing import Any
 
 from fastapi import Request
 
+from secl.display import excerpt
 from secl.errors import ParameterError, QuestionError, RequestError, UnfinishedError
 from secl.evaluation.json_values import defined
 from secl.fields.calls import Calls, WritesCalls
@@ -71,7 +72,11 @@ def schema_of(wanted: ResponseFormat) -> Schema:
     if wanted.type == "json_object" or given is None or given.schema_ is None:
         return Schema.anything()
     root = {"type": "object", **given.schema_}
-    names_fields = root["type"] != "object" or {"properties", "$ref", "allOf", "anyOf", "oneOf"} & {*root}
+    if root["type"] != "object":
+        raise ParameterError(
+            f"the root of the schema has the type {excerpt(str(root['type']), 40)!r}; it must be object."
+        )
+    names_fields = {"properties", "$ref", "allOf", "anyOf", "oneOf"} & {*root}
     return Schema.of(root) if names_fields else Schema.anything(root)
 
 

@@ -36,6 +36,10 @@ class UnfinishedError(ModelError):
     """A model did not end its answer within the tokens that it had."""
 
 
+class NoObjectError(ModelError):
+    """A model wrote no object of the schema, also when it was asked again."""
+
+
 class UnavailableError(ModelError):
     """A server that answers for us cannot be reached, is overloaded or has broken down; later, or another, may do."""
 
@@ -73,6 +77,10 @@ class BusyError(SeclError):
 
 class ClosingError(SeclError):
     """The server is stopping, or has stopped."""
+
+
+REQUEST_ERRORS = (QuestionError, ParameterError, UnfinishedError, NoObjectError)
+"""Errors that a request brings about: the model and the server work."""
 
 
 class GivenUpError(Exception):

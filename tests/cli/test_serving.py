@@ -203,7 +203,7 @@ def test_other_addresses_need_a_key_and_a_second_server_is_refused(
     log = (tmp_path / "log").read_text()
     assert token not in log
     assert "GET /v1/models 401" in log
-    assert "ends: takes no more connections, and answers what is under way (0 wait)" in log
+    assert "stopping: the server accepts no more connections and answers the requests it has (0 in the queue)" in log
     assert log.splitlines()[-1].endswith(
         "stopped after 0 records, version 0; 0 lessons wait; learning is paused (for a look)"
     )

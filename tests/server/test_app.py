@@ -163,7 +163,7 @@ BAD: list[tuple[str, Any, str]] = [
     ("ask", {"question": "Why?", "options": "ab"}, "options"),
     ("ask", {"question": "Why?", "form": "text"}, "form"),
     ("ask", {"question": "Why?", "form": "choice"}, "no options"),
-    ("ask", {"question": "Why?", "option": ["a", "b"]}, "option"),
+    ("ask", {"question": "Why?", "option": ["a", "b"]}, "does not know the field 'option'; leave it out"),
     ("ask", [], "body"),
     ("ask", None, "body"),
     *(("rollback", {"version": no}, "version") for no in (-1, 1.5, "1", None, 2**53 + 1, 10**30, True)),
@@ -199,8 +199,9 @@ def test_a_body_that_is_no_json_of_ours_is_refused(refusing: httpx.Client, body:
 
 def test_metrics_count_requests_by_route_and_show_the_service(client: httpx.Client) -> None:
     client.post("/v1/ask", json=OPTIONS)
-    for path in ("/v1/records/0", "/v1/records/1", "/no/such/place"):
+    for path in ("/v1/records/0", "/v1/records/1"):
         client.get(path)
+    assert "ends with /v1" in error_of(client.post("/chat/completions", json={}))["message"]
     numbers = metrics_of(client)
     for route, status in (("/v1/ask", 200), ("/v1/records/{record_id}", 404), ("none", 404)):
         assert numbers[f'secl_requests_total{{route="{route}",status="{status}"}}'] == 1

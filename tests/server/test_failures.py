@@ -225,6 +225,7 @@ def test_a_disk_that_refuses_is_said_everywhere_and_logged_once_as_is_its_end(
     assert client.get("/healthz").json()["status"] == "ok"
     messages = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     assert messages == [
-        f"answers are not stored until the disk takes them again: cannot write to {service.state.folder}: disk full.",
-        "the disk takes answers again, from record 0 on",
+        "the server answers without storing records until writing to disk works: "
+        f"cannot write to {service.state.folder}: disk full.",
+        "writing to disk works again, from record 0 on",
     ]

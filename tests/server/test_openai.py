@@ -197,6 +197,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "tops alone": ({"top_logprobs": 2}, "top_logprobs"),
     "a stream in doubt": ({"extra_body": {"stream": "maybe"}}, "stream"),
     "an unknown field": ({"extra_body": {"top_k": 5}}, "top_k"),
+    "options": ({"extra_body": {"options": ["a", "b"]}}, "options"),
     "no word of no": ({"extra_body": {"secl": {"confidence": "no"}}}, "secl.confidence"),
     "no table": ({"extra_body": {"secl": 5}}, "secl"),
     "no text for a domain": ({"extra_body": {"secl": {"domain": 5}}}, "secl.domain"),
@@ -223,6 +224,7 @@ def test_what_is_not_supported_is_refused_and_named(refusing: openai.OpenAI) -> 
         assert refused.value.param == param, why
         assert refused.value.body["message"].endswith(".")  # type: ignore[index]
         assert refused.value.type == "invalid_request_error"
+        assert ("/v1/ask" in refused.value.message) == why.startswith(("a stray wish", "options", "tools", "a schema"))
 
 
 SAID = st.text(min_size=1).filter(str.strip)

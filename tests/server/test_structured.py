@@ -10,7 +10,7 @@ import openai
 import pytest
 from pydantic import BaseModel, Field
 
-from secl.errors import ParameterError, SeclError, UnfinishedError
+from secl.errors import NoObjectError, ParameterError, SeclError, UnfinishedError
 from secl.fields.extraction import ObjectRequest, Objects
 from secl.fields.values import WrittenObject
 from secl.server.explain import explain
@@ -48,6 +48,7 @@ class Clerk(Scribe):
         self.requests += requests
         failures: dict[str, SeclError] = {
             "endless": UnfinishedError("the model did not close the object within 9 tokens; shorten it."),
+            "free": NoObjectError("the model wrote no object of the schema."),
             "odd": ParameterError("the schema cannot constrain a model: odd."),
             "broken": SeclError("a secret"),
         }
@@ -217,7 +218,7 @@ def test_a_model_that_writes_no_objects_refuses_them(make_service: Make) -> None
     assert (reply.status_code, reply.json()["error"]["param"]) == (400, "response_format")
 
 
-def test_an_object_that_is_not_closed_ends_for_its_length_and_others_do_not_notice(
+def test_an_object_that_fails_is_explained_to_its_client_and_others_do_not_notice(
     client: openai.OpenAI, service: Service
 ) -> None:
     endless: list[Any] = [{"role": "user", "content": "endless"}]
@@ -225,6 +226,9 @@ def test_an_object_that_is_not_closed_ends_for_its_length_and_others_do_not_noti
         client.chat.completions.parse(model="scripted", messages=endless, response_format=Invoice)
     secl = cut.value.completion.secl  # type: ignore[attr-defined]
     assert (secl["confidence"], secl["reason"][:36]) == (None, "the model did not close the object w")
+    unfit = post(service, messages=[{"role": "user", "content": "free"}])
+    assert (unfit.status_code, unfit.headers["x-should-retry"]) == (502, "false")
+    assert unfit.json()["error"]["message"] == "the model wrote no object of the schema."
     with pytest.raises(openai.InternalServerError) as failed:
         client.chat.completions.parse(
             model="scripted", messages=[{"role": "user", "content": "broken"}], response_format=Invoice

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from secl.display import Shown
-from secl.errors import QuestionError, SeclError
+from secl.errors import QuestionError, SeclError, UnfinishedError
 from secl.evidence import CandidateEvidence, Evidence, Posterior, Sample
 from secl.fields.elements import elements_of
 from secl.fields.schema import Leaf, Schema
@@ -67,6 +67,13 @@ class ObjectRequest:
         """Most tokens of its object."""
         most = max(LEAST_TOKENS, FIELD_TOKENS * len(self.schema.leaves))
         return most if self.max_tokens is None else min(most, self.max_tokens)
+
+    def unfinished(self, tokens: int) -> UnfinishedError:
+        """Return the error of an object that the model did not close within so many tokens."""
+        return UnfinishedError(
+            f"the model did not close the object within {tokens} tokens; bound long texts by maxLength in the schema, "
+            "ask for fewer fields, or take a larger model."
+        )
 
     @classmethod
     def of_chat(cls, question: Question, schema: Schema, max_tokens: int | None = None) -> ObjectRequest:

@@ -12,7 +12,14 @@ import pytest
 
 import secl
 from secl.backends.endpoint.model import EndpointModel
-from secl.errors import ModelError, ParameterError, SeclError, TooLongError, UnavailableError
+from secl.errors import (
+    NoObjectError,
+    ParameterError,
+    SeclError,
+    TooLongError,
+    UnavailableError,
+    UnfinishedError,
+)
 from secl.fields.extraction import ObjectRequest, Objects, request_of, samples_wanted, weigh_objects
 from secl.fields.schema import Schema
 from secl.fields.values import WrittenObject
@@ -118,9 +125,16 @@ def test_a_model_that_writes_no_object_twice_spoils_no_other_document(
     server.rule = lambda body: said(text) if "bad" in body["messages"][0]["content"] else good(body)
     fine, failed, refused = objects_of(model, "fine", "bad", "long " * 2000)
     assert isinstance(fine, Objects)
-    assert isinstance(failed, ModelError)
+    assert isinstance(failed, NoObjectError)
     assert f"the model wrote no object of the schema ({reason}" in str(failed)
     assert isinstance(refused, TooLongError)
+
+
+def test_an_object_that_the_limit_of_tokens_cuts_is_unfinished(model: EndpointModel, server: FakeServer) -> None:
+    server.rule = writing()
+    cut = ObjectRequest(request().question, Schema.of(SCHEMA), max_tokens=9)
+    (outcome,) = model.write_objects([cut], samples_wanted)
+    assert isinstance(outcome, UnfinishedError)
 
 
 def test_without_log_probabilities_samples_alone_are_the_evidence(model: EndpointModel, server: FakeServer) -> None:

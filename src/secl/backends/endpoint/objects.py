@@ -14,7 +14,7 @@ from secl.backends.endpoint.client import Body, Endpoint
 from secl.backends.endpoint.reading import Usage, entropy, parts_of
 from secl.backends.generation import question_seed
 from secl.display import excerpt
-from secl.errors import ModelError, ParameterError, QuestionError, TooLongError, needs
+from secl.errors import ModelError, NoObjectError, ParameterError, QuestionError, TooLongError, needs
 from secl.fields.extraction import ObjectRequest, Objects
 from secl.fields.schema import Node
 from secl.fields.values import WrittenObject
@@ -58,7 +58,7 @@ class ObjectAsker:
         """Write the most probable object and its samples; an error if the model wrote no object of the schema."""
         grammar = request.schema.grammar
         body = self.abilities.chat(answer_prompt(request.question), request.most_tokens)
-        greedy, answering = self._greedy(body, grammar)
+        greedy, answering = self._greedy(body, request)
         if not isinstance(greedy, WrittenObject):
             return greedy
         drawn: list[WrittenObject | None] = []
@@ -86,12 +86,14 @@ class ObjectAsker:
             tokens=(answering - len(greedy.ends), len(greedy.ends)),
         )
 
-    def _greedy(self, body: dict[str, Any], grammar: Node) -> tuple[WrittenObject | ModelError, int]:
+    def _greedy(self, body: dict[str, Any], request: ObjectRequest) -> tuple[WrittenObject | ModelError, int]:
         """Return the most probable object with the number of tokens; a text that is none is asked for once more."""
-        spent = 0
-        reason = ""
+        spent, grammar = 0, request.schema.grammar
+        reason = finish = ""
         for _ in range(2):
-            texts, used = _texts(self._post(body, grammar))
+            answer = self._post(body, grammar)
+            texts, used = _texts(answer)
+            finish = answer["choices"][0].get("finish_reason")
             spent += sum(used.values())
             written, reason = _read(*texts[0], grammar)
             if written is not None:
@@ -99,7 +101,9 @@ class ObjectAsker:
             said = [("assistant", texts[0][0]), ("user", AGAIN.format(reason))]
             turns = [{"role": role, "content": content} for role, content in said]
             body = {**body, "messages": [*body["messages"], *turns]}
-        problem = ModelError(
+        if finish == "length":
+            return request.unfinished(request.most_tokens), spent
+        problem = NoObjectError(
             f"the model wrote no object of the schema ({reason}), also when asked again; ask for fewer fields, or take "
             "a server that constrains its model by response_format."
         )

@@ -84,6 +84,12 @@ class Adapter:
             task_type="CAUSAL_LM",
         )
 
+    @property
+    def plain_config(self) -> dict[str, object]:
+        """The configuration as JSON values: sets become sorted lists."""
+        values: dict[str, object] = json.loads(json.dumps(self.config.to_dict(), default=sorted))
+        return values
+
     @cached_property
     def peft(self) -> PeftModel:
         """The model with LoRA's matrices in it, where they are put when they are first needed.
@@ -257,12 +263,6 @@ def _read(stored: bytes) -> dict[str, Tensor]:
 
 def _peft_name(name: str) -> str:
     return name.replace(".default.", ".")
-
-
-def plain_config(config: Mapping[str, object]) -> dict[str, object]:
-    """A PEFT configuration (`LoraConfig.to_dict()`) as JSON values: sets become sorted lists."""
-    values: dict[str, object] = json.loads(json.dumps(config, default=sorted))
-    return values
 
 
 def _elsewhere(model: PreTrainedModel, modules: Sequence[str]) -> str | None:

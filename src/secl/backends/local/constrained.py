@@ -101,7 +101,7 @@ class GrammarWriter(ABC, Generic[R, W]):
     """Writes texts of a grammar with the frozen weights.
 
     Raises:
-        ParameterError: llguidance is not installed.
+        ParameterError: servers answer for the model, or llguidance is not installed.
         ModelError: llguidance cannot read the model's tokenizer.
     """
 
@@ -112,6 +112,11 @@ class GrammarWriter(ABC, Generic[R, W]):
     """Whether the most probable texts leave their keys and values behind (`Row.kept`)."""
 
     def __init__(self, backend: LocalBackend, asker: Asker, name: str) -> None:
+        if asker.backend is not backend:
+            raise ParameterError(
+                f"vLLM servers answer for this model, and {self.does} does not work with them; load the model without "
+                "--engine vllm."
+            )
         try:
             import llguidance
         except ImportError:

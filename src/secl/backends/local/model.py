@@ -4,36 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 from secl.backends.generation import Draft
-from secl.backends.local.adapter import Adapter, plain_config
-from secl.backends.local.asking import dinco, rating
+from secl.backends.local.adapter import Adapter
+from secl.backends.local.asking import rating
 from secl.backends.local.asking.answers import Answering
 from secl.backends.local.asking.asker import Asker
-from secl.backends.local.asking.candidates import compared, sampled
 from secl.backends.local.asking.cases import Case, Turn
 from secl.backends.local.asking.nli import nli_model
 from secl.backends.local.asking.prefill_probe import prefers_prefill
-from secl.backends.local.asking.readout import Readout, shares
+from secl.backends.local.asking.readout import Readout
 from secl.backends.local.backend import LocalBackend
-from secl.backends.local.calls import CallWriter
+from secl.backends.local.latest import LatestEvidence
 from secl.backends.local.loading.loader import Loaded, ModelCache, load
-from secl.backends.local.objects import ObjectWriter
 from secl.backends.local.shared import SharedAnswers
-from secl.backends.local.writer import draw_many
+from secl.backends.local.structured import StructuredWriting
 from secl.backends.prompting import Prompting
 from secl.backends.text_stream import answers_alone
 from secl.display import Shown
-from secl.errors import ParameterError, QuestionError, SeclError, TooLongError
-from secl.evidence import CandidateEvidence, DincoEvidence, EvidenceKind, PTrue
-from secl.fields.calls import WrittenReply
-from secl.fields.extraction import ObjectRequest, Objects
-from secl.fields.schema import Schema
-from secl.fields.tools import CallRequest
-from secl.fields.values import WrittenObject
-from secl.ledger import Meter, Purpose
+from secl.errors import ParameterError, QuestionError, TooLongError
+from secl.evidence import EvidenceKind
+from secl.ledger import Meter
 from secl.model import ModelAnswer, Rating
 from secl.question import GivenAnswer, Question
 from secl.records import Reply, Update
@@ -41,7 +34,7 @@ from secl.settings.groups import AdapterSettings, AnswerWeights, Device, Dtype, 
 from secl.writing import Piece, Writing, Written
 
 
-class LocalModel(Shown):
+class LocalModel(LatestEvidence, StructuredWriting, Shown):
     """A transformers chat model with a LoRA adapter that learns to state its confidence; a `secl.model.Model`.
 
     Args:
@@ -139,7 +132,7 @@ class LocalModel(Shown):
     @property
     def adapter_config(self) -> dict[str, object]:
         """Configuration of the adapter in PEFT's terms, as JSON values."""
-        return plain_config(self.adapter.config.to_dict())
+        return self.adapter.plain_config
 
     @property
     def version(self) -> int:
@@ -212,49 +205,6 @@ class LocalModel(Shown):
         writing = self.prompting.with_room(question, writing, backend.limit)
         return answers_alone(backend.write_texts(self.prompting.answer(question), writing))
 
-    def write_objects(
-        self, requests: Sequence[ObjectRequest], samples: Callable[[ObjectRequest, WrittenObject], int]
-    ) -> list[Objects[WrittenObject] | SeclError]:
-        """Write JSON objects with the frozen weights; see `secl.fields.extraction.WritesObjects`.
-
-        Raises:
-            ParameterError: servers answer for this model, or llguidance is missing.
-            ModelError: llguidance cannot read the model's tokenizer.
-        """
-        return self.objects.write(requests, samples)
-
-    def check_schema(self, schema: Schema) -> None:
-        """Check that a schema can constrain the model.
-
-        Raises:
-            ParameterError, ModelError: it cannot; or as for `write_objects`.
-        """
-        self.objects.begun(schema.grammar)
-
-    @cached_property
-    def objects(self) -> ObjectWriter:
-        """Writes JSON objects."""
-        if self.asker.backend is not self.backend:
-            raise ParameterError("extract works with models in this process so far, not with servers; load the model.")
-        return ObjectWriter(self.backend, self.asker, self.name)
-
-    def write_calls(
-        self, requests: Sequence[CallRequest], samples: Callable[[CallRequest, WrittenReply], int]
-    ) -> list[Objects[WrittenReply] | SeclError]:
-        """Write replies with calls of tools with the frozen weights; see `secl.fields.calls.WritesCalls`.
-
-        Raises:
-            ParameterError, ModelError: as for `write_objects`.
-        """
-        return self.calls.write(requests, samples)
-
-    @cached_property
-    def calls(self) -> CallWriter:
-        """Writes replies with calls of tools."""
-        if self.asker.backend is not self.backend:
-            raise ParameterError("call works with models in this process so far, not with servers; load the model.")
-        return CallWriter(self.backend, self.asker, self.name)
-
     def memory_share(self, question: Question, writing: Writing) -> float:
         """Fraction of the memory for texts that their keys and values need; see `secl.model.Model.memory_share`."""
         if self.writes_apart:
@@ -288,59 +238,6 @@ class LocalModel(Shown):
         ratings = rating.rate(self.asker, [given[number] for number in rated], evidence)
         outcomes |= zip(rated, ratings, strict=True)
         return [outcomes[number] for number in range(len(given))]
-
-    def score_p_true(self, question: Question, reply: Reply) -> PTrue | None:
-        """P(True) of the answer and of its distractors from the frozen model; None without a readable answer."""
-        if reply.answer is None:
-            return None
-        case = self._latest_case(question)
-        known, listing = (None, None) if case is None else (case.p_true, case.listing)
-        return self.asker.p_true(question, reply.answer, known, listing)
-
-    def compare_candidates(self, question: Question, reply: Reply) -> CandidateEvidence | None:
-        """Letters under further orders of the candidates; likelihoods of options, or further answers.
-
-        Returns:
-            None without a readable answer, or where it is too long to be compared with others.
-        """
-        if reply.answer is None:
-            return None
-        case = self._latest_case(question)
-        known = None if case is None else case.candidates
-        if known is not None and (question.options or known.candidates[0] == reply.answer):
-            return known
-        return compared(self.asker, question, reply.answer)
-
-    def sample(self, question: Question, count: int) -> tuple[str | None, ...]:
-        """Further answers of the frozen model at temperature 1; option letters come from the pass that answered.
-
-        Draws depend on the question and the seed, but servers with other hardware may draw otherwise.
-        """
-        if not question.options:
-            return sampled(self.asker, question, count)
-        p = self._option_shares(question, "sampling")
-        drawn = draw_many(p, count, self.asker.seed_for(question, "samples"), self.prompting.top_p)
-        return tuple(question.letters[number] for number in drawn)
-
-    def dinco(self, question: Question, reply: Reply, samples: Sequence[str | None]) -> DincoEvidence | None:
-        """Evidence for DINCO; of multiple choice, the beams are the options with the most probable letters."""
-        if question.options:
-            p = self._option_shares(question, "comparing")
-            answers = [question.letters[i] for i in sorted(range(len(p)), key=lambda i: -p[i])[: dinco.BEAMS]]
-        else:
-            answers = dinco.beam_answers(self.asker, question)
-        return dinco.gather(self.asker, self._nli, question, answers, reply.answer, samples) if answers else None
-
-    def _option_shares(self, question: Question, purpose: Purpose) -> tuple[float, ...]:
-        """The frozen model's probabilities of the option letters."""
-        case = self._latest_case(question)
-        if case is None:
-            case = self.answering.prefetch([Case(question)], 0)[question, None]
-            self.meter.spend(purpose, case.spent["answering"])
-        return shares(case.frozen.reply.option_log_p)
-
-    def _latest_case(self, question: Question) -> Case | None:
-        return self._latest if self._latest is not None and self._latest.question == question else None
 
     def learn(self, question: Question, reply: Reply, target: float) -> Update:
         """Move the stated confidence of `reply` towards `target`; `question` must be the latest one answered.

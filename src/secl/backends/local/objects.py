@@ -115,7 +115,4 @@ class ObjectWriter(GrammarWriter[ObjectRequest, WrittenObject]):
         return row.kept, len(task.prompt) + value.first - 1, row.tokens[value.first - 1]
 
     def unfinished(self, task: Task[ObjectRequest]) -> UnfinishedError:
-        return UnfinishedError(
-            f"the model did not close the object within {task.limit} tokens; bound long texts by maxLength in the "
-            "schema, ask for fewer fields, or take a larger model."
-        )
+        return task.request.unfinished(task.limit)

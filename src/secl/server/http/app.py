@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from secl.errors import RequestError, SeclError
 from secl.server.http.api_keys import Keys
-from secl.server.http.errors import error_response, to_request_error
+from secl.server.http.errors import error_response, to_request_error, unknown_field
 from secl.server.http.health import Metrics, health_router
 from secl.server.http.middleware import BEARER, Authentication, BodyLimit, ErrorBoundary
 from secl.server.http.pages.page import page_router
@@ -69,6 +69,8 @@ async def _on_invalid_request(request: Request, error: RequestValidationError) -
         sentence = "the body is not sent as JSON; send it with the header Content-Type: application/json."
         return error_response(RequestError(400, sentence, "invalid_content_type"))
     param = ".".join(str(part) for part in first["loc"][1:])
+    if first["type"] == "extra_forbidden":
+        return error_response(unknown_field(param))
     message = f"{param or 'the body'}: {first['msg'].removeprefix('Value error, ').rstrip('.')}."
     return error_response(RequestError(400, message, "invalid_value", param or None))
 
@@ -76,7 +78,7 @@ async def _on_invalid_request(request: Request, error: RequestValidationError) -
 async def _on_http_exception(_request: Request, error: HTTPException) -> Response:
     messages = {
         400: "the body cannot be read as JSON.",
-        404: "there is nothing at this address.",
+        404: "this address does not exist; the base URL of the API ends with /v1.",
         405: "this address does not take this method.",
     }
     message = messages.get(error.status_code, f"{error.detail}.")

@@ -9,6 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, 
 
 from secl.errors import RequestError
 from secl.server.entries import Text, Values
+from secl.server.http.errors import unknown_field
 from secl.server.http.requests import Amount, Domain, Message
 from secl.server.settings import MAX_CHOICES, HttpSettings
 from secl.writing import MAX_TOP, Writing
@@ -200,8 +201,7 @@ class ChatRequest(BaseModel):
             if name in PENALTIES:
                 raise RequestError(400, f"{name} is not supported; leave it out.", "unsupported_value", name)
             if name not in WITHOUT_EFFECT:
-                message = f"this server does not know the field {name[:100]!r}; leave it out."
-                raise RequestError(400, message, "unknown_field", name[:100])
+                raise unknown_field(name)
         if self.stream_options is not None and not self.stream:
             idle.append("stream_options")
         if self.parallel_tool_calls is not None and not self.tools:

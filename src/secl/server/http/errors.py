@@ -11,6 +11,7 @@ from starlette.responses import Response
 from secl.errors import (
     BusyError,
     ClosingError,
+    NoObjectError,
     ParameterError,
     QuestionError,
     RequestError,
@@ -50,6 +51,9 @@ ERROR_TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_
 RETRY_SOON = {"retry-after": "1"}
 """Headers for errors after which the same request may succeed in a moment."""
 
+NO_RETRY = {"x-should-retry": "false"}
+"""Headers for errors that the same request would meet again; OpenAI's SDK reads them."""
+
 
 class AsciiJson(Response):
     """A JSON response: undefined numbers are null, and an unpaired surrogate in a quoted text breaks no encoding."""
@@ -82,6 +86,8 @@ def to_request_error(error: SeclError) -> RequestError:
             return RequestError(400, message, "bad_question")
         case ParameterError():
             return RequestError(400, message, "bad_value")
+        case NoObjectError():
+            return RequestError(502, message, "no_object", headers=NO_RETRY)
         case BusyError():
             return RequestError(429, message, "queue_full", headers=RETRY_SOON)
         case ClosingError():
@@ -90,6 +96,14 @@ def to_request_error(error: SeclError) -> RequestError:
             message = "the server cannot write to its disk, so nothing was changed."
             return RequestError(503, message, "disk", headers=RETRY_SOON)
     return RequestError(500, "the model failed on this request.", "model_failed")
+
+
+def unknown_field(name: str) -> RequestError:
+    """Return the refusal of a field that a request does not have."""
+    message = f"this server does not know the field {name[:100]!r}; leave it out."
+    if name.rpartition(".")[2] == "options":
+        message = f"this server does not know the field {name[:100]!r}; send a question with options to /v1/ask."
+    return RequestError(400, message, "unknown_field", name[:100])
 
 
 def describe_failure(error: Exception) -> str:

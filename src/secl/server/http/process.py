@@ -1,4 +1,4 @@
-"""The life of a server's process: it listens, says that it is ready, answers until a signal, and loses no request.
+"""A server's process: it listens, reports that it is ready, answers until a signal, and loses no request.
 
 systemd may hold the listening socket open over restarts: clients that connect meanwhile wait in its backlog.
 """
@@ -177,7 +177,10 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         waiting = self.service.waiting
-        log.info("ends: takes no more connections, and answers what is under way (%d wait)", waiting)
+        log.info(
+            "stopping: the server accepts no more connections and answers the requests it has (%d in the queue)",
+            waiting,
+        )
         notify("STOPPING=1")
         for listener in sockets or ():  # what is not accepted yet is the next server's
             asyncio.get_running_loop().remove_reader(listener)

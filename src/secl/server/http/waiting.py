@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from fastapi import Request
 
-from secl.errors import ParameterError, QuestionError, RequestError, SeclError, UnavailableError, UnfinishedError
+from secl.errors import REQUEST_ERRORS, RequestError, SeclError, UnavailableError
 from secl.question import Question
 from secl.server.http.errors import RETRY_SOON, describe_failure, to_request_error
 from secl.server.online.queue import Answer
@@ -27,7 +27,7 @@ T = TypeVar("T")
 async def wait_for(pending: Future[T], request: Request, timeout: float) -> T:
     """Wait for an answer, until the timeout or until the client disconnects.
 
-    Raises RequestError: 499, 503 or 500; QuestionError, ParameterError, UnfinishedError: it cannot be answered.
+    Raises RequestError: 499, 503 or 500; one of `REQUEST_ERRORS`: the request cannot be answered.
     """
 
     async def answer() -> T:
@@ -51,7 +51,7 @@ class TextEvents:
         self._service, self._events, self._timeout = service, events, timeout
 
         def send(event: Event) -> None:
-            with suppress(RuntimeError):  # the loop is closed, so nobody waits any more
+            with suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(events.put_nowait, event)
 
         self.job = service.write(question, writing, send, rate=rate)
@@ -114,7 +114,7 @@ def _too_late(timeout: float, what: str) -> RequestError:
 
 def of_service(problem: Exception) -> SeclError:
     """What the client is told about a failure behind the service's queue."""
-    if isinstance(problem, QuestionError | ParameterError | UnfinishedError):
+    if isinstance(problem, REQUEST_ERRORS):
         return problem
     if isinstance(problem, UnavailableError):
         return RequestError(503, str(problem), "no_endpoint", headers=RETRY_SOON)

@@ -194,7 +194,7 @@ class Learner:
                 self.last_error = None
         except (GivenUpError, UnavailableError, StorageError) as problem:  # the lesson is repeated
             if isinstance(problem, StorageError) and not self.storage_fails:
-                log.warning("lessons wait until the disk takes them again: %s", problem)
+                log.warning("lessons wait until writing to disk works: %s", problem)
             if not isinstance(problem, GivenUpError):  # else nobody has to know
                 self.last_error = str(problem)
             self.storage_fails |= isinstance(problem, StorageError)
@@ -217,7 +217,7 @@ class Learner:
     def _store(self, record: Record) -> None:
         self.state.add_lesson(record, snapshot=None if record.update is None else self.model.snapshot())
         if self.storage_fails:
-            log.warning("the disk takes lessons again")
+            log.warning("writing to disk works again")
         self.storage_fails = False
 
     def _add_event(self, kind: EventKind, reason: str) -> None:

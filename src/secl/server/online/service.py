@@ -20,16 +20,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from secl.calibrator import Calibrator
-from secl.errors import (
-    ClosingError,
-    ParameterError,
-    QuestionError,
-    SeclError,
-    StorageError,
-    UnavailableError,
-    UnfinishedError,
-    public_reason,
-)
+from secl.errors import REQUEST_ERRORS, ClosingError, SeclError, StorageError, UnavailableError, public_reason
 from secl.evaluation.json_values import defined
 from secl.question import GivenAnswer, Question
 from secl.records import Record
@@ -256,7 +247,7 @@ class Service:
         return True
 
     def _fail(self, request: Request, problem: Exception) -> None:
-        if not isinstance(problem, QuestionError | ParameterError | UnfinishedError):
+        if not isinstance(problem, REQUEST_ERRORS):
             self.failures += 1
             self.last_error = public_reason(problem, "answering a question")
         self.unstored.append(request.record_id)
@@ -277,11 +268,11 @@ class Service:
             )
         except StorageError as problem:
             if not self.storage_fails:
-                log.warning("answers are not stored until the disk takes them again: %s", problem)
+                log.warning("the server answers without storing records until writing to disk works: %s", problem)
             self.storage_fails, self.last_error = True, str(problem)
             return False
         if self.storage_fails:
-            log.warning("the disk takes answers again, from record %d on", records[0].position)
+            log.warning("writing to disk works again, from record %d on", records[0].position)
         self.storage_fails = False
         if not self._load_fails:
             self.last_error = None

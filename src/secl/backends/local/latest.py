@@ -1,0 +1,86 @@
+"""Further evidence about the question that a model in this process has answered last."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from secl.backends.local.asking import dinco
+from secl.backends.local.asking.answers import Answering
+from secl.backends.local.asking.asker import Asker
+from secl.backends.local.asking.candidates import compared, sampled
+from secl.backends.local.asking.cases import Case
+from secl.backends.local.asking.nli import NliModel
+from secl.backends.local.asking.readout import shares
+from secl.backends.local.writer import draw_many
+from secl.backends.prompting import Prompting
+from secl.evidence import CandidateEvidence, DincoEvidence, PTrue
+from secl.ledger import Meter, Purpose
+from secl.question import Question
+from secl.records import Reply
+
+
+class LatestEvidence:
+    """The part of `secl.backends.local.model.LocalModel` that gathers further evidence.
+
+    What the pass that answered has shown already is not computed again.
+    """
+
+    asker: Asker
+    answering: Answering
+    prompting: Prompting
+    meter: Meter
+    _nli: NliModel | None
+    _latest: Case | None
+
+    def score_p_true(self, question: Question, reply: Reply) -> PTrue | None:
+        """P(True) of the answer and of its distractors from the frozen model; None without a readable answer."""
+        if reply.answer is None:
+            return None
+        case = self._latest_case(question)
+        known, listing = (None, None) if case is None else (case.p_true, case.listing)
+        return self.asker.p_true(question, reply.answer, known, listing)
+
+    def compare_candidates(self, question: Question, reply: Reply) -> CandidateEvidence | None:
+        """Letters under further orders of the candidates; likelihoods of options, or further answers.
+
+        Returns:
+            None without a readable answer, or where it is too long to be compared with others.
+        """
+        if reply.answer is None:
+            return None
+        case = self._latest_case(question)
+        known = None if case is None else case.candidates
+        if known is not None and (question.options or known.candidates[0] == reply.answer):
+            return known
+        return compared(self.asker, question, reply.answer)
+
+    def sample(self, question: Question, count: int) -> tuple[str | None, ...]:
+        """Further answers of the frozen model at temperature 1; option letters come from the pass that answered.
+
+        Draws depend on the question and the seed, but servers with other hardware may draw otherwise.
+        """
+        if not question.options:
+            return sampled(self.asker, question, count)
+        p = self._option_shares(question, "sampling")
+        drawn = draw_many(p, count, self.asker.seed_for(question, "samples"), self.prompting.top_p)
+        return tuple(question.letters[number] for number in drawn)
+
+    def dinco(self, question: Question, reply: Reply, samples: Sequence[str | None]) -> DincoEvidence | None:
+        """Evidence for DINCO; of multiple choice, the beams are the options with the most probable letters."""
+        if question.options:
+            p = self._option_shares(question, "comparing")
+            answers = [question.letters[i] for i in sorted(range(len(p)), key=lambda i: -p[i])[: dinco.BEAMS]]
+        else:
+            answers = dinco.beam_answers(self.asker, question)
+        return dinco.gather(self.asker, self._nli, question, answers, reply.answer, samples) if answers else None
+
+    def _option_shares(self, question: Question, purpose: Purpose) -> tuple[float, ...]:
+        """The frozen model's probabilities of the option letters."""
+        case = self._latest_case(question)
+        if case is None:
+            case = self.answering.prefetch([Case(question)], 0)[question, None]
+            self.meter.spend(purpose, case.spent["answering"])
+        return shares(case.frozen.reply.option_log_p)
+
+    def _latest_case(self, question: Question) -> Case | None:
+        return self._latest if self._latest is not None and self._latest.question == question else None

@@ -80,7 +80,7 @@ class CalibratedModel(Shown):
         system: str = "",
         history: Sequence[object] = (),
     ) -> Record:
-        """Ask one question and return the answer with its confidence. A lesson, if the method learns, comes afterwards.
+        """Ask one question and return the answer with its confidence. A method that learns does so afterwards.
 
         Args:
             question: a text, or a `Question`, which holds the other arguments itself.
@@ -104,7 +104,7 @@ class CalibratedModel(Shown):
         columns: Mapping[str, str] | None = None,
         progress: bool = False,
     ) -> Iterator[Record]:
-        """Ask many questions and yield each answer as soon as it is there; up to 16 questions share passes.
+        """Ask many questions and yield each answer as soon as it is ready; up to 16 questions share passes.
 
         Args:
             rows: texts, `Question`s, mappings such as {"question": ..., "options": [...]}, a DataFrame, or the path of
@@ -154,7 +154,7 @@ class CalibratedModel(Shown):
         instruction: str = "",
         progress: bool = False,
     ) -> Iterator[Extraction]:
-        """Extract the fields of many documents and yield each object as soon as it is there; 8 documents share passes.
+        """Extract the fields of many documents and yield each object as soon as it is ready; 8 documents share passes.
 
         Args:
             rows: texts, mappings such as {"text": ...}, a DataFrame, or the path of a file with a column of texts, of a
@@ -242,7 +242,7 @@ class CalibratedModel(Shown):
         system: str = "",
         history: Sequence[object] = (),
     ) -> Record:
-        """Return the confidence of an answer, whoever gave it. The model's own answer is not asked for.
+        """Return the confidence of an answer from any source. The model is not asked for an answer of its own.
 
         Args:
             question, options, context, system, history: as for `ask`.
@@ -282,7 +282,7 @@ class CalibratedModel(Shown):
         """Say whether an answer is correct; the confidences of later answers follow.
 
         Args:
-            answer: as it was returned. It keeps its confidence; later answers get others.
+            answer: the record as it was returned; its confidence stays as it is.
             correct: whether `answer.text` is correct; None takes earlier labels of this answer back.
             chance: probability that this answer was labelled, in [1e-4, 1]; equal for all that are drawn at random.
                 None if unknown; volunteers label wrong answers more often.
@@ -305,8 +305,9 @@ class CalibratedModel(Shown):
     def threshold(self, risk: float, certainty: float = 0.9) -> Advice:
         """Return the threshold of the largest coverage at which at most `risk` of the accepted answers are wrong.
 
-        It is about the answers that this object returned. Labels of answers drawn at random make it a guarantee that
-        holds with this certainty; without labels it is an estimate. Set `accept` to its `value` to act on it.
+        The advice covers the answers that this object returned. With labels of answers drawn at random, the risk is
+        guaranteed with this certainty; without labels it is estimated. To act on the advice, set `accept` to its
+        `value`.
 
         Args:
             risk: largest share of wrong answers among the accepted ones, in (0, 1).
@@ -342,7 +343,7 @@ def _shown(what: str, records: Iterator[T], total: int, progress: bool) -> Itera
 
 
 def _given(rows: Any) -> list[GivenAnswer]:
-    """Return the answers to rate, of whatever holds them together with their questions."""
+    """Return the answers to rate, from pairs, `GivenAnswer`s or anything that `read_rows` reads."""
     if isinstance(rows, list | tuple) and all(isinstance(row, GivenAnswer | tuple) for row in rows):
         return [row if isinstance(row, GivenAnswer) else GivenAnswer(Question.of(row[0]), *row[1:]) for row in rows]
     return [row.given() for row in read_rows(rows).rows]

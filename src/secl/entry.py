@@ -16,8 +16,8 @@ from secl.settings.groups import Device, Dtype, Quantize
 if TYPE_CHECKING:
     from secl.model import Model
 
-COMPLETE = ("answer", "learn", "fingerprint")
-"""Attributes by which an object is taken for a `secl.model.Model`."""
+MODEL_ATTRIBUTES = ("answer", "learn", "fingerprint")
+"""Attributes that tell a `secl.model.Model` from a transformers model."""
 
 
 def load(
@@ -95,7 +95,7 @@ def _backend(source: Any, tokenizer: Any, recipe: Recipe, api_key: str | None) -
         raise ParameterError(f"a tokenizer comes with a loaded model, and {str(source)!r} is a name; leave it out.")
     if isinstance(source, str | Path):
         return load_model(recipe, key=api_key)
-    if all(hasattr(source, name) for name in COMPLETE):
+    if all(hasattr(source, name) for name in MODEL_ATTRIBUTES):
         model: Model = source
         return model
     from secl.backends.local.loading.adopted import adopt  # torch takes seconds to import

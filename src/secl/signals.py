@@ -18,7 +18,7 @@ from secl.settings.groups import Formula, SignalName
 
 
 def answer_probability(reply: Reply) -> float | None:
-    """Joint probability of the answer's tokens; None where nobody knows it."""
+    """Joint probability of the answer's tokens; None if it is unknown."""
     known = reply.answer is not None and not math.isnan(reply.log_probability)
     return min(1.0, math.exp(reply.log_probability)) if known else None
 

@@ -71,16 +71,16 @@ class Advice:
 
     Attributes:
         risk: largest share of wrong ones among accepted answers, in [1e-9, 1).
-        certainty: with which a promise is to hold, in (0, 1).
+        certainty: probability that the guarantee holds, in (0, 1).
         basis: what `threshold` rests on.
         answers, labels: how many there are.
         wrong: how many of the labelled answers are wrong.
         surest_wrong: whether the most confident labelled answer is wrong, or one of several that are as confident.
-        threshold: None where no threshold will do.
-        fewest: labels without an error that the promise takes at least.
-        needed: labels that it takes in all, if further ones are like those that are there; None where no number would
-            do, or none is needed.
-        nearest: the lowest risk that the labels can promise, where they cannot promise this.
+        threshold: None if no threshold keeps the risk.
+        fewest: least number of labels, all of right answers, that a guarantee needs.
+        needed: total of labels that a guarantee needs if further labels are like the present ones; None if no number
+            suffices, or if no more labels are needed.
+        nearest: the lowest risk that the labels guarantee, if they do not guarantee `risk`.
     """
 
     risk: float
@@ -97,7 +97,7 @@ class Advice:
 
     @property
     def value(self) -> float | None:
-        """Lowest confidence to accept; None where no threshold will do."""
+        """Lowest confidence to accept; None if no threshold keeps the risk."""
         return None if self.threshold is None else self.threshold.value
 
 

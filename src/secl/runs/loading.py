@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from secl.calibrator import Calibrator
-from secl.data.question_files import QuestionFile, QuestionRow, read_rows
+from secl.data.question_files import QuestionFile, QuestionRow, read_rows, usable
 from secl.data.streams import arrange, load_stream
 from secl.errors import DataError, ParameterError, QuestionError, RunError
 from secl.labels.label import Label
@@ -71,24 +71,22 @@ def read_stream(settings: RunSettings, mode: Mode = "ask") -> QuestionFile:
 
 
 def _to_rate(file: QuestionFile, skip_bad: bool) -> QuestionFile:
-    """The rows whose answers can be rated."""
-    rows: list[QuestionRow] = []
-    skipped = []
-    for row in file.rows:
-        reason = "has no 'answer' to rate; give one, or ask with secl run."
+    """Return the file with the rows whose answers can be rated."""
+
+    def read(row: QuestionRow) -> tuple[str, QuestionRow]:
+        if row.answer is None:
+            raise DataError("has no 'answer' to rate; give one, or ask with secl run.")
         try:
-            if row.answer is not None:
-                row.given()
-                rows.append(row)
-                continue
+            row.given()
         except QuestionError as problem:
-            reason = f"cannot be rated: {problem}"
-        if not skip_bad:
-            raise DataError(f"{row.location} {reason}")
-        skipped.append((row.location, reason))
+            raise DataError(f"cannot be rated: {problem}") from problem
+        return row.question.id, row
+
+    skipped: list[tuple[str, str]] = []
+    rows = tuple(usable(file.rows, read, skipped, kind="question", skip_bad=skip_bad))
     if not rows:
         raise DataError(f"no answer can be rated: {skipped[0][0]} {skipped[0][1]}")
-    return replace(file, rows=tuple(rows), skipped=(*file.skipped, *skipped))
+    return replace(file, rows=rows, skipped=(*file.skipped, *skipped))
 
 
 def askable(file: QuestionFile, model: Model, mode: Mode, skip_bad: bool) -> tuple[QuestionFile, tuple[str, ...]]:
@@ -130,7 +128,7 @@ def _answers_note(file: QuestionFile) -> tuple[str, ...]:
     if not answers or any(row.question.reference is not None for row in file.rows):
         return ()
     return (
-        "the column of answers holds answers to rate, not references, so it grades nothing; secl score "
+        "the column of answers holds answers to rate and no references, so it grades nothing; secl score "
         "rates these answers, and --columns reference=answer makes them references.",
     )
 

@@ -119,7 +119,7 @@ def test_verify_ends_with_1_where_something_does_not_agree_or_is_damaged(
     ended = shell("verify", state, "--last", 3)
     assert (ended.code, ended.err) == (1, "")
     assert "gate of record 30: the gate decides" in ended.out
-    assert "confidence of record 39: asked again it gives confidence" in ended.out
+    assert "confidence of record 39: asked again, the model states the confidence" in ended.out
     found = json.loads(shell("verify", state, "--last", 3, "--json").out)
     assert (found["agrees"], found["matches"], len(found["findings"])) == (False, {"differs": 3}, 4)
     altered("UPDATE records SET body = json_remove(body, '$.decision') WHERE position = 30")

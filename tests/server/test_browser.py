@@ -45,7 +45,7 @@ def test_in_a_browser_one_asks_sees_why_and_says_right_which_counts(make_service
     heights = tab.locator(".bins .bar").evaluate_all("all => all.map(bar => Number(bar.getAttribute('height')))")
     assert heights == pytest.approx([100 * p for p in record.reply.bins])
     tab.click("button:has-text('Right')")
-    shown(tab, ".why", "People say: right.")
+    shown(tab, ".why", "A person labelled it as right.")
     assert service.state.served(40).label is True
     tab.click("nav a:text-is('Overview')")
     shown(tab, ".line", f"Labelled{before + 1}")
@@ -116,10 +116,10 @@ def test_in_a_browser_a_search_by_keys_finds_and_opens_and_goes_back(make_servic
     tab.click("a[rel=prev]")
     shown(tab, "h1", service.state.served(5).id)
     tab.keyboard.press("w")
-    shown(tab, ".why", "People say: wrong.")
+    shown(tab, ".why", "A person labelled it as wrong.")
     assert service.state.labels()[-1].chance is None
     tab.keyboard.press("u")
-    shown(tab, ".why", "Nobody has said whether it is right.")
+    shown(tab, ".why", "It has no label.")
 
 
 def test_in_a_browser_a_review_takes_keys_and_mouse(make_service: Make, host: Host, tab: Any) -> None:

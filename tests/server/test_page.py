@@ -108,7 +108,7 @@ def test_an_empty_server_has_pages_that_say_so(make_service: Make) -> None:
     assert "nan" not in shown
     assert "None" not in shown
     for path in ("/records", "/review"):
-        assert "Nobody has asked anything yet." in client.get(path).text
+        assert "No question yet." in client.get(path).text
 
 
 def words(text: str) -> str:

@@ -142,7 +142,7 @@ def test_the_api_searches_pages_and_refuses_in_words(make_service: Make) -> None
         ({"query": "***"}, "type at least one word."),
         ({"before": "yesterday"}, "before: "),
         ({"label": "good"}, "label: "),
-        ({"qeury": "x"}, "qeury: "),
+        ({"qeury": "x"}, "does not know the field 'qeury'; leave it out."),
         ({"count": 1000}, "count: "),
     ):
         refused = client.get("/v1/records", params=params)

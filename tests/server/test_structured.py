@@ -280,7 +280,7 @@ def test_what_fields_leave_behind_is_consistent_and_no_gate_has_looked_at_it(mak
     stored = " ".join(str(row) for row in service.state.rows("SELECT body FROM records"))
     assert ("Acme" in stored, '"306' in stored) == ((keep == "full"), (keep == "full"))
     why = explain(service.state, 0).why
-    assert any("nothing is learned from fields" in sentence for sentence in why)
+    assert any("secl learns nothing from fields" in sentence for sentence in why)
     assert not any("nan" in sentence for sentence in why)
     close(service)
 

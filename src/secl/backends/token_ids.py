@@ -265,7 +265,7 @@ def render_turns(
 def _dated(template: str) -> str:
     """A template with a fixed date where it puts in today's, so that records are the same from day to day.
 
-    transformers gives templates a clock and lets nobody replace it.
+    transformers gives templates a clock that cannot be replaced.
     """
     return _TODAY.sub(lambda match: json.dumps(_DAY.strftime(match[2])), template)
 

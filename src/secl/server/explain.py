@@ -20,7 +20,7 @@ from secl.server.entries import Served, Values
 from secl.server.redaction import Keep
 from secl.server.store import ServerStore
 
-PEOPLE = {None: "nobody has said whether it is right", True: "people say: right", False: "people say: wrong"}
+LABELS = {None: "it has no label", True: "a person labelled it as right", False: "a person labelled it as wrong"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Explanation:
     Attributes:
         prompt: the conversation whose next token was the confidence digit, as pairs of role and text, before the chat
             template; None for fields, and where texts are not kept.
-        why: how the confidence came to be, what gate and lesson made of it and what people say, a sentence each.
+        why: how the confidence came to be, the gate, the lesson and the label, a sentence each.
     """
 
     served: Served
@@ -69,7 +69,7 @@ def explain(state: ServerStore, position: int) -> Explanation:
         learning = [f"gate: {_gate(record, threshold)}", f"lesson: {lesson}"]
     if state.keep_text == "full" and record.outcome != "field":
         prompt = conversation(record.question, record.reply, alongside=alongside, prefilled=prefilled)
-    why = tuple(sentence(each) for each in (*number, *learning, PEOPLE[served.label]) if each)
+    why = tuple(sentence(each) for each in (*number, *learning, LABELS[served.label]) if each)
     return Explanation(served, state.keep_text, prompt, source_of(record), why)
 
 
@@ -111,8 +111,8 @@ def _lesson(record: Record, bin_gate: int | None, paused: str | None) -> str:
             f"{update.after:.3f} afterwards"
         )
     reason = {
-        "given": "it was rated for somebody else, and nothing is learned from such answers",
-        "field": "it is a field of an object, and nothing is learned from fields",
+        "given": "the answer came from elsewhere, and secl learns nothing from such answers",
+        "field": "it is a field of an object, and secl learns nothing from fields",
         "idle": "it lies outside the bursts",
         "waiting": "its lesson has not been held yet",
         "dropped": "its lesson was dropped: too many waited, or learning was paused or rolled back before its turn",
@@ -133,7 +133,7 @@ def remark_on(record: Record, *, expected: bool) -> str | None:
     if source_of(record) == "posterior" or not expected:
         return None
     if record.reply.answer is None:
-        return "the answer could not be read, so there is nothing to compare; the confidence is as stated."
+        return "the answer could not be read, so it cannot be compared; the confidence is as stated."
     if record.posterior is not None:
         return "the model's own answer is none of the candidates; the confidence is as stated."
     missing = "there are no two different candidates to compare, or more than the model has letters for"
@@ -153,8 +153,8 @@ def _number(record: Record, expected: bool) -> list[str]:
     """Where the reported confidence comes from: the posterior or the statement, labels, the threshold."""
     mass = record.reply.digit_mass
     little = (
-        f"asked for its confidence the model gave all ten digits together only {mass:.2f}, so what it states says "
-        "little"
+        f"asked for its confidence, the model gave all ten digits together a probability of only {mass:.2f}, so its "
+        "stated confidence means little"
     )
     return [
         _weighed(record, record.posterior)
@@ -207,7 +207,7 @@ def _labels(record: Record) -> str:
         return ""
     band = f"with 90 % probability the right confidence lies between {labelled.low:.4f} and {labelled.high:.4f}"
     if not labelled.labels:
-        return f"nobody had labelled an answer yet; {band}"
+        return f"no answer had a label yet; {band}"
     changed = labelled.confidence - labelled.label_free
     moved = f"moved it by {changed:+.4f} to {labelled.confidence:.4f}"
     domain = f"{labelled.of_domain} of its own domain"

@@ -49,7 +49,7 @@ def backup(folder: Path, out: Path) -> int:
     """
     with Store(folder) as store:
         if not store.is_server:
-            raise RunError(f"{folder} is a run and no server's state; copy its folder while nobody writes to it.")
+            raise RunError(f"{folder} is a run and no server's state; copy its folder while no process writes to it.")
         if out.exists() or out.is_symlink():
             raise RunError(f"{out} exists already; name a folder that does not, so that no older backup is lost.")
         with storage_errors(out), ExitStack() as failure:

@@ -27,14 +27,14 @@ RECENT = 1000
 SEED = 42
 
 Labelled = Literal["right", "wrong", "none"]
-"""What people said of an answer; "none" while nobody did."""
+"""The label of an answer; "none" without a label."""
 
 
 class Search(BaseModel):
     """Which records are looked for; a parameter that is left out lets all through.
 
     query: words that question and answer together contain; put double quotes around words that stand side by side.
-    label: what people said of the answer, `none` while nobody did. before: the `before` of the page before this one.
+    label: of the answer; `none` without a label. before: the `before` of the page before this one.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)

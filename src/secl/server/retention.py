@@ -1,4 +1,4 @@
-"""What a state folder keeps, and how the rest is pruned: the oldest records first, in steps that keep nobody waiting.
+"""What a state folder keeps, and how the rest is pruned: the oldest records first, in steps that delay no answer.
 
 A step is one transaction, with a checkpoint of the stream where the kept records begin, so that these can still be
 replayed. Killed between two steps, a folder is as whole as before. What is pruned is overwritten.

@@ -39,7 +39,7 @@ MAX_CONCURRENT = 1024
 """Most requests at the same time (503 beyond), four times as many questions as may wait for an answer."""
 
 MAX_SILENT = 512
-"""Most connections without a request, on which nobody has shown a key; the oldest ones are closed beyond."""
+"""Most connections without a request, so without a key; beyond, the server closes the oldest ones."""
 
 SILENCE = 10.0
 """Seconds until a connection without the whole head of a request is closed."""

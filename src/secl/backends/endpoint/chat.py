@@ -78,7 +78,7 @@ class Abilities:
         if self.digit_mass < 0.5:
             notes.append(
                 f"asked for its confidence in a sample, the model hardly says a digit (mass {self.digit_mass:.2f}), so "
-                "what it states means little; the posterior does not need it"
+                "its stated confidence means little; the posterior does not use it"
             )
         return notes
 

@@ -97,7 +97,7 @@ class Keys:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Context in which nobody else reads the file to write it anew: others wait, in this process or another."""
+        """Context in which this thread alone may replace the file; other threads and processes wait."""
         with storage_errors(self.path.parent):
             make_private(self.path.parent)
             lock = os.open(self.path.with_name(f"{KEYS}.lock"), os.O_RDWR | os.O_CREAT, 0o600)

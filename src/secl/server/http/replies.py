@@ -79,7 +79,7 @@ class LogProbs(BaseModel):
 
 
 def _logprob(text: str, log_p: float) -> Values:
-    """Of a token. A decoder makes U+FFFD of bytes that are no whole character, and nobody knows which they were."""
+    """Of a token. A decoder turns bytes of half a character into U+FFFD, so the original bytes are unknown."""
     return {"token": text, "logprob": max(LEAST, log_p), "bytes": None if "\ufffd" in text else list(text.encode())}
 
 

@@ -81,8 +81,8 @@ class ScoreRequest(AskRequest):
 class Feedback(BaseModel):
     """A person's word on an answer; null takes it back. Weights never learn from it; later confidences follow it.
 
-    `chance`: the probability that this answer was asked about: 1 from somebody who rates every answer, 0.05 from a
-    random sample of one in twenty. Leave it out for thumbs of users: alone they move confidences little. `drawn`: true
+    `chance`: the probability that this answer was asked about: 1 if you rate every answer, 0.05 for a random
+    sample of one in twenty. Leave it out for thumbs of users: alone they move confidences little. `drawn`: true
     where a review drew the answer at random; then there is no `chance`.
     """
 

@@ -62,7 +62,7 @@ def answers_router(service: Service, settings: HttpSettings) -> APIRouter:
 
     @router.post("/v1/score")
     async def score(body: ScoreRequest, request: Request) -> AnswerReply:
-        """Rate an answer that somebody else gave; nothing is learned from it."""
+        """Rate an answer from elsewhere; the model learns nothing from it."""
         answer = await wait_for(service.submit(given_in(body)), request, settings.timeout)
         return answer_reply(answer, full=body.detail == "full")
 

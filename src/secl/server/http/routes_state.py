@@ -1,4 +1,4 @@
-"""Routes about what a server did: records and what people say of them, its state, and control."""
+"""Routes for records and their labels, for the state of the server, and for its control."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def records_router(service: Service) -> APIRouter:
             require("review")(request)
         state.add_feedback(position, body.correct, body.chance, drawn=body.drawn)
         service.refresh_labels()
-        with at_one_moment(state.folder) as reader:  # nobody waits for an answer while labels are counted
+        with at_one_moment(state.folder) as reader:  # no answer waits while labels are counted
             count = label_count(reader)
         return AsciiJson({"record_id": body.record_id, "correct": body.correct, "labels": count})
 

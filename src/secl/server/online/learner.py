@@ -195,7 +195,7 @@ class Learner:
         except (GivenUpError, UnavailableError, StorageError) as problem:  # the lesson is repeated
             if isinstance(problem, StorageError) and not self.storage_fails:
                 log.warning("lessons wait until writing to disk works: %s", problem)
-            if not isinstance(problem, GivenUpError):  # else nobody has to know
+            if not isinstance(problem, GivenUpError):  # an interruption is no failure
                 self.last_error = str(problem)
             self.storage_fails |= isinstance(problem, StorageError)
             self._restore_weights(before)

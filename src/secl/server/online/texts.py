@@ -149,7 +149,7 @@ class TextWriters:
             self.unrated -= set(job.record_ids)
 
     def _written(self, job: WritingJob, coming: Iterator[Piece]) -> tuple[Written, ...] | None:
-        """The texts; None if nobody wants them any more."""
+        """The texts; None if the job was cancelled."""
         pieces: list[Piece] = []
         while not job.cancelled.is_set():
             with self._turn() as seconds:

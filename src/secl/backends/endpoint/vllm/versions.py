@@ -76,7 +76,7 @@ class Versions:
             (draft / WEIGHTS).write_bytes(weights)
             publish_folder(draft, self.folder / name)
         except OSError:
-            if not (self.folder / name).is_dir():  # else somebody has published the same weights just now
+            if not (self.folder / name).is_dir():  # else another process has just published the same weights
                 raise
         finally:
             shutil.rmtree(draft, ignore_errors=True)

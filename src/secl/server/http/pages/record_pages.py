@@ -19,7 +19,7 @@ Page = tuple[str, int]
 """A page and its status."""
 
 CHOICES = (
-    ("label", "People say", (("right", "right"), ("wrong", "wrong"), ("none", "nothing yet"))),
+    ("label", "Label", (("right", "right"), ("wrong", "wrong"), ("none", "none yet"))),
     ("accepted", "Threshold", (("true", "accepted"), ("false", "not accepted"))),
 )
 """Filters with a few choices: name, label, and value and words of each."""
@@ -68,7 +68,7 @@ def found_in_words(page: Found, query: Search) -> str:
     """
     count = len(page.positions)
     if not count and query == Search(count=query.count):
-        return "Nobody has asked anything yet."
+        return "No question yet."
     older = "" if page.before is None else "; there are older ones"
     noun = "record" if query.before is None else "older record"
     return f"{counted(count, noun) if count else f'No {noun}'} {'fits' if count < 2 else 'fit'}{older}."

@@ -7,7 +7,7 @@ const box = () => document.querySelector(".rating");
 const done = () => JSON.parse(sessionStorage.getItem(DONE) ?? "[]");
 const keep = (answers) => sessionStorage.setItem(DONE, JSON.stringify(answers));
 
-// Send what somebody says of an answer; whether the server took it.
+// Send a label of an answer; return whether the server took it.
 async function said(body) {
   try {
     await post("v1/feedback", body);

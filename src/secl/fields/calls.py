@@ -11,20 +11,11 @@ from typing import Any, Protocol, runtime_checkable
 from secl.conversation import ToolCall, Turn
 from secl.display import Shown, excerpt
 from secl.errors import SeclError
-from secl.fields.extraction import (
-    CERTAIN,
-    SAMPLES,
-    WINDOW,
-    Cost,
-    Objects,
-    Weigh,
-    weigh_fields,
-    weigh_value,
-    whole_confidence,
-)
+from secl.fields.extraction import Objects, in_windows
 from secl.fields.schema import Leaf, Schema
 from secl.fields.tools import NO_TOOL, CallRequest, Tool
 from secl.fields.values import OpenedObject, Reading, Span, WrittenObject
+from secl.fields.weighing import CERTAIN, SAMPLES, Cost, Weigh, weigh_fields, weigh_value, whole_confidence
 from secl.question import Question
 from secl.records import Record
 
@@ -158,14 +149,12 @@ class Calls(Shown):
 def weigh_calls(
     model: WritesCalls, requests: Sequence[CallRequest], weigh: Weigh, *, accept: float | None = None
 ) -> Iterator[Calls | SeclError]:
-    """Write replies to requests and yield each with its confidences, or why it failed; as `weigh_objects`."""
-    for first in range(0, len(requests), WINDOW):
-        window = requests[first : first + WINDOW]
-        for request, written in zip(window, model.write_calls(window, samples_wanted), strict=True):
-            try:
-                yield written if isinstance(written, SeclError) else _weighed(request, written, weigh, accept)
-            except SeclError as problem:
-                yield problem
+    """Write replies to requests and yield each with its confidences, or its error; as `weigh_objects`."""
+    return in_windows(
+        requests,
+        lambda window: model.write_calls(window, samples_wanted),
+        lambda request, written: _weighed(request, written, weigh, accept),
+    )
 
 
 def samples_wanted(request: CallRequest, greedy: WrittenReply) -> int:
@@ -229,8 +218,7 @@ def _fields(
         return {}
 
     def question_of(leaf: Leaf) -> Question:
-        described = f" ({leaf.description})" if leaf.description else ""
-        text = f"What is the value of {'/'.join(leaf.path)!r}{described} in the call of {tool.name}?"
+        text = f"What is the value of {leaf.described} in the call of {tool.name}?"
         asked = _asked(request, f"{number}/{leaf.name}", text, f"{tool.name}.{leaf.name}")
         return replace(asked, form="number") if leaf.kind == "number" else asked
 

@@ -39,14 +39,9 @@ def elements_of(
                 known.append((value, at := {}))
             at[number] = place
     for index, (value, at) in enumerate(known):
-        described = f" ({leaf.description})" if leaf.description else ""
         which = "What is one value" if 0 in at else "What further value is there"
-        asked = replace(
-            question,
-            text=f"{which} of {'/'.join(leaf.path)!r}{described}?",
-            domain=f"{leaf.name}/*",
-            id=f"{question.id}/{index}",
-        )
+        text = f"{which} of {leaf.described}?"
+        asked = replace(question, text=text, domain=f"{leaf.name}/*", id=f"{question.id}/{index}")
         read = [None if each is None else _read(each, leaf, at.get(number)) for number, each in enumerate(objects)]
         assert read[0] is not None  # noqa: S101
         yield _leaf(value, (*leaf.path, str(index))), asked, read[0], read[1:]

@@ -1,4 +1,4 @@
-"""From written objects to confidences: each field is a question with the evidence of an open answer."""
+"""JSON objects whose fields have confidences: requests, what a model writes for them, and extractions."""
 
 from __future__ import annotations
 
@@ -12,25 +12,12 @@ from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from secl.display import Shown
 from secl.errors import QuestionError, SeclError, UnfinishedError
-from secl.evidence import CandidateEvidence, Evidence, Posterior, Sample
-from secl.fields.elements import elements_of
 from secl.fields.schema import Leaf, Schema
-from secl.fields.values import OpenedObject, Reading, Span, WrittenObject, same_value, shown
+from secl.fields.values import OpenedObject, Span, WrittenObject
+from secl.fields.weighing import CERTAIN, SAMPLES, Cost, Weigh, weigh_fields, whole_confidence
 from secl.ledger import Ledger
-from secl.model import Rating
-from secl.posterior.views import VALUES
-from secl.prompts.templates import NONE_OF_THESE
 from secl.question import Question
-from secl.records import Record, Reply
-
-SAMPLES = 5
-"""Objects that are drawn beside the most probable one where some value is uncertain."""
-
-CERTAIN = 0.9
-"""A value is certain if each of its tokens has at least this probability."""
-
-OTHERS = 3
-"""Most other values of a field among its candidates, the most frequent ones, as for open answers."""
+from secl.records import Record
 
 LEAST_TOKENS = 512
 """Tokens that an object may have, unless its fields need more (`FIELD_TOKENS`)."""
@@ -40,13 +27,6 @@ FIELD_TOKENS = 64
 
 WINDOW = 8
 """Requests whose objects are written together."""
-
-Weigh = Callable[[Question, Rating], Record]
-"""Makes the record of a field from its question and evidence (`secl.Calibrator.weigh`)."""
-
-
-Cost = tuple[Ledger, float]
-"""Tokens that went through the network for a field, and those of its share of a plain pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +45,7 @@ class ObjectRequest:
     @property
     def most_tokens(self) -> int:
         """Most tokens of its object."""
-        most = max(LEAST_TOKENS, FIELD_TOKENS * len(self.schema.leaves))
-        return most if self.max_tokens is None else min(most, self.max_tokens)
+        return token_limit(len(self.schema.leaves), self.max_tokens)
 
     def unfinished(self, tokens: int) -> UnfinishedError:
         """Return the error of an object that the model did not close within so many tokens."""
@@ -85,11 +64,23 @@ class ObjectRequest:
                 f"\n\nReply with one JSON object that has exactly these keys, in this order:\n{schema.listing()}\n"
                 "Write null where a field may be null and has no value."
             )
-        digest = hashlib.sha256(said.encode("utf-8", "replace")).hexdigest()[:12]
-        return cls(replace(question, text=asked, id=digest), schema, max_tokens)
+        return cls(replace(question, text=asked, id=id_of(said)), schema, max_tokens)
 
 
+def token_limit(fields: int, wanted: int | None) -> int:
+    """Return the most tokens of an object with so many fields, or `wanted` if that is less."""
+    most = max(LEAST_TOKENS, FIELD_TOKENS * fields)
+    return most if wanted is None else min(most, wanted)
+
+
+def id_of(text: str) -> str:
+    """Return the id of a question by what it asks: 12 hexadecimal digits."""
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:12]
+
+
+R = TypeVar("R")
 W = TypeVar("W")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,7 +181,6 @@ def request_of(document: object, schema: Schema, *, context: str = "", instructi
     if not isinstance(document, str) or not document.strip():
         given = "empty" if isinstance(document, str) else f"of type {type(document).__name__}"
         raise QuestionError(f"the document is {given}; give its text.")
-    digest = hashlib.sha256(document.encode("utf-8", "replace")).hexdigest()[:12]
     rules = f"{instruction.strip()}\n" if instruction.strip() else ""
     text = (
         f"Extract these fields from the text above:\n{schema.listing()}\n\n{rules}"
@@ -198,23 +188,36 @@ def request_of(document: object, schema: Schema, *, context: str = "", instructi
         "value and the field may be null."
     )
     passage = f"{context}\n\n{document}" if context else document
-    return ObjectRequest(Question(text, id=digest, form="text", context=passage), schema)
+    return ObjectRequest(Question(text, id=id_of(document), form="text", context=passage), schema)
 
 
 def weigh_objects(
     model: WritesObjects, requests: Sequence[ObjectRequest], weigh: Weigh, *, accept: float | None = None
 ) -> Iterator[Extraction | SeclError]:
-    """Write the objects of requests and yield each with its confidences as soon as it is there, or why it failed.
+    """Write the objects of requests and yield each with its confidences as soon as it is there, or its error.
 
     Args:
         weigh: as in `Weigh`; called when the object is taken, so that labels may come in between.
         accept: as in `Extraction`.
     """
+    return in_windows(
+        requests,
+        lambda window: model.write_objects(window, samples_wanted),
+        lambda request, written: _weighed(request, written, weigh, accept),
+    )
+
+
+def in_windows(
+    requests: Sequence[R],
+    write: Callable[[Sequence[R]], list[Objects[W] | SeclError]],
+    weighed: Callable[[R, Objects[W]], T],
+) -> Iterator[T | SeclError]:
+    """Write for `WINDOW` requests at a time and yield an outcome for each; `weighed` adds the confidences."""
     for first in range(0, len(requests), WINDOW):
         window = requests[first : first + WINDOW]
-        for request, written in zip(window, model.write_objects(window, samples_wanted), strict=True):
+        for request, written in zip(window, write(window), strict=True):
             try:
-                yield written if isinstance(written, SeclError) else _weighed(request, written, weigh, accept)
+                yield written if isinstance(written, SeclError) else weighed(request, written)
             except SeclError as problem:
                 yield problem
 
@@ -245,32 +248,6 @@ def _weighed(request: ObjectRequest, written: Objects[WrittenObject], weigh: Wei
     )
 
 
-def weigh_fields(
-    leaves: Sequence[Leaf],
-    question_of: Callable[[Leaf], Question],
-    own: OpenedObject,
-    drawn: Sequence[OpenedObject | None],
-    cost: Cost,
-    weigh: Weigh,
-) -> dict[str, Record]:
-    """Return the records of an object's fields by their names; `cost` is that of each field."""
-    fields: dict[str, Record] = {}
-    for leaf in leaves:
-        question = question_of(leaf)
-        read = [None if each is None else each.read(leaf) for each in drawn]
-        fields[leaf.name] = weigh_value(leaf, question, own.read(leaf), read, cost, weigh)
-        for element, asked, here, there in elements_of(leaf, question, own, drawn):
-            fields[element.name] = weigh_value(element, asked, here, there, (Ledger(), 0.0), weigh)
-    return fields
-
-
-def weigh_value(
-    leaf: Leaf, question: Question, own: Reading, drawn: Sequence[Reading | None], cost: Cost, weigh: Weigh
-) -> Record:
-    """Return the record of a value by the values that samples have in its place; None for a sample without any."""
-    return _with_all_values(leaf, weigh(question, _rating(leaf, question, own, drawn, *cost)))
-
-
 def _objects(written: Objects[WrittenObject], fields: Mapping[str, Record]) -> tuple[tuple[str, float], ...]:
     """Return the different objects with the products of their values' probabilities."""
     found: dict[tuple[int | None, ...], tuple[str, float]] = {}
@@ -294,11 +271,10 @@ def _probability(record: Record, candidate: int) -> float:
 
 def field_question(leaf: Leaf, request: ObjectRequest) -> Question:
     """Return a field of an object as a question."""
-    described = f" ({leaf.description})" if leaf.description else ""
     asked = request.question
     return replace(
         asked,
-        text=f"What is the value of {'/'.join(leaf.path)!r}{described}?",
+        text=f"What is the value of {leaf.described}?",
         domain=leaf.name,
         id=f"{asked.id}/{leaf.name}",
         form="number" if leaf.kind == "number" else "short",
@@ -318,72 +294,3 @@ def uncertain_places(request: ObjectRequest, greedy: WrittenObject) -> list[Span
     least = math.log(CERTAIN)
     # An unknown probability (nan) is not certain.
     return [span for span in places if not min(greedy.log_p[token] for token in greedy.tokens(span)) >= least]
-
-
-def _rating(
-    leaf: Leaf, question: Question, own: Reading, drawn: Sequence[Reading | None], ledger: Ledger, plain_tokens: float
-) -> Rating:
-    """Return a field's value as a reply, and what it is compared with: its values in the samples."""
-    different: list[object] = [own.value]
-    numbers: list[int | None] = []
-    for each in drawn:
-        number = None
-        if each is not None:
-            known = (n for n, value in enumerate(different) if same_value(leaf, question, value, each.value))
-            number = next(known, len(different))
-            different += [each.value] * (number == len(different))
-        numbers.append(number)
-    kept = [0, *sorted(range(1, len(different)), key=numbers.count, reverse=True)[:OTHERS]]
-    samples = tuple(
-        Sample(
-            text=None if each is None else shown(each.value),
-            candidate=kept.index(number) if number in kept else None,
-            log_p=None if each is None or math.isnan(each.log_p) else each.log_p,
-        )
-        for each, number in zip(drawn, numbers, strict=True)
-    )
-    # Samples of a certain value would repeat it.
-    text = shown(own.value)
-    samples = samples or (Sample(text=text, candidate=0, log_p=own.log_p),) * SAMPLES
-    evidence = CandidateEvidence(
-        candidates=(*(shown(different[number]) for number in kept), NONE_OF_THESE),
-        letters=(),
-        likelihoods=(None,) * (len(kept) + 1),
-        samples=samples,
-        source=f"{VALUES}:{len(kept) - 1}",
-    )
-    log_p = min(own.log_p, 0.0)  # nan stays nan
-    reply = Reply(text=text, answer=text, bins=(), digit_mass=math.nan, entropy=own.entropy, log_probability=log_p)
-    return Rating(reply=reply, evidence=Evidence(candidates=evidence), ledger=ledger, plain_tokens=plain_tokens)
-
-
-def _with_all_values(leaf: Leaf, record: Record) -> Record:
-    """Return a record whose candidates are all values of an enumeration; unseen ones share what no candidate has."""
-    posterior = record.posterior
-    if posterior is None:
-        return record
-    unseen = [text for value in leaf.values if (text := shown(value)) not in posterior.candidates]
-    return replace(record, posterior=_with_unseen(posterior, unseen)) if unseen else record
-
-
-def with_unseen(posterior: Posterior, stored: Posterior) -> Posterior:
-    """Return the posterior of a field's evidence with the values that its enumeration adds to a stored one."""
-    return (
-        posterior if stored.none_last else _with_unseen(posterior, stored.candidates[len(posterior.candidates) - 1 :])
-    )
-
-
-def _with_unseen(posterior: Posterior, unseen: Sequence[str]) -> Posterior:
-    """Return a posterior whose candidates are all possible ones; the unseen ones share the probability of the last."""
-    share = posterior.probabilities[-1] / len(unseen)
-    return replace(
-        posterior,
-        candidates=(*posterior.candidates[:-1], *unseen),
-        probabilities=(*posterior.probabilities[:-1], *[share] * len(unseen)),
-        none_last=False,
-    )
-
-
-def whole_confidence(fields: Sequence[Record]) -> float:
-    """Return the probability that all fields are correct: the product, as if their errors were independent."""
-    return math.prod(record.confidence for record in fields)

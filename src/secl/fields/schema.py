@@ -56,6 +56,15 @@ class Leaf:
             return self.path[0]
         return "".join(f"/{key.replace('~', '~0').replace('/', '~1')}" for key in self.path)
 
+    @property
+    def described(self) -> str:
+        """Its path with its description, as a question names it.
+
+        >>> Leaf(("vendor", "name"), "text", "text", "Company that sends it").described
+        "'vendor/name' (Company that sends it)"
+        """
+        return f"{'/'.join(self.path)!r}" + (f" ({self.description})" if self.description else "")
+
 
 @dataclass(frozen=True)
 class Schema:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -14,6 +13,7 @@ from pydantic import BaseModel
 from secl.conversation import Turn
 from secl.display import excerpt
 from secl.errors import ParameterError, QuestionError
+from secl.fields.extraction import id_of
 from secl.fields.schema import Leaf, Node, Schema
 from secl.prompts.templates import Prompt, answer_prompt
 from secl.question import Question
@@ -156,9 +156,9 @@ class CallRequest:
             first = turns[0].role == "system" and not system
             system = turns[0].text if first else system
             history, request, since = turns[first:last], turns[last].text, tuple(turns[last + 1 :])
-        digest = hashlib.sha256(repr((request, context, system, history, since)).encode("utf-8", "replace"))
+        said = repr((request, context, system, history, since))
         asked = Question.of(request, context=context, system=system, history=history)
-        asked = replace(asked, form="text", id=digest.hexdigest()[:12])
+        asked = replace(asked, form="text", id=id_of(said))
         return cls(asked, read, choice, several and choice in ("auto", "required"), since, max_tokens)
 
     @property

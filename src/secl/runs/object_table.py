@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
 from secl.evaluation.json_values import defined
-from secl.fields.extraction import whole_confidence
 from secl.fields.values import shown
+from secl.fields.weighing import whole_confidence
 from secl.grading.rules import reported_correct
 from secl.question import Question
 from secl.records import Record

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from secl.errors import ParameterError, RunError
 from secl.evidence import Posterior
-from secl.fields.extraction import with_unseen
+from secl.fields.weighing import with_unseen
 from secl.labels.label import Label
 from secl.labels.state import LabelState
 from secl.records import Decision, Record

@@ -15,6 +15,7 @@ from secl.backends.local.constrained import _mask
 from secl.backends.local.loading.loader import wrap
 from secl.backends.local.model import LocalModel
 from secl.errors import ModelError, ParameterError, TooLongError
+from secl.fields import extraction
 from secl.fields.calls import WrittenReply
 from secl.fields.extraction import Objects
 from secl.fields.tools import NO_TOOL, CallRequest
@@ -35,8 +36,8 @@ NAMES = {tool["name"] for tool in TOOLS}
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch, brief: None) -> None:
     """Random models end nothing."""
-    monkeypatch.setattr(calls, "LEAST_TOKENS", 100)
-    monkeypatch.setattr(calls, "FIELD_TOKENS", 1)
+    monkeypatch.setattr(extraction, "LEAST_TOKENS", 100)
+    monkeypatch.setattr(extraction, "FIELD_TOKENS", 1)
 
 
 def tiny(template: str) -> LocalModel:

@@ -19,7 +19,7 @@ from secl.backends.local.constrained import GrammarWriter, Row, Task
 from secl.backends.local.objects import WHITESPACE
 from secl.errors import ParameterError, TooLongError, UnfinishedError
 from secl.fields.calls import WrittenCall, WrittenReply
-from secl.fields.extraction import FIELD_TOKENS, LEAST_TOKENS
+from secl.fields.extraction import token_limit
 from secl.fields.schema import Node
 from secl.fields.tools import NO_TOOL, CallRequest
 from secl.fields.values import Reading, WrittenObject
@@ -157,8 +157,7 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
                 f"{self.backend.limit} that the model can read; shorten it, or offer fewer tools."
             )
         fields = sum(len(tool.leaves) for tool in request.offered)
-        limit = min(room, max(LEAST_TOKENS, FIELD_TOKENS * fields), request.max_tokens or room)
-        return Task(request, (*prompt,), begun, limit)
+        return Task(request, (*prompt,), begun, min(room, token_limit(fields, request.max_tokens)))
 
     def sample(self, task: Task[CallRequest], purpose: str) -> Row:
         row = super().sample(task, purpose)

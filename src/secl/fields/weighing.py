@@ -1,0 +1,129 @@
+"""From the values that a model wrote to records: each field is a question with the evidence of an open answer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from secl.evidence import CandidateEvidence, Evidence, Posterior, Sample
+from secl.fields.elements import elements_of
+from secl.fields.schema import Leaf
+from secl.fields.values import OpenedObject, Reading, same_value, shown
+from secl.ledger import Ledger
+from secl.model import Rating
+from secl.posterior.views import VALUES
+from secl.prompts.templates import NONE_OF_THESE
+from secl.question import Question
+from secl.records import Record, Reply
+
+SAMPLES = 5
+"""Objects that are drawn beside the most probable one where some value is uncertain."""
+
+CERTAIN = 0.9
+"""A value is certain if each of its tokens has at least this probability."""
+
+OTHERS = 3
+"""Most other values of a field among its candidates, the most frequent ones, as for open answers."""
+
+Weigh = Callable[[Question, Rating], Record]
+"""Makes the record of a field from its question and evidence (`secl.Calibrator.weigh`)."""
+
+
+Cost = tuple[Ledger, float]
+"""Tokens that went through the network for a field, and those of its share of a plain pass."""
+
+
+def weigh_fields(
+    leaves: Sequence[Leaf],
+    question_of: Callable[[Leaf], Question],
+    own: OpenedObject,
+    drawn: Sequence[OpenedObject | None],
+    cost: Cost,
+    weigh: Weigh,
+) -> dict[str, Record]:
+    """Return the records of an object's fields by their names; `cost` is that of each field."""
+    fields: dict[str, Record] = {}
+    for leaf in leaves:
+        question = question_of(leaf)
+        read = [None if each is None else each.read(leaf) for each in drawn]
+        fields[leaf.name] = weigh_value(leaf, question, own.read(leaf), read, cost, weigh)
+        for element, asked, here, there in elements_of(leaf, question, own, drawn):
+            fields[element.name] = weigh_value(element, asked, here, there, (Ledger(), 0.0), weigh)
+    return fields
+
+
+def weigh_value(
+    leaf: Leaf, question: Question, own: Reading, drawn: Sequence[Reading | None], cost: Cost, weigh: Weigh
+) -> Record:
+    """Return the record of a value by the values that samples have in its place; None for a sample without any."""
+    return _with_all_values(leaf, weigh(question, _rating(leaf, question, own, drawn, *cost)))
+
+
+def _rating(
+    leaf: Leaf, question: Question, own: Reading, drawn: Sequence[Reading | None], ledger: Ledger, plain_tokens: float
+) -> Rating:
+    """Return a field's value as a reply, and what it is compared with: its values in the samples."""
+    different: list[object] = [own.value]
+    numbers: list[int | None] = []
+    for each in drawn:
+        number = None
+        if each is not None:
+            known = (n for n, value in enumerate(different) if same_value(leaf, question, value, each.value))
+            number = next(known, len(different))
+            different += [each.value] * (number == len(different))
+        numbers.append(number)
+    kept = [0, *sorted(range(1, len(different)), key=numbers.count, reverse=True)[:OTHERS]]
+    samples = tuple(
+        Sample(
+            text=None if each is None else shown(each.value),
+            candidate=kept.index(number) if number in kept else None,
+            log_p=None if each is None or math.isnan(each.log_p) else each.log_p,
+        )
+        for each, number in zip(drawn, numbers, strict=True)
+    )
+    # Samples of a certain value would repeat it.
+    text = shown(own.value)
+    samples = samples or (Sample(text=text, candidate=0, log_p=own.log_p),) * SAMPLES
+    evidence = CandidateEvidence(
+        candidates=(*(shown(different[number]) for number in kept), NONE_OF_THESE),
+        letters=(),
+        likelihoods=(None,) * (len(kept) + 1),
+        samples=samples,
+        source=f"{VALUES}:{len(kept) - 1}",
+    )
+    log_p = min(own.log_p, 0.0)  # nan stays nan
+    reply = Reply(text=text, answer=text, bins=(), digit_mass=math.nan, entropy=own.entropy, log_probability=log_p)
+    return Rating(reply=reply, evidence=Evidence(candidates=evidence), ledger=ledger, plain_tokens=plain_tokens)
+
+
+def _with_all_values(leaf: Leaf, record: Record) -> Record:
+    """Return a record whose candidates are all values of an enumeration; unseen ones share what no candidate has."""
+    posterior = record.posterior
+    if posterior is None:
+        return record
+    unseen = [text for value in leaf.values if (text := shown(value)) not in posterior.candidates]
+    return replace(record, posterior=_with_unseen(posterior, unseen)) if unseen else record
+
+
+def with_unseen(posterior: Posterior, stored: Posterior) -> Posterior:
+    """Return the posterior of a field's evidence with the values that its enumeration adds to a stored one."""
+    return (
+        posterior if stored.none_last else _with_unseen(posterior, stored.candidates[len(posterior.candidates) - 1 :])
+    )
+
+
+def _with_unseen(posterior: Posterior, unseen: Sequence[str]) -> Posterior:
+    """Return a posterior whose candidates are all possible ones; the unseen ones share the probability of the last."""
+    share = posterior.probabilities[-1] / len(unseen)
+    return replace(
+        posterior,
+        candidates=(*posterior.candidates[:-1], *unseen),
+        probabilities=(*posterior.probabilities[:-1], *[share] * len(unseen)),
+        none_last=False,
+    )
+
+
+def whole_confidence(fields: Sequence[Record]) -> float:
+    """Return the probability that all fields are correct: the product, as if their errors were independent."""
+    return math.prod(record.confidence for record in fields)

@@ -1,4 +1,4 @@
-"""Requests with eight tools and the calls that are right, by construction; a quarter of them need no tool."""
+"""Generated requests with eight tools and their correct calls; a quarter of the requests needs no tool."""
 
 from __future__ import annotations
 
@@ -98,8 +98,13 @@ TOOLS = [
 CITIES = ["Lisbon", "Oslo", "Porto", "Vienna", "Graz", "Turin", "Bergen", "Lyon", "Ghent", "Malmö"]
 NAMES = ["Ana", "Bert", "Carla", "Deniz", "Emil", "Farah"]
 MONTHS = ["January", "March", "May", "July", "September", "November"]
-WORDS = {15: "a quarter of an hour", 30: "half an hour", 45: "three quarters of an hour", 90: "an hour and a half"}
-NONE = [
+MINUTES_IN_WORDS = {
+    15: "a quarter of an hour",
+    30: "half an hour",
+    45: "three quarters of an hour",
+    90: "an hour and a half",
+}
+WITHOUT_TOOL = [
     "Thanks, that is all for today!",
     "What is the capital of Norway?",
     "What does it mean to convert a currency? I only want to understand the idea.",
@@ -173,8 +178,8 @@ def _currency(draw: random.Random) -> tuple[str, Gold]:
 
 
 def _timer(draw: random.Random) -> tuple[str, Gold]:
-    minutes = draw.choice([*WORDS, 7, 25, 120])
-    said = WORDS.get(minutes, "two hours" if minutes == 120 else f"{minutes} minutes")
+    minutes = draw.choice([*MINUTES_IN_WORDS, 7, 25, 120])
+    said = MINUTES_IN_WORDS.get(minutes, "two hours" if minutes == 120 else f"{minutes} minutes")
     if draw.random() < 0.5:
         label = draw.choice(["pasta", "laundry", "tea"])
         return f"Remind me of the {label} in {said}.", ("set_timer", {"minutes": minutes, "label": label})
@@ -231,7 +236,7 @@ def cases(count: int = 120, seed: int = 7) -> list[Case]:
     """Return requests in random order: a quarter without need of a tool, an eighth with two calls at once."""
     draw = random.Random(seed)
     makers = [_weather, _room, _currency, _timer, _order, _ticket, _flight, _message]
-    made = [Case(text, (), "none") for text in NONE[: count // 4]]
+    made = [Case(text, (), "none") for text in WITHOUT_TOOL[: count // 4]]
     for number in range(count // 8):
         (one, first), (other, second) = (makers[(number + step) % 8](draw) for step in (0, 3))
         made.append(Case(f"{one} And one more thing: {other}", (first, second), "two"))

@@ -1,9 +1,10 @@
-"""Evidence of what the confidences of tool calls are worth, one JSON line per request.
+"""Evidence for the calibration of tool calls, one JSON line per request.
 
     python -m benchmarks.tools collect MODEL EVIDENCE.jsonl [--minutes 60]
 
-`collect` goes on where it stopped. Eight requests share passes, and the tools, which stand first in the prompt, are
-read once for the eight. A line has the right calls, the reply and its samples with the probabilities of their tokens.
+`collect` continues a stopped collection. Eight requests share passes. The model reads the tools, which come first in
+the prompt, once for the eight. A line has the correct calls, the reply and its samples with the probabilities of their
+tokens.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from pydantic import BaseModel, Field
 import secl
 
 ACCEPT = 0.9
-"""Lowest confidence of a value that nobody checks."""
+"""Values of at least this confidence need no check."""
 
 
 class Invoice(BaseModel):

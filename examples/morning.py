@@ -3,7 +3,7 @@
     python examples/morning.py [MODEL [QUESTIONS.csv [FOLDER]]]
 
 Answers the questions of a CSV (`morning.csv` beside this file: a passage beside each question, and its right answers),
-lets somebody rate 20 answers drawn at random, accepts those that are worth it if a wrong answer costs twice a look,
+lets a person rate 20 answers drawn at random, accepts those that are worth it if a wrong answer costs twice a look,
 and writes `answers.csv` with every answer, its confidence, its band and whether it is accepted, and `threshold.png`.
 """
 

@@ -223,7 +223,7 @@ class CalibratedModel(Shown):
                 "or GGUF file."
             )
         parts: dict[str, Any] = {"system": system, "history": history, "context": context}
-        asked = CallRequest.of(request, _defined(tools), choice=choice, several=parallel, **parts)
+        asked = CallRequest.of(request, _defined(tools), choice=choice, parallel=parallel, **parts)
         (calls,) = weigh_calls(model, [asked], self.calibrator.weigh, accept=self.accept)
         if isinstance(calls, SeclError):
             raise calls

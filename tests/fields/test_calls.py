@@ -13,7 +13,7 @@ from secl.conversation import ToolCall, Turn
 from secl.errors import ParameterError, QuestionError, UnfinishedError
 from secl.fields.calls import Calls
 from secl.fields.tools import NO_TOOL, CallRequest, Tool
-from tests.fields.call_scribe import SURE, CallScribe, call, reply
+from tests.fields.call_scribe import CallScribe, call, reply
 
 
 class Book(BaseModel):
@@ -203,4 +203,3 @@ def test_certain_replies_need_no_samples() -> None:
     assert [record.ledger.sampling for record in certain.records] == [0, 0]
     assert all(record.ledger.sampling for record in unsure.records)
     assert certain.confidence > unsure.confidence
-    assert math.log(0.95) < SURE

@@ -188,7 +188,7 @@ def test_any_question_can_be_answered_by_an_object() -> None:
 def test_the_different_objects_that_the_model_wrote_are_candidates() -> None:
     found = extracted(Scribe(written(GREEDY, unsure="2291"), *FOUR, GREEDY))
     assert found.text == GREEDY
-    assert [text for text, _ in found.candidates] == [GREEDY, OTHER] or found.candidates[1][0] == GREEDY
+    assert [text for text, _ in found.candidates] == [OTHER, GREEDY]
     assert dict(found.candidates)[GREEDY] == found.confidence
     number, vendor = found.fields["number"], found.fields["vendor"]
     assert dict(found.candidates)[OTHER] == pytest.approx(dict(number.candidates)["BH-7731"] * vendor.confidence)
@@ -200,12 +200,6 @@ def test_three_hundred_fields_have_a_confidence_each() -> None:
     found = extracted(Scribe(written(text, unsure="299"), *[text] * 5), dict.fromkeys(names, "Yes or no"))
     assert [*found.fields] == names
     assert 0 <= found.confidence < min(record.confidence for record in found.fields.values()) < 1
-
-
-def test_two_extractions_are_equal() -> None:
-    assert repr([*extracted(Scribe(written(GREEDY))).fields.values()]) == repr(
-        [*extracted(Scribe(written(GREEDY))).fields.values()]
-    )
 
 
 @pytest.mark.parametrize(

@@ -166,13 +166,13 @@ SENT: dict[str, tuple[dict[str, Any], str, bool]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("fields", "choice", "several"), SENT.values(), ids=SENT)
-def test_what_clients_send_is_understood(ask: Any, fields: dict[str, Any], choice: str, several: bool) -> None:
+@pytest.mark.parametrize(("fields", "choice", "parallel"), SENT.values(), ids=SENT)
+def test_what_clients_send_is_understood(ask: Any, fields: dict[str, Any], choice: str, parallel: bool) -> None:
     answer = ask(reply(CALLED, ended=None), **fields).json()
     (called,) = answer["choices"][0]["message"]["tool_calls"]
     assert json.loads(called["function"]["arguments"]) == json.loads(ARGUMENTS)
     assert (answer["warnings"], ask.service.model.asked[0].choice) == ([], choice)
-    assert ask.service.model.asked[0].several is several
+    assert ask.service.model.asked[0].parallel is parallel
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {

@@ -1,4 +1,4 @@
-"""How a model writes calls of tools, found by having its chat template render a conversation with calls."""
+"""The form in which a model calls tools, read off a conversation with calls that its chat template renders."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from secl.prompts.templates import Prompt
 _NAMES, _KEY, _VALUE, _ASKED = ("secl_first", "secl_second"), "secl_key", "secl value", "What is the weather?"
 _ARGUMENTS = rf'\{{\s*"{_KEY}"\s*:\s*"{_VALUE}"\s*\}}'
 _ID = re.compile(r',\s*"(?:id|call_id)"\s*:\s*"call\d{5}"')
-"""An id in a call; people's programs give ids, models need not."""
+"""An id in a call. Clients write ids; models need none."""
 
 _DESCRIBED = (
     "You may call tools. The tools, each as JSON:\n{tools}\n\nTo call a tool, reply with nothing but a JSON object of "
@@ -37,7 +37,7 @@ class CallForm:
         middle: between a name and its arguments, which are a JSON object.
         closing: behind the last arguments.
         between: between arguments and the name of the next tool; None if a turn has one call.
-        text: what a reply without a call begins with, and what no prompt for calls ends with.
+        text: beginning of a reply without a call, such as an empty thought; the prompt ends before this text.
         native: whether the chat template shows tools; else the system text describes them.
     """
 
@@ -50,7 +50,7 @@ class CallForm:
 
     @classmethod
     def of(cls, tokenizer: Tokenizer, ends: Collection[str]) -> CallForm:
-        """Find the form that a chat template writes; `DESCRIBED` if it writes none with arguments as JSON.
+        """Return the form that a chat template writes, or `DESCRIBED` if the template writes no arguments as JSON.
 
         Args:
             ends: texts of the tokens that end a reply.

@@ -38,7 +38,7 @@ class WrittenCall:
         return str(self.chosen.value)
 
     def opened(self, schema: Schema) -> OpenedObject:
-        """Return the arguments with their values; a missing one stands where the model went on without it."""
+        """Return the arguments with their values; the span of a missing argument is where the model passed it over."""
         opened = OpenedObject.of(self.arguments)
         missing = {leaf.path: _gap(leaf.path, schema, opened.places) for leaf in schema.leaves}
         return replace(opened, places={**{path: gap for path, gap in missing.items() if gap}, **opened.places})
@@ -49,7 +49,7 @@ class WrittenReply:
     """A reply as a model wrote it.
 
     Attributes:
-        text: what stands before the calls, or the whole reply.
+        text: the text before the calls, or the whole reply without a call.
         ended: the choice of no (further) call; None if the reply could have no further one.
     """
 
@@ -61,7 +61,7 @@ class WrittenReply:
 def _gap(path: tuple[str, ...], schema: Schema, places: Mapping[tuple[str, ...], Span]) -> Span | None:
     """Return the text between the neighbours of a missing value; None if the value is there.
 
-    Keys come in the order of the schema, so a missing one was passed over there.
+    Keys come in the order of the schema, so the model passed the missing key over there.
     """
     depth = next((depth for depth in range(1, len(path) + 1) if path[:depth] not in places), None)
     if depth is None:
@@ -114,7 +114,7 @@ class Calls(Shown):
     """A reply with its calls and their confidences.
 
     Attributes:
-        text: what the model says beside its calls, or instead of any.
+        text: the model's text before the calls, or the whole reply without a call.
         calls: in their order; empty if no tool is to be called.
         confidence: probability in [0, 1] that exactly these calls are correct.
         ended: the record of the choice of no (further) tool; None if there was no such choice.
@@ -235,7 +235,7 @@ def _pairs(own: Sequence[WrittenCall], sample: WrittenReply) -> tuple[list[Readi
     """Pair the calls of a reply with those of a sample: of one tool those with most equal arguments, others in order.
 
     Returns:
-        what the sample chose in place of each call and of their end, and its call of the same tool.
+        the sample's choices in place of each call and of the end, and its calls of the same tools.
     """
     left, same = list(sample.calls), list[WrittenCall | None]()
     for call in own:

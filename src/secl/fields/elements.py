@@ -24,7 +24,7 @@ def elements_of(
         own, drawn: the returned object and the samples; None for a sample that the model did not close.
 
     Returns:
-        for each element its field, its question, and what stands there in the returned object and in each sample.
+        for each element its field, its question, and its readings in the returned object and in each sample.
     """
     objects = [own, *drawn]
     known: list[tuple[object, dict[int, int]]] = []  # an element, and its place in the list of each object with it

@@ -56,7 +56,7 @@ class ObjectRequest:
 
     @classmethod
     def of_chat(cls, question: Question, schema: Schema, max_tokens: int | None = None) -> ObjectRequest:
-        """Return the request of an object that goes on with a conversation; the fields stand behind the question."""
+        """Return the request for an object as the next turn of a conversation; its prompt lists the fields last."""
         said = repr((question.system, question.history, question.text))
         asked = question.text
         if schema.leaves:
@@ -114,15 +114,14 @@ class WritesObjects(Protocol):
     def write_objects(
         self, requests: Sequence[ObjectRequest], samples: Callable[[ObjectRequest, WrittenObject], int]
     ) -> list[Objects[WrittenObject] | SeclError]:
-        """Write the most probable object for each request, and as many samples as `samples` wants beside it.
+        """Write the most probable object for each request, and its samples.
 
         Args:
             requests: up to `WINDOW` of them, which share passes.
-            samples: gives the number of samples by the most probable object.
+            samples: returns the number of samples for a request and its most probable object.
 
         Returns:
-            an outcome for each request. The object of a request is the same alone and together with others, but for
-            rounding; one request that fails spoils no other.
+            an outcome for each request. Other requests in the window change the object of a request by rounding alone.
         """
         ...
 
@@ -136,8 +135,8 @@ class Extraction(Shown):
         text: the object as the model wrote it.
         confidence: probability in [0, 1] that all fields are correct.
         fields: the record of each field, by its name or its JSON pointer; `Record.text` is the value as a text, and
-            `Record.confidence` the probability that it is correct. Behind a list come its elements, such as "/tags/0",
-            and those that only samples have, whose text is "null".
+            `Record.confidence` the probability that it is correct. The elements of a list, such as "/tags/0", follow
+            the list. Elements that only samples have come last; their text is "null".
         candidates: the different objects that the model wrote, each with the probability that all its values are
             correct; the most probable first.
         tokens: of the prompt, and of the object.
@@ -288,7 +287,7 @@ def samples_wanted(request: ObjectRequest, greedy: WrittenObject) -> int:
 
 
 def uncertain_places(request: ObjectRequest, greedy: WrittenObject) -> list[Span]:
-    """Return where the values of an object stand that have a token below the probability `CERTAIN`."""
+    """Return the spans of the values of an object that have a token below the probability `CERTAIN`."""
     opened = OpenedObject.of(greedy)
     places = map(opened.place_of, request.schema.leaves_in(opened.value))
     least = math.log(CERTAIN)

@@ -1,7 +1,7 @@
-"""Other values for the uncertain fields of an object: drawn behind its own beginning, and put in their places.
+"""Samples of an object that differ in its uncertain values alone.
 
-Whole samples would repeat what is certain: all keys, and most values. Here a model draws the uncertain values alone,
-each behind the text that comes before it in the most probable object.
+Whole samples would repeat all keys and all certain values. The model therefore draws each uncertain value after the
+text that precedes the value in the most probable object. `composed` then puts the drawn values into the object.
 """
 
 from __future__ import annotations

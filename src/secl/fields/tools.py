@@ -104,21 +104,21 @@ def tools_of(tools: Sequence[object], choice: Choice = "auto") -> tuple[Tool, ..
 
 @dataclass(frozen=True, slots=True)
 class CallRequest:
-    """A conversation that the model goes on with calls of tools, or with a text.
+    """A conversation that the model continues with calls of tools or with a text.
 
     Attributes:
-        question: the latest message of the user, of the form "text", with what stands before it.
-        tools: that may be called.
+        question: the user's latest message, of the form "text", with system text, history and context.
+        tools: the tools whose definitions the model reads.
         choice: as in `Choice`.
-        several: whether one reply may have several calls.
-        since: turns behind the question: earlier calls and their results.
+        parallel: whether one reply may have several calls.
+        since: turns after the question: earlier calls and their results.
         max_tokens: most tokens of the reply; None for as many as the arguments may need.
     """
 
     question: Question
     tools: tuple[Tool, ...]
     choice: Choice = "auto"
-    several: bool = True
+    parallel: bool = True
     since: tuple[Turn, ...] = ()
     max_tokens: int | None = None
 
@@ -129,7 +129,7 @@ class CallRequest:
         tools: Sequence[object],
         *,
         choice: Choice = "auto",
-        several: bool = True,
+        parallel: bool = True,
         system: str = "",
         history: Sequence[object] = (),
         context: str = "",
@@ -159,7 +159,7 @@ class CallRequest:
         said = repr((request, context, system, history, since))
         asked = Question.of(request, context=context, system=system, history=history)
         asked = replace(asked, form="text", id=id_of(said))
-        return cls(asked, read, choice, several and choice in ("auto", "required"), since, max_tokens)
+        return cls(asked, read, choice, parallel and choice in ("auto", "required"), since, max_tokens)
 
     @property
     def offered(self) -> tuple[Tool, ...]:
@@ -175,7 +175,7 @@ class CallRequest:
 
     @property
     def prompt(self) -> Prompt:
-        """What the model is shown."""
+        """The prompt with the definitions of the tools."""
         prompt = answer_prompt(self.question)
         prompt = replace(prompt, tools=tuple(json.dumps(tool.definition, ensure_ascii=False) for tool in self.tools))
         if not self.since:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 from secl.fields.schema import Leaf
@@ -49,6 +50,22 @@ class WrittenObject:
     def tokens(self, span: Span) -> range:
         """Return the numbers of the tokens that hold a span of the text."""
         return range(bisect_right(self.ends, span[0]), bisect_left(self.ends, span[1]) + 1)
+
+    def reading(self, value: object, tokens: range) -> Reading:
+        """Return a value that some tokens spell; a value without tokens has probability 1 and entropy 0."""
+        log_p = math.fsum(self.log_p[token] for token in tokens)
+        return Reading(value, log_p, math.fsum(self.entropy[token] for token in tokens) / max(1, len(tokens)))
+
+
+def token_ends(parts: Iterable[bytes]) -> tuple[int, ...]:
+    """Return for each token, given by its bytes, the number of characters up to its end.
+
+    A character belongs to the token with its first byte.
+
+    >>> token_ends([b"a", b"\xc3", b"\xb6b"])
+    (1, 2, 3)
+    """
+    return (*accumulate(sum(byte & 0xC0 != 0x80 for byte in part) for part in parts),)
 
 
 class Reading(NamedTuple):
@@ -92,9 +109,7 @@ class OpenedObject:
 
     def reading(self, value: object, span: Span) -> Reading:
         """Return a value that stands in a span."""
-        tokens = self.written.tokens(span)
-        log_p = math.fsum(self.written.log_p[token] for token in tokens)
-        return Reading(value, log_p, math.fsum(self.written.entropy[token] for token in tokens) / len(tokens))
+        return self.written.reading(value, self.written.tokens(span))
 
 
 def spans(text: str) -> dict[tuple[str, ...], Span]:

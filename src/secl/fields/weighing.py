@@ -1,4 +1,4 @@
-"""From the values that a model wrote to records: each field is a question with the evidence of an open answer."""
+"""Records of the values that a model wrote: each field is a question with the evidence of an open answer."""
 
 from __future__ import annotations
 
@@ -18,17 +18,16 @@ from secl.question import Question
 from secl.records import Record, Reply
 
 SAMPLES = 5
-"""Objects that are drawn beside the most probable one where some value is uncertain."""
+"""Samples of an object, or of its uncertain values, if some value is uncertain."""
 
 CERTAIN = 0.9
 """A value is certain if each of its tokens has at least this probability."""
 
-OTHERS = 3
-"""Most other values of a field among its candidates, the most frequent ones, as for open answers."""
+OTHER_VALUES = 3
+"""Most other values of a field among its candidates: the most frequent ones, as for open answers."""
 
 Weigh = Callable[[Question, Rating], Record]
 """Makes the record of a field from its question and evidence (`secl.Calibrator.weigh`)."""
-
 
 Cost = tuple[Ledger, float]
 """Tokens that went through the network for a field, and those of its share of a plain pass."""
@@ -56,14 +55,14 @@ def weigh_fields(
 def weigh_value(
     leaf: Leaf, question: Question, own: Reading, drawn: Sequence[Reading | None], cost: Cost, weigh: Weigh
 ) -> Record:
-    """Return the record of a value by the values that samples have in its place; None for a sample without any."""
+    """Return the record of a value; `drawn` are the values in its place in samples, None for a sample without any."""
     return _with_all_values(leaf, weigh(question, _rating(leaf, question, own, drawn, *cost)))
 
 
 def _rating(
     leaf: Leaf, question: Question, own: Reading, drawn: Sequence[Reading | None], ledger: Ledger, plain_tokens: float
 ) -> Rating:
-    """Return a field's value as a reply, and what it is compared with: its values in the samples."""
+    """Return a field's value as a reply, with the values of the samples as evidence."""
     different: list[object] = [own.value]
     numbers: list[int | None] = []
     for each in drawn:
@@ -73,7 +72,7 @@ def _rating(
             number = next(known, len(different))
             different += [each.value] * (number == len(different))
         numbers.append(number)
-    kept = [0, *sorted(range(1, len(different)), key=numbers.count, reverse=True)[:OTHERS]]
+    kept = [0, *sorted(range(1, len(different)), key=numbers.count, reverse=True)[:OTHER_VALUES]]
     samples = tuple(
         Sample(
             text=None if each is None else shown(each.value),
@@ -98,7 +97,7 @@ def _rating(
 
 
 def _with_all_values(leaf: Leaf, record: Record) -> Record:
-    """Return a record whose candidates are all values of an enumeration; unseen ones share what no candidate has."""
+    """Return a record with all values of an enumeration as candidates; unseen ones share the remaining probability."""
     posterior = record.posterior
     if posterior is None:
         return record
@@ -114,7 +113,7 @@ def with_unseen(posterior: Posterior, stored: Posterior) -> Posterior:
 
 
 def _with_unseen(posterior: Posterior, unseen: Sequence[str]) -> Posterior:
-    """Return a posterior whose candidates are all possible ones; the unseen ones share the probability of the last."""
+    """Return a posterior with unseen values in place of "none of these", whose probability they share."""
     share = posterior.probabilities[-1] / len(unseen)
     return replace(
         posterior,

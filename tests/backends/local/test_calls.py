@@ -63,7 +63,7 @@ def written(model: LocalModel, samples: int = 0, **parts: Any) -> Objects[Writte
 @pytest.mark.parametrize("template", TEMPLATES)
 def test_every_call_has_the_form_of_the_template_and_names_a_tool(template: str) -> None:
     model = tiny(template)
-    found = written(model, 3, choice="required", several=False)
+    found = written(model, 3, choice="required", parallel=False)
     for reply in (found.greedy, *found.samples):
         assert reply is not None
         (call,) = reply.calls
@@ -76,7 +76,7 @@ def test_every_call_has_the_form_of_the_template_and_names_a_tool(template: str)
 @pytest.mark.parametrize("template", TEMPLATES)
 def test_a_reply_is_a_call_or_a_text_that_begins_none_with_the_probability_of_that(template: str) -> None:
     model = tiny(template)
-    found = written(model, 4, several=False)
+    found = written(model, 4, parallel=False)
     for reply in (found.greedy, *found.samples):
         assert reply is not None
         if reply.calls:
@@ -101,7 +101,7 @@ def test_qwen_may_write_a_text_and_several_calls(before: str) -> None:
     assert [call.arguments.value for call in greedy.calls] == [{"kind": "b"}] * 2
     assert greedy.ended is not None
     assert all(math.exp(each.log_p) > 0.99 for each in (*(call.chosen for call in greedy.calls), greedy.ended))
-    only = written(model, several=False).greedy
+    only = written(model, parallel=False).greedy
     assert ([call.name for call in only.calls], only.ended) == (["look_on"], None)
 
 
@@ -118,9 +118,9 @@ def test_a_call_in_a_block_of_json_is_a_call(template: str, fence: str) -> None:
     assert written(scripted(template, f"{code}<|end|>")).greedy.text == code
 
 
-def test_a_tool_that_does_not_exist_cannot_be_written(brief: None) -> None:
+def test_a_tool_that_does_not_exist_cannot_be_written() -> None:
     text = '<tool_call>\n{"name": "look_at", "arguments": {"kind": "b"}}\n</tool_call><|end|>'
-    reply = written(scripted("Qwen 3 tools", text), several=False).greedy
+    reply = written(scripted("Qwen 3 tools", text), parallel=False).greedy
     (call,) = reply.calls
     assert call.name in ("look_up", "look_on")
     assert call.chosen.log_p < math.log(0.5)
@@ -136,8 +136,8 @@ def test_llama_replies_with_a_call_at_the_start_or_with_any_other_text(said: str
 
 def test_probabilities_are_those_of_one_plain_pass_among_the_tokens_that_may_be_written() -> None:
     model = tiny_of()
-    request = CallRequest.of("Where?", TOOLS, choice="required", several=False)
-    found = written(model, choice="required", several=False).greedy
+    request = CallRequest.of("Where?", TOOLS, choice="required", parallel=False)
+    found = written(model, choice="required", parallel=False).greedy
     (call,) = found.calls
     task, ids = model.calls.task(request), model.backend.token_ids
     text = ids.tokenizer(f'{{"name": "{call.name}', add_special_tokens=False)["input_ids"]
@@ -154,7 +154,9 @@ def test_probabilities_are_those_of_one_plain_pass_among_the_tokens_that_may_be_
 
 def test_a_request_gets_alone_what_it_gets_beside_others() -> None:
     model = tiny("Qwen 3 tools")
-    requests = [CallRequest.of(text, TOOLS, choice="required", several=False) for text in ("Where?", "And what is it?")]
+    requests = [
+        CallRequest.of(text, TOOLS, choice="required", parallel=False) for text in ("Where?", "And what is it?")
+    ]
     both = model.write_calls(requests, lambda *_: 1)
     for request, together in zip(requests, both, strict=True):
         (alone,) = model.write_calls([request], lambda *_: 1)

@@ -6,7 +6,6 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping
-from itertools import accumulate
 from typing import Any
 
 from secl.backends.endpoint.chat import ROUTE, Abilities
@@ -17,7 +16,7 @@ from secl.display import excerpt
 from secl.errors import ModelError, NoObjectError, ParameterError, QuestionError, TooLongError, needs
 from secl.fields.extraction import ObjectRequest, Objects
 from secl.fields.schema import Node
-from secl.fields.values import WrittenObject
+from secl.fields.values import WrittenObject, token_ends
 from secl.ledger import Ledger
 from secl.prompts.templates import answer_prompt
 from secl.settings.groups import NUCLEUS
@@ -154,7 +153,5 @@ def _read(
     place = whole.find(text)
     if place < 0:  # without log-probabilities there is one token, of an unknown probability
         return WrittenObject(text, (len(text),), (math.nan,), (math.nan,)), ""
-    # A character belongs to the token with its first byte.
-    ends = accumulate(sum(byte & 0xC0 != 0x80 for byte in part) for part in parts)
     log_p, entropies = (token.log_p for token in tokens), map(entropy, tokens)
-    return WrittenObject(text, tuple(end - place for end in ends), (*log_p,), (*entropies,)), ""
+    return WrittenObject(text, tuple(end - place for end in token_ends(parts)), (*log_p,), (*entropies,)), ""

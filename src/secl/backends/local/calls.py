@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from secl.backends.call_forms import CallForm
-from secl.backends.local.constrained import GrammarWriter, Row, Task
+from secl.backends.local.constrained import GrammarWriter, Row, Task, allowed_tokens
 from secl.backends.local.objects import WHITESPACE
 from secl.errors import ParameterError, TooLongError, UnfinishedError
 from secl.fields.calls import WrittenCall, WrittenReply
@@ -31,7 +31,7 @@ _ANY = r"/(?s:.*)/"
 
 _FENCE = r'```(json)?[ \n]*\{[ \n]*"name"[ ]*:[ ]*"'
 _MIDDLE = r'"[ \n]*,[ \n]*"(arguments|parameters)"[ ]*:[ \n]*'
-"""Around the name of a tool in a reply that is a block of JSON: Qwen2.5-Coder calls so, whatever its template says."""
+"""Texts around the name of a tool in a fenced block of JSON: the form of Qwen2.5-Coder under any template."""
 
 
 def definition_of(function: Callable[..., object]) -> Node:
@@ -78,7 +78,7 @@ class SampledReply(Row):
 class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
     """Writes replies that are texts, calls of tools, or both."""
 
-    does = "call"
+    method = "call"
 
     @cached_property
     def form(self) -> CallForm:
@@ -88,7 +88,7 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
 
     @cached_property
     def _special(self) -> Mapping[str, int]:
-        """Ids of the tokens that no text is cut into."""
+        """Ids of the special tokens by their texts."""
         added = self.backend.token_ids.tokenizer.get_added_vocab()
         return {text: token for text, token in added.items() if self.tokenizer.is_special_token(token)}
 
@@ -110,9 +110,8 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
         return torch.tensor([], dtype=torch.long) if self.form.text else self._beginning(f"/{_FENCE}/")
 
     def _beginning(self, rule: str) -> Tensor:
-        """Return the ids of the tokens that may begin what a rule says."""
-        mask = self.started(f"start: {rule}", "no call can begin").compute_bitmask()
-        return torch.from_numpy(np.flatnonzero(np.unpackbits(np.frombuffer(mask, np.uint8), bitorder="little")))
+        """Return the ids of the tokens that may begin a text of a rule."""
+        return torch.from_numpy(np.flatnonzero(allowed_tokens(self.started(f"start: {rule}", "no call can begin"))))
 
     def _literal(self, text: str) -> str:
         """Return a text in Lark's words."""
@@ -124,7 +123,7 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
     def _grammar(self, request: CallRequest) -> str:
         form, names = self.form, range(len(request.offered))
         opening, between, closing = map(self._literal, (form.opening, form.between or "", form.closing))
-        several = f"({between} call)*" if request.several and between else ""
+        several = f"({between} call)*" if request.parallel and between else ""
         rules = [f"calls: {opening} call {several} {closing}", f"call: {' | '.join(f'call_{n}' for n in names)}"]
         for number, tool in enumerate(request.offered):
             schema = json.dumps({**tool.grammar, "x-guidance": {"whitespace_pattern": WHITESPACE}})
@@ -204,7 +203,7 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
         while True:
             named = (re.compile(f"({re.escape(tool.name)}){middle}").match(text, place) for tool in request.offered)
             found = next(filter(None, named))
-            chosen = _reading(written, found[1], written.tokens((decided, found.end(1))))
+            chosen = written.reading(found[1], written.tokens((decided, found.end(1))))
             place = found.end()
             _, end = json.JSONDecoder().raw_decode(text, place)
             arguments = WrittenObject(
@@ -214,8 +213,8 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
             decided, place = end, end + len(form.between or "")
             if block or form.between is None or not text.startswith(form.between, end):
                 break
-        further = _reading(written, NO_TOOL, range(written.tokens((end - 1, end))[-1] + 1, len(row.tokens)))
-        more = request.several and form.between is not None and not block
+        further = written.reading(NO_TOOL, range(written.tokens((end - 1, end))[-1] + 1, len(row.tokens)))
+        more = request.parallel and form.between is not None and not block
         return WrittenReply(text[:start].strip(), tuple(calls), further if more else None)
 
     def _without_call(self, first: Sequence[float]) -> Reading:
@@ -230,9 +229,3 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
             f"the model did not close its call within {task.limit} tokens; bound long texts by maxLength in the tool's "
             "parameters, or take a larger model."
         )
-
-
-def _reading(written: WrittenObject, value: str, tokens: range) -> Reading:
-    """Return a choice by the tokens that it consists of."""
-    log_p = math.fsum(written.log_p[token] for token in tokens)
-    return Reading(value, log_p, math.fsum(written.entropy[token] for token in tokens) / max(1, len(tokens)))

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -23,7 +22,7 @@ from secl.backends.local.passes import groups
 from secl.backends.local.writer import draw
 from secl.errors import ModelError, ParameterError, SeclError, UnfinishedError, needs
 from secl.fields.extraction import Objects
-from secl.fields.values import WrittenObject
+from secl.fields.values import WrittenObject, token_ends
 from secl.ledger import Ledger
 from secl.question import Question
 
@@ -49,9 +48,9 @@ class Row:
         matcher: what the grammar allows next.
         limit: most tokens.
         generator: draws its tokens; None takes the most probable ones.
-        tokens, log_p, entropy: of what is written; over the tokens that the grammar allows.
-        kept: keys and values that it left behind, where they are kept.
-        notes: numbers that a writer keeps of each token.
+        tokens, log_p, entropy: of the text so far; among the tokens that the grammar allows.
+        kept: keys and values of the finished row, if the writer keeps them.
+        notes: a number for each token, with a meaning of the writer's own.
     """
 
     matcher: Any
@@ -78,7 +77,7 @@ class Drawn(Generic[W]):
 
 @dataclass(frozen=True)
 class Task(Generic[R]):
-    """A request on its way.
+    """A request with its prompt and grammar.
 
     Attributes:
         prompt: token ids that the text follows.
@@ -105,11 +104,11 @@ class GrammarWriter(ABC, Generic[R, W]):
         ModelError: llguidance cannot read the model's tokenizer.
     """
 
-    does: str
-    """The method that needs the extra."""
+    method: str
+    """Name of the public method that needs the extra."""
 
     keeps = False
-    """Whether the most probable texts leave their keys and values behind (`Row.kept`)."""
+    """Whether to keep the keys and values of the most probable texts (`Row.kept`)."""
 
     def __init__(self, backend: LocalBackend, asker: Asker, name: str) -> None:
         if asker.backend is not backend:
@@ -120,7 +119,7 @@ class GrammarWriter(ABC, Generic[R, W]):
         try:
             import llguidance
         except ImportError:
-            raise ParameterError(needs(self.does, "llguidance", "fields")) from None
+            raise ParameterError(needs(self.method, "llguidance", "fields")) from None
         self.matchers = llguidance.LLMatcher
         self.backend = backend
         self.asker = asker
@@ -160,7 +159,7 @@ class GrammarWriter(ABC, Generic[R, W]):
 
     @abstractmethod
     def read(self, task: Task[R], row: Row) -> W | None:
-        """Return what was written; None if it is not finished."""
+        """Return the text of a row as an object or reply; None if unfinished."""
 
     @abstractmethod
     def unfinished(self, task: Task[R]) -> UnfinishedError:
@@ -205,7 +204,7 @@ class GrammarWriter(ABC, Generic[R, W]):
         return Row(task.begun.deep_copy(), task.limit, torch.Generator().manual_seed(seed))
 
     def _outcome(self, task: Task[R], best: Row, greedy: W | None, drawn: Drawn[W]) -> Objects[W] | SeclError:
-        """Return a task's texts and what they cost, as if the task had been alone."""
+        """Return a task's texts and their cost, which is that of the task alone."""
         if greedy is None:
             return self.unfinished(task)
         answering = float(len(task.prompt) + len(best.tokens) - 1)
@@ -232,9 +231,8 @@ class GrammarWriter(ABC, Generic[R, W]):
     def text_of(self, row: Row) -> WrittenObject:
         """Return the text of a row with its tokens."""
         parts = [self.tokenizer.decode_bytes([token]) for token in row.tokens]
-        # A character belongs to the token with its first byte.
-        ends = accumulate(sum(byte & 0xC0 != 0x80 for byte in part) for part in parts)
-        return WrittenObject(b"".join(parts).decode(errors="replace"), (*ends,), (*row.log_p,), (*row.entropy,))
+        text = b"".join(parts).decode(errors="replace")
+        return WrittenObject(text, token_ends(parts), (*row.log_p,), (*row.entropy,))
 
     def finish_all(
         self,
@@ -294,9 +292,14 @@ class GrammarWriter(ABC, Generic[R, W]):
 
 
 def _mask(matcher: Any, width: int) -> NDArray[np.bool_]:
-    """Return which of `width` tokens the schema allows next; embeddings may have more rows than the tokenizer."""
-    bits = np.unpackbits(np.frombuffer(matcher.compute_bitmask(), dtype=np.uint8), bitorder="little")[:width]
-    return np.pad(bits, (0, width - len(bits))).astype(bool)
+    """Return which of `width` tokens the grammar allows next; embeddings may have more rows than the tokenizer."""
+    bits = allowed_tokens(matcher)[:width]
+    return np.pad(bits, (0, width - len(bits)))
+
+
+def allowed_tokens(matcher: Any) -> NDArray[np.bool_]:
+    """Return for each token of the tokenizer whether the grammar allows the token next."""
+    return np.unpackbits(np.frombuffer(matcher.compute_bitmask(), dtype=np.uint8), bitorder="little").astype(bool)
 
 
 class Prompts:

@@ -15,15 +15,15 @@ from secl.fields.schema import Node
 from secl.fields.values import WrittenObject
 
 WHITESPACE = r"\x20|\x0A\x20{0,32}"
-"""Between two parts of an object: nothing, a space, or a line break with its indent; more would never end."""
+"""Optional space between two parts of an object: a space, or a line break with its indent; more might never end."""
 
 SHORTEST = 8
-"""Tokens of the shortest field with its name: less room for each is none."""
+"""Tokens of the shortest field with its name; secl refuses a document that leaves less room for a field."""
 
 
 @dataclass
 class ValueRow(Row):
-    """A row that begins like the most probable object and ends behind one value."""
+    """A row that begins like the most probable object and ends after one value."""
 
     value: UncertainValue = field(kw_only=True)
     text: Callable[[Row], WrittenObject] = field(kw_only=True)
@@ -35,7 +35,7 @@ class ValueRow(Row):
 class ObjectWriter(GrammarWriter[ObjectRequest, WrittenObject]):
     """Writes JSON objects of a schema."""
 
-    does = "extract"
+    method = "extract"
     keeps = True
 
     def task(self, request: ObjectRequest) -> Task[ObjectRequest]:
@@ -71,7 +71,7 @@ class ObjectWriter(GrammarWriter[ObjectRequest, WrittenObject]):
         greedy: Sequence[WrittenObject | None],
         counts: Sequence[int],
     ) -> list[Drawn[WrittenObject]]:
-        """Draw the uncertain values again; whole objects where that cannot be."""
+        """Draw the uncertain values again, or whole objects where the keys and values of the first are not kept."""
         values: list[Sequence[UncertainValue]] = [
             ()
             if text is None or not count or row.kept is None
@@ -110,7 +110,7 @@ class ObjectWriter(GrammarWriter[ObjectRequest, WrittenObject]):
         return found
 
     def _before(self, task: Task[ObjectRequest], row: Row, value: UncertainValue) -> tuple[KeptRow, int, int]:
-        """Return what is kept, its tokens before the last one that comes before a value, and that token."""
+        """Return the kept row, the number of tokens before the one that precedes a value, and the latter token."""
         assert row.kept is not None  # noqa: S101
         return row.kept, len(task.prompt) + value.first - 1, row.tokens[value.first - 1]
 

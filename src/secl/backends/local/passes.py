@@ -35,7 +35,7 @@ Attention grows with the square. No device has a number of its own, because a pa
 
 
 @dataclass
-class Row(Batch):
+class TextRow(Batch):
     """A free text behind its prompt, and all that a pass over both would have left.
 
     Attributes:
@@ -109,7 +109,7 @@ class Passes:
         forward, cache = yield from self.shared.begin(prompt)
         logits = self.shared.head.written(forward.states[-1:])
         mask = torch.ones((1, len(prompt)), dtype=torch.int64, device=logits.device)
-        return Row(self.model, cache, mask, logits, self.shared, forward)
+        return TextRow(self.model, cache, mask, logits, self.shared, forward)
 
     def _begin(self, drafts: Sequence[Draft]) -> None:
         """Read the prompts that were not read yet, each alone, as `text` does."""

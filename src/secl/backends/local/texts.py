@@ -21,7 +21,7 @@ from secl.backends.generation import TextRules
 from secl.backends.local.fast.batch import Batch
 from secl.backends.local.loading.model_parts import layers_of, text_config
 from secl.backends.local.loading.placement import compute_device
-from secl.backends.local.passes import Passes, Row
+from secl.backends.local.passes import Passes, TextRow
 from secl.backends.text_stream import FreeText
 from secl.writing import Piece, Token, Writing
 
@@ -84,7 +84,7 @@ class _Text(FreeText):
             self._row.step([0], self.draft.written[-1:])
         token, top = self._choose(), self.writing.top_logprobs
         piece = self.push(token, () if top is None else (self._report(token, top),))
-        if self.ended and isinstance(self._row, Row):
+        if self.ended and isinstance(self._row, TextRow):
             self.draft.begun = self._row.passed()
         return piece
 

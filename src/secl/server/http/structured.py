@@ -58,8 +58,8 @@ def structured_request(
         if wanted is not None:
             question = question_in(body.messages, body.wishes.domain, tools=service.upstream is None)
             return ObjectRequest.of_chat(question, schema_of(wanted), most)
-        tools, several = [tool.model_dump() for tool in body.tools or ()], body.parallel_tool_calls is not False
-        asked = CallRequest.of(turns_of(body.messages), tools, choice=body.choice, several=several, max_tokens=most)
+        tools, parallel = [tool.model_dump() for tool in body.tools or ()], body.parallel_tool_calls is not False
+        asked = CallRequest.of(turns_of(body.messages), tools, choice=body.choice, parallel=parallel, max_tokens=most)
     except (ParameterError, QuestionError) as problem:
         raise RequestError(400, str(problem), f"bad_{field}", field) from None
     check_length(asked.question, json.dumps(tools), *(turn.text for turn in asked.since))

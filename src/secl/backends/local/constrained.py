@@ -113,7 +113,7 @@ class GrammarWriter(ABC, Generic[R, W]):
     def __init__(self, backend: LocalBackend, asker: Asker, name: str) -> None:
         if asker.backend is not backend:
             raise ParameterError(
-                f"vLLM servers answer for this model, and {self.does} does not work with them; load the model without "
+                f"vLLM servers answer for this model, and {self.method} does not work with them; load the model without "
                 "--engine vllm."
             )
         try:

@@ -113,8 +113,8 @@ class GrammarWriter(ABC, Generic[R, W]):
     def __init__(self, backend: LocalBackend, asker: Asker, name: str) -> None:
         if asker.backend is not backend:
             raise ParameterError(
-                f"vLLM servers answer for this model, and {self.method} does not work with them; load the model without "
-                "--engine vllm."
+                f"vLLM servers answer for this model, and {self.method} does not work with them; load the model "
+                "without --engine vllm."
             )
         try:
             import llguidance

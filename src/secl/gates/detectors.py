@@ -63,7 +63,7 @@ class Always(Gate):
     """
 
     def start(self) -> None:
-        """There is nothing to remember."""
+        """Return None: this gate has no state."""
 
     def step(self, state: None, entropy: float) -> tuple[None, Decision]:
         _checked(entropy)
@@ -75,7 +75,7 @@ class Never(Gate):
     """Closed for every question: the frozen model, or an adapter that is only used."""
 
     def start(self) -> None:
-        """There is nothing to remember."""
+        """Return None: this gate has no state."""
 
     def step(self, state: None, entropy: float) -> tuple[None, Decision]:
         _checked(entropy)

@@ -29,7 +29,7 @@ WORDS_FALSE = ("False", " False", "false", " false", "FALSE")
 WORDS_YES_NO = ("Yes", "No")
 
 MAX_ANSWER_TOKENS: dict[Form, int] = {"choice": 1, "number": 256, "short": 24, "sentence": 48, "text": 512}
-"""Token limit of a generated answer where nobody says another; for "number" it includes the reasoning."""
+"""Default token limit of a generated answer; for "number" the limit includes the reasoning."""
 
 _SCALE = "as a single digit from 0 to 9, where 0 means a 0-10% chance of being correct and 9 means 90-100%."
 _FORMAT = "Reply in exactly this format:\n"

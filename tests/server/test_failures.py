@@ -129,7 +129,7 @@ def test_a_dead_answering_thread_makes_the_server_unready_and_is_shown(make_serv
     monkeypatch.setattr(service, "_answer_batch", end)
     service.submit(Question("Why?"))
     until(lambda: not service.alive)
-    ready, problem = client.get("/readyz"), "no questions are accepted: the answering thread has ended"
+    ready, problem = client.get("/readyz"), "the server accepts no questions: the answering thread has ended"
     assert (ready.status_code, ready.json()) == (503, {"ready": False, "problems": [problem]})
     assert client.get("/healthz").json()["status"] == "degraded"
     assert metrics_of(client)["secl_ready"] == 0
@@ -219,7 +219,7 @@ def test_a_disk_that_refuses_is_said_everywhere_and_logged_once_as_is_its_end(
             assert reply["reason"] == "the server cannot write to its disk, so the answer has no record."
         health = client.get("/healthz")
         assert health.status_code == 200
-        assert health.json()["problems"] == ["answers are not stored: writing to disk fails"]
+        assert health.json()["problems"] == ["the server does not store answers: writing to disk fails"]
         assert str(service.state.folder) not in health.text
     assert service.state.position_of(ask(client).json()["record_id"]) == 0
     assert client.get("/healthz").json()["status"] == "ok"

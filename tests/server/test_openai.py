@@ -127,7 +127,7 @@ def test_no_request_makes_a_text_longer_than_the_server_s_limit(service: Service
             reply = client.post("/v1/chat/completions", json=body).json()
             ended = (reply["choices"][0]["finish_reason"], reply["usage"]["completion_tokens"])
             assert ended == ("length", length)
-            said = [f"a text ends after 4 tokens here, and not after {asked}."] if asked > 4 else []
+            said = [f"this server cuts a text after 4 tokens, not after {asked}."] if asked > 4 else []
             assert reply["warnings"] == said
 
 

@@ -202,7 +202,7 @@ def test_a_server_prunes_by_itself_and_says_when_the_disk_refuses(make_service: 
         patched.setattr(service.state, "write_checkpoint", refuse)
         pruner.look()
     assert service.state.first == 0
-    assert "old records are not pruned (cannot write: database or disk is full.)" in problems(service, details=True)
+    assert "pruning of old records fails (cannot write: database or disk is full.)" in problems(service, details=True)
     pruner.look()
     assert (service.state.first, pruner.last_error) == (14, None)
     assert problems(service) == []

@@ -91,10 +91,8 @@ def rederive(state: ServerStore, model: Model, served: Served, tolerance: float,
     if rounds and (reason := left_open(now, record, tolerance)):
         return Rederived(record.position, version, "unknown", None, reason)
     another = ", with another answer" if now.reply.text != record.reply.text else ""
-    detail = (
-        f"asked again, the model states the confidence {now.reply.stated}; stored is {record.reply.stated}{another}"
-    )
-    detail += f" (largest difference: {difference:.2g})"
+    detail = f"asked again, the model states the confidence {now.reply.stated}; stored is {record.reply.stated}"
+    detail += f"{another} (largest difference: {difference:.2g})"
     return Rederived(record.position, version, "differs", difference, detail)
 
 

@@ -92,7 +92,7 @@ class Pruner:
         except Exception as problem:  # of whatever kind: this thread goes on
             error = public_reason(problem, "pruning")
             if self.last_error is None:
-                log.warning("old records are not pruned: %s", error)
+                log.warning("pruning of old records fails: %s", error)
             self.last_error = error
             return
         self.last_error = None

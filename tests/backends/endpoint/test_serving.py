@@ -146,7 +146,7 @@ def test_a_chat_that_cannot_be_rated_goes_to_the_server_as_it_is(
     assert choice["secl"] == last["secl"]
     assert (last["secl"]["confidence"], last["secl"]["record_id"], last["model"]) == (None, None, "tiny")
     assert reason in last["secl"]["reason"]
-    assert last["warnings"] == ["a text ends after 1024 tokens here, and not after 5000."]
+    assert last["warnings"] == ["this server cuts a text after 1024 tokens, not after 5000."]
     assert choice["finish_reason"] == ("tool_calls" if "tools" in fields else "stop")
     if stream and "tools" in fields:
         (call,) = json.loads(chunks[1])["choices"][0]["delta"]["tool_calls"]
@@ -183,7 +183,7 @@ def test_an_object_of_the_server_has_a_confidence_for_each_field(opened: Open, s
     assert reply["usage"]["completion_tokens"] > 10
     assert service.position == 2
     assert (beyond["secl"]["confidence"], server.asked[-1]["top_k"]) == (None, 5)
-    assert beyond["secl"]["reason"] == "top_k would not reach the model beside response_format."
+    assert beyond["secl"]["reason"] == "top_k cannot be combined with response_format; leave out one of them."
 
 
 @pytest.mark.parametrize(("status", "seen", "code"), [(400, 400, "bad_question"), (500, 503, "no_endpoint")])

@@ -1,4 +1,4 @@
-"""What a chat request holds: what has an effect, what is refused, and what is accepted without effect."""
+"""The fields of a chat request: those with an effect, those that are refused, and those without effect."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ WITHOUT_EFFECT = (
     "user", "safety_identifier", "metadata", "store", "service_tier", "prompt_cache_key", "prompt_cache_retention",
     "prediction",
 )  # fmt: skip
-"""Fields that say nothing about the reply; they are accepted, and the reply's `warnings` name them."""
+"""Fields without influence on the reply: the server accepts them and names them in `warnings`."""
 
 PENALTIES = ("frequency_penalty", "presence_penalty", "logit_bias")
-"""Fields that only other servers honour; here they are 0 or empty."""
+"""Fields that only other servers honour; here they must be 0 or empty."""
 
 LIMITS = ("max_tokens", "max_completion_tokens")
 """Both names of the most tokens of a text."""
@@ -159,7 +159,7 @@ class ChatRequest(BaseModel):
 
     @property
     def extra(self) -> dict[str, object]:
-        """Fields for a server that writes texts, which no text of a model in this process follows."""
+        """Fields that have an effect only if another server writes the texts."""
         penalties = {name: value for name in PENALTIES if (value := getattr(self, name))}
         return penalties | {name: value for name, value in (self.model_extra or {}).items() if value is not None}
 
@@ -191,9 +191,10 @@ class ChatRequest(BaseModel):
             refuse("n", f"n is {self.n}; this server writes at most {MAX_CHOICES} texts for a request.")
 
     def check(self, settings: HttpSettings, *, takes_all: bool = False) -> list[str]:
-        """Warnings: a sentence for each field that has no effect, or another one than it names.
+        """Return a warning for each field without effect, or with another effect than its value asks for.
 
-        `takes_all`: texts come from a server that honours every field. Raises RequestError: 400; one is unsupported.
+        `takes_all`: another server writes the texts and honours every field. Raises RequestError: 400; a field is
+        unsupported.
         """
         self._refuse_unsupported()
         idle = [] if takes_all else [*self.extra]
@@ -215,16 +216,16 @@ class ChatRequest(BaseModel):
     def _cut(self, settings: HttpSettings) -> list[str]:
         if (self.token_limit or 0) <= settings.max_tokens:
             return []
-        return [f"a text ends after {settings.max_tokens} tokens here, and not after {self.token_limit}."]
+        return [f"this server cuts a text after {settings.max_tokens} tokens, not after {self.token_limit}."]
 
     def passed(self, body: Values, settings: HttpSettings) -> tuple[Values, list[str]]:
-        """The body of this request as another server gets it, which reads the model's name there, and warnings."""
+        """Return the body of this request for another server, and warnings."""
         body = {name: value for name, value in body.items() if name != "secl"}
         limits = {name: settings.max_tokens for name in LIMITS if (getattr(self, name) or 0) > settings.max_tokens}
         return body | limits, self._cut(settings)
 
     def writing(self, settings: HttpSettings) -> Writing:
-        """How the texts are to be written; without a seed, texts that are drawn are drawn differently every time."""
+        """Return how to write the texts; without a seed, sampled texts differ each time."""
         return Writing(
             max_tokens=min(self.token_limit or settings.max_tokens, settings.max_tokens),
             or_fewer=self.token_limit is None,

@@ -65,8 +65,8 @@ class Detail(BaseModel):
 class FieldSecl(BaseModel):
     """The probability that one field of an object is correct.
 
-    text: its value; what is no text as JSON. candidates: values that the model wrote; absent if there is one alone. The
-    rest is as of `Secl`.
+    text: its value, as JSON unless it is a text. candidates: the values that the model wrote; absent if all agree. The
+    other fields are those of `Secl`.
     """
 
     text: str | None
@@ -80,7 +80,7 @@ class FieldSecl(BaseModel):
 class CallSecl(BaseModel):
     """The probability that a call with all its arguments is correct.
 
-    tool: of the choice of this tool; null if the request chose it. fields: of the arguments.
+    tool: confidence in the choice of this tool; null if the request chose it. fields: the arguments.
     """
 
     name: str
@@ -94,8 +94,8 @@ class Secl(BaseModel):
 
     confidence: that probability, in [0, 1]. low, high: bounds that contain the right confidence with a probability of
     0.9; null without labels to follow. candidates: possible answers, the most probable first; null without a posterior.
-    accepted: whether the confidence reaches the server's threshold; null without a threshold. record_id: to ask for the
-    record and to label the answer. reason: why confidence or record_id is null, in a sentence; absent otherwise.
+    accepted: whether the confidence reaches the server's threshold; null without a threshold. record_id: names the
+    record, for reading it and for labelling the answer. reason: why confidence or record_id is null; absent otherwise.
     fields: of an object, by name or JSON pointer; absent for other answers. calls: of tools; absent without tools.
     ended: of the choice to call no (further) tool; absent where there was no such choice.
     """
@@ -125,15 +125,15 @@ class AnswerReply(Secl, Named):
 
 
 def unrated(reason: str, record_id: str | None = None) -> Secl:
-    """In place of a confidence that there is none of."""
+    """Return the object without a confidence, and why it has none."""
     return Secl(confidence=None, record_id=record_id, reason=reason)
 
 
-UNWANTED = unrated("the request turned confidences off, so nothing is recorded.")
+UNWANTED = unrated("the request turned confidences off, so the server records nothing.")
 
 
 def later(record_id: str) -> Secl:
-    """In place of a confidence that takes longer than its stream."""
+    """Return the object of a stream that ends before its confidence is known."""
     return unrated(f"the confidence takes longer than the text; GET /v1/records/{record_id} will have it.", record_id)
 
 

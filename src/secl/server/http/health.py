@@ -29,13 +29,13 @@ def problems(service: Service, *, details: bool = False) -> list[str]:
     lessons_fail = learner.last_error is not None and not learner.storage_fails
     stopped = "the server is stopping" if service.alive else "the answering thread has ended"
     checks = (
-        (not service.ready, f"no questions are accepted: {stopped}", None),
-        (service.storage_fails, "answers are not stored: writing to disk fails", service.last_error),
+        (not service.ready, f"the server accepts no questions: {stopped}", None),
+        (service.storage_fails, "the server does not store answers: writing to disk fails", service.last_error),
         (answers_fail, "the latest questions, or a new version, failed", service.last_error),
         (service.labels_error is not None, "new labels move no confidence", service.labels_error),
-        (service.ready and not learner.alive, "nothing is learned: the learning thread has ended", None),
+        (service.ready and not learner.alive, "the server does not learn: the learning thread has ended", None),
         (learner.storage_fails, "lessons wait: writing to disk fails", learner.last_error),
-        (service.pruner.last_error is not None, "old records are not pruned", service.pruner.last_error),
+        (service.pruner.last_error is not None, "pruning of old records fails", service.pruner.last_error),
         (lessons_fail, "the latest lesson failed", learner.last_error),
     )
     return [f"{text} ({error})" if details and error else text for applies, text, error in checks if applies]

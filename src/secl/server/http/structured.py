@@ -1,4 +1,4 @@
-"""Objects and calls of tools in place of texts: what a chat asks of them, and how they are replied."""
+"""Chats that ask for an object or for calls of tools: their requests and their replies."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ IN_PARTS = "an answer of several parts has no record of its own; each part has o
 NOT_STORED = "the server cannot write to its disk, so there are no records."
 BEHIND_RESULTS = "a text behind the results of tools is not rated."
 DRAWING = ("temperature", "top_p", "seed", "stop", "logprobs", "top_logprobs")
-"""Fields that say how a text is drawn."""
+"""Fields that control how a text is sampled."""
 
 
 def structured_request(
     body: ChatRequest, settings: HttpSettings, service: Service
 ) -> ObjectRequest | CallRequest | None:
-    """The request of an object or of calls that a conversation ends with; None where a text is asked for.
+    """Return the request for an object or for calls in a chat; None if the chat asks for a text.
 
-    Raises RequestError: 400; the model writes no such thing, or schema, tools or messages cannot be used.
+    Raises RequestError: 400; the model cannot write it, or schema, tools or messages cannot be used.
     """
     wanted, calls = body.object_wanted, bool(body.tools) and (body.choice != "none" or service.upstream is not None)
     if wanted is None and not calls:
@@ -46,10 +46,12 @@ def structured_request(
         raise RequestError(400, message, "unsupported_value", field)
     beyond = [name for name in body.extra if name not in WITHOUT_EFFECT]
     if beyond:  # in front of another server, which knows these fields
-        message = f"{', '.join(beyond)} would not reach the model beside {field}."
+        message = f"{', '.join(beyond)} cannot be combined with {field}; leave out one of them."
         raise RequestError(400, message, "unsupported_value", field)
     if (body.n or 1) > 1:
-        raise RequestError(400, f"n is {body.n}; with {field} one answer is written.", "unsupported_value", "n")
+        raise RequestError(
+            400, f"n is {body.n}; with {field} the server writes one answer, so leave n out.", "unsupported_value", "n"
+        )
     if wanted is not None and calls:
         message = "response_format asks for an object, and tools for calls; send one of the two."
         raise RequestError(400, message, "unsupported_value", "response_format")
@@ -67,7 +69,7 @@ def structured_request(
 
 
 def schema_of(wanted: ResponseFormat) -> Schema:
-    """The schema of the objects that a request asks for. Raises ParameterError: it cannot be used."""
+    """Return the schema of the objects that a request asks for. Raises ParameterError: the schema cannot be used."""
     given = wanted.json_schema
     if wanted.type == "json_object" or given is None or given.schema_ is None:
         return Schema.anything()
@@ -81,7 +83,7 @@ def schema_of(wanted: ResponseFormat) -> Schema:
 
 
 def without_effect(body: ChatRequest) -> list[str]:
-    """A sentence for each field of a request that objects and calls do not follow."""
+    """Return a warning for each field of a request that has no effect on objects and calls."""
     names = [name for name in DRAWING if getattr(body, name)]
     return [f"{name} has no effect here: the most probable answer is returned." for name in names]
 
@@ -89,7 +91,7 @@ def without_effect(body: ChatRequest) -> list[str]:
 async def structured_reply(
     service: Service, asked: ObjectRequest | CallRequest, heading: Heading, request: Request, timeout: float, rate: bool
 ) -> Completion:
-    """Wait for the reply; errors as of `wait_for`. A text where a tool could be called is rated as any other."""
+    """Wait for the reply; errors as of `wait_for`. A text in place of a call is rated as any other text."""
     try:
         answer: StructuredAnswer = await wait_for(service.submit(asked, rate=rate), request, timeout)
     except UnfinishedError as problem:

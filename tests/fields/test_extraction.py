@@ -61,7 +61,7 @@ def test_a_field_is_as_sure_as_its_text_with_flatter_odds_and_the_others_share_t
     assert found.reply.log_probability == pytest.approx(own)
     share = math.exp(other) / (math.exp(other) + 0.01)
     assert dict(found.candidates)["BH-7731"] == pytest.approx(share / (1 + odds))
-    assert [name for name, _ in found.posterior.weights] == ["text"]
+    assert [name for name, _ in found.posterior.weights] == ["value"]
 
 
 def test_without_probabilities_the_samples_count() -> None:

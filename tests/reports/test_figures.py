@@ -125,3 +125,11 @@ def test_a_running_mean_looks_back_and_skips_what_is_undefined(values: list[floa
     for index, mean in enumerate(means):
         defined = [value for value in values[max(0, index - window + 1) : index + 1] if not math.isnan(value)]
         assert mean == pytest.approx(np.mean(defined) if defined else math.nan, abs=1e-12, nan_ok=True)
+
+
+def test_a_legend_stands_below_the_axes_whichever_files_are_written(tmp_path: Path) -> None:
+    for keep in (None, {"figure.svg"}, set[str]()):
+        figure = risk_coverage_figure(risk_coverage([0.9, 0.6, 0.4], [math.nan] * 3))
+        write_picture(figure, tmp_path / "figure", keep)
+        (legend,), (axes,) = figure.legends, figure.axes
+        assert legend.get_window_extent().y1 <= axes.get_tightbbox().y0

@@ -29,9 +29,6 @@ VOTE = 2.6
 LEAST_REST = 0.05
 """Least probability of an answer that is none of the candidates."""
 
-TEXT_WEIGHT = 0.4
-"""Weight of the probability of a text; texts rank answers that all samples repeat, too."""
-
 VALUES = "values"
 """How the source of candidates begins that are values of a field (`secl.fields`)."""
 
@@ -69,15 +66,15 @@ def p_true(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> V
     return tuple(odds.get(candidate) for candidate in candidates.candidates)
 
 
-def samples(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Values | None:  # noqa: ARG001
+def samples(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Values | None:
     """Return ln of each candidate's share of the answers drawn to an open question.
 
     The model's own answer counts as drawn once, and every candidate half a time more (`SMOOTHING`). Answers that are
     none of the candidates count for the last one. Numbers found in different ways hardly agree by chance, so each way
-    adds as much as the one before (`VOTE`). Values of fields have no such view if the probability of their text is
-    known: they are drawn behind the same beginning, so samples would estimate this probability once more.
+    adds as much as the one before (`VOTE`). Values of fields have no such view if they have the view `value`: samples
+    are drawn behind the same beginning, so they would estimate its probability once more.
     """
-    if not candidates.samples or (_are_values(candidates) and not math.isnan(reply.log_probability)):
+    if not candidates.samples or value(candidates, reply, evidence) is not None:
         return None
     last = len(candidates.candidates) - 1
     programs = any(sample.program for sample in candidates.samples)
@@ -93,40 +90,45 @@ def text(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Val
     """Return the log-probability of each candidate's text over the root of its number of words, for open questions.
 
     The root lies between a sum, by which a sentence is never probable, and a mean, by which it always is. The last
-    candidate has the rest of 1. Numbers have no such view: their texts are the reasoning. Values of fields: `_values`.
+    candidate has the rest of 1. Numbers have no such view: their texts are the reasoning. Fields have `value`.
     """
-    drawn = candidates.samples
-    if not drawn or any(sample.program for sample in drawn) or math.isnan(reply.log_probability):
+    log_p = _log_p_of_texts(candidates, reply)
+    if not log_p or candidates.source.startswith(VALUES):
         return None
-    log_p: dict[int | None, float] = {0: reply.log_probability}
-    for sample in drawn:
-        if sample.log_p is not None and sample.text is not None:
-            log_p.setdefault(sample.candidate, sample.log_p)
-    if _are_values(candidates):
-        return _values(log_p, len(candidates.candidates))
     words = candidates.words or [len(candidate.split()) for candidate in candidates.candidates]
     scores = [log_p[n] / math.sqrt(max(1, words[n])) if n in log_p else None for n in range(len(words) - 1)]
     rest = 1 - math.fsum(math.exp(score) for score in scores if score is not None)
     return (*scores, math.log(max(rest, LEAST_REST)))
 
 
-def _are_values(candidates: CandidateEvidence) -> bool:
-    return candidates.source.startswith(VALUES)
-
-
-def _values(log_p: Mapping[int | None, float], count: int) -> Values:
-    """Return the view of a field's values: ln of their probabilities over `TEXT_WEIGHT`.
+def value(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Values | None:  # noqa: ARG001
+    """Return ln of the probability of each value of a field.
 
     The model's own value is right with sigmoid(`VALUE_SLOPE` logit P), where P is the probability of its text under the
     schema, at most 1 - `LEAST_WRONG`. The others share what is left as their texts do.
     """
+    log_p = _log_p_of_texts(candidates, reply)
+    if not log_p or not candidates.source.startswith(VALUES):
+        return None
     own = min(log_p[0], math.log1p(-LEAST_WRONG))
+    count = len(candidates.candidates)
     others = [max(math.exp(log_p.get(n, -math.inf)), LEAST_WRONG / 100) for n in range(1, count - 1)]
     others.append(max(1 - math.exp(own) - math.fsum(others), LEAST_WRONG))
     logit = VALUE_SLOPE * (own - math.log1p(-math.exp(own)))
     right, wrong = -math.log1p(math.exp(-logit)), -math.log1p(math.exp(logit))
-    shares = (wrong + math.log(other / math.fsum(others)) for other in others)
-    return tuple(value / TEXT_WEIGHT for value in (right, *shares))
+    return (right, *(wrong + math.log(other / math.fsum(others)) for other in others))
+
+
+def _log_p_of_texts(candidates: CandidateEvidence, reply: Reply) -> dict[int | None, float]:
+    """Return ln P of a text of each candidate that has one; empty without samples, for numbers, and if unknown."""
+    drawn = candidates.samples
+    if not drawn or any(sample.program for sample in drawn) or math.isnan(reply.log_probability):
+        return {}
+    log_p: dict[int | None, float] = {0: reply.log_probability}
+    for sample in drawn:
+        if sample.log_p is not None and sample.text is not None:
+            log_p.setdefault(sample.candidate, sample.log_p)
+    return log_p
 
 
 Weight = Callable[[float, bool], float]
@@ -160,7 +162,10 @@ VIEWS: dict[str, View] = {
     "likelihood": View("likelihood of the text, per token", likelihood, lambda s, _: 0.5 - s / 3),
     # Generated answers keep their weight where letters are not reliable.
     "samples": View("share of the answers drawn", samples, lambda *_: 0.4),
-    "text": View("probability of the text", text, lambda *_: TEXT_WEIGHT),
+    # Ranks the answers that all samples repeat, too.
+    "text": View("probability of the text", text, lambda *_: 0.4),
+    # A rule of its own: nothing else is known of a field's values.
+    "value": View("probability of the value", value, lambda *_: 1.0),
     "p_true": View("P(True) against P(False)", p_true, lambda *_: 0.3),
 }
 """Every view by its name (`secl.settings.groups.ViewName`)."""

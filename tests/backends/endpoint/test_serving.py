@@ -239,7 +239,10 @@ def test_what_a_server_does_not_support_is_refused_in_a_sentence(settings: dict[
 
 def test_settings_of_an_endpoint_survive_a_trip_through_a_manifest() -> None:
     settings = serving_settings({"model.engine": "openai", "model.endpoint": "http://h"})
-    assert (settings.method, settings.posterior.views) == ("posterior", ("letters", "samples", "text", "p_true"))
+    assert (settings.method, settings.posterior.views) == (
+        "posterior",
+        ("letters", "samples", "text", "value", "p_true"),
+    )
     assert Recipe.of(settings.to_json()) == settings
 
 

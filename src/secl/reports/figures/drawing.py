@@ -83,7 +83,7 @@ def write_picture(figure: Figure, stem: str | Path, keep: Collection[str] | None
         warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)  # a domain may be named in any script
         if wanted(".png"):
             figure.savefig(image, dpi=DOTS, format="png")
-        figure.set_layout_engine("none")  # where things stand is known now
+            figure.set_layout_engine("none")  # where things stand is known now
         figure.savefig(text, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
     svg = xml_text(text.getvalue())
     for suffix, content in ((".png", image.getvalue()), (".svg", svg.encode())):

@@ -132,4 +132,6 @@ def test_a_legend_stands_below_the_axes_whichever_files_are_written(tmp_path: Pa
         figure = risk_coverage_figure(risk_coverage([0.9, 0.6, 0.4], [math.nan] * 3))
         write_picture(figure, tmp_path / "figure", keep)
         (legend,), (axes,) = figure.legends, figure.axes
-        assert legend.get_window_extent().y1 <= axes.get_tightbbox().y0
+        box = axes.get_tightbbox()
+        assert box is not None
+        assert legend.get_window_extent().y1 <= box.y0

@@ -15,6 +15,8 @@ from secl.fields.extraction import ObjectRequest, Objects
 from secl.fields.values import WrittenObject
 from secl.server.explain import explain
 from secl.server.http.app import create_app
+from secl.server.http.pages.rendering import overview
+from secl.server.http.pages.view import view
 from secl.server.online.service import Service
 from secl.server.settings import HttpSettings
 from secl.server.verify import examine
@@ -304,3 +306,13 @@ def test_the_description_has_types_for_formats_and_fields(service: Service) -> N
     assert {"ResponseFormat", "JsonSchema", "FieldSecl"} <= {*described}
     assert "schema" in described["JsonSchema"]["properties"]
     assert json.dumps(described["Secl"]["properties"]["fields"]).count("FieldSecl") == 1
+
+
+def test_the_page_draws_the_confidences_of_fields_which_have_no_stated_one(service: Service) -> None:
+    post(service)
+    shown = overview(view(service), now=0.0)
+    assert "The first answers will be drawn here." not in shown
+    assert 'class="mean"' in shown
+    assert "mean of 20" in shown
+    assert "stated, mean of 20" not in shown
+    assert "nan" not in shown.casefold().replace("finance", "")

@@ -5,6 +5,7 @@ The chart is 1000 wide and 100 high and is stretched to the available space. The
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import cache
 from itertools import groupby
@@ -84,10 +85,12 @@ def timeline(points: Sequence[Point], before: str) -> Values | None:
     Returns dots (`confidences`), lines (`..._mean`), left end and width of bursts, labels (`positions`), and a
     description.
     """
-    points = [each for each in points if each.confidence is not None and each.frozen_confidence is not None]
+    points = [each for each in points if each.confidence is not None]
     if not points:
         return None
-    confidences, frozen = zip(*((each.confidence, each.frozen_confidence) for each in points), strict=True)
+    confidences = [math.nan if each.confidence is None else each.confidence for each in points]
+    frozen = [math.nan if each.frozen_confidence is None else each.frozen_confidence for each in points]
+    stated = [value for value in frozen if not math.isnan(value)]  # values of fields have no stated confidence
     step = WIDTH / len(points)
     bursts = []
     for inside, run in groupby(enumerate(points), key=lambda item: item[1].in_burst):
@@ -106,8 +109,8 @@ def timeline(points: Sequence[Point], before: str) -> Values | None:
         "alarms": alarms,
         "positions": [first, (first + last) // 2, last] if last - first > 1 else [first],
         "description": (
-            f"Answers {first} to {last}: confidence {np.mean(confidences):.2f} on average, {before} "
-            f"{np.mean(frozen):.2f}{learned}."
+            f"Answers {first} to {last}: confidence {np.mean(confidences):.2f} on average"
+            f"{f', {before} {np.mean(stated):.2f}' if stated else ''}{learned}."
         ),
     }
 
@@ -123,5 +126,10 @@ def places(values: Sequence[float]) -> list[str]:
 
 
 def line(values: Sequence[float]) -> str:
-    """Path data of a line through all values."""
-    return f"M{'L'.join(places(values))}"
+    """Path data of a line through all values that are not nan; empty without any.
+
+    >>> line([1.0, math.nan, 0.0]), line([math.nan])
+    ('M166.7 0.0L833.3 100.0', '')
+    """
+    known = [place for value, place in zip(values, places(values), strict=True) if not math.isnan(value)]
+    return f"M{'L'.join(known)}" if known else ""

@@ -321,3 +321,13 @@ def test_an_object_of_a_schema_without_fields_has_its_top_level_keys_as_fields()
         "paid": ("true", 2, "short"),
     }
     assert fields_of("{}") == {"": ("{}", 1, "short")}
+
+
+def test_labels_move_the_confidence_of_an_object_and_not_what_its_threshold_is_compared_with() -> None:
+    model = secl.load(Scribe(written(GREEDY, p=0.999)), accept=0.7)
+    before = model.extract("An invoice.", SCHEMA)
+    for record in before.fields.values():
+        model.label(record, False)
+    after = model.extract("An invoice.", SCHEMA)
+    assert after.confidence < 0.7 < before.confidence
+    assert (before.accepted, after.accepted) == (True, True)

@@ -44,7 +44,7 @@ def extract(
     Args:
         documents: A table with a column of texts, a text file, or a folder of text files.
         out: Keep a run in this folder, to report, label and export; the same command continues it.
-        accept: Lowest confidence of an accepted value.
+        accept: Lowest confidence of an accepted value, and of an accepted object.
         skip_bad: Skip documents that cannot be used, and list them.
     """
     from secl.cli.run import name_skipped, print_result, proceed

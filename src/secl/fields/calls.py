@@ -15,7 +15,16 @@ from secl.fields.extraction import Objects, in_windows
 from secl.fields.schema import Leaf, Schema
 from secl.fields.tools import NO_TOOL, CallRequest, Tool
 from secl.fields.values import OpenedObject, Reading, Span, WrittenObject
-from secl.fields.weighing import CERTAIN, SAMPLES, Cost, Weigh, weigh_fields, weigh_value, whole_confidence
+from secl.fields.weighing import (
+    CERTAIN,
+    SAMPLES,
+    Cost,
+    Weigh,
+    weigh_fields,
+    weigh_value,
+    whole_accepted,
+    whole_confidence,
+)
 from secl.question import Question
 from secl.records import Record
 
@@ -118,7 +127,7 @@ class Calls(Shown):
         calls: in their order; empty if no tool is to be called.
         confidence: probability in [0, 1] that exactly these calls are correct.
         ended: the record of the choice of no (further) tool; None if there was no such choice.
-        accept: lowest confidence of accepted calls; None for no threshold.
+        accepted: whether the confidence before labels reaches the threshold; None without one.
         turn: the reply as a turn, to go on with the conversation.
         tokens: of the prompt, and of the reply.
     """
@@ -127,14 +136,9 @@ class Calls(Shown):
     calls: tuple[Call, ...]
     confidence: float
     ended: Record | None
-    accept: float | None
+    accepted: bool | None
     turn: Turn
     tokens: tuple[int, int]
-
-    @property
-    def accepted(self) -> bool | None:
-        """Whether the confidence reaches `accept`; None without a threshold."""
-        return None if self.accept is None else self.confidence >= self.accept
 
     @property
     def records(self) -> tuple[Record, ...]:
@@ -189,18 +193,20 @@ def _weighed(request: CallRequest, written: Objects[WrittenReply], weigh: Weigh,
         question = _asked(request, f"{number}/tool", "Which tool is to be called next, if any?", "tool")
         return weigh_value(leaf, question, reading, [chosen[number] for chosen, _ in pairs], cost, weigh)
 
-    calls = []
+    calls, every = list[Call](), list[Record]()
     for number, call in enumerate(own.calls):
         tool, chosen = tools[call.name], choice(number, call.chosen)
         others = [each for _, same in pairs if (each := same[number]) is not None]
         fields = _fields(request, tool, number, call, others, cost, weigh)
         value = call.arguments.value if tool.schema is None else tool.schema.validated(call.arguments.value)
         whole = [record for record in (chosen, *(fields[leaf.name] for leaf in tool.leaves)) if record is not None]
+        every += whole
         calls.append(Call(call.name, value, whole_confidence(whole), chosen, MappingProxyType(fields)))
     ended = choice(len(own.calls), own.ended)
     turn = Turn("assistant", own.text, tuple(ToolCall(call.name, call.arguments.text) for call in own.calls))
-    confidence = math.prod(call.confidence for call in calls) * (1.0 if ended is None else ended.confidence)
-    return Calls(own.text, tuple(calls), confidence, ended, accept, turn, written.tokens)
+    every += [] if ended is None else [ended]
+    accepted = whole_accepted(every, accept)
+    return Calls(own.text, tuple(calls), whole_confidence(every), ended, accepted, turn, written.tokens)
 
 
 def _fields(

@@ -14,7 +14,7 @@ from secl.display import Shown
 from secl.errors import QuestionError, SeclError, UnfinishedError
 from secl.fields.schema import Leaf, Schema
 from secl.fields.values import OpenedObject, Span, WrittenObject
-from secl.fields.weighing import CERTAIN, SAMPLES, Cost, Weigh, weigh_fields, whole_confidence
+from secl.fields.weighing import CERTAIN, SAMPLES, Cost, Weigh, weigh_fields, whole_accepted, whole_confidence
 from secl.ledger import Ledger
 from secl.question import Question
 from secl.records import Record
@@ -140,7 +140,7 @@ class Extraction(Shown):
         candidates: the different objects that the model wrote, each with the probability that all its values are
             correct; the most probable first.
         tokens: of the prompt, and of the object.
-        accept: lowest confidence of an accepted object; None for no threshold.
+        accepted: whether the confidence before labels reaches the threshold; None without one.
     """
 
     value: Any
@@ -149,12 +149,7 @@ class Extraction(Shown):
     fields: Mapping[str, Record]
     candidates: tuple[tuple[str, float], ...]
     tokens: tuple[int, int]
-    accept: float | None = None
-
-    @property
-    def accepted(self) -> bool | None:
-        """Whether the confidence reaches `accept`; None without a threshold."""
-        return None if self.accept is None else self.confidence >= self.accept
+    accepted: bool | None = None
 
     @property
     def records(self) -> tuple[Record, ...]:
@@ -197,7 +192,7 @@ def weigh_objects(
 
     Args:
         weigh: as in `Weigh`; called when the object is taken, so that labels may come in between.
-        accept: as in `Extraction`.
+        accept: lowest confidence of an accepted object; None for no threshold.
     """
     return in_windows(
         requests,
@@ -235,15 +230,14 @@ def _weighed(request: ObjectRequest, written: Objects[WrittenObject], weigh: Wei
         leaves, partial(field_question, request=request), own, drawn, written.shared(len(leaves)), weigh
     )
     whole = {leaf.name: fields[leaf.name] for leaf in leaves}
-    confidence = whole_confidence([*whole.values()])
     return Extraction(
         value,
         written.greedy.text,
-        confidence,
+        whole_confidence([*whole.values()]),
         MappingProxyType(fields),
         _objects(written, whole),
         written.tokens,
-        accept,
+        whole_accepted([*whole.values()], accept),
     )
 
 

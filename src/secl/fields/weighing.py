@@ -126,3 +126,11 @@ def _with_unseen(posterior: Posterior, unseen: Sequence[str]) -> Posterior:
 def whole_confidence(fields: Sequence[Record]) -> float:
     """Return the probability that all fields are correct: the product, as if their errors were independent."""
     return math.prod(record.confidence for record in fields)
+
+
+def whole_accepted(fields: Sequence[Record], accept: float | None) -> bool | None:
+    """Return whether the probability before labels that all fields are correct reaches a threshold; None without one.
+
+    As for a single answer (`Record.accepted`), labels do not move what a threshold is compared with.
+    """
+    return None if accept is None else math.prod(record.label_free for record in fields) >= accept

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from secl.evaluation.json_values import defined
 from secl.fields.values import shown
-from secl.fields.weighing import whole_confidence
+from secl.fields.weighing import whole_accepted, whole_confidence
 from secl.grading.rules import reported_correct
 from secl.question import Question
 from secl.records import Record
@@ -47,11 +47,10 @@ def object_results(fields: Sequence[Record]) -> Mapping[str, object]:
     for name, record in values.items():
         results |= {name: value_in(record), f"{name}_confidence": defined(record.confidence)}
     grades = [reported_correct(record) for record in fields]
-    accepted = [record.accepted for record in fields]
     unsure = sorted((record for record in fields if record.label is None), key=lambda record: record.confidence)
     return results | {
         "confidence": defined(whole_confidence(fields)),
-        "accepted": None if None in accepted else all(accepted),
+        "accepted": whole_accepted(fields, fields[0].accept),
         "correct": False if False in grades else None if None in grades else True,
         "expected_errors": expected_errors(fields),
         "least_certain": [record.question.domain for record in unsure[:LEAST_CERTAIN]],

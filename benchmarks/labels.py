@@ -58,7 +58,7 @@ def review_label(place: int, answer: Rated) -> Label:
 
 
 Chosen = list[tuple[int, float | None]]
-"""Answers to label: their places, and the chance that each was asked about; None if nobody knows."""
+"""Answers to label: their places, and the chance that each was asked about; None if it is unknown."""
 
 Draw = Callable[[Sequence[Rated], int, random.Random], Chosen]
 """Chooses so many answers to label."""

@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def report(name: str, records: Sequence[Record]) -> None:
     """All tables of one run."""
     choices = [each for each in records if each.question.options and each.evidence.candidates is not None]
-    rule = PosteriorRule()  # as if nobody had measured the model's letters
+    rule = PosteriorRule()  # as for a model whose letters were not measured
     print(f"\n## {name}: {len(choices)} questions with options\n")
     domains = dict.fromkeys(each.question.domain.split("/")[0] for each in choices)
     streams = {"in order": choices, "shuffled": shuffled(choices, 1)}

@@ -2,7 +2,7 @@
 
 Keys and values of the last layer are needed at every token, but queries, the output projection and the feed-forward
 part at the requested ones alone. Hooks hand those modules the requested rows and put zeros in the place of the others,
-which nobody reads.
+which no pass reads.
 """
 
 from __future__ import annotations

@@ -243,7 +243,7 @@ class SharedNetwork:
         """Top layers and final norm of the adapted model on trunk states (1, T, d), at the N tokens `rows`: (N, d)."""
         with self.adapter.on(), self._attention(hidden.shape[1]):
             for layer, kwargs in zip(self.top, arguments, strict=True):
-                # Of the last layer only the requested rows are read, by nobody else: no later layer attends to them.
+                # Of the last layer only the requested rows are read: no later layer attends to the others.
                 with only_rows(layer, rows) if layer is self.top[-1] else nullcontext():
                     out = layer(hidden, **kwargs)
                 # Layers return a tensor, or a tuple that begins with it, depending on the family.

@@ -107,7 +107,7 @@ def attend(
         outputs.append((weights @ values[:, block.keys]).view(heads, count, -1).transpose(0, 1))
     out = torch.cat(outputs)
     if not mask.complete:
-        # Rows that were left out have to be there all the same; nobody reads them.
+        # Rows that were left out have to be there all the same; no row reads them.
         rows = torch.cat([torch.arange(length)[block.rows] for block in mask.blocks])
         out = out.new_zeros(length, *out.shape[1:]).index_copy(0, rows.to(out.device), out)
     return out[None]

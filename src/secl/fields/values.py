@@ -58,7 +58,7 @@ class WrittenObject:
 
 
 def token_ends(parts: Iterable[bytes]) -> tuple[int, ...]:
-    """Return for each token, given by its bytes, the number of characters up to its end.
+    r"""Return for each token, given by its bytes, the number of characters up to its end.
 
     A character belongs to the token with its first byte.
 

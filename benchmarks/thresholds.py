@@ -6,7 +6,8 @@ A stream has 1,000 answers. Some of them are drawn at random and labelled; the g
 `risk` of the accepted answers are wrong. "false": share of streams whose guarantee is false, that is, whose threshold
 accepts a share of wrong answers above `risk` among answers like these, which the simulation knows exactly. At most 10 %
 may be. "given": share of streams with a threshold. "coverage": share of answers that it accepts, 0 without one.
-Thresholds are tested in the order of the confidences before labels. `docs/log.md` has other orders, and recorded runs.
+Thresholds are tested in the order of the confidences before labels. `docs/lab/log.md` has other orders
+and recorded runs.
 """
 
 from __future__ import annotations

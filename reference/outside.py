@@ -62,8 +62,8 @@ def relinked(text: str, source: str) -> str:
 def place(source: str) -> str:
     """Where a file of the repository stands in the site.
 
-    >>> place("docs/log.md"), place("CHANGELOG.md"), place("examples/route.py"), place("src/secl/records.py")
-    ('log.md', 'changelog.md', 'source/examples/route.py.md', 'reference/records.md')
+    >>> place("docs/lab/log.md"), place("CHANGELOG.md"), place("examples/route.py"), place("src/secl/records.py")
+    ('lab/log.md', 'changelog.md', 'source/examples/route.py.md', 'reference/records.md')
     """
     if source.startswith("docs/"):
         return source.removeprefix("docs/")

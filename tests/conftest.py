@@ -30,7 +30,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     What needs another environment (`elsewhere`) is there for the make target that sets its variable.
 
     The last file of several that are run side by side should be a short one. Of slow and heavy tests no lines are
-    counted (docs/decisions.md).
+    counted (docs/lab/decisions.md).
     """
     absent = [item for item in items if any(mark.args[0] not in os.environ for mark in item.iter_markers("elsewhere"))]
     if absent:

@@ -6,7 +6,7 @@ Volunteers choose what they rate, mostly answers that they dislike, so their lab
 
 Thresholds are tested in the order of label-free confidences, and `Record.accepted` compares the same number. The
 labels that test a threshold must not decide the order of the tests: an order by confidences that these labels have
-moved makes up to 98 % of guarantees false (docs/log.md). And one number means the same in this
+moved makes up to 98 % of guarantees false (docs/lab/log.md). And one number means the same in this
 run, in the next one, and on a server, whatever labels each of them has.
 """
 

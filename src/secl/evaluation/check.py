@@ -2,7 +2,7 @@
 
 **The method.** With right answers the methods are compared from the cheapest to the dearest, and a dearer one must have
 a lower Brier score for sure (paired bootstrap over the same questions). Without, the posterior is the choice: its Brier
-score was below that of the stated confidence on all streams but one of 32 questions (docs/log.md).
+score was below that of the stated confidence on all streams but one of 32 questions (docs/lab/log.md).
 
 **Learning** pulls the stated confidence towards normalised P(True), so it can only help where that signal is better
 calibrated: the paper's prerequisite, and the reason why it leaves its Qwen control alone. The signal must win by both

@@ -198,8 +198,8 @@ class PageHinkley(Gate):
     Questions of a burst count, so a rise that lasts fires again right after it. The statistic of a decision is
     m_t - min m_s, also while it cannot fire.
 
-    The paper can be read in other ways, too; docs/decisions.md says what they do. Thresholds in nats do not carry over
-    from model to model: where entropies vary by 0.2 this gate may never open (`EntropyShift` needs no tuning).
+    docs/lab/decisions.md compares other readings of the paper. Thresholds in nats do not carry over from model to
+    model: where entropies vary by 0.2 this gate may never open (`EntropyShift` needs no tuning).
 
     Attributes:
         ema: weight of the newest entropy in the mean, in (0, 1]; larger forgets the old domain sooner but also

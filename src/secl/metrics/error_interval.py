@@ -29,7 +29,7 @@ def ece_interval(confidence: npt.ArrayLike, correct: npt.ArrayLike, *, draws: in
     Worlds are tried with gaps that are fractions of the observed ones (`SHRUNK`) or larger by some standard errors
     (`WIDENED`), and with one gap for all bins, because chance makes observed gaps more uneven than true ones. In each
     world grades are drawn anew, binomial in every bin. A world agrees unless the observed error lies among the outer
-    5 % of its draws. The interval always includes the observed error. docs/log.md has its coverage.
+    5 % of its draws. The interval always includes the observed error. docs/lab/log.md has its coverage.
     """
     confidences, grades = graded(confidence, correct)
     return _interval(bin_index(confidences), confidences, grades, draws)

@@ -2,8 +2,9 @@
 
     P(candidate) = softmax( sum over the views of weight * view )
 
-The weights are constants (`views.VIEWS`; docs/log.md shows how flat the result is around them) but for one number that
-the stream shows without labels: the reliability s of the letters, how far they follow the options and not their order.
+The weights are constants (`views.VIEWS`; docs/lab/log.md shows how flat the result is around them) but for one
+number that the stream shows without labels: the reliability s of the letters, how far they follow the
+options and not their order.
 """
 
 from __future__ import annotations

@@ -21,7 +21,8 @@ def prefers_prefill(backend: LocalBackend) -> bool:
     """Compare how sure the frozen model is of its first token with and without "Answer:", in one pass over 24 facts.
 
     No right answer is looked at. The mean ln P of the most probable first token is -2.1 and -.9 on SmolLM2, whose
-    answers are better without, and -.63 and -.66 on Qwen2.5-Coder-1.5B, whose answers are better with (docs/log.md).
+    answers are better without, and -.63 and -.66 on Qwen2.5-Coder-1.5B, whose answers are better with
+    (docs/lab/log.md).
     """
     facts = [Question(each.text) for domain in DOMAINS for each in quiz(domain, FACTS)]
     ids = backend.token_ids

@@ -25,7 +25,7 @@ class Preset:
         modules: linear modules to adapt in each layer.
         tau: temperature of normalised P(True).
         letters: correlation of its option letters between two orders of the options, place effects removed; None if it
-            was not measured (docs/log.md has those that were).
+            was not measured (docs/lab/log.md has those that were).
         note: one line for `secl models`.
         prefilled: whether its short replies begin with "Answer:"; None if it was not measured, so that
             `secl.backends.local.asking.prefill_probe` decides.

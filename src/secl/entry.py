@@ -11,7 +11,7 @@ from secl.errors import ParameterError
 from secl.runs.loading import build_calibrator, load_local, load_model
 from secl.runs.loading import calibration as calibration_of
 from secl.runs.settings import Recipe
-from secl.settings.groups import Device, Dtype, Quantize
+from secl.settings.groups import Device, Dtype, Quantize, Thinking
 
 if TYPE_CHECKING:
     from secl.model import Model
@@ -26,6 +26,7 @@ def load(
     tokenizer: Any = None,
     *,
     method: str = "posterior",
+    thinking: Thinking = "off",
     accept: float | None = None,
     calibration: str | Path | None = None,
     model: str = "",
@@ -46,6 +47,8 @@ def load(
         tokenizer: of a loaded transformers model.
         method: "posterior", which compares all candidates and never changes a weight; "secl", the paper's method,
             which trains an adapter in bursts; `secl methods` lists the others.
+        thinking: whether the model thinks before it answers: "off", "auto" as long as it likes, or at most this many
+            tokens.
         accept: lowest confidence of an accepted answer, in [0, 1]; None for no threshold.
         calibration: folder of a labelled run of the same model and method; its labels move the confidences here.
         model: of a server the model's name; not needed if the server has one model.
@@ -66,7 +69,7 @@ def load(
     >>> model.ask("What is 1 plus 1?", options=["3", "2"]).decision.in_burst
     True
     """
-    values: dict[str, object] = {"method": method, "loop.accept": accept, "seed": seed}
+    values: dict[str, object] = {"method": method, "loop.accept": accept, "seed": seed, "prompts.thinking": thinking}
     values |= {} if calibration is None else {"model.calibration": str(calibration)}
     if isinstance(source, str | Path):
         values |= {"model.dtype": dtype, "model.device": device, "model.device_map": device_map}
@@ -96,6 +99,8 @@ def _backend(source: Any, tokenizer: Any, recipe: Recipe, api_key: str | None) -
     if isinstance(source, str | Path):
         return load_model(recipe, key=api_key)
     if all(hasattr(source, name) for name in MODEL_ATTRIBUTES):
+        if recipe.prompts.thinking != "off":
+            raise ParameterError("a model of your own decides by itself whether it thinks; leave thinking out.")
         model: Model = source
         return model
     from secl.backends.local.loading.adopted import adopt  # torch takes seconds to import

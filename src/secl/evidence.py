@@ -26,16 +26,35 @@ class PTrue:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Thought:
+    """What a model wrote for itself before an answer: never graded, and no part of the answer's probability.
+
+    Attributes:
+        text: without the marks around it; None if texts are not kept.
+        tokens: its length.
+        cut: whether the budget ended it and not the model.
+    """
+
+    text: str | None
+    tokens: int
+    cut: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LetterOrder:
     """The letters of the candidates as options of the question, in one order.
 
     Attributes:
         order: number of the candidate of each letter.
         log_p: ln probability of each candidate's letter, in the order of the candidates.
+        thought: what the model thought before the letter; None if it answered at once.
+        bins: as `Reply.bins`, of the confidence stated behind the most probable letter; empty without a thought.
     """
 
     order: tuple[int, ...]
     log_p: tuple[float, ...]
+    thought: Thought | None = None
+    bins: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,12 +86,14 @@ class Sample:
         candidate: number of the candidate that says the same; None without any.
         log_p: ln probability over the whole vocabulary; None if the server does not tell, and for programs.
         program: whether a short program computed it, which the model wrote without reasoning before.
+        thought: what the model thought before it; None if it answered at once.
     """
 
     text: str | None
     candidate: int | None
     log_p: float | None
     program: bool = False
+    thought: Thought | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

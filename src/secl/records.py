@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from secl.display import Shown
-from secl.evidence import Evidence, Labelled, Posterior
+from secl.evidence import Evidence, Labelled, Posterior, Thought
 from secl.ledger import Ledger
 from secl.question import GivenAnswer, Question
 
@@ -39,6 +39,7 @@ class Reply:
         version: the adapter version that wrote it; 0 is the untouched model.
         prompt_tokens: tokens before the answer; None if they were not counted.
         answer_tokens: of the answer as it was written, with what ended it; None if they were not counted.
+        thought: what the model thought before the answer; None if it answered at once.
     """
 
     text: str
@@ -51,6 +52,7 @@ class Reply:
     version: int = 0
     prompt_tokens: int | None = None
     answer_tokens: int | None = None
+    thought: Thought | None = None
 
     @property
     def stated(self) -> float:

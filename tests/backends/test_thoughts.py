@@ -7,13 +7,13 @@ import itertools
 import pytest
 
 from secl.backends.text_stream import answers_alone
-from secl.prompts.parsing import THOUGHTS, Thought, is_complete, read_answer, trim_answer, without_thought
+from secl.prompts.parsing import THOUGHTS, Marks, is_complete, read_answer, trim_answer, without_thought
 from secl.question import Form
 from secl.writing import Piece, Token, Written
 
 
 @pytest.mark.parametrize("thought", THOUGHTS, ids=[each.opening for each in THOUGHTS])
-def test_an_answer_stands_behind_a_thought_of_any_kind(thought: Thought) -> None:
+def test_an_answer_stands_behind_a_thought_of_any_kind(thought: Marks) -> None:
     assert without_thought(f"\n{thought.opening}Hm.\n{thought.closing}\n\nParis") == "Paris"
     assert without_thought(f"{thought.opening}Hm.") == ""
 

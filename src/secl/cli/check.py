@@ -9,12 +9,18 @@ from secl.cli.app import AsJson, AskedSettings, Set, app, console, print_json
 from secl.cli.run import name_skipped, proceed
 from secl.errors import ParameterError, RunError
 from secl.runs.settings import RunSettings
-from secl.settings.groups import FLAT
-from secl.settings.names import with_set
+from secl.settings.groups import FLAT, PromptSettings
+from secl.settings.names import OF_MODEL, with_set
 
 if TYPE_CHECKING:
     from secl.runs.runner import Run
     from secl.runs.store import Store
+
+
+class CheckedSettings(AskedSettings):
+    """What a check asks: answers, also behind thoughts."""
+
+    prompts: Annotated[PromptSettings, FLAT, OF_MODEL] = PromptSettings()
 
 
 @app.command(name="check")
@@ -22,7 +28,7 @@ def check_command(
     run: Path | None = None,
     /,
     *,
-    flags: Annotated[AskedSettings | None, FLAT] = None,
+    flags: Annotated[CheckedSettings | None, FLAT] = None,
     set_: Set = None,
     out: Path | None = None,
     as_json: AsJson = False,

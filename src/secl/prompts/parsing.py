@@ -29,7 +29,7 @@ _LIST_MARK = re.compile(r"^\s*(?:\(?\d+[.):]|[-*•])\s*")
 
 
 @dataclass(frozen=True, slots=True)
-class Thought:
+class Marks:
     """The texts before and behind a thought of a family of models.
 
     Given the text `empty` as its beginning (an empty thought, or what opens the answer), such a model thinks no more.
@@ -47,8 +47,8 @@ _TAGS = (
     ("<|START_THINKING|>", "<|END_THINKING|>"),  # Command A
 )
 THOUGHTS = (
-    *(Thought(opening, closing, f"{opening}\n\n{closing}\n\n") for opening, closing in _TAGS),
-    Thought("<|channel|>analysis", "<|channel|>final<|message|>", "<|channel|>final<|message|>"),  # gpt-oss
+    *(Marks(opening, closing, f"{opening}\n\n{closing}\n\n") for opening, closing in _TAGS),
+    Marks("<|channel|>analysis", "<|channel|>final<|message|>", "<|channel|>final<|message|>"),  # gpt-oss
 )
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 Load = Callable[[Recipe], Model]
 """Loads the model that settings name."""
 
-LEARNED_WITH = ("model.", "adapter.", "paper", "evidence.", "posterior.", "seed")
+LEARNED_WITH = ("model.", "prompts.", "adapter.", "paper", "evidence.", "posterior.", "seed")
 """Settings that learned weights belong with."""
 
 Named = TypeVar("Named", bound=Recipe)
@@ -191,6 +191,7 @@ def load_local(settings: Recipe, shared: SharedAnswers | None = None, *, loaded:
             distractors=settings.evidence.distractors,
             answer_weights=settings.answer_weights,
             nli=settings.evidence.nli,
+            thinking=settings.prompts.thinking,
             seed=settings.seed,
             shared=shared,
         )
@@ -217,7 +218,7 @@ def calibration(settings: Recipe, model: Model, mode: Mode = "ask") -> tuple[Lab
     folder, there = settings.model.calibration, manifest.settings
     if manifest.model != model.fingerprint:
         raise RunError(f"{folder} was made with another model ({there.model.name}), so its labels do not apply here.")
-    kinds = ("method", "evidence.", "paper", "posterior.")
+    kinds = ("method", "prompts.", "evidence.", "paper", "posterior.")
     differences = [line for line in there.differences(settings) if line.startswith(kinds)]
     differences = [line for line in differences if not line.startswith("evidence.extra")]  # only recorded
     if there.returns_best != settings.returns_best:

@@ -21,6 +21,7 @@ LEFT_ALONE = (
     "model.answer_weights",
     "stream.data",
     "extract.",
+    "prompts.",
 )
 """Tables and settings of answering and learning, which ratings of given answers do not use."""
 

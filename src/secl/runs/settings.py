@@ -112,6 +112,8 @@ class Recipe(RecipeTables):
                 raise ParameterError(f"--engine openai cannot train, so nothing is adapted; leave {name} out.")
             if name in ("model.dtype", "model.device", "model.device_map", "model.quantize"):
                 raise ParameterError(f"a server computes as it was started; leave {name} out with --engine openai.")
+        if self.prompts.thinking != "off":
+            raise ParameterError("--engine openai does not think before it answers yet; leave prompts.thinking out.")
         if self.paper:
             raise ParameterError("--engine openai cannot prefill a reply, as the paper does; leave paper out.")
         if "dinco" in self.plan().kinds:
@@ -227,6 +229,8 @@ class RunSettings(Recipe, RunTables):
     def _check_extraction(self) -> None:
         if self.method != "posterior":
             raise ParameterError(f"fields are weighed by the posterior; leave the method {self.method!r} out.")
+        if self.prompts.thinking != "off":
+            raise ParameterError("fields are extracted without a thought so far; leave prompts.thinking out.")
         if self.stream.benchmarks:
             raise ParameterError("fields are extracted from documents; name them with stream.questions.")
         for key in ("columns", "options", "template", "grader"):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal
 
-from secl.evidence import Evidence
+from secl.evidence import Evidence, Thought
 from secl.question import Question
 from secl.records import Record, Reply
 
@@ -24,7 +24,7 @@ def redacted(record: Record, keep: Keep) -> Record:
     question, posterior, number = record.question, record.posterior, _numbered(record)
     if posterior is not None:
         posterior = replace(posterior, candidates=tuple(map(number, posterior.candidates)))
-    reply, frozen = record.reply, record.frozen
+    reply, frozen = (replace(each, thought=_redacted_thought(each.thought)) for each in (record.reply, record.frozen))
     if not question.options:
         frozen = _redacted_reply(frozen, NOT_KEPT if frozen.answer == reply.answer else ANOTHER)
         reply = _redacted_reply(reply, NOT_KEPT)
@@ -63,10 +63,18 @@ def _redacted_evidence(evidence: Evidence, number: Callable[[str], str]) -> Evid
         candidates = replace(
             candidates,
             candidates=tuple(map(number, candidates.candidates)),
-            samples=tuple(replace(each, text=each.text and NOT_KEPT) for each in candidates.samples),
+            letters=tuple(replace(each, thought=_redacted_thought(each.thought)) for each in candidates.letters),
+            samples=tuple(
+                replace(each, text=each.text and NOT_KEPT, thought=_redacted_thought(each.thought))
+                for each in candidates.samples
+            ),
             words=candidates.words or tuple(len(each.split()) for each in candidates.candidates),
         )
     return Evidence(p_true=p_true, candidates=candidates)
+
+
+def _redacted_thought(thought: Thought | None) -> Thought | None:
+    return None if thought is None else replace(thought, text=None)
 
 
 def _redacted_reply(reply: Reply, answer: str) -> Reply:

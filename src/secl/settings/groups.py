@@ -113,6 +113,26 @@ class ModelSettings(Settings):
         return self.engine or ("vllm" if self.endpoint else "local")
 
 
+def check_thinking(value: object) -> object:
+    """Check how long a model may think, and return it as "off", "auto" or a number of tokens."""
+    budget = int(value) if isinstance(value, str) and value.isdecimal() else value
+    if budget in ("off", "auto") or (isinstance(budget, int) and not isinstance(budget, bool) and budget >= 1):
+        return budget
+    raise ParameterError(f"prompts.thinking is {value!r}; it must be off, auto, or a number of tokens of at least 1.")
+
+
+Thinking = Annotated[Literal["off", "auto"] | int, BeforeValidator(check_thinking)]
+"""How long a model thinks before it answers: not at all, as long as it likes, or at most this many tokens."""
+
+
+class PromptSettings(Settings):
+    """What stands before an answer."""
+
+    TABLE = "prompts."
+
+    thinking: Thinking = Field("off", description="Think before answering: off, auto, or at most this many tokens.")
+
+
 class StreamSettings(Settings):
     """Which questions to ask, and in which order."""
 

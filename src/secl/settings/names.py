@@ -26,6 +26,7 @@ from secl.settings.groups import (
     LoopSettings,
     ModelSettings,
     PosteriorSettings,
+    PromptSettings,
     Seed,
     StreamSettings,
 )
@@ -42,6 +43,7 @@ class RecipeTables(Settings):
     """The tables of a recipe, not yet checked together; the command line makes them of the given flags alone."""
 
     model: Annotated[ModelSettings, FLAT, OF_MODEL] = ModelSettings()
+    prompts: Annotated[PromptSettings, FLAT, OF_MODEL] = PromptSettings()
     method: Annotated[str, OF_METHOD] = Field("posterior", description="posterior by default; secl learns.")
     gate: Annotated[GateSettings, FLAT, OF_METHOD] = GateSettings()
     evidence: Annotated[EvidenceSettings, UNFLAGGED] = EvidenceSettings()

@@ -30,7 +30,7 @@ from secl.ledger import Meter
 from secl.model import ModelAnswer, Rating
 from secl.question import GivenAnswer, Question
 from secl.records import Reply, Update
-from secl.settings.groups import AdapterSettings, AnswerWeights, Device, Dtype, Quantize
+from secl.settings.groups import AdapterSettings, AnswerWeights, Device, Dtype, Quantize, Thinking
 from secl.writing import Piece, Writing, Written
 
 
@@ -44,6 +44,7 @@ class LocalModel(LatestEvidence, StructuredWriting, Shown):
         distractors: of an open answer, 1 to 9.
         answer_weights: whose weights write the answers, "adapted" or "frozen".
         nli: hub id or folder of the NLI model that compares answers for DINCO; None asks this model itself.
+        thinking: how long it thinks before it answers: "off", "auto", or at most this many tokens.
         seed: of the adapter's initial weights, and of sampled answers and distractors.
 
     Attributes:
@@ -66,11 +67,14 @@ class LocalModel(LatestEvidence, StructuredWriting, Shown):
         distractors: int = 4,
         answer_weights: AnswerWeights = "adapted",
         nli: str | None = None,
+        thinking: Thinking = "off",
         seed: int = 42,
         shared: SharedAnswers | None = None,
     ) -> None:
         if not 0 <= seed < 2**63:
             raise ParameterError(f"The seed must be a whole number from 0 to 2^63 - 1, not {seed}.")
+        if thinking != "off":
+            raise ParameterError("no model in this process thinks before it answers yet; leave prompts.thinking out.")
         self.backend = LocalBackend(loaded, adapter or AdapterSettings(), seed=seed)
         self.described, self.adapted = self.backend.described, self.backend.adapted
         self.name = loaded.name

@@ -19,7 +19,7 @@ from secl.backends.local.loading.guard import quiet
 from secl.backends.local.loading.placement import compute_device
 from secl.backends.token_ids import Tokenizer, render, template_error
 from secl.errors import ModelError
-from secl.prompts.parsing import THOUGHTS, Thought
+from secl.prompts.parsing import THOUGHTS, Marks
 from secl.prompts.templates import answer_prompt
 from secl.question import Question
 
@@ -68,12 +68,12 @@ def answering_at_once(name: str, model: PreTrainedModel, tokenizer: Tokenizer) -
     return tokenizer
 
 
-def _mark(thought: Thought) -> str:
+def _mark(thought: Marks) -> str:
     """The first token of a thought's opening, where it is one of the tokenizer's own."""
     return "<|channel|>" if thought.opening.startswith("<|channel|>") else thought.opening
 
 
-def _beginning(template: str, reply: str, known: list[Thought]) -> str:
+def _beginning(template: str, reply: str, known: list[Marks]) -> str:
     """What has to stand at the beginning of a reply, as far as the template tells; "" for nothing."""
     for thought in known:
         if thought.opening in reply.rpartition(thought.closing)[2]:  # the template opens a thought and leaves it open
@@ -92,7 +92,7 @@ def _given(tokenizer: Tokenizer, text: str) -> Tokenizer:
     return extended
 
 
-def _thinks(model: PreTrainedModel, tokenizer: Tokenizer, known: list[Thought]) -> Thought | None:
+def _thinks(model: PreTrainedModel, tokenizer: Tokenizer, known: list[Marks]) -> Marks | None:
     """The thought that a reply of the model begins with."""
     prompt = tokenizer(render(tokenizer, answer_prompt(ASKED)), add_special_tokens=False)["input_ids"]
     begun = torch.tensor([prompt], device=compute_device(model))

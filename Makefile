@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lint check test test-all test-older coverage docs format wheel test-wheel test-vllm test-llamacpp test-clients test-container test-gpu bench clean
+.PHONY: help demo lint check test test-all test-older coverage reference docs format wheel test-wheel test-vllm test-llamacpp test-clients test-container test-gpu bench clean
 
 # The tests share nothing but what they make in folders of their own, so any number of processes may run them.
 # The functions of a file stay in one process, so that what it makes once is made once; long files come first.
@@ -58,6 +58,9 @@ test-older: $(VENV)/developer  ## what compares numbers, as on a processor witho
 # Counting lines costs half as much again, so no other command does it.
 coverage: $(VENV)/developer  ## run the fast tests and print how much of the package they cover
 	$(PYTEST) -m "not slow and not heavy" --cov=
+
+reference: $(VENV)/developer  ## write docs/reference/ and docs/examples.md from the code
+	$(BIN)/python -m reference
 
 docs: $(VENV)/developer  ## build the documentation into site/, to be read without a network; every warning is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build

@@ -1,4 +1,5 @@
-"""The pages of the site that are made from the code when it is built: commands, Python, settings, records, HTTP.
+"""Writes the reference pages of docs/reference/ and docs/examples.md from the code: `make reference`.
 
-`reference.hook` puts them into the site; nothing of it is installed with the library.
+The pages are committed, so that a checkout has them; a test compares them with the code. The hook of the site
+(`reference.hook`) is here, too. Nothing of this package is installed with the library.
 """

@@ -1,4 +1,4 @@
-"""The hook of MkDocs (`hooks` in mkdocs.yml): adds the pages that no file in docs/ holds, and mends links to them."""
+"""The hook of MkDocs (`hooks` in mkdocs.yml): adds pages for files outside of docs/, and leads links there."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from mkdocs.structure.files import File
 
 from reference import outside
-from reference.pages import MADE
 
 if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig
@@ -21,10 +20,9 @@ ICON = "src/secl/server/http/pages/assets/icon.svg"
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages that are made from the code, and those of files outside of docs/."""
+    """Add the pages of files outside of docs/."""
     docs = [(f"docs/{file.src_uri}", file.content_string) for file in files.documentation_pages()]
-    made = [(place, make()) for place, make in MADE.items()]
-    for place, text in (*made, *outside.pages(docs)):
+    for place, text in outside.pages(docs):
         files.append(File.generated(config, place, content=text))
     files.append(File.generated(config, "icon.svg", abs_src_path=str(outside.ROOT / ICON)))
     return files

@@ -19,15 +19,23 @@ Schema = dict[str, Any]
 
 INTRODUCTION = """# HTTP reference
 
-Made from the description that a server gives of itself at `/openapi.json`. [The server](../server.md#http) says what
-the fields do and where the server differs from OpenAI's. An error has OpenAI's shape ([ErrorReply](#errorreply)): 400
-for a request that cannot be taken as it is, 401 and 403 without a key or its role, 404, 413 for a body or a text that
-is too large, 429 while too many wait, 500 for a failure in answering, 503 while nothing can be answered.
+A server describes the same routes at `/openapi.json`. [The server](../server.md#http) explains the fields and the
+differences from OpenAI's API. Errors have OpenAI's form ([ErrorReply](#errorreply)):
+
+| code | reason |
+|---|---|
+| 400 | The request is not valid or not supported. |
+| 401, 403 | The key is missing, or lacks the role. |
+| 404 | The route or the record does not exist. |
+| 413 | The body or a text is too large. |
+| 429 | Too many requests wait. |
+| 500, 502 | The model, or the server in front of which secl runs, failed to answer. |
+| 503 | The server cannot answer at present. |
 """
 
 
 def page() -> str:
-    """The page in Markdown."""
+    """Return the page in Markdown."""
     described = description()
     routes = [
         _route(method, path, route) for path, methods in described["paths"].items() for method, route in methods.items()

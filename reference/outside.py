@@ -19,13 +19,6 @@ PAGES = {
 }
 """Where files outside of docs/ stand in the site, which begins with README.md."""
 
-DESCRIBED = {
-    "src/secl/records.py": "reference/records.md",
-    "src/secl/server/http/confidence.py": "reference/http.md",
-    "src/secl/server/http/routes.py": "reference/http.md",
-}
-"""Code that docs/ links to, and the page made from it, to which the site links instead."""
-
 LANGUAGES = {".py": "python", ".json": "json", ".toml": "toml", ".yml": "yaml", ".csv": "text"}
 
 _LINK = re.compile(r"(?<=\]\()(?!https?:|#|mailto:)([^)#\s]+)(#[^)\s]*)?(?=\))")
@@ -62,12 +55,12 @@ def relinked(text: str, source: str) -> str:
 def place(source: str) -> str:
     """Where a file of the repository stands in the site.
 
-    >>> place("docs/lab/log.md"), place("CHANGELOG.md"), place("examples/route.py"), place("src/secl/records.py")
-    ('lab/log.md', 'changelog.md', 'source/examples/route.py.md', 'reference/records.md')
+    >>> place("docs/lab/log.md"), place("CHANGELOG.md"), place("examples/route.py")
+    ('lab/log.md', 'changelog.md', 'source/examples/route.py.md')
     """
     if source.startswith("docs/"):
         return source.removeprefix("docs/")
-    return PAGES.get(source) or DESCRIBED.get(source) or f"source/{source.removesuffix('.md')}.md"
+    return PAGES.get(source) or f"source/{source.removesuffix('.md')}.md"
 
 
 def pages(docs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
@@ -80,7 +73,7 @@ def pages(docs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
     targets = set().union(*(linked(text, source) for source, text in [*docs, *texts.items()]))
     for source in sorted({*texts, *(target for target in targets if not target.startswith("docs/")), *examples()}):
         path = ROOT / source
-        if source in DESCRIBED or not path.is_file():
+        if not path.is_file():
             continue  # a link to nothing is a warning of the site's own
         text = path.read_text(encoding="utf-8")
         yield place(source), relinked(text, source) if path.suffix == ".md" else _listing(source, text)
@@ -99,11 +92,11 @@ def _listing(source: str, text: str) -> str:
 
 
 def examples_page() -> str:
-    """A list of the example scripts, from their docstrings."""
+    """Return the page that lists the example scripts, from their docstrings."""
     parts = ["# Examples\n\nScripts to start from, in the folder `examples/` of the source. The tests run them."]
     for source in examples():
         text = (ROOT / source).read_text(encoding="utf-8")
         docstring = ast.get_docstring(ast.parse(text)) or ""
         about = " ".join(docstring.split("\n\n")[0].split())
-        parts.append(f"* [`{posixpath.basename(source)}`]({place(source)}): {about}")
+        parts.append(f"* [`{posixpath.basename(source)}`](../{source}): {about}")
     return parts[0] + "\n\n" + "\n".join(parts[1:]) + "\n"

@@ -19,6 +19,7 @@ from secl.evidence import (
     Likelihood,
     Posterior,
     PTrue,
+    Thought,
 )
 from secl.ledger import Ledger
 from secl.question import Form, Question, References
@@ -32,6 +33,7 @@ NOUNS = (
     Reply,
     Decision,
     Evidence,
+    Thought,
     PTrue,
     CandidateEvidence,
     LetterOrder,
@@ -45,20 +47,25 @@ NOUNS = (
 
 INTRODUCTION = """# Records
 
-A run keeps a record of every question; `secl export RUN` writes them as JSON lines, with these names, and
-`/v1/records/ID` of a server gives one. Tuples are lists there, None is null. Beside the fields below an exported
-record has what is computed from them: its `text`, `letter`, `confidence`, `low`, `high`, `candidates`, `accepted`,
-`answer` and `best_answer`, and of both replies `stated` and `stated_hard`. CSV, Parquet and XLSX have one flat row for
-each record. In Python `secl.Store(RUN).records()` gives the same objects.
+A run stores one record for each question. `secl.Store(RUN).records()` reads them in Python. `secl export RUN` writes
+them as JSON lines with the names below; tuples become lists, and None becomes null. A server returns one at
+`/v1/records/ID`. CSV, Parquet and XLSX have one flat row for each record.
 
-Probabilities lie in [0, 1]; entropies and logarithms of probabilities are in nats.
+An exported record also has the values that secl computes from these fields: `text`, `letter`, `confidence`, `low`,
+`high`, `candidates`, `accepted`, `answer` and `best_answer`, and for both replies `stated` and `stated_hard`.
+
+Probabilities lie in [0, 1]. Entropies and logarithms of probabilities are in nats.
+
+**Versions of records.** The file of a run (`run.sqlite`) or of a server holds the number of its format. secl reads
+exactly one format and refuses every other in one sentence. A release that changes a format says so in the changelog
+and raises the minor version (0.1 to 0.2). Before an upgrade, export what you want to keep: JSON lines need no secl.
 """
 
 
 def page() -> str:
-    """The page in Markdown."""
+    """Return the page in Markdown."""
     names = f"""Forms of an answer: {_listed(Form)}. Kinds of evidence: {_listed(EvidenceKind)}. Outcomes of learning:
-{_listed(LearningOutcome)}; `help(secl.Record)` and [the glossary](../glossary.md) say what they mean."""
+{_listed(LearningOutcome)}. `help(secl.Record)` and [the glossary](../glossary.md) explain them."""
     return "\n\n".join([INTRODUCTION, *map(_section, NOUNS), "## Names\n\n" + names]) + "\n"
 
 

@@ -14,7 +14,9 @@ from typing import Any
 import pytest
 
 import secl
-from reference import http_api, outside, python_api, records
+from reference import http_api, outside, python_api
+from reference.__main__ import PAGES
+from secl.settings.names import SETTINGS
 from tests.conftest import ROOT
 from tests.tutorial import PAGE, commands, run
 
@@ -22,16 +24,24 @@ LOADS = {("script", "src"), ("img", "src"), ("link", "href"), ("iframe", "src"),
 """What a browser fetches by itself."""
 
 
-def test_the_pages_of_the_reference_have_every_public_name_field_and_route() -> None:
+@pytest.mark.parametrize("place", PAGES)
+def test_a_page_of_the_reference_is_the_one_that_the_code_makes(place: str) -> None:
+    written = (ROOT / "docs" / place).read_text(encoding="utf-8")
+    assert written == PAGES[place](), "the code has changed: make reference"
+
+
+def test_the_pages_of_the_reference_have_every_public_name_field_setting_and_route() -> None:
     names = [name for group in python_api.GROUPS.values() for name in group]
     assert sorted(names) == secl.__all__
-    fields = [line for line in records.page().splitlines() if line.startswith("| <code>")]
+    pages = {place: (ROOT / "docs" / place).read_text(encoding="utf-8") for place in PAGES}
+    fields = [line for line in pages["reference/records.md"].splitlines() if line.startswith("| <code>")]
     assert len(fields) > 80
     assert [line for line in fields if line.endswith("|  |")] == []
-    page = http_api.page()
+    assert [name for name in SETTINGS if f"<code>{name}</code>" not in pages["reference/settings.md"]] == []
+    page = pages["reference/http.md"]
     assert [path for path in http_api.description()["paths"] if f" {path}`\n" not in page] == []
     assert "| <code>question</code> | string | required |" in page
-    for module in (outside, sys.modules["reference.tables"]):
+    for module in (outside, python_api, sys.modules["reference.tables"]):
         assert doctest.testmod(module).failed == 0
 
 

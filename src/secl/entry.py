@@ -58,7 +58,8 @@ def load(
         device_map: "auto" spreads the model over this machine's devices; or a JSON file of modules and devices.
         quantize: "8bit" or "4bit" quantises the linear layers of the network's body (bitsandbytes).
         seed: of sampled answers and of the adapter's initial weights.
-        settings: any other setting by its name, as in {"loop.alpha": 0.3, "gate.name": "always"} (docs/runs.md).
+        settings: any other setting by its name, as in {"loop.alpha": 0.3, "gate.name": "always"}
+            (docs/reference/settings.md).
 
     Raises:
         ModelError: the model cannot be used.

@@ -149,7 +149,7 @@ def _exists(name: str) -> bool:
 def unknown_words(text: str, known: Collection[str]) -> list[str]:
     """Inline code with a word that no code has; a word in capitals is a placeholder, "Eq. `ph`" an equation."""
     parts = inline(re.sub(r"Eq\. `\w+`", "", text))
-    return [part for part in parts if not set(re.findall(r"(?!\b[A-Z]+\b)\b[A-Za-z_]\w*", part)) <= set(known)]
+    return [part for part in parts if not set(re.findall(r"(?!\b[A-Z_]+\b)\b[A-Za-z_]\w*", part)) <= set(known)]
 
 
 def words_of(root: Path, folders: Iterable[str]) -> set[str]:

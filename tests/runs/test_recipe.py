@@ -9,15 +9,13 @@ from typing import Any
 
 import pytest
 
-from reference.settings import with_all_settings
 from secl.errors import ParameterError
 from secl.gates import Always, EntropyShift, Never, PageHinkley
 from secl.runs.loading import read_stream
 from secl.runs.recipes import read_toml, with_absolute_paths
 from secl.runs.settings import RunSettings
-from secl.settings.names import SETTINGS, dotted
+from secl.settings.names import dotted
 from secl.signals import SelfConsistency
-from tests.conftest import ROOT
 from tests.runs.conftest import setting
 
 
@@ -74,12 +72,6 @@ def test_a_setting_that_makes_no_sense_is_named_when_the_recipe_is_made() -> Non
     for pair in BOUNDS.split():
         with pytest.raises(ParameterError, match=f"^{pair.partition('=')[0]} is .*; it must be "):
             setting(pair)
-
-
-def test_every_setting_stands_in_the_table_of_the_docs() -> None:
-    page = (ROOT / "docs" / "runs.md").read_text(encoding="utf-8")
-    assert page == with_all_settings(page), "make the table anew: python -m reference.settings"
-    assert [name for name in SETTINGS if f"<code>{name}</code>" not in page] == []
 
 
 def test_a_setting_of_the_shell_is_checked_like_one_of_a_recipe_and_wins_over_it() -> None:

@@ -43,7 +43,8 @@ RunFolder = Annotated[Path, Parameter(help="A run folder, or the state folder of
 AsJson = Annotated[bool, Parameter(name="--json", negative=(), help="Print one JSON object only.")]
 Full = Annotated[bool, Parameter(negative=(), help="Print all tables, not only the result.")]
 Set = Annotated[
-    list[str] | None, Parameter(name="--set", group=METHOD, help="Another setting, as evidence.tau=0.7 (docs/runs.md).")
+    list[str] | None,
+    Parameter(name="--set", group=METHOD, help="Another setting, as evidence.tau=0.7 (docs/reference/settings.md)."),
 ]
 Flag = Parameter(negative=())
 """A switch without an opposite."""

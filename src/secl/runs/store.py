@@ -166,7 +166,7 @@ class Store(Shown):
             self.write_version(version, len(self) - 1)
 
     def write_record(self, record: Record, seconds: float) -> None:
-        """Write a record; like the other `write_` methods, inside a transaction of the caller."""
+        """Write a record inside a transaction of the caller."""
         values = (record.position, seconds, to_body(record))
         self.db.execute("INSERT INTO records (position, seconds, body) VALUES (?, ?, ?)", values)
 

@@ -91,7 +91,7 @@ def dotted(values: Mapping[str, Any]) -> dict[str, Any]:
             inner = [known for known in SETTINGS if known.startswith(f"{name}.")]
             raise ParameterError(f"{name} is {names[name]!r}; it must be a table of the settings {', '.join(inner)}.")
         if name not in SETTINGS:
-            raise ParameterError(f"there is no setting {name!r}; the nearest is {nearest(name)} (docs/runs.md).")
+            raise ParameterError(f"there is no setting {name!r}; the nearest is {nearest(name)}.")
     return names
 
 
@@ -142,7 +142,7 @@ def with_set(flags: Settings | None, pairs: Sequence[str] | None) -> dict[str, o
         if not equals:
             raise ParameterError(f"--set {pair} gives no value; write --set group.key=value, as evidence.tau=0.7.")
         if name not in SETTINGS:
-            raise ParameterError(f"--set {pair}: no such setting; the nearest is {nearest(name)} (docs/runs.md).")
+            raise ParameterError(f"--set {pair}: no such setting; the nearest is {nearest(name)}.")
         names[name] = (value,) if get_origin(SETTINGS[name].annotation) is tuple else value
     return dotted(RunTables.model_validate(tables(names)).model_dump(exclude_unset=True)) if pairs else names
 

@@ -1,0 +1,21 @@
+"""Writes every page that the code describes into docs/: `python -m reference`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from reference import commands, http_api, outside, python_api, records, settings
+
+PAGES: dict[str, Callable[[], str]] = {
+    "reference/commands.md": commands.page,
+    "reference/python.md": python_api.page,
+    "reference/http.md": http_api.page,
+    "reference/records.md": records.page,
+    "reference/settings.md": settings.page,
+    "examples.md": outside.examples_page,
+}
+"""Pages by their place in docs/."""
+
+if __name__ == "__main__":
+    for place, page in PAGES.items():
+        (outside.ROOT / "docs" / place).write_text(page(), encoding="utf-8")

@@ -13,7 +13,7 @@ from secl.question import Question
 from secl.records import Record
 from secl.server.online.queue import Answer
 from secl.server.online.service import Service
-from secl.server.online.texts import Ended, Event, Failed, Rated
+from secl.server.online.texts import Ended, Event, WritingJob
 from secl.server.store import ServerStore
 from secl.server.verify import Finding, examine
 from secl.testing import ScriptedModel, toy_stream
@@ -33,13 +33,14 @@ class Slow(ScriptedModel):
         return super().answer(question, **how)
 
 
-class Texts:
+class Texts(WritingJob):
     """Texts that a service writes, and what it tells of them."""
 
     def __init__(self, service: Service, question: Question, writing: Writing | None = None) -> None:
         self.events: list[Event] = []
         self._service = service
-        self.job = service.write(question, writing or Writing(), self.events.append)
+        super().__init__(question, writing or Writing(), self.events.append, rate=True)
+        service.write(self)
 
     @property
     def pieces(self) -> list[Piece]:
@@ -47,19 +48,20 @@ class Texts:
 
     @property
     def done(self) -> bool:
-        return any(isinstance(event, (Rated, Failed)) for event in self.events)
+        last = self.events[-1] if self.events else None
+        return isinstance(last, Exception) or (isinstance(last, Ended) and last.answers is not None)
 
     def cancel(self) -> None:
-        self._service.texts.cancel(self.job)
+        self._service.texts.cancel(self)
 
     def answers(self) -> tuple[Answer, ...]:
         until(lambda: self.done, 60)
         last = self.events[-1]
-        if isinstance(last, Failed):
-            raise last.problem
-        assert isinstance(last, Rated)
-        assert isinstance(self.events[-2], Ended)
-        return last.answers
+        if isinstance(last, Exception):
+            raise last
+        assert isinstance(last, Ended)
+        assert self.events[-2] == Ended(last.texts)
+        return last.answers or ()
 
 
 def until(condition: Any, seconds: float = 120) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
+from typing import NotRequired  # pydantic reads those of typing from Python 3.12 on only
 
-from pydantic import BaseModel, Field
+from typing_extensions import TypedDict
 
 from secl.evaluation.json_values import defined
 from secl.evaluation.reason import Code
@@ -15,14 +17,14 @@ from secl.reports.answers import source_of
 from secl.server.online.queue import Answer
 
 
-class Candidate(BaseModel):
+class Candidate(TypedDict):
     """A possible answer, and the probability that it is correct."""
 
     text: str
     probability: float
 
 
-class Detail(BaseModel):
+class Detail(TypedDict):
     """What the confidence was made of; sent with `"detail": "full"`.
 
     source: "posterior", what the frozen model shows about all candidates, or "stated" by the model. label_free: the
@@ -62,7 +64,7 @@ class Detail(BaseModel):
     warnings: list[Code]
 
 
-class FieldSecl(BaseModel):
+class FieldSecl(TypedDict):
     """The probability that one field of an object is correct.
 
     text: its value, as JSON unless it is a text. candidates: the values that the model wrote; absent if all agree. The
@@ -71,13 +73,13 @@ class FieldSecl(BaseModel):
 
     text: str | None
     confidence: float | None
-    accepted: bool | None = Field(None, exclude_if=lambda value: value is None)
-    candidates: list[Candidate] | None = Field(None, exclude_if=lambda value: value is None)
+    accepted: NotRequired[bool]
+    candidates: NotRequired[list[Candidate]]
     record_id: str | None
-    detail: Detail | None = Field(None, exclude_if=lambda value: value is None)
+    detail: NotRequired[Detail]
 
 
-class CallSecl(BaseModel):
+class CallSecl(TypedDict):
     """The probability that a call with all its arguments is correct.
 
     tool: confidence in the choice of this tool; null if the request chose it. fields: the arguments.
@@ -89,7 +91,7 @@ class CallSecl(BaseModel):
     fields: dict[str, FieldSecl]
 
 
-class Secl(BaseModel):
+class Secl(TypedDict):
     """The probability that an answer is correct.
 
     confidence: that probability, in [0, 1]. low, high: bounds that contain the right confidence with a probability of
@@ -101,32 +103,39 @@ class Secl(BaseModel):
     """
 
     confidence: float | None
-    low: float | None = None
-    high: float | None = None
-    candidates: list[Candidate] | None = None
-    accepted: bool | None = None
+    low: float | None
+    high: float | None
+    candidates: list[Candidate] | None
+    accepted: bool | None
     record_id: str | None
-    reason: str | None = Field(None, exclude_if=lambda value: value is None)
-    fields: dict[str, FieldSecl] | None = Field(None, exclude_if=lambda value: value is None)
-    calls: list[CallSecl] | None = Field(None, exclude_if=lambda value: value is None)
-    ended: FieldSecl | None = Field(None, exclude_if=lambda value: value is None)
-    detail: Detail | None = Field(None, exclude_if=lambda value: value is None)
+    reason: NotRequired[str]
+    fields: NotRequired[dict[str, FieldSecl]]
+    calls: NotRequired[list[CallSecl]]
+    ended: NotRequired[FieldSecl]
+    detail: NotRequired[Detail]
 
 
-class Named(BaseModel):
-    """An answer: its text, and its letter for a choice; both null where the model's words could not be read."""
+class AnswerReply(Secl):
+    """The answer to a question, or the answer that was rated, with its confidence.
+
+    text, letter: of the answer, the letter for a choice; both null where the model's words could not be read.
+    """
 
     text: str | None
     letter: str | None
 
 
-class AnswerReply(Secl, Named):
-    """The answer to a question, or the answer that was rated, with its confidence."""
-
-
 def unrated(reason: str, record_id: str | None = None) -> Secl:
     """Return the object without a confidence, and why it has none."""
-    return Secl(confidence=None, record_id=record_id, reason=reason)
+    return {
+        "confidence": None,
+        "low": None,
+        "high": None,
+        "candidates": None,
+        "accepted": None,
+        "record_id": record_id,
+        "reason": reason,
+    }
 
 
 UNWANTED = unrated("the request turned confidences off, so the server records nothing.")
@@ -139,67 +148,74 @@ def later(record_id: str) -> Secl:
 
 def secl_of(answer: Answer, *, full: bool) -> Secl:
     """The object with the confidence of an answer."""
-    record = answer.record
-    candidates = [Candidate(text=text, probability=probability) for text, probability in record.candidates]
-    reason = None if answer.stored else "the server cannot write to its disk, so the answer has no record."
-    confidence = defined(record.confidence)
+    record, confidence = answer.record, defined(answer.record.confidence)
+    secl: Secl = {
+        "confidence": confidence,
+        "low": defined(record.low),
+        "high": defined(record.high),
+        "candidates": candidates_of(record.candidates) if record.posterior else None,
+        "accepted": record.accepted,
+        "record_id": answer.record_id if answer.stored else None,
+    }
     if confidence is None:
-        reason = answer.remark or "the model stated no confidence."
-    return Secl(
-        confidence=confidence,
-        low=defined(record.low),
-        high=defined(record.high),
-        candidates=candidates if record.posterior else None,
-        accepted=record.accepted,
-        record_id=answer.record_id if answer.stored else None,
-        reason=reason,
-        detail=_detail(answer) if full else None,
-    )
+        secl["reason"] = answer.remark or "the model stated no confidence."
+    elif not answer.stored:
+        secl["reason"] = "the server cannot write to its disk, so the answer has no record."
+    if full:
+        secl["detail"] = _detail(answer)
+    return secl
+
+
+def candidates_of(pairs: Sequence[tuple[str, float]]) -> list[Candidate]:
+    return [{"text": text, "probability": probability} for text, probability in pairs]
 
 
 def field_secl(answer: Answer, *, full: bool) -> FieldSecl:
     """The object with the confidence of a field."""
     whole = secl_of(answer, full=full)
-    several = whole.candidates is not None and len(whole.candidates) > 1
-    return FieldSecl(
-        text=answer.record.text,
-        confidence=whole.confidence,
-        accepted=whole.accepted,
-        candidates=whole.candidates if several else None,
-        record_id=whole.record_id,
-        detail=whole.detail,
-    )
+    field: FieldSecl = {
+        "text": answer.record.text,
+        "confidence": whole["confidence"],
+        "record_id": whole["record_id"],
+    }
+    if whole["accepted"] is not None:
+        field["accepted"] = whole["accepted"]
+    if whole["candidates"] and len(whole["candidates"]) > 1:
+        field["candidates"] = whole["candidates"]
+    if full:
+        field["detail"] = whole["detail"]
+    return field
 
 
 def _detail(answer: Answer) -> Detail:
     record, reply, p_true = answer.record, answer.record.reply, answer.record.evidence.p_true
-    return Detail(
-        source=source_of(record),
-        label_free=defined(record.label_free),
-        labels=0 if record.labelled is None else record.labelled.labels,
-        own=reply.text.strip(),
-        own_answer=None if record.question.free else reply.answer,
-        own_confidence=None if record.posterior is None else record.posterior.confidence,
-        stated=defined(reply.stated),
-        frozen=defined(record.frozen.stated),
-        remark=answer.remark,
-        bins=list(reply.bins),
-        digit_mass=defined(reply.digit_mass),
-        entropy=defined(reply.entropy),
-        log_probability=defined(reply.log_probability),
-        pmi=defined(pmi_of(record.question, reply, record.evidence)),
-        p_true=None if p_true is None else p_true.probabilities[0],
-        version=reply.version,
-        in_burst=record.decision.in_burst,
-        cost={purpose: tokens for purpose, tokens in asdict(record.ledger).items() if tokens},
-        stored=answer.stored,
-        accept=record.accept,
-        verdict=None if answer.verdict is None else answer.verdict.level,
-        warnings=[] if answer.verdict is None else list(answer.verdict.warnings),
-    )
+    return {
+        "source": source_of(record),
+        "label_free": defined(record.label_free),
+        "labels": 0 if record.labelled is None else record.labelled.labels,
+        "own": reply.text.strip(),
+        "own_answer": None if record.question.free else reply.answer,
+        "own_confidence": None if record.posterior is None else record.posterior.confidence,
+        "stated": defined(reply.stated),
+        "frozen": defined(record.frozen.stated),
+        "remark": answer.remark,
+        "bins": list(reply.bins),
+        "digit_mass": defined(reply.digit_mass),
+        "entropy": defined(reply.entropy),
+        "log_probability": defined(reply.log_probability),
+        "pmi": defined(pmi_of(record.question, reply, record.evidence)),
+        "p_true": None if p_true is None else p_true.probabilities[0],
+        "version": reply.version,
+        "in_burst": record.decision.in_burst,
+        "cost": {purpose: tokens for purpose, tokens in asdict(record.ledger).items() if tokens},
+        "stored": answer.stored,
+        "accept": record.accept,
+        "verdict": None if answer.verdict is None else answer.verdict.level,
+        "warnings": [] if answer.verdict is None else list(answer.verdict.warnings),
+    }
 
 
 def answer_reply(answer: Answer, *, full: bool) -> AnswerReply:
     """The reply to a plain question, or to an answer to rate."""
     record = answer.record
-    return AnswerReply(text=record.text, letter=record.letter, **secl_of(answer, full=full).model_dump())
+    return {"text": record.text, "letter": record.letter, **secl_of(answer, full=full)}

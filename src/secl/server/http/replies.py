@@ -1,4 +1,4 @@
-"""What replies hold, whole and as streams of server-sent events, with an object `secl` in every choice.
+"""What replies to chats hold, whole and as streams of server-sent events, with an object `secl` in every choice.
 
 A stream: role of each choice -> pieces, as they are written -> for each choice why it ended, and its `secl` -> usage ->
 [DONE]. An object comes in one piece.
@@ -6,26 +6,28 @@ A stream: role of each choice -> pieces, as they are written -> for each choice 
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass, field
-from functools import partial
-from typing import Literal
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Literal, NotRequired
 
-from pydantic import BaseModel, Field
+from typing_extensions import TypedDict
 
 from secl.conversation import ToolCall
 from secl.errors import SeclError
 from secl.server.entries import Values
 from secl.server.http.confidence import UNWANTED, Secl, later, secl_of
 from secl.server.http.errors import describe_failure, error_json, to_request_error
-from secl.server.http.waiting import TextEvents
-from secl.server.online.queue import Answer
-from secl.server.online.texts import Ended, Event, Rated
+from secl.server.http.waiting import TextEvents, of_service
+from secl.server.online.texts import Ended
 from secl.writing import Finish, Piece, Token, Written
+
+if TYPE_CHECKING:
+    from secl.backends.endpoint.client import Upstream
 
 LEAST = -9999.0
 """Logarithm of a probability of 0, as at OpenAI's."""
@@ -36,19 +38,15 @@ GRACE = 0.5
 log = logging.getLogger("secl.server")
 
 
-class Usage(BaseModel):
+class Usage(TypedDict):
     """Tokens of the prompt, once, and of all texts; those for the confidence are in `secl.records`."""
 
     prompt_tokens: int
     completion_tokens: int
     total_tokens: int
 
-    @classmethod
-    def of(cls, prompt: int, written: int) -> Usage:
-        return cls(prompt_tokens=prompt, completion_tokens=written, total_tokens=prompt + written)
 
-
-class TopLogProb(BaseModel):
+class TopLogProb(TypedDict):
     """A token with its log-probability. bytes: null where they are part of a character."""
 
     token: str
@@ -62,72 +60,52 @@ class TokenLogProb(TopLogProb):
     top_logprobs: list[TopLogProb]
 
 
-class LogProbs(BaseModel):
+class LogProbs(TypedDict):
     """Log-probabilities of a text's tokens, before temperature and top_p."""
 
     content: list[TokenLogProb]
-    refusal: None = None
-
-    @classmethod
-    def of(cls, tokens: Sequence[Token]) -> LogProbs | None:
-        """Those of a text, or of a piece of it; None without tokens."""
-        content = []
-        for token in tokens:
-            top = [TopLogProb(**_logprob(text, log_p)) for text, log_p in token.top]
-            content.append(TokenLogProb(**_logprob(token.text, token.log_p), top_logprobs=top))
-        return cls(content=content) if content else None
+    refusal: None
 
 
-def _logprob(text: str, log_p: float) -> Values:
-    """Of a token. A decoder turns bytes of half a character into U+FFFD, so the original bytes are unknown."""
-    return {"token": text, "logprob": max(LEAST, log_p), "bytes": None if "\ufffd" in text else list(text.encode())}
-
-
-class CalledFunction(BaseModel):
+class CalledFunction(TypedDict):
     """What is called, with a JSON object of arguments as a text."""
 
     name: str
     arguments: str
 
 
-class AnsweredCall(BaseModel):
+class AnsweredCall(TypedDict):
     """A call of a tool."""
 
-    id: str = Field(default_factory=lambda: f"call_{secrets.token_hex(12)}")
-    type: Literal["function"] = "function"
+    id: str
+    type: Literal["function"]
     function: CalledFunction
 
 
-class AnswerMessage(BaseModel):
+class AnswerMessage(TypedDict):
     """The visible answer; tool_calls: absent for a text."""
 
-    role: Literal["assistant"] = "assistant"
+    role: Literal["assistant"]
     content: str | None
-    refusal: None = None
-    tool_calls: list[AnsweredCall] | None = Field(None, exclude_if=lambda value: value is None)
+    refusal: None
+    tool_calls: NotRequired[list[AnsweredCall]]
 
 
-def called_message(text: str, calls: Sequence[ToolCall]) -> AnswerMessage:
-    """The answer with calls, and with what is said beside them."""
-    functions = [CalledFunction(name=call.name, arguments=call.arguments) for call in calls]
-    return AnswerMessage(content=text or None, tool_calls=[AnsweredCall(function=each) for each in functions])
-
-
-class Choice(BaseModel):
-    """A text with its confidence."""
+class Choice(TypedDict):
+    """An answer with its confidence."""
 
     index: int
     message: AnswerMessage
     finish_reason: Finish | Literal["tool_calls"]
-    logprobs: LogProbs | None = None
+    logprobs: LogProbs | None
     secl: Secl
 
 
-class Completion(BaseModel):
+class Completion(TypedDict):
     """OpenAI's chat completion. `secl` is that of the first choice; `warnings` name what had no effect."""
 
     id: str
-    object: Literal["chat.completion"] = "chat.completion"
+    object: Literal["chat.completion"]
     created: int
     model: str
     choices: list[Choice]
@@ -136,113 +114,170 @@ class Completion(BaseModel):
     warnings: list[str]
 
 
-class ModelCard(BaseModel):
+class ModelCard(TypedDict):
     """A model that can be asked."""
 
     id: str
-    object: Literal["model"] = "model"
+    object: Literal["model"]
     created: int
-    owned_by: str = "secl"
+    owned_by: str
 
 
-class ModelList(BaseModel):
+class ModelList(TypedDict):
     """All models that can be asked: one."""
 
-    object: Literal["list"] = "list"
+    object: Literal["list"]
     data: list[ModelCard]
 
 
-def choices_of(texts: Sequence[Written], confidences: Sequence[Secl]) -> list[Choice]:
-    """Texts with their confidences; without confidences, texts whose request wanted none."""
-    return [
-        Choice(
-            index=index,
-            message=AnswerMessage(content=written.text),
-            finish_reason=written.finish,
-            logprobs=LogProbs.of(written.tokens),
-            secl=secl,
-        )
-        for index, (written, secl) in enumerate(zip(texts, confidences or [UNWANTED] * len(texts), strict=True))
+def usage_of(prompt: int, written: int) -> Usage:
+    return {"prompt_tokens": prompt, "completion_tokens": written, "total_tokens": prompt + written}
+
+
+def text_usage(texts: Sequence[Written]) -> Usage:
+    return usage_of(texts[0].prompt_tokens, sum(text.completion_tokens for text in texts))
+
+
+def log_probs(tokens: Sequence[Token]) -> LogProbs | None:
+    """The log-probabilities of a text, or of a piece of it; None without tokens."""
+    content: list[TokenLogProb] = [
+        {**_log_prob(token.text, token.log_p), "top_logprobs": [_log_prob(*top) for top in token.top]}
+        for token in tokens
     ]
+    return {"content": content, "refusal": None} if content else None
 
 
-def usage_of(texts: Sequence[Written]) -> Usage:
-    return Usage.of(texts[0].prompt_tokens, sum(text.completion_tokens for text in texts))
+def _log_prob(text: str, log_p: float) -> TopLogProb:
+    """Of a token. A decoder turns bytes of half a character into U+FFFD, so the original bytes are unknown."""
+    return {"token": text, "logprob": max(LEAST, log_p), "bytes": None if "\ufffd" in text else list(text.encode())}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Heading:
-    """What all chunks of a reply begin with, and the whole reply; `full` asks for every detail of the confidence."""
-
-    id: str
-    model: str
-    full: bool
-    warnings: list[str] = field(default_factory=list)
-    created: int = field(default_factory=lambda: int(time.time()))
-
-
-def texts_reply(heading: Heading, texts: Sequence[Written], answers: Sequence[Answer]) -> Completion:
-    """The whole reply with texts."""
-    choices = choices_of(texts, [secl_of(answer, full=heading.full) for answer in answers])
-    return completion_of(heading, choices, usage_of(texts))
+def choice_of(text: str, finish: Finish, secl: Secl, tokens: Sequence[Token] = (), index: int = 0) -> Choice:
+    """A text with its confidence."""
+    message: AnswerMessage = {"role": "assistant", "content": text, "refusal": None}
+    return {
+        "index": index,
+        "message": message,
+        "finish_reason": finish,
+        "logprobs": log_probs(tokens),
+        "secl": secl,
+    }
 
 
-def completion_of(heading: Heading, choices: list[Choice], usage: Usage) -> Completion:
-    return Completion(
-        id=heading.id,
-        created=heading.created,
-        model=heading.model,
-        choices=choices,
-        usage=usage,
-        secl=choices[0].secl,
-        warnings=heading.warnings,
-    )
+def calls_choice(text: str, calls: Sequence[ToolCall], secl: Secl) -> Choice:
+    """Calls with their confidence, and what is said beside them."""
+    choice = choice_of(text, "stop", secl)
+    choice["finish_reason"] = "tool_calls"
+    choice["message"]["content"] = text or None
+    choice["message"]["tool_calls"] = [
+        {
+            "id": f"call_{secrets.token_hex(12)}",
+            "type": "function",
+            "function": {"name": call.name, "arguments": call.arguments},
+        }
+        for call in calls
+    ]
+    return choice
 
 
-async def chunks_of(heading: Heading, texts: TextEvents, first: Event, *, with_usage: bool) -> AsyncIterator[Values]:
-    """The chunks of the reply, while its texts are written; a confidence that takes longer is in the record."""
+class ChatReply:
+    """Builds the reply to one chat, whole or in chunks.
 
-    data = partial(_headed, heading, with_usage)
-    for index in range(texts.job.writing.n):
-        yield data(_chunk(index, {"role": "assistant", "content": ""}))
-    event = first
-    while isinstance(event, Piece):
-        if event.text or event.tokens:
-            yield data(_chunk(event.choice, {"content": event.text}, LogProbs.of(event.tokens)))
-        event = await texts.next()
-    if isinstance(event, Ended):
+    Attributes:
+        model: its name to clients.
+        full: whether `secl` has every detail.
+        with_usage: whether a stream ends with the numbers of tokens.
+        warnings: name what has no effect.
+    """
+
+    def __init__(self, model: str, *, full: bool, with_usage: bool) -> None:
+        self.model, self.full, self.with_usage = model, full, with_usage
+        self.warnings: list[str] = []
+        self.id, self.created = f"chatcmpl-{secrets.token_hex(16)}", int(time.time())
+
+    def whole(self, choices: list[Choice], usage: Usage) -> Completion:
+        return {
+            "id": self.id,
+            "object": "chat.completion",
+            "created": self.created,
+            "model": self.model,
+            "choices": choices,
+            "usage": usage,
+            "secl": choices[0]["secl"],
+            "warnings": self.warnings,
+        }
+
+    def texts(self, ended: Ended) -> Completion:
+        """The whole reply with texts."""
+        confidences = [secl_of(answer, full=self.full) for answer in ended.answers or ()]
+        return self.whole(_choices(ended.texts, confidences), text_usage(ended.texts))
+
+    async def chunks_of(self, texts: TextEvents, first: Piece | Ended) -> AsyncIterator[Values]:
+        """The chunks of the reply, while its texts are written; a confidence that takes longer is in the record."""
+        for index in range(texts.writing.n):
+            yield self._chunk(index, {"role": "assistant", "content": ""})
+        event = first
+        while isinstance(event, Piece):
+            if event.text or event.tokens:
+                yield self._chunk(event.choice, {"content": event.text}, logprobs=log_probs(event.tokens))
+            event = await texts.next()
         rated = await texts.next_within(GRACE)
-        confidences = [later(identifier) for identifier in texts.job.record_ids]
-        if isinstance(rated, Rated):
-            confidences = [secl_of(answer, full=heading.full) for answer in rated.answers]
-        for choice in choices_of(event.texts, confidences):
-            yield data(_last_chunk(choice, heading))
-        if with_usage:
-            yield data({"choices": [], "usage": usage_of(event.texts).model_dump()})
+        confidences = [later(identifier) for identifier in texts.record_ids]
+        if isinstance(rated, Ended):
+            confidences = [secl_of(answer, full=self.full) for answer in rated.answers or ()]
+        for choice in _choices(event.texts, confidences):
+            yield self._last_chunk(choice)
+        if self.with_usage:
+            yield self._headed({"choices": [], "usage": text_usage(event.texts)})
+
+    async def chunks_at_once(self, reply: Completion) -> AsyncIterator[Values]:
+        """The chunks of a reply that is there as a whole."""
+        for choice in reply["choices"]:
+            delta: Values = {**choice["message"]}
+            if "tool_calls" in delta:
+                delta["tool_calls"] = [{**call, "index": number} for number, call in enumerate(delta["tool_calls"])]
+            yield self._chunk(choice["index"], delta)
+            yield self._last_chunk(choice)
+        if self.with_usage:
+            yield self._headed({"choices": [], "usage": reply["usage"]})
+
+    async def passed(self, upstream: Upstream, body: Values, secl: Secl) -> AsyncGenerator[Values]:
+        """The chunks of another server's answer, with `secl` where its choices end; errors as of `wait_for`."""
+        chunks, loop = upstream.chat(body), asyncio.get_running_loop()
+        thread = ThreadPoolExecutor(1, thread_name_prefix="secl-passing")
+        try:
+            while (chunk := await loop.run_in_executor(thread, next, chunks, None)) is not None:
+                choices = [dict(choice) for choice in chunk.get("choices") or ()]
+                ended = [choice for choice in choices if choice.get("finish_reason") is not None]
+                for choice in ended:
+                    choice["secl"] = secl
+                marks = {"secl": secl, "warnings": self.warnings} if ended else {}
+                yield {**chunk, "model": self.model, "choices": choices, **marks}
+        except Exception as problem:
+            raise of_service(problem) from None
+        finally:
+            thread.submit(chunks.close)  # behind a chunk that is still awaited
+            thread.shutdown(wait=False)
+
+    def _headed(self, chunk: Values) -> Values:
+        head = {"id": self.id, "object": "chat.completion.chunk", "created": self.created, "model": self.model}
+        return {**head, **({"usage": None} if self.with_usage else {}), **chunk}
+
+    def _chunk(self, index: int, delta: Values, **more: object) -> Values:
+        """A chunk of one choice."""
+        choice = {"index": index, "delta": delta, "finish_reason": None, "logprobs": None, **more}
+        return self._headed({"choices": [choice]})
+
+    def _last_chunk(self, choice: Choice) -> Values:
+        secl = choice["secl"]
+        chunk = self._chunk(choice["index"], {}, finish_reason=choice["finish_reason"], secl=secl)
+        return chunk | {"secl": secl, "warnings": self.warnings}
 
 
-async def chunks_at_once(heading: Heading, reply: Completion, *, with_usage: bool) -> AsyncIterator[Values]:
-    """The chunks of a reply that is there as a whole."""
-    data = partial(_headed, heading, with_usage)
-    for choice in reply.choices:
-        delta = choice.message.model_dump(mode="json")
-        for number, call in enumerate(delta.get("tool_calls", ())):
-            call["index"] = number
-        yield data(_chunk(choice.index, delta))
-        yield data(_last_chunk(choice, heading))
-    if with_usage:
-        yield data({"choices": [], "usage": reply.usage.model_dump()})
-
-
-def _headed(heading: Heading, with_usage: bool, chunk: Values) -> Values:
-    head = {"id": heading.id, "object": "chat.completion.chunk", "created": heading.created, "model": heading.model}
-    return {**head, **({"usage": None} if with_usage else {}), **chunk}
-
-
-def _last_chunk(choice: Choice, heading: Heading) -> Values:
-    secl = choice.secl.model_dump(mode="json")
-    chunk = _chunk(choice.index, {}, finish_reason=choice.finish_reason, secl=secl)
-    return chunk | {"secl": secl, "warnings": heading.warnings}
+def _choices(texts: Sequence[Written], confidences: Sequence[Secl]) -> list[Choice]:
+    """Texts with their confidences; without confidences, texts whose request wanted none."""
+    pairs = zip(texts, confidences or [UNWANTED] * len(texts), strict=True)
+    return [choice_of(str(text), text.finish, secl, text.tokens, index) for index, (text, secl) in enumerate(pairs)]
 
 
 async def sent(chunks: AsyncIterator[Values], cancel: Callable[[], None]) -> AsyncIterator[str]:
@@ -258,12 +293,6 @@ async def sent(chunks: AsyncIterator[Values], cancel: Callable[[], None]) -> Asy
     finally:
         cancel()  # the client may have gone
     yield "data: [DONE]\n\n"
-
-
-def _chunk(index: int, delta: Values, logprobs: LogProbs | None = None, **more: object) -> Values:
-    """A chunk of one choice."""
-    plain = None if logprobs is None else logprobs.model_dump()
-    return {"choices": [{"index": index, "delta": delta, "finish_reason": None, "logprobs": plain, **more}]}
 
 
 def _data(content: object) -> str:

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Iterator
 
 from fastapi import Request
 
 from secl.display import excerpt
 from secl.errors import ParameterError, QuestionError, RequestError, UnfinishedError
 from secl.evaluation.json_values import defined
-from secl.fields.calls import Calls, WritesCalls
+from secl.fields.calls import Call, WritesCalls
 from secl.fields.extraction import Extraction, ObjectRequest, WritesObjects
 from secl.fields.schema import Schema
 from secl.fields.tools import CallRequest
 from secl.server.http.chat_request import WITHOUT_EFFECT, ChatRequest, ResponseFormat
-from secl.server.http.confidence import UNWANTED, CallSecl, Candidate, Secl, field_secl, secl_of, unrated
-from secl.server.http.replies import AnswerMessage, Choice, Completion, Heading, Usage, called_message, completion_of
+from secl.server.http.confidence import (
+    UNWANTED,
+    CallSecl,
+    FieldSecl,
+    Secl,
+    candidates_of,
+    field_secl,
+    secl_of,
+    unrated,
+)
+from secl.server.http.replies import ChatReply, Completion, calls_choice, choice_of, usage_of
 from secl.server.http.requests import check_length, question_in, turns_of
 from secl.server.http.waiting import wait_for
 from secl.server.online.queue import StructuredAnswer
@@ -25,6 +34,7 @@ from secl.server.settings import HttpSettings
 
 IN_PARTS = "an answer of several parts has no record of its own; each part has one."
 NOT_STORED = "the server cannot write to its disk, so there are no records."
+WITHOUT_PARTS = "no part of the answer leaves a choice, so there is nothing to rate."
 BEHIND_RESULTS = "a text behind the results of tools is not rated."
 DRAWING = ("temperature", "top_p", "seed", "stop", "logprobs", "top_logprobs")
 """Fields that control how a text is sampled."""
@@ -89,57 +99,54 @@ def without_effect(body: ChatRequest) -> list[str]:
 
 
 async def structured_reply(
-    service: Service, asked: ObjectRequest | CallRequest, heading: Heading, request: Request, timeout: float, rate: bool
+    service: Service, asked: ObjectRequest | CallRequest, reply: ChatReply, request: Request, timeout: float, rate: bool
 ) -> Completion:
     """Wait for the reply; errors as of `wait_for`. A text in place of a call is rated as any other text."""
     try:
         answer: StructuredAnswer = await wait_for(service.submit(asked, rate=rate), request, timeout)
     except UnfinishedError as problem:
-        choice = Choice(index=0, message=AnswerMessage(content=""), finish_reason="length", secl=unrated(str(problem)))
-        return completion_of(heading, [choice], Usage.of(0, 0))
-    found, secl = answer.found, _secl(answer, heading)
+        return reply.whole([choice_of("", "length", unrated(str(problem)))], usage_of(0, 0))
+    found, secl = answer.found, _whole(answer)
+    parts = (field_secl(each, full=reply.full) for each in answer.answers)
     if isinstance(found, Extraction):
+        secl["fields"] = {name: next(parts) for name in found.fields if answer.answers}
+        if reply.full:
+            secl["candidates"] = candidates_of(found.candidates)
         plain = json.loads(found.text)
         # A null that stands for an absent field is left out, as the client's schema may not allow it.
         text = found.text if plain == found.value else json.dumps(found.value, ensure_ascii=False)
-        choice = Choice(index=0, message=AnswerMessage(content=text), finish_reason="stop", secl=secl)
-    elif found.calls:
-        message = called_message(found.text, found.turn.calls)
-        choice = Choice(index=0, message=message, finish_reason="tool_calls", secl=secl)
+        choice = choice_of(text, "stop", secl)
+    elif not found.calls:
+        secl = unrated(BEHIND_RESULTS)
+        if rate and found.text and isinstance(asked, CallRequest) and not asked.since:
+            rated = await wait_for(service.submit(asked.question, written=found.text), request, timeout)
+            secl = secl_of(rated, full=reply.full)
+        secl["calls"] = []
+        choice = choice_of(found.text, "stop", secl)
     else:
-        if isinstance(asked, CallRequest) and rate and found.text and not asked.since:
-            text_answer = await wait_for(service.submit(asked.question, written=found.text), request, timeout)
-            whole = secl_of(text_answer, full=heading.full)
-            secl = whole.model_copy(update={"calls": secl.calls, "ended": secl.ended})
-        choice = Choice(index=0, message=AnswerMessage(content=found.text), finish_reason="stop", secl=secl)
+        secl["calls"] = [_call(call, parts) for call in found.calls if answer.answers]
+        choice = calls_choice(found.text, found.turn.calls, secl)
+    for last in parts:
+        secl["ended"] = last
     if not rate:
-        choice.secl = UNWANTED
-    return completion_of(heading, [choice], Usage.of(*found.tokens))
+        choice["secl"] = UNWANTED
+    return reply.whole([choice], usage_of(*found.tokens))
 
 
-def _secl(answer: StructuredAnswer, heading: Heading) -> Secl:
-    """The confidences of an object or of calls."""
-    found, parts = answer.found, (field_secl(each, full=heading.full) for each in answer.answers)
+def _whole(answer: StructuredAnswer) -> Secl:
+    """The confidence of an object or of calls, without that of their parts."""
     if not answer.answers:
-        return unrated(BEHIND_RESULTS)
-    values: dict[str, Any] = {}
-    if isinstance(found, Extraction):
-        values["fields"] = {name: next(parts) for name in found.fields}
-        if heading.full:
-            values["candidates"] = [Candidate(text=text, probability=chance) for text, chance in found.candidates]
-    else:
-        values["calls"] = [
-            CallSecl(
-                name=call.name,
-                confidence=defined(call.confidence),
-                tool=None if call.tool is None else next(parts),
-                fields={name: next(parts) for name in call.fields},
-            )
-            for call in found.calls
-        ]
-        values["ended"] = None if found.ended is None else next(parts)
-    if isinstance(found, Calls) and not found.calls:
-        return unrated(BEHIND_RESULTS).model_copy(update=values)
-    reason = IN_PARTS if all(each.stored for each in answer.answers) else NOT_STORED
-    whole = {"confidence": defined(found.confidence), "accepted": found.accepted, "record_id": None, "reason": reason}
-    return Secl(**whole, **values)
+        return unrated(WITHOUT_PARTS)
+    secl = unrated(IN_PARTS if all(each.stored for each in answer.answers) else NOT_STORED)
+    secl["confidence"], secl["accepted"] = defined(answer.found.confidence), answer.found.accepted
+    return secl
+
+
+def _call(call: Call, parts: Iterator[FieldSecl]) -> CallSecl:
+    """The confidences of a call; `parts` begin with those of its records."""
+    return {
+        "name": call.name,
+        "confidence": defined(call.confidence),
+        "tool": None if call.tool is None else next(parts),
+        "fields": {name: next(parts) for name in call.fields},
+    }

@@ -14,10 +14,8 @@ from fastapi import Request
 from secl.errors import REQUEST_ERRORS, RequestError, SeclError, UnavailableError
 from secl.question import Question
 from secl.server.http.errors import RETRY_SOON, describe_failure, to_request_error
-from secl.server.online.queue import Answer
-from secl.server.online.service import Service
-from secl.server.online.texts import Ended, Event, Failed, Rated
-from secl.writing import Piece, Writing, Written
+from secl.server.online.texts import Ended, Event, WritingJob
+from secl.writing import Piece, Writing
 
 log = logging.getLogger("secl.server")
 
@@ -42,49 +40,41 @@ async def wait_for(pending: Future[T], request: Request, timeout: float) -> T:
     return await unless_gone(request, answer())
 
 
-class TextEvents:
-    """The events of texts that are written for one request; `timeout` seconds may pass before each."""
+class TextEvents(WritingJob):
+    """Texts of a chat, with their events as they come; `timeout` seconds may pass before each."""
 
-    def __init__(self, service: Service, question: Question, writing: Writing, timeout: float, *, rate: bool) -> None:
-        loop = asyncio.get_running_loop()
-        events: asyncio.Queue[Event] = asyncio.Queue()
-        self._service, self._events, self._timeout = service, events, timeout
+    def __init__(self, question: Question, writing: Writing, timeout: float, *, rate: bool) -> None:
+        self._loop, self._timeout = asyncio.get_running_loop(), timeout
+        self._events: asyncio.Queue[Event] = asyncio.Queue()
+        super().__init__(question, writing, self._put, rate=rate)
 
-        def send(event: Event) -> None:
-            with suppress(RuntimeError):  # the loop is closed
-                loop.call_soon_threadsafe(events.put_nowait, event)
+    def _put(self, event: Event) -> None:
+        with suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(self._events.put_nowait, event)
 
-        self.job = service.write(question, writing, send, rate=rate)
-
-    async def next(self) -> Piece | Ended | Rated:
+    async def next(self) -> Piece | Ended:
         """Wait for the next event; errors as of `wait_for`."""
         event = await self.next_within(self._timeout)
         if event is None:
             raise _too_late(self._timeout, "further token, or confidence,")
         return event
 
-    async def next_within(self, seconds: float) -> Piece | Ended | Rated | None:
+    async def next_within(self, seconds: float) -> Piece | Ended | None:
         """The next event, if it comes by then; errors as of `next`."""
         try:
             async with asyncio.timeout(seconds):
                 event = await self._events.get()
         except TimeoutError:
             return None
-        if isinstance(event, Failed):
-            raise of_service(event.problem) from None
+        if isinstance(event, Exception):
+            raise of_service(event) from None
         return event
 
-    async def whole(self) -> tuple[tuple[Written, ...], tuple[Answer, ...]]:
-        """The texts and, where they are rated, their answers; errors as of `next`."""
-        texts: tuple[Written, ...] = ()
-        while not isinstance(event := await self.next(), Rated):
-            if isinstance(event, Ended):
-                texts = event.texts
-        return texts, event.answers
-
-    def cancel(self) -> None:
-        """Write no more; what has been written to its end becomes a record all the same."""
-        self._service.texts.cancel(self.job)
+    async def whole(self) -> Ended:
+        """The texts with their answers; errors as of `next`."""
+        while not isinstance(event := await self.next(), Ended) or event.answers is None:
+            pass
+        return event
 
 
 async def unless_gone(request: Request, work: Awaitable[T]) -> T:

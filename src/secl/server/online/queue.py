@@ -23,6 +23,9 @@ from secl.writing import Written
 
 Asked = Question | GivenAnswer | ObjectRequest | CallRequest
 
+Found = Record | Extraction | Calls | SeclError
+"""What a model gives to a request."""
+
 GATHER = 0.005
 """Seconds that the first request waits for others: clients answered together ask again together."""
 
@@ -82,10 +85,8 @@ class Request:
             model.check(self.asked)
 
 
-def answer_together(
-    calibrator: Calibrator, batch: Sequence[Request]
-) -> Sequence[Record | Extraction | Calls | SeclError]:
-    """What a model gives to requests of one kind, whose passes are shared; an object may fail alone."""
+def answer_together(calibrator: Calibrator, batch: Sequence[Request]) -> Sequence[Found]:
+    """What a model gives to requests of one kind, whose passes are shared; each may fail alone."""
     asked: list[Any] = [request.asked for request in batch]
     model: Any = calibrator.model
     match asked[0]:
@@ -96,6 +97,13 @@ def answer_together(
         case CallRequest():
             return [*weigh_calls(model, asked, calibrator.weigh, accept=calibrator.accept)]
     return calibrator.answer_window(asked, [request.written for request in batch])
+
+
+def records_of(found: Found, *, rate: bool) -> tuple[Record, ...]:
+    """What is recorded of an answer: itself, or the parts of an object or of calls if these are rated."""
+    if isinstance(found, Record):
+        return (found,)
+    return found.records if rate and not isinstance(found, SeclError) else ()
 
 
 class RequestQueue:

@@ -30,14 +30,21 @@ from secl.server.entries import new_record_id
 from secl.server.explain import remark_on
 from secl.server.online.learner import Learner
 from secl.server.online.monitors import LABELS, WINDOW, Monitor
-from secl.server.online.queue import Answer, Asked, Request, RequestQueue, StructuredAnswer, answer_together
+from secl.server.online.queue import (
+    Answer,
+    Asked,
+    Request,
+    RequestQueue,
+    StructuredAnswer,
+    answer_together,
+    records_of,
+)
 from secl.server.online.scheduler import Scheduler
-from secl.server.online.texts import Send, TextWriters, WritingJob
+from secl.server.online.texts import TextWriters, WritingJob
 from secl.server.records import labelled_answers
 from secl.server.retention import Pruner, Retention
 from secl.server.settings import SHARE, TEXTS, Limits
 from secl.server.store import ServerStore
-from secl.writing import Writing
 
 if TYPE_CHECKING:
     from secl.backends.endpoint.client import Upstream
@@ -104,16 +111,13 @@ class Service:
         self._check_open()
         return self._queue.put(Request(asked=asked, future=Future(), written=written, rate=rate))
 
-    def write(self, question: Question, writing: Writing, send: Send, *, rate: bool = True) -> WritingJob:
-        """Have answers of a free form written, and then answered for like any other: each becomes a record of its own.
+    def write(self, job: WritingJob) -> None:
+        """Have texts written, and then answered for like any other: each becomes a record of its own.
 
-        `send` is called with each `Event`, in a thread of its own. Without `rate` nothing is recorded. Raises
-        BusyError: too many texts are being written; ClosingError: the service is about to stop.
+        Raises BusyError: too many texts are being written; ClosingError: the service is about to stop.
         """
         self._check_open()
-        job = WritingJob(question, writing, send, rate=rate)
         self.texts.submit(job)
-        return job
 
     def _check_open(self) -> None:
         if self._closing:
@@ -181,14 +185,12 @@ class Service:
         try:
             self._take_labels()
             found = answer_together(self.calibrator, batch)
-            made = [
-                (each,) if isinstance(each, Record) else getattr(each, "records", ()) if rate else () for each in found
-            ]
-            records = self.learner.admit([record for each in made for record in each])
+            made = [records_of(each, rate=rate) for each in found]
+            records = self.learner.admit([record for parts in made for record in parts])
             ids = [
-                request.record_id if isinstance(each, Record) else new_record_id()
-                for request, each, parts in zip(batch, found, made, strict=True)
-                for _ in parts
+                request.record_id if record is parts[0] else new_record_id()
+                for request, parts in zip(batch, made, strict=True)
+                for record in parts
             ]
             stored = bool(records) and self._store(records, ids, time.perf_counter() - began)
         except Exception as problem:  # of whatever kind: this thread goes on
@@ -205,12 +207,11 @@ class Service:
             self.unstored.extend(ids)
         answers = iter(self._answers(records, ids, stored))
         for request, each, parts in zip(batch, found, made, strict=True):
+            own = (*islice(answers, len(parts)),)
             if isinstance(each, SeclError):
                 self._fail(request, each)
-            elif isinstance(each, Record):
-                request.future.set_result(next(answers))
             else:
-                request.future.set_result(StructuredAnswer(each, (*islice(answers, len(parts)),)))
+                request.future.set_result(own[0] if isinstance(each, Record) else StructuredAnswer(each, own))
 
     def _take_labels(self) -> None:
         """Take new labels into account; labels that cannot be taken fail no answer."""

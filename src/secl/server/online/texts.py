@@ -21,27 +21,14 @@ from secl.writing import Piece, Writing, Written
 
 
 class Ended(NamedTuple):
-    """All texts are written; their confidences may still take a while."""
+    """All texts are written; their answers follow once they are rated, in the same order, and none where none are."""
 
     texts: tuple[Written, ...]
+    answers: tuple[Answer, ...] | None = None
 
 
-class Rated(NamedTuple):
-    """Every text has its record: the answers in the order of their numbers; none where none are rated."""
-
-    answers: tuple[Answer, ...]
-
-
-class Failed(NamedTuple):
-    """Writing or rating failed."""
-
-    problem: Exception
-
-
-Event = Piece | Ended | Rated | Failed
-"""What happens to the texts of a request, in this order: pieces, their end, their answers; a failure ends them all."""
-
-Send = Callable[[Event], None]
+Event = Piece | Ended | Exception
+"""What happens to the texts of a request: pieces, their end, their end with the answers; a failure ends them all."""
 
 
 class WritingJob:
@@ -52,7 +39,7 @@ class WritingJob:
         cancelled: is set once its client has gone.
     """
 
-    def __init__(self, question: Question, writing: Writing, send: Send, *, rate: bool) -> None:
+    def __init__(self, question: Question, writing: Writing, send: Callable[[Event], None], *, rate: bool) -> None:
         self.question, self.writing, self.send = question, writing, send
         self.record_ids = tuple(new_record_id() for _ in range(writing.n if rate else 0))
         self.cancelled = threading.Event()
@@ -121,15 +108,13 @@ class TextWriters:
             with self._turn():
                 share = self.model.memory_share(job.question, job.writing)
                 coming = self.model.write(job.question, job.writing)
-            with self._room(
-                share, job
-            ):  # the model keeps what it knows of the conversation until it has rated its texts
+            with self._room(share, job):  # until the texts are rated, as the model keeps the conversation as long
                 texts = self._written(job, coming)
                 if texts is not None:
                     job.send(Ended(texts))
-                    job.send(Rated(self._answered(job, texts)))
+                    job.send(Ended(texts, self._answered(job, texts)))
         except Exception as problem:
-            job.send(Failed(problem))
+            job.send(problem)
         finally:
             with self._changed:
                 self._begun -= 1

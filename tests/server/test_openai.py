@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from secl.conversation import Turn
 from secl.errors import RequestError
 from secl.question import Question
-from secl.server.http import requests
+from secl.server.http import messages
 from secl.server.http.app import create_app
-from secl.server.http.requests import ROLES, Message, Part, check_length, question_in
+from secl.server.http.messages import ROLES, Message, Part, check_length, question_in
 from secl.server.online.service import Service
 from secl.server.settings import HttpSettings
 from tests.server.conftest import Log, Make, Patch, opened
@@ -244,10 +244,8 @@ def test_every_turn_stays_in_its_role_and_its_place(earlier: list[tuple[str, str
 
 
 def test_a_system_text_at_the_start_is_the_question_s_own_and_a_second_one_is_a_turn() -> None:
-    messages = [Message(role="developer", content="Be brief."), Message(role="system", content="Be kind."), user("a")]
-    assert question_in(messages) == Question(
-        "a", form="text", system="Be brief.", history=(Turn("system", "Be kind."),)
-    )
+    talk = [Message(role="developer", content="Be brief."), Message(role="system", content="Be kind."), user("a")]
+    assert question_in(talk) == Question("a", form="text", system="Be brief.", history=(Turn("system", "Be kind."),))
 
 
 def test_an_assistant_that_said_nothing_and_parts_of_a_text_stay_turns() -> None:
@@ -257,7 +255,7 @@ def test_an_assistant_that_said_nothing_and_parts_of_a_text_stay_turns() -> None
 
 
 def test_a_prompt_that_is_longer_than_allowed_is_refused_with_both_numbers(monkeypatch: Patch) -> None:
-    monkeypatch.setattr(requests, "MAX_PROMPT_CHARS", 9)
+    monkeypatch.setattr(messages, "MAX_PROMPT_CHARS", 9)
     question = Question("ab", ("ef", "gh"), context="c", system="d", history=(Turn("user", "c"),))
     assert check_length(question) is question
     with pytest.raises(RequestError, match="10 characters, more than the 9") as refused:

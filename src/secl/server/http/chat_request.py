@@ -10,7 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, 
 from secl.errors import RequestError
 from secl.server.entries import Text, Values
 from secl.server.http.errors import unknown_field
-from secl.server.http.requests import Amount, Domain, Message
+from secl.server.http.messages import Amount, Domain, Message
 from secl.server.settings import MAX_CHOICES, HttpSettings
 from secl.writing import MAX_TOP, Writing
 

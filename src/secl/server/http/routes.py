@@ -3,21 +3,55 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response, StreamingResponse
+from pydantic import BaseModel, ConfigDict, Field
 
 from secl.errors import RequestError
-from secl.server.entries import Values
+from secl.prompts.parsing import MAX_WORDS
+from secl.question import Form, GivenAnswer, Question
+from secl.server.entries import Text, Values
 from secl.server.http.chat_request import ChatRequest
 from secl.server.http.confidence import UNWANTED, AnswerReply, answer_reply, unrated
 from secl.server.http.errors import ERROR_RESPONSES, AsciiJson
+from secl.server.http.messages import Amount, Domain, Message, check_length, question_in, turns_of
 from secl.server.http.replies import ChatReply, Completion, ModelCard, ModelList, sent
-from secl.server.http.requests import AskRequest, ScoreRequest, given_in, question_in, question_of
 from secl.server.http.structured import structured_reply, structured_request, without_effect
 from secl.server.http.waiting import TextEvents, unless_gone, wait_for
 from secl.server.online.service import Service
 from secl.server.settings import HttpSettings, public_name
+
+
+class AskRequest(BaseModel):
+    """A question. With options it is multiple choice; without them the answer is a few words unless `form` says else.
+
+    `context`: a passage beside the question. `history`: turns between system text and question. `detail`: "full"
+    asks for all.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+    question: Annotated[str, Field(json_schema_extra={"minLength": 1})]  # refused below in a better sentence
+    options: Annotated[list[str], Field(max_length=1000)] = []
+    form: Literal["choice", "number", "short", "sentence"] | None = None
+    context: str | None = None
+    system: str | None = None
+    history: Annotated[list[Message], Field(max_length=1000)] = []
+    domain: Domain = "default"
+    detail: Amount = "brief"
+
+
+class ScoreRequest(AskRequest):
+    """A question with an answer to rate; with `options` the answer is an option's letter or text.
+
+    `rivals` are other answers to compare it with; without any the model lists some. `form` is that of the answer:
+    "short" up to twelve words, else "sentence".
+    """
+
+    answer: Text
+    rivals: Annotated[list[Text], Field(max_length=20)] = []
+
 
 STREAMED: dict[int | str, dict[str, object]] = {
     200: {"content": {"text/event-stream": {}}, "description": "The reply, or the events of a stream."}
@@ -117,3 +151,28 @@ def check_model(requested: str, name: str) -> None:
     if requested != name:
         message = f"there is no model {requested[:100]!r} here; there is {name!r}."
         raise RequestError(404, message, "model_not_found", "model")
+
+
+def question_of(body: AskRequest, form: Form = "short") -> Question:
+    """The question of a plain request; an open one has this form unless the request names another.
+
+    Raises RequestError, QuestionError: a part of it is missing, unusable or too long.
+    """
+    if not body.question.strip():
+        raise RequestError(400, "the question has no text; give it at least one word.", "bad_question", "question")
+    question = Question(
+        body.question.strip(),
+        tuple(body.options),
+        domain=body.domain,
+        form=body.form or ("choice" if body.options else form),
+        context=(body.context or "").strip(),
+        system=(body.system or "").strip(),
+        history=tuple(turns_of(body.history, "history")),
+    )
+    return check_length(question)
+
+
+def given_in(body: ScoreRequest) -> GivenAnswer:
+    """The answer to rate, with its question; errors as of `question_of`."""
+    question = question_of(body, "short" if len(body.answer.split()) <= MAX_WORDS else "sentence")
+    return GivenAnswer(check_length(question, body.answer, *body.rivals), body.answer, tuple(body.rivals))

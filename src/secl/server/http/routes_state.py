@@ -5,17 +5,47 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Request
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt
 
 from secl.errors import ParameterError, RequestError, RunError
+from secl.labels.label import MIN_CHANCE
+from secl.server.entries import Text
 from secl.server.explain import explain
 from secl.server.http.errors import ERROR_RESPONSES, RETRY_SOON, AsciiJson
 from secl.server.http.middleware import require
 from secl.server.http.pages.view import State, view
-from secl.server.http.requests import Feedback, PauseRequest, RollbackRequest
 from secl.server.online.service import Service
 from secl.server.records import Listed, Search, label_count, listed, search
 from secl.server.store import at_one_moment
+
+
+class Feedback(BaseModel):
+    """A person's word on an answer; null takes it back. Weights never learn from it; later confidences follow it.
+
+    `chance`: the probability that this answer was asked about: 1 if you rate every answer, 0.05 for a random
+    sample of one in twenty. Leave it out for thumbs of users: alone they move confidences little. `drawn`: true
+    where a review drew the answer at random; then there is no `chance`.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+    record_id: Text
+    correct: StrictBool | None
+    chance: Annotated[float, Field(ge=MIN_CHANCE, le=1, allow_inf_nan=False)] | None = None
+    drawn: StrictBool = False
+
+
+class RollbackRequest(BaseModel):
+    """The kept adapter version to go back to; 0 is the untouched model."""
+
+    model_config = ConfigDict(extra="forbid")
+    version: Annotated[StrictInt, Field(ge=0, le=2**53)]  # up to there every JSON parser reads whole numbers exactly
+
+
+class PauseRequest(BaseModel):
+    """Why learning is to pause."""
+
+    model_config = ConfigDict(extra="forbid")
+    reason: Annotated[Text, Field(min_length=1, max_length=500)] = "by hand"
 
 
 class RecordList(BaseModel):

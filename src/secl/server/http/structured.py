@@ -25,8 +25,8 @@ from secl.server.http.confidence import (
     secl_of,
     unrated,
 )
+from secl.server.http.messages import check_length, question_in, turns_of
 from secl.server.http.replies import ChatReply, Completion, calls_choice, choice_of, usage_of
-from secl.server.http.requests import check_length, question_in, turns_of
 from secl.server.http.waiting import wait_for
 from secl.server.online.queue import StructuredAnswer
 from secl.server.online.service import Service

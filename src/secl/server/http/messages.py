@@ -1,4 +1,4 @@
-"""Requests other than chats (`secl.server.http.chat_request`), and the question in a conversation.
+"""Messages of a conversation, and the question in them.
 
 The last turn is the question; earlier turns stay in their roles, as the model's own chat template puts them.
 """
@@ -8,18 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt
+from pydantic import BaseModel, ConfigDict, Field
 
 from secl.conversation import Role, ToolCall, Turn
 from secl.errors import RequestError
-from secl.labels.label import MIN_CHANCE
-from secl.prompts.parsing import MAX_WORDS
-from secl.question import Form, GivenAnswer, Question
+from secl.question import Question
 from secl.server.entries import Text
 from secl.server.settings import MAX_PROMPT_CHARS
-
-LARGEST_EXACT = 2**53
-"""The largest whole number that every JSON parser reads exactly."""
 
 Domain = Annotated[Text, Field(min_length=1, max_length=100)]
 """What kind of question it is; labels of a domain move its own confidences more than those of others."""
@@ -49,64 +44,6 @@ class Message(BaseModel):
     function_call: object = None
 
 
-class AskRequest(BaseModel):
-    """A question. With options it is multiple choice; without them the answer is a few words unless `form` says else.
-
-    `context`: a passage beside the question. `history`: turns between system text and question. `detail`: "full"
-    asks for all.
-    """
-
-    model_config = ConfigDict(extra="forbid")
-    question: Annotated[str, Field(json_schema_extra={"minLength": 1})]  # refused below in a better sentence
-    options: Annotated[list[str], Field(max_length=1000)] = []
-    form: Literal["choice", "number", "short", "sentence"] | None = None
-    context: str | None = None
-    system: str | None = None
-    history: Annotated[list[Message], Field(max_length=1000)] = []
-    domain: Domain = "default"
-    detail: Amount = "brief"
-
-
-class ScoreRequest(AskRequest):
-    """A question with an answer to rate; with `options` the answer is an option's letter or text.
-
-    `rivals` are other answers to compare it with; without any the model lists some. `form` is that of the answer:
-    "short" up to twelve words, else "sentence".
-    """
-
-    answer: Text
-    rivals: Annotated[list[Text], Field(max_length=20)] = []
-
-
-class Feedback(BaseModel):
-    """A person's word on an answer; null takes it back. Weights never learn from it; later confidences follow it.
-
-    `chance`: the probability that this answer was asked about: 1 if you rate every answer, 0.05 for a random
-    sample of one in twenty. Leave it out for thumbs of users: alone they move confidences little. `drawn`: true
-    where a review drew the answer at random; then there is no `chance`.
-    """
-
-    model_config = ConfigDict(extra="forbid")
-    record_id: Text
-    correct: StrictBool | None
-    chance: Annotated[float, Field(ge=MIN_CHANCE, le=1, allow_inf_nan=False)] | None = None
-    drawn: StrictBool = False
-
-
-class RollbackRequest(BaseModel):
-    """The kept adapter version to go back to; 0 is the untouched model."""
-
-    model_config = ConfigDict(extra="forbid")
-    version: Annotated[StrictInt, Field(ge=0, le=LARGEST_EXACT)]
-
-
-class PauseRequest(BaseModel):
-    """Why learning is to pause."""
-
-    model_config = ConfigDict(extra="forbid")
-    reason: Annotated[Text, Field(min_length=1, max_length=500)] = "by hand"
-
-
 def turns_of(messages: Sequence[Message], field: str = "messages") -> list[Turn]:
     """Return the turns of a conversation. Raises RequestError: a turn has an unknown role, or more than text."""
     return [_turn(message, f"{field}.{number}") for number, message in enumerate(messages)]
@@ -116,16 +53,17 @@ def _turn(message: Message, field: str) -> Turn:
     if message.role not in ROLES or message.function_call:
         sentence = f"{field} has a function_call, or the role {message.role[:40]!r}; roles are {', '.join(ROLES)}."
         raise RequestError(400, sentence, "unsupported_message", f"{field}.role")
-    parts = message.content if isinstance(message.content, list) else [Part(type="text", text=message.content or "")]
-    for number, part in enumerate(parts):
-        if part.type != "text" or part.text is None:
-            sentence = f"{field} holds a part of type {part.type[:40]!r}, but this model reads text only."
-            raise RequestError(400, sentence, "unsupported_content", f"{field}.content.{number}")
     calls = tuple(map(ToolCall.of, message.tool_calls or ()))
     if None in calls:
         sentence = f"{field} has a call that is none of a function with a JSON object of arguments."
         raise RequestError(400, sentence, "unsupported_message", f"{field}.tool_calls")
-    text = "\n".join(part.text or "" for part in parts)
+    content = message.content or ""
+    parts = [] if isinstance(content, str) else content
+    for number, part in enumerate(parts):
+        if part.type != "text" or part.text is None:
+            sentence = f"{field} holds a part of type {part.type[:40]!r}, but this model reads text only."
+            raise RequestError(400, sentence, "unsupported_content", f"{field}.content.{number}")
+    text = content if isinstance(content, str) else "\n".join(part.text or "" for part in parts)
     return Turn(ROLES[message.role], text, tuple(filter(None, calls)), message.tool_call_id or "")
 
 
@@ -159,25 +97,6 @@ def question_in(messages: Sequence[Message], domain: str = "default", *, tools: 
     return check_length(Question(last.text, domain=domain, form="text", system=system, history=tuple(history)))
 
 
-def question_of(body: AskRequest, form: Form = "short") -> Question:
-    """The question of a plain request; an open one has this form unless the request names another.
-
-    Raises RequestError, QuestionError: a part of it is missing, unusable or too long.
-    """
-    if not body.question.strip():
-        raise RequestError(400, "the question has no text; give it at least one word.", "bad_question", "question")
-    question = Question(
-        body.question.strip(),
-        tuple(body.options),
-        domain=body.domain,
-        form=body.form or ("choice" if body.options else form),
-        context=(body.context or "").strip(),
-        system=(body.system or "").strip(),
-        history=tuple(turns_of(body.history, "history")),
-    )
-    return check_length(question)
-
-
 def check_length(question: Question, *answers: str) -> Question:
     """The question, if it is not too long together with answers to it. Raises RequestError: 413."""
     turns = [turn.text for turn in question.history]
@@ -187,9 +106,3 @@ def check_length(question: Question, *answers: str) -> Question:
         most = f"more than the {MAX_PROMPT_CHARS} that this server reads; shorten it."
         raise RequestError(413, f"the prompt has {length} characters, {most}", "context_length_exceeded")
     return question
-
-
-def given_in(body: ScoreRequest) -> GivenAnswer:
-    """The answer to rate, with its question; errors as of `question_of`."""
-    question = question_of(body, "short" if len(body.answer.split()) <= MAX_WORDS else "sentence")
-    return GivenAnswer(check_length(question, body.answer, *body.rivals), body.answer, tuple(body.rivals))

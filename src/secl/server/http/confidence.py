@@ -115,14 +115,15 @@ class Secl(TypedDict):
     detail: NotRequired[Detail]
 
 
-class AnswerReply(Secl):
-    """The answer to a question, or the answer that was rated, with its confidence.
-
-    text, letter: of the answer, the letter for a choice; both null where the model's words could not be read.
-    """
+class Named(TypedDict):
+    """An answer: its text, and its letter for a choice; both null where the model's words could not be read."""
 
     text: str | None
     letter: str | None
+
+
+class AnswerReply(Named, Secl):
+    """The answer to a question, or the answer that was rated, with its confidence."""
 
 
 def unrated(reason: str, record_id: str | None = None) -> Secl:

@@ -3,7 +3,7 @@
     python -m benchmarks.sentences [--streams 100] [RUN ...]
 
 Worlds are simulated, and the graded answers of runs are drawn into streams; all sentences come from the product's own
-functions. docs/findings.md sums them up.
+functions. docs/lab/log.md sums them up.
 """
 
 from __future__ import annotations

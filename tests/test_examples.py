@@ -1,4 +1,4 @@
-"""Examples run as their docstrings say; benchmarks name bad input, and the verdicts of docs/findings.md seldom err."""
+"""Examples run as their docstrings say; benchmarks name bad input, and the verdicts of docs/lab/log.md seldom err."""
 
 from __future__ import annotations
 

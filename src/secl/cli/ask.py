@@ -90,7 +90,7 @@ def models() -> None:
     ]
     console().print(listing(("name", "source, layers with an adapter, tau", ""), rows, names=2))
     console().print(
-        "Any other chat model, by hub id, folder or GGUF file, is adapted by inspection (docs/models.md).",
+        "Any other chat model, by hub id, folder or GGUF file, is adapted by inspection (docs/engines.md).",
         soft_wrap=True,
     )
 

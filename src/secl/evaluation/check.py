@@ -12,7 +12,7 @@ scores, for ECE alone can be won by knowing less, and Brier alone by knowing mor
     do not adapt   the Brier score is higher for sure, or a gain in ECE of `MIN_GAIN` or more is excluded
     cannot tell    else, and always below `FEWEST_COMPARED` questions or `FEWEST_OF_A_KIND` right or wrong answers
 
-How often that is wrong was measured (docs/findings.md). Against a badly overconfident stated confidence even a constant
+How often that is wrong was measured (docs/lab/log.md). Against a badly overconfident stated confidence even a constant
 near the base rate wins, so the AUROC of the signal is told beside the verdict.
 """
 

@@ -128,7 +128,7 @@ UNTESTED = (
     "No answer has a label or a reference. With twenty labels (secl label), this report detects a mean confidence that "
     "is 30 points off in 80% of cases, and one that is 20 points off in 50%."
 )
-"""What is not known without labels, and what would tell (docs/findings.md)."""
+"""What is not known without labels, and what would tell (docs/lab/log.md)."""
 
 RANGES = (
     "Estimated right: the mean confidence, and where the share of right answers lies in 95% of cases if each answer is "

@@ -1,6 +1,6 @@
 """The architectures that are tried: a tiny random model of each, made from its configuration.
 
-python -m tests.backends.local.architectures     # writes the table into docs/models.md
+python -m tests.backends.local.architectures     # writes the table into docs/engines.md
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.tiny import SIZES, tiny_tokenizer
 TEMPLATES = Path(__file__).parent / "chat_templates"
 """In the shape of those that come with models: roles, turns, system text, switch for thoughts. The words are ours."""
 
-PAGE = Path(__file__).parents[3] / "docs" / "models.md"
+PAGE = Path(__file__).parents[3] / "docs" / "engines.md"
 BEGIN, END = "<!-- architectures -->\n", "<!-- end -->\n"
 
 WINDOW = 64
@@ -250,7 +250,7 @@ ARCHITECTURES = (
 
 
 def table() -> str:
-    """The table as it stands in docs/models.md."""
+    """The table as it stands in docs/engines.md."""
     rows = [
         "| architecture | models | configuration | path |",
         "|---|---|---|---|",

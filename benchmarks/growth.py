@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import psutil  # type: ignore[import-untyped]
 
 from benchmarks.timing import seconds
+from secl.data.question_files import QuestionFile
 from secl.question import Question
 from secl.reports.folder import write_report
 from secl.reports.run_report import RunReport
@@ -55,7 +56,7 @@ def grow(count: int, folder: Path) -> dict[str, float]:
     model: Any = ScriptedModel(entropy=_entropy)
     manifest = {"settings": recipe.to_json(), "tau": model.tau, "model": model.fingerprint, "total": count}
     store = Store.create(folder, manifest)
-    run = Run(store, build_calibrator(recipe, model), model, questions, [])
+    run = Run(store, build_calibrator(recipe, model), QuestionFile(tuple(questions)), [])
     size = max(1, count // BLOCKS)
     moments: list[float] = []
     memory: list[int] = []
@@ -102,7 +103,7 @@ def resume_run(folder: Path, questions: list[Question]) -> Run:
     snapshot = store.snapshot()
     if snapshot is not None:
         model.restore(snapshot)
-    return Run(store, calibrator, model, questions, records)
+    return Run(store, calibrator, QuestionFile(tuple(questions)), records)
 
 
 def _entropy(question: Question) -> float:

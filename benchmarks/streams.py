@@ -21,6 +21,7 @@ import torch
 from benchmarks.setting import Say, Setting
 from benchmarks.timing import Work, alternate
 from examples.secl_by_hand import ByHand
+from secl.data.question_files import QuestionFile
 from secl.gates import Gate
 from secl.metrics.probability import bin_index, directional_target
 from secl.question import Question
@@ -105,7 +106,7 @@ def run(setting: Setting, recipe: RunSettings, say: Say) -> Race:
         stored = start_run(recipe, Path(folder) / "run")
 
         def store(end: int) -> None:
-            stored.questions = questions[:end]
+            stored.asked = QuestionFile(questions[:end])
             stored.proceed()
 
         with stored.store:

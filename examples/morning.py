@@ -28,11 +28,11 @@ COST_WRONG, COST_REVIEW = 2.0, 1.0
 
 
 def main(model: str = "smollm2", file: str = str(Path(__file__).with_suffix(".csv")), folder: str = "morning") -> None:
-    rows = secl.read_rows(Path(file)).rows
+    questions = secl.read_questions(Path(file))
     chat = secl.load(model)
     # The right answers stay out of it: they play the person who rates 20 answers, and the judge at the end.
-    records = list(chat.ask_all([replace(row.question, reference=None) for row in rows]))
-    by_position = {record.position: row.question for record, row in zip(records, rows, strict=True)}
+    records = list(chat.ask_all([replace(question, reference=None) for question in questions]))
+    by_position = {record.position: question for record, question in zip(records, questions, strict=True)}
 
     log = []
     for position in random_order(range(len(records)), seed=42)[:LABELS]:

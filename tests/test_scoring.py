@@ -10,7 +10,7 @@ import pytest
 import secl
 from secl.calibrated_model import CalibratedModel
 from secl.calibrator import WINDOW, Calibrator
-from secl.errors import QuestionError
+from secl.errors import DataError, QuestionError
 from secl.evaluation.estimators import ESTIMATORS
 from secl.evaluation.posterior import letter_probability, order_averaged
 from secl.gates import Always
@@ -132,7 +132,7 @@ def test_rows_are_rated_and_their_own_truth_wins_over_the_reference() -> None:
     records: list[Record] = list(secl.load(ScriptedModel()).score_all(rows))
     assert [record.correct for record in records] == [False, True, False]
     assert [record.frozen_correct for record in records] == [False, True, False]
-    with pytest.raises(QuestionError, match="has no answer"):
+    with pytest.raises(DataError, match="row 1 has no 'answer' to rate"):
         list(secl.load(ScriptedModel()).score_all([row | {"answer": None}]))
 
 

@@ -120,8 +120,8 @@ class CalibratedModel(Shown):
         """
         rows = list(rows) if isinstance(rows, Iterator) else rows
         file = read_rows(rows, columns=columns, options=options, template=template)
-        asked = [row.question for row in file.rows]
-        yield from _shown("asking", map(self._noted, self.calibrator.run(asked)), len(asked), progress)
+        records = map(self._noted, self.calibrator.run(file.questions))
+        yield from _shown("asking", records, len(file.questions), progress)
 
     def extract(self, document: str, schema: object, *, context: str = "", instruction: str = "") -> Extraction:
         """Extract the fields of a document as a JSON object, each with the probability that it is correct.
@@ -346,4 +346,4 @@ def _given(rows: Any) -> list[GivenAnswer]:
     """Return the answers to rate, from pairs, `GivenAnswer`s or anything that `read_rows` reads."""
     if isinstance(rows, list | tuple) and all(isinstance(row, GivenAnswer | tuple) for row in rows):
         return [row if isinstance(row, GivenAnswer) else GivenAnswer(Question.of(row[0]), *row[1:]) for row in rows]
-    return [row.given() for row in read_rows(rows).rows]
+    return list(read_rows(rows, rate=True).given or ())

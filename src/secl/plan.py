@@ -10,7 +10,7 @@ from secl.errors import ParameterError
 from secl.evidence import EvidenceKind
 from secl.methods import Method
 from secl.question import Question
-from secl.settings.groups import AnswerName, EvidenceOn, LoopSettings
+from secl.settings.groups import EvidenceOn, LoopSettings
 
 if TYPE_CHECKING:
     from secl.posterior.rule import PosteriorRule
@@ -27,9 +27,7 @@ class Plan:
         posterior: combines evidence about all candidates.
         kinds: of evidence that is gathered, each where `on` says.
         learns: whether lessons may change the weights.
-        loop: the learning rule, and the threshold.
-        answer: which answer is returned, the model's own or the best candidate; None for the best one of a question
-            with options.
+        loop: the learning rule, which answer is returned, and the threshold.
         paper: whether a lesson is held to the letter of the paper.
     """
 
@@ -40,7 +38,6 @@ class Plan:
     on: EvidenceOn
     learns: bool
     loop: LoopSettings
-    answer: AnswerName | None
     paper: bool = False
 
     @classmethod
@@ -53,7 +50,6 @@ class Plan:
         *,
         evidence: Iterable[EvidenceKind] = (),
         learns: bool | None = None,
-        answer: AnswerName | None = None,
         paper: bool = False,
     ) -> Self:
         """Combine a method's evidence with `evidence`, with that of the signal, and with what the posterior reads.
@@ -69,7 +65,7 @@ class Plan:
             if kind not in get_args(EvidenceKind):
                 raise ParameterError(f"evidence is {kind!r}; it must be one of {', '.join(get_args(EvidenceKind))}.")
         on = loop.evidence_on or method.evidence_on
-        return cls(method.gate, signal, posterior, frozenset(kinds), on, learns, loop, answer or loop.answer, paper)
+        return cls(method.gate, signal, posterior, frozenset(kinds), on, learns, loop, paper)
 
     def wanted(self, in_burst: bool) -> frozenset[EvidenceKind]:
         """What is gathered about the answer to a question in a burst, or outside of any."""
@@ -93,5 +89,5 @@ class Plan:
 
     def returns_best(self, question: Question) -> bool:
         """Whether the best candidate is returned and not the own answer; a text is returned as it was written."""
-        best = self.answer == "best" or (self.answer is None and bool(question.options))
+        best = self.loop.answer == "best" or (self.loop.answer is None and bool(question.options))
         return best and "candidates" in self.kinds and not question.free

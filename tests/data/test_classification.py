@@ -43,7 +43,7 @@ def test_texts_and_questions_are_rows_and_take_the_options() -> None:
     first, second = file.questions
     assert (first.text, first.options, first.id) == ("Dark mode?", tuple(OPTIONS), "questions-0001")
     assert second == replace(asked, options=tuple(OPTIONS), reference="B", form="choice")
-    assert read_rows([asked]).questions == [asked]
+    assert read_rows([asked]).questions == (asked,)
 
 
 def test_a_template_comes_before_a_question_column_and_a_row_that_leaves_it_empty_may_be_skipped() -> None:
@@ -52,7 +52,7 @@ def test_a_template_comes_before_a_question_column_and_a_row_that_leaves_it_empt
     assert not file.notes
     (note,) = read_rows([{"question": "Why?", "label": "bug"}], options=OPTIONS).notes
     assert note.endswith("if it is the reference, say --columns 'reference=label'.")
-    assert len(read_rows([*TICKETS, {"subject": "", "body": None}], template=TEMPLATE, skip_bad=True).rows) == 3
+    assert len(read_rows([*TICKETS, {"subject": "", "body": None}], template=TEMPLATE, skip_bad=True).questions) == 3
 
 
 CLASSES: dict[str, Any] = {"options": OPTIONS}

@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 
 from secl.data.question_files import read_questions, read_rows
 from secl.errors import DataError, ParameterError, SeclError
-from secl.question import Question, References
+from secl.question import GivenAnswer, Question, References
 
 
 def written(path: Path, content: str | bytes) -> Path:
@@ -98,7 +98,8 @@ def test_every_format_and_every_table_in_memory_gives_the_same_questions(name: s
     assert [str(dict(question.row).get("year") or "") for question in file.questions] == ["", "1868", ""]
     if len(file.questions[0].row) == len(FULL[0]):  # a table whose rows have all columns
         assert [[name for name, _ in question.row] for question in file.questions] == [[*FULL[0]]] * 3
-    assert [(row.answer, row.correct) for row in file.rows] == [("B", False), (None, None), (None, None)]
+    rated = read_rows(path if name in WRITERS else TABLES[name](FULL), name="q", rate=True, skip_bad=True)
+    assert rated.given == (GivenAnswer(file.questions[0], "B", correct=False),)
     assert not file.notes
     assert not file.skipped
 
@@ -212,18 +213,21 @@ def test_no_content_breaks_the_reader(tmp_path_factory: pytest.TempPathFactory, 
 
 
 def test_an_answer_is_an_answer_and_no_reference(tmp_path: Path) -> None:
-    read: list[tuple[dict[str, object], tuple[str | None, bool | None, str | None]]] = [
+    read: list[tuple[dict[str, object], tuple[str, bool | None, str | None]]] = [
         ({"question": "City?", "answer": " Oslo "}, ("Oslo", None, None)),
         ({"question": "City?", "answer": 7, "correct": False, "reference": "Oslo"}, ("7", False, "Oslo")),
-        ({"question": "Pick", "options": ["x", "y"], "answer": "Y", "correct": "YES"}, ("Y", True, None)),
-        ({"question": "None?", "answer": "", "correct": None}, (None, None, None)),
-        ({"question": "One?", "correct": 1.0}, (None, True, None)),
+        ({"question": "Pick", "options": ["x", "y"], "answer": "Y", "correct": "YES"}, ("B", True, None)),
+        ({"question": "One?", "answer": "2", "correct": 1.0}, ("2", True, None)),
     ]
     path = written(tmp_path / "a.jsonl", "\n".join(json.dumps(row) for row, _ in read))
-    file = read_rows(path)
-    assert [(row.answer, row.correct, row.question.reference) for row in file.rows] == [found for _, found in read]
-    assert [row.location for row in file.rows] == [f"{path}, line {number}" for number in range(1, 6)]
-    assert [row.question for row in file.rows] == read_questions(path)
+    file = read_rows(path, rate=True)
+    given = file.given or ()
+    assert [(each.answer, each.correct, each.question.reference) for each in given] == [found for _, found in read]
+    assert [each.question for each in given] == [*file.questions] == read_questions(path)
+    for row in ({"question": "None?", "answer": "", "correct": None}, {"question": "One?", "correct": 1.0}):
+        assert read_rows([row]).given is None
+        with pytest.raises(DataError, match="row 1 has no 'answer' to rate"):
+            read_rows([row], rate=True)
 
 
 def test_rows_that_cannot_be_used_are_skipped_and_named_if_asked_for(tmp_path: Path) -> None:
@@ -236,7 +240,7 @@ def test_rows_that_cannot_be_used_are_skipped_and_named_if_asked_for(tmp_path: P
         with pytest.raises(DataError, match=rf"line {bad[0]}.*To leave such rows out: --skip-bad"):
             read_rows(path)
         file = read_rows(path, skip_bad=True)
-        assert [row.location for row in file.rows] == [f"{path}, line {number}" for number in good]
+        assert [question.id for question in file.questions] == [f"f-{number:04d}" for number in good]
         assert [where for where, _ in file.skipped] == [f"{path}, line {number}" for number in bad]
         assert all(str(path) not in reason for _, reason in file.skipped)
     with pytest.raises(DataError, match=r"holds no question that can be used: .*line 1 is broken JSON"):
@@ -248,9 +252,9 @@ def test_columns_of_workbooks_and_parquet_files_may_lack_a_name_or_a_cell(tmp_pa
     for cells in (["question", None, "reference"], ["a", None, "b"], ["c", "d", "e"]):
         book.worksheets[0].append(cells)
     book.save(tmp_path / "f.xlsx")
-    rows = read_rows(tmp_path / "f.xlsx").rows
-    assert [row.question.reference for row in rows] == ["b", "e"]
-    assert [dict(row.question.row)["column 2"] for row in rows] == [None, "d"]
+    questions = read_questions(tmp_path / "f.xlsx")
+    assert [question.reference for question in questions] == ["b", "e"]
+    assert [dict(question.row)["column 2"] for question in questions] == [None, "d"]
     openpyxl.Workbook().save(tmp_path / "empty.xlsx")
     with pytest.raises(DataError, match=r"empty\.xlsx is empty"):
         read_rows(tmp_path / "empty.xlsx")
@@ -277,9 +281,9 @@ def test_columns_are_read_by_the_names_that_people_give_them(tmp_path: Path) -> 
     path = written(tmp_path / "f.csv", "Frage,Lösung,Thema,prompt\na,b,c,d\n")
     plain = written(tmp_path / "q.csv", "question,reference\nx,y\n")
     columns = {"question": "frage", "reference": "Lösung", "domain": "Thema"}
-    (row,) = read_rows(path, columns=columns).rows
+    (asked,) = read_questions(path, columns=columns)
     cells = (("Frage", "a"), ("Lösung", "b"), ("Thema", "c"), ("prompt", "d"))
-    assert row.question == Question("a", (), "b", "c", "f-0002", row=cells)
+    assert asked == Question("a", (), "b", "c", "f-0002", row=cells)
     choice = {"question": "a", "choices": ["x", "y"], "answer": 0}
     (question,) = read_questions([choice], columns={"reference_index": "answer"})  # an index counts from 0
     assert (question.reference, read_questions([choice])[0].reference) == ("A", None)
@@ -319,7 +323,7 @@ def test_numbers_dates_and_lists_of_a_frame_are_plain_values_and_whole_numbers_s
         assert (second.id[:2], second.reference) == ("f-", None)
         assert (third.id, third.options, dict(third.row)["year"]) == ("14", ("1", "2.5"), 1e300)
     truths = pd.DataFrame({"question": ["a", "b"], "answer": ["x", "y"], "correct": [1.0, None]})
-    assert [row.correct for row in read_rows(truths).rows] == [True, None]
+    assert [each.correct for each in read_rows(truths, rate=True).given or ()] == [True, None]
     index = read_questions([{"question": "x", "options": [1.0, 2.0], "reference_index": 1.0}])[0]
     assert (index.options, index.reference) == (("1", "2"), "B")
 
@@ -329,7 +333,7 @@ def test_a_number_or_a_pattern_that_python_cannot_hold_is_refused_by_its_row() -
         rows: list[dict[str, Any]] = [{"question": "x"}, {"question": "y", column: value}]
         with pytest.raises(DataError, match=r"questions, row 2 holds a number of thousands of digits"):
             read_rows(rows)
-        assert len(read_rows(rows, skip_bad=True).rows) == 1
+        assert len(read_questions(rows, skip_bad=True)) == 1
     for pattern in ("(" * 5000 + ")" * 5000, "a{99999999999999999999}", "a{" + "9" * 5000 + "}", "("):
         with pytest.raises(DataError, match="is no regular expression"):
             read_rows([{"question": "x", "reference": pattern, "grader": "regex"}])

@@ -61,12 +61,13 @@ def test_the_rows_of_an_export_are_a_table_of_questions_with_answers(store: Stor
     assert path is not None
     file = read_rows(path, skip_bad=True)
     assert [reason for _, reason in file.skipped] == []
-    rows, records = file.rows, list(store.records())
-    assert [row.question.text for row in rows[3:]] == [record.question.text for record in records[3:]]
-    assert rows[5].question.options == records[5].question.options
-    said = [(record.answer and record.question.text_of(record.answer), record.correct) for record in records[3:]]
-    assert [(row.answer, row.correct) for row in rows[3:]] == said
-    assert [name for name, _ in rows[0].question.row][-5:] == ["answer", "confidence", "low", "high", "correct"]
+    questions, records = file.questions, list(store.records())
+    assert [question.text for question in questions[3:]] == [record.question.text for record in records[3:]]
+    assert questions[5].options == records[5].question.options
+    given = read_rows(path, skip_bad=True, rate=True).given or ()
+    said = [(record.answer, record.correct) for record in records if record.answer is not None]
+    assert [(each.answer, each.correct) for each in given][-5:] == said[-5:]
+    assert [name for name, _ in questions[0].row][-5:] == ["answer", "confidence", "low", "high", "correct"]
 
 
 def test_an_export_is_the_own_table_with_results_and_no_cell_is_a_formula(store: Store, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from secl.calibrator import Calibrator
+from secl.data.question_files import QuestionFile
 from secl.errors import DataError, RunError
 from secl.evaluation.estimators import foremost
 from secl.gates import Always, Gate
@@ -147,7 +148,7 @@ def kept(folder: Path, gate: Any, stops: tuple[int, ...]) -> list[tuple[int, int
             if (snapshot := store.snapshot()) is not None:
                 model.restore(snapshot)
             calibrator = Calibrator(model, method="secl", gate=gate, loop=LoopSettings(bin_gate=None))
-            run = Run(store, calibrator, model, questions[:stop], list(store.records()))
+            run = Run(store, calibrator, QuestionFile(tuple(questions[:stop])), list(store.records()))
             run.proceed()
         assert all(record.update for record in run.records if record.decision.in_burst)
         return list(store.db.execute("SELECT version, position, weights FROM versions ORDER BY version"))

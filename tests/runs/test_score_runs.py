@@ -110,7 +110,7 @@ def test_an_answer_that_the_model_cannot_read_is_refused_at_the_start(pairs: Pat
     assert len(run.questions) == 30
     again = resume_run(tmp_path / "run", load=lambda _: Strict())
     again.store.close()
-    assert again.given == run.given
+    assert again.asked.given == run.asked.given
 
 
 @pytest.mark.parametrize(("suffix", "place"), [("json", "item 2"), ("jsonl", "line 3"), ("xlsx", "row 3")])

@@ -23,7 +23,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Protocol, Self, TypeVar
 
 from secl.data.cells import joined
 from secl.data.columns import check_mapping, meanings, plain, unread
@@ -35,6 +35,12 @@ from secl.question import Cell, GivenAnswer, Grader, Question
 
 LEAVE_OUT = "To leave such rows out: --skip-bad (in Python: skip_bad=True)."
 """Remedy for a row that cannot be used."""
+
+ANSWERS_ALONE = (
+    "the column of answers holds answers to rate and no references, so it grades nothing; secl score rates these "
+    "answers, and --columns reference=answer makes them references"
+)
+"""A note on a file that is asked though its answers were perhaps meant as references."""
 
 
 class Located(Protocol):
@@ -50,54 +56,31 @@ R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
-class QuestionRow:
-    """A question, and what its row says beside it.
-
-    Attributes:
-        location: its file and its line, row or item there, for messages; "" for a benchmark.
-        answer: an answer to rate, as written: with options a letter or a text; None if there is none.
-        correct: whether that answer is right, as far as the row says.
-    """
-
-    question: Question
-    location: str = ""
-    answer: str | None = None
-    correct: bool | None = None
-    rivals: tuple[str, ...] = ()
-
-    def given(self) -> GivenAnswer:
-        """The answer with its question, to be rated.
-
-        Raises:
-            QuestionError: the row has no answer, or the answer cannot be rated.
-        """
-        if self.answer is None:
-            raise QuestionError(f"{self.question.mention} has no answer to rate; give one in a column 'answer'.")
-        return GivenAnswer(self.question, self.answer, self.rivals, self.correct)
-
-
-@dataclass(frozen=True, slots=True)
 class QuestionFile:
     """The questions of a file, a table or benchmarks.
 
     Attributes:
-        rows: those that can be used, in order.
+        questions: those that can be used, in order.
+        given: an answer to rate for each question; None where the model answers itself.
         skipped: where the others are, and what is wrong with each.
         notes: sentences about columns that were perhaps meant to be read, and about equal options.
     """
 
-    rows: tuple[QuestionRow, ...]
+    questions: tuple[Question, ...]
+    given: tuple[GivenAnswer, ...] | None = None
     skipped: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
 
-    @property
-    def questions(self) -> list[Question]:
-        """The questions, in order."""
-        return [row.question for row in self.rows]
+    def of(self, questions: Iterable[Question]) -> Self:
+        """Return the file with some of its questions alone, in their order; their ids differ."""
+        chosen = tuple(questions)
+        answers = {answer.question.id: answer for answer in self.given or ()}
+        given = None if self.given is None else tuple(answers[question.id] for question in chosen)
+        return replace(self, questions=chosen, given=given)
 
-    def without(self, ids: Collection[str]) -> QuestionFile:
-        """The same without some questions."""
-        return replace(self, rows=tuple(row for row in self.rows if row.question.id not in ids))
+    def without(self, ids: Collection[str]) -> Self:
+        """Return the file without some questions."""
+        return self.of(question for question in self.questions if question.id not in ids)
 
 
 def read_rows(
@@ -109,6 +92,7 @@ def read_rows(
     grader: Grader = "auto",
     options: Sequence[str] = (),
     template: str | None = None,
+    rate: bool = False,
 ) -> QuestionFile:
     """The questions of a file or of a table in memory, in order.
 
@@ -125,6 +109,7 @@ def read_rows(
         options: the same for every row, for classification; their order gives the letters.
         template: makes the question of each row from its columns, such as "Which team? {subject}: {body}"; it comes
             before a column with the question.
+        rate: read the answers to rate, too, into `QuestionFile.given`; each row needs one.
 
     Raises:
         DataError: the file cannot be read, is empty or of another kind, or a row is not usable; the message names it.
@@ -132,8 +117,8 @@ def read_rows(
             no table.
 
     >>> tickets = [{"subject": "Login", "body": "It fails."}]
-    >>> (row,) = read_rows(tickets, options=["bug", "feature"], template="Which team? {subject}: {body}").rows
-    >>> row.question.text, row.question.options
+    >>> file = read_rows(tickets, options=["bug", "feature"], template="Which team? {subject}: {body}")
+    >>> file.questions[0].text, file.questions[0].options
     ('Which team? Login: It fails.', ('bug', 'feature'))
     """
     columns = columns or {}
@@ -146,12 +131,13 @@ def read_rows(
     meaning_of = functools.cache(partial(meanings, columns=columns, question_needed=made_by is None))
     filling = functools.cache(lambda: made_by.columns(table.columns) if made_by else {})
 
-    def row_of(raw: Row) -> tuple[str, QuestionRow]:
+    def read(raw: Row) -> tuple[str, tuple[Question, str | None, GivenAnswer | None]]:
+        """The id of a question, the question, its answer as written, and the answer to rate."""
         if isinstance(raw.values, str):
             raise DataError(raw.values)
         if isinstance(raw.values, Question):
             question = with_options(raw.values, options)
-            return question.id, QuestionRow(question, raw.location)
+            return question.id, (question, None, _given(question, None) if rate else None)
         meaning = meaning_of(table.header or tuple(raw.values))
         values = {key: value for column, value in raw.values.items() if (key := meaning[column])}
         if made_by is not None:
@@ -159,7 +145,7 @@ def read_rows(
         cells = tuple((column, cell_of(value)) for column, value in raw.values.items())
         question = build_question(values, cells, name, raw.number, grader, tuple(options))
         answer, correct, rivals = text(values, "answer"), truth(values, "correct"), texts(values, "rivals")
-        return question.id, QuestionRow(question, raw.location, answer, correct, rivals)
+        return question.id, (question, answer, _given(question, answer, rivals, correct) if rate else None)
 
     if table.header is not None:
         try:
@@ -169,16 +155,32 @@ def read_rows(
     if not table.rows:
         raise DataError(f"{place} holds no question; add {'a line below its header' if table.header else 'one'}.")
     skipped: list[tuple[str, str]] = []
-    rows = list(usable(table.rows, row_of, skipped, kind="question", skip_bad=skip_bad))
+    rows = list(usable(table.rows, read, skipped, kind="question", skip_bad=skip_bad))
     if not rows:
         raise DataError(f"{place} holds no question that can be used: {skipped[0][0]} {skipped[0][1]}")
     _check_mapped(table, columns, place)
     notes = unread(_extras(table, meaning_of), classes=bool(options), asked=made_by is not None)
-    twice = [row.question for row in rows if len({*row.question.options}) < len(row.question.options)]
+    questions = tuple(question for question, _, _ in rows)
+    twice = [question for question in questions if len({*question.options}) < len(question.options)]
     if twice:
         more = f", and {len(twice) - 1} more have" if len(twice) > 1 else ""
         notes.append(f"{twice[0].mention} has an option twice{more}; equal options count as one")
-    return QuestionFile(tuple(rows), tuple(skipped), tuple(f"{place}: {note}." for note in notes))
+    if not rate and any(answer for _, answer, _ in rows) and all(each.reference is None for each in questions):
+        notes.append(ANSWERS_ALONE)
+    given = tuple(answer for _, _, answer in rows if answer is not None) if rate else None
+    return QuestionFile(questions, given, tuple(skipped), tuple(f"{place}: {note}." for note in notes))
+
+
+def _given(
+    question: Question, answer: str | None, rivals: tuple[str, ...] = (), correct: bool | None = None
+) -> GivenAnswer:
+    """Return an answer to rate; a DataError where there is none, or none that can be rated."""
+    if answer is None:
+        raise DataError("has no 'answer' to rate; give one.")
+    try:
+        return GivenAnswer(question, answer, rivals, correct)
+    except QuestionError as problem:
+        raise DataError(f"cannot be rated: {problem}") from problem
 
 
 def read_questions(
@@ -189,7 +191,7 @@ def read_questions(
     >>> read_questions([{"question": "Capital of Peru?", "reference": "Lima", "year": 1535}])[0].row
     (('question', 'Capital of Peru?'), ('reference', 'Lima'), ('year', 1535))
     """
-    return read_rows(source, name=name, skip_bad=skip_bad, columns=columns).questions
+    return list(read_rows(source, name=name, skip_bad=skip_bad, columns=columns).questions)
 
 
 def usable(

@@ -11,7 +11,7 @@ from typing import Protocol, runtime_checkable
 from secl.calibrator import Calibrator
 from secl.data.columns import plain
 from secl.data.documents import Document, read_documents
-from secl.data.question_files import QuestionFile, QuestionRow, cell_of, usable
+from secl.data.question_files import QuestionFile, cell_of, usable
 from secl.data.tables import parse_json, text_of
 from secl.errors import DataError, ParameterError, SeclError, UnavailableError
 from secl.fields.extraction import (
@@ -84,18 +84,18 @@ def read_document_stream(settings: RunSettings) -> DocumentFile:
     skipped: list[tuple[str, str]] = []
     numbers = itertools.count(1)
 
-    def read(document: Document) -> tuple[str, tuple[ObjectRequest, list[QuestionRow]]]:
+    def read(document: Document) -> tuple[str, tuple[ObjectRequest, list[Question]]]:
         request = _request(document, schema, extract.instruction, f"{path.stem}-{next(numbers):04d}")
-        fields = (_field(leaf, request, document.row, extract.text) for leaf in schema.leaves)
-        return request.question.id, (request, [QuestionRow(field, document.location) for field in fields])
+        fields = [_field(leaf, request, document.row, extract.text) for leaf in schema.leaves]
+        return request.question.id, (request, fields)
 
     documents = read_documents(path, extract.text, skip_bad=True)
     found = usable(documents, read, skipped, kind="document", skip_bad=stream.skip_bad)
     pairs = list(itertools.islice(found, stream.per_domain))
     if not pairs:
         raise DataError(f"{path} holds no document that can be used: {' '.join(skipped[0])}")
-    rows = tuple(row for _, fields in pairs for row in fields)
-    return DocumentFile(rows, tuple(skipped), requests=tuple(request for request, _ in pairs))
+    questions = tuple(field for _, fields in pairs for field in fields)
+    return DocumentFile(questions, skipped=tuple(skipped), requests=tuple(request for request, _ in pairs))
 
 
 def _request(document: Document, schema: Schema, instruction: str, name: str) -> ObjectRequest:
@@ -157,17 +157,12 @@ def writer_of(model: Model, requests: Sequence[ObjectRequest]) -> WritesObjects:
 
 
 def extract_fields(
-    calibrator: Calibrator,
-    requests: Sequence[ObjectRequest],
-    questions: Sequence[Question],
-    done: Sequence[Record],
-    store: Store,
+    calibrator: Calibrator, asked: DocumentFile, done: Sequence[Record], store: Store
 ) -> Iterator[Record]:
     """Extract the fields of documents, and yield their records in order.
 
     Args:
-        requests: one for each document.
-        questions: the fields of all documents.
+        asked: the fields of all documents.
         done: records of the first fields, from a run that is resumed. The window of documents that was interrupted is
             written again as a whole: a pass of another shape may round differently.
         store: keeps the documents without an object.
@@ -176,6 +171,7 @@ def extract_fields(
         ParameterError: the schema cannot constrain the model.
         UnavailableError: a server does not answer now.
     """
+    requests, questions = asked.requests, asked.questions
     model = writer_of(calibrator.model, requests)
     calibrator.replay(done)
     resumed = len(done)  # a caller may append to `done` meanwhile

@@ -8,11 +8,12 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
+from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from secl.calibrator import Calibrator
-from secl.data.question_files import QuestionFile, QuestionRow, read_rows, usable
+from secl.data.question_files import QuestionFile, read_rows
 from secl.data.streams import arrange, load_stream
 from secl.errors import DataError, ParameterError, QuestionError, RunError
 from secl.labels.label import Label
@@ -50,7 +51,7 @@ def read_stream(settings: RunSettings, mode: Mode = "ask") -> QuestionFile:
     if source.questions is None:
         data = Path(source.data) if source.data else None
         asked = load_stream(source.benchmarks, source.per_domain, order=source.order, seed=settings.seed, data=data)
-        return QuestionFile(tuple(map(QuestionRow, asked)))
+        return QuestionFile(tuple(asked))
     file = read_rows(
         Path(source.questions),
         skip_bad=source.skip_bad,
@@ -58,38 +59,18 @@ def read_stream(settings: RunSettings, mode: Mode = "ask") -> QuestionFile:
         grader=source.grader,
         options=source.options,
         template=source.template,
+        rate=mode == "score",
     )
-    file = _to_rate(file, source.skip_bad) if mode == "score" else replace(file, notes=file.notes + _answers_note(file))
     counts: Counter[str] = Counter()
-    rows = {}
-    for row in file.rows:
-        counts[row.question.domain] += 1
-        if source.per_domain is None or counts[row.question.domain] <= source.per_domain:
-            rows[row.question.id] = row
-    arranged = arrange([row.question for row in rows.values()], source.order, settings.seed)
-    return replace(file, rows=tuple(rows[question.id] for question in arranged))
+    questions = []
+    for question in file.questions:
+        counts[question.domain] += 1
+        if source.per_domain is None or counts[question.domain] <= source.per_domain:
+            questions.append(question)
+    return file.of(arrange(questions, source.order, settings.seed))
 
 
-def _to_rate(file: QuestionFile, skip_bad: bool) -> QuestionFile:
-    """Return the file with the rows whose answers can be rated."""
-
-    def read(row: QuestionRow) -> tuple[str, QuestionRow]:
-        if row.answer is None:
-            raise DataError("has no 'answer' to rate; give one, or ask with secl run.")
-        try:
-            row.given()
-        except QuestionError as problem:
-            raise DataError(f"cannot be rated: {problem}") from problem
-        return row.question.id, row
-
-    skipped: list[tuple[str, str]] = []
-    rows = tuple(usable(file.rows, read, skipped, kind="question", skip_bad=skip_bad))
-    if not rows:
-        raise DataError(f"no answer can be rated: {skipped[0][0]} {skipped[0][1]}")
-    return replace(file, rows=rows, skipped=(*file.skipped, *skipped))
-
-
-def askable(file: QuestionFile, model: Model, mode: Mode, skip_bad: bool) -> tuple[QuestionFile, tuple[str, ...]]:
+def askable(file: QuestionFile, model: Model, skip_bad: bool) -> tuple[QuestionFile, tuple[str, ...]]:
     """The questions that a model can be asked, or whose answers it can rate; and the ids of the others.
 
     A document that the model cannot read fails when its turn comes (`secl.runs.failures`).
@@ -103,34 +84,22 @@ def askable(file: QuestionFile, model: Model, mode: Mode, skip_bad: bool) -> tup
         writer_of(model, file.requests)
         return file, ()
     refused: dict[str, str] = {}
-    for row in file.rows:
-        question = row.question
+    for question, given in zip(file.questions, file.given or repeat(None), strict=False):
         try:
-            if mode == "score":
-                model.check_given(row.given())
-            else:
+            if given is None:
                 model.check(question)
+            else:
+                model.check_given(given)
         except QuestionError as problem:
             if not skip_bad:
                 raise
             refused[question.id] = str(problem).removeprefix(f"question {question.id!r} ")
     rest = file.without(refused)
-    if refused and not rest.rows:
+    if refused and not rest.questions:
         name, reason = next(iter(refused.items()))
         raise DataError(f"the model can be asked none of the questions: question {name!r} {reason}")
     skipped = tuple((f"question {name!r}", reason) for name, reason in refused.items())
     return replace(rest, skipped=file.skipped + skipped), tuple(refused)
-
-
-def _answers_note(file: QuestionFile) -> tuple[str, ...]:
-    """A sentence where a file gives answers and no references, which were perhaps meant."""
-    answers = sum(row.answer is not None for row in file.rows)
-    if not answers or any(row.question.reference is not None for row in file.rows):
-        return ()
-    return (
-        "the column of answers holds answers to rate and no references, so it grades nothing; secl score "
-        "rates these answers, and --columns reference=answer makes them references.",
-    )
 
 
 def load_model(settings: Recipe, shared: SharedAnswers | None = None, *, key: str | None = None) -> Model:

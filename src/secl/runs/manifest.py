@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from secl.data.question_files import QuestionFile
 from secl.data.streams import fingerprint
 from secl.errors import RunError
-from secl.fields.schema import Node
 from secl.labels.label import Label
 from secl.model import Model
 from secl.plan import Plan
-from secl.question import GivenAnswer, Question
+from secl.runs.extracting import DocumentFile
 from secl.runs.failures import failures
 from secl.runs.settings import Recipe, RunSettings
 from secl.runs.store import Store
@@ -71,23 +70,20 @@ class Manifest(BaseModel):
         cls,
         settings: Recipe,
         model: Model,
-        questions: Sequence[Question],
-        skipped: tuple[tuple[str, str], ...] = (),
+        asked: QuestionFile,
         unanswerable: tuple[str, ...] = (),
-        given: Sequence[GivenAnswer] | None = None,
         calibration: tuple[Label, ...] = (),
-        grammar: Node | None = None,
     ) -> Self:
-        """The manifest of a run that begins now; `grammar` is that of its objects, if it extracts fields."""
+        """The manifest of a run that begins now."""
         return cls(
             settings=settings if isinstance(settings, RunSettings) else RunSettings(**settings.model_dump()),
-            mode="extract" if grammar is not None else "ask" if given is None else "score",
+            mode="extract" if isinstance(asked, DocumentFile) else "ask" if asked.given is None else "score",
             model=model.fingerprint,
             model_tau=model.tau,
             letters=model.letters,
-            stream=fingerprint(questions, given, grammar),
-            total=len(questions),
-            skipped=skipped,
+            stream=stream_fingerprint(asked),
+            total=len(asked.questions),
+            skipped=asked.skipped,
             unanswerable=unanswerable,
             environment=environment(model),
             adapter=model.adapter_config,
@@ -138,6 +134,12 @@ class Manifest(BaseModel):
     def plan(self) -> Plan:
         """What the loop follows, as the run began."""
         return self.settings.plan(self.model_tau, self.letters)
+
+
+def stream_fingerprint(asked: QuestionFile) -> str:
+    """What changes with the questions, the answers to rate, or the schema of the objects whose fields they are."""
+    grammar = asked.requests[0].schema.grammar if isinstance(asked, DocumentFile) else None
+    return fingerprint(asked.questions, asked.given, grammar)
 
 
 def environment(model: Model) -> dict[str, str | int]:

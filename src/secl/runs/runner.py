@@ -12,17 +12,15 @@ from pathlib import Path
 
 from secl.calibrator import Calibrator
 from secl.data.question_files import QuestionFile
-from secl.data.streams import fingerprint
 from secl.errors import RunError
 from secl.evaluation.estimators import make_estimators
 from secl.evaluation.json_values import json_value
 from secl.evaluation.series import Estimator
 from secl.evaluation.summary import EstimatorSummary, Summary, summarise, summary_json
 from secl.evaluation.trust import Verdict, assess
-from secl.fields.extraction import ObjectRequest
 from secl.gates import Always
 from secl.model import Model
-from secl.question import GivenAnswer, Question
+from secl.question import Question
 from secl.records import Record
 from secl.runs.export import write_folder
 from secl.runs.extracting import DocumentFile, extract_fields
@@ -30,7 +28,7 @@ from secl.runs.failures import TABLE
 from secl.runs.folder import RESUME, check_free, storage_errors
 from secl.runs.labelling import current_records
 from secl.runs.loading import Load, askable, build_calibrator, calibration, load_model, named, read_stream
-from secl.runs.manifest import Manifest, Mode, environment
+from secl.runs.manifest import Manifest, Mode, environment, stream_fingerprint
 from secl.runs.recipes import check_scored, with_absolute_paths
 from secl.runs.settings import RunSettings
 from secl.runs.store import KEEP_EVERY, Store, Version
@@ -45,19 +43,20 @@ class Run:
     """A run that is open for writing.
 
     Attributes:
+        asked: the questions, with the answers to rate or the documents whose fields they are.
         notes: sentences about the questions: what was perhaps not meant.
-        given: answers to rate; None where the model answers itself.
-        requests: objects whose fields the questions are; empty where they are no fields.
     """
 
     store: Store
     calibrator: Calibrator
-    model: Model
-    questions: Sequence[Question]
+    asked: QuestionFile
     records: list[Record]
     notes: tuple[str, ...] = ()
-    given: Sequence[GivenAnswer] | None = None
-    requests: Sequence[ObjectRequest] = ()
+
+    @property
+    def questions(self) -> Sequence[Question]:
+        """Every question, also those that have a record."""
+        return self.asked.questions
 
     @functools.cached_property
     def manifest(self) -> Manifest:
@@ -74,12 +73,12 @@ class Run:
 
     def steps(self) -> Iterator[Record]:
         """What remains, question by question, each recorded before it is handed out."""
-        if self.requests:
-            upcoming = extract_fields(self.calibrator, self.requests, self.questions, self.records, self.store)
-        elif self.given is None:
+        if isinstance(self.asked, DocumentFile):
+            upcoming = extract_fields(self.calibrator, self.asked, self.records, self.store)
+        elif self.asked.given is None:
             upcoming = self.calibrator.run(self.questions, self.records)
         else:
-            upcoming = self.calibrator.rate_stream(self.given, self.records)
+            upcoming = self.calibrator.rate_stream(self.asked.given, self.records)
         while True:
             if self._at_end_of_burst():
                 self._keep_version()  # now, because the next question may learn: it can open another burst
@@ -95,13 +94,13 @@ class Run:
         changed = record.update is not None or (
             record.decision.in_burst and self.calibrator.plan.loop.accumulate != "stream"
         )
-        number = self.model.version
+        model, number = self.calibrator.model, self.calibrator.model.version
         due = record.update is not None and number > 0 and number % KEEP_EVERY == 0
         self.store.add(
             record,
             seconds,
-            snapshot=self.model.snapshot() if changed else None,
-            kept=Version(number, self.model.weights()) if due else None,
+            snapshot=model.snapshot() if changed else None,
+            kept=Version(number, model.weights()) if due else None,
         )
         self.records.append(record)
 
@@ -113,16 +112,17 @@ class Run:
 
     def _keep_version(self) -> None:
         """Keep the adapter as it is now, unless it is untouched or kept already."""
-        number = self.model.version
-        if number and number not in self.store.versions():
-            self.store.keep(Version(number, self.model.weights()))
+        model = self.calibrator.model
+        if model.version and model.version not in self.store.versions():
+            self.store.keep(Version(model.version, model.weights()))
 
     def keep(self) -> None:
         """Keep the last adapter, and write it in the PEFT format if there is a configuration for PEFT."""
         self._keep_version()
-        if self.model.version and self.manifest.adapter:
+        version = self.calibrator.model.version
+        if version and self.manifest.adapter:
             with storage_errors(self.store.folder, RESUME):
-                write_folder(self.store.folder / ADAPTER, self.store, self.model.version)
+                write_folder(self.store.folder / ADAPTER, self.store, version)
 
     def finish(self) -> dict[str, object]:
         """Keep the last adapter, and write and return the summary."""
@@ -148,26 +148,15 @@ def start_run(settings: RunSettings, folder: Path, load: Load | None = None, *, 
     placed = with_absolute_paths(values)
     settings = named(settings if placed == values else RunSettings.of(placed))
     mode = "extract" if settings.extract.schema_file is not None else mode
-    stream = read_stream(settings, mode)
+    asked = read_stream(settings, mode)
     settings.build_gate()  # one that cannot be made is refused before the model is loaded
     model = (load or load_model)(settings)
-    stream, unanswerable = askable(stream, model, mode, settings.stream.skip_bad)
-    questions, given, requests = stream.questions, _given(stream, mode), _requests(stream)
+    asked, unanswerable = askable(asked, model, settings.stream.skip_bad)
     labels = calibration(settings, model, mode)
     calibrator = build_calibrator(settings, model, labels)
-    grammar = requests[0].schema.grammar if requests else None
-    manifest = Manifest.new(settings, model, questions, stream.skipped, unanswerable, given, labels, grammar)
-    store = Store.create(folder, manifest.to_json(), TABLE if requests else "")
-    return Run(store, calibrator, model, questions, [], stream.notes, given, requests)
-
-
-def _given(stream: QuestionFile, mode: Mode) -> list[GivenAnswer] | None:
-    """The answers to rate; None where the model answers itself."""
-    return [row.given() for row in stream.rows] if mode == "score" else None
-
-
-def _requests(stream: QuestionFile) -> tuple[ObjectRequest, ...]:
-    return stream.requests if isinstance(stream, DocumentFile) else ()
+    manifest = Manifest.new(settings, model, asked, unanswerable, labels)
+    store = Store.create(folder, manifest.to_json(), TABLE if mode == "extract" else "")
+    return Run(store, calibrator, asked, [], asked.notes)
 
 
 def resume_run(folder: str | Path, changes: Mapping[str, object] | None = None, load: Load | None = None) -> Run:
@@ -188,14 +177,12 @@ def resume_run(folder: str | Path, changes: Mapping[str, object] | None = None, 
         differences = manifest.settings.differences(settings)
         if differences:
             raise RunError(f"{folder} was begun with other settings ({'; '.join(differences)}); start a new run.")
-        stream = read_stream(settings, manifest.mode).without(manifest.unanswerable)
-        questions, given, requests = stream.questions, _given(stream, manifest.mode), _requests(stream)
-        grammar = requests[0].schema.grammar if requests else None
+        asked = read_stream(settings, manifest.mode).without(manifest.unanswerable)
         records = list(store.records())
-        graders = {question.id: question.grader for question in questions}
+        graders = {question.id: question.grader for question in asked.questions}
         regraded = any(record.question.grader != graders.get(record.question.id) for record in records)
-        if fingerprint(questions, given, grammar) != manifest.stream or regraded:
-            changed = _changed(store, manifest, questions)
+        if stream_fingerprint(asked) != manifest.stream or regraded:
+            changed = _changed(records, manifest, asked.questions)
             raise RunError(
                 f"the questions have changed since {folder} was begun ({changed}); bring them back or start a new run."
             )
@@ -205,7 +192,7 @@ def resume_run(folder: str | Path, changes: Mapping[str, object] | None = None, 
         snapshot = store.snapshot()
         if snapshot is not None:
             model.restore(snapshot)
-        run = Run(store, calibrator, model, questions, records, notes, given, requests)
+        run = Run(store, calibrator, asked, records, notes)
         calibrator.take_labels(store.label_log())
     except BaseException:
         store.close()
@@ -233,9 +220,9 @@ def _check_same(manifest: Manifest, model: Model, folder: Path) -> tuple[str, ..
     )
 
 
-def _changed(store: Store, manifest: Manifest, questions: Sequence[Question]) -> str:
+def _changed(records: Sequence[Record], manifest: Manifest, questions: Sequence[Question]) -> str:
     """How the questions differ from those of a run, as far as the run has asked them."""
-    for record, question in zip(store.records(), questions, strict=False):
+    for record, question in zip(records, questions, strict=False):
         if record.question != question:
             where = f"they part at position {record.position}, {record.question.id!r} then, {question.id!r} now"
             break

@@ -9,7 +9,7 @@ from secl.errors import ParameterError
 from secl.gates import Gate, gate_class, is_own_gate
 from secl.methods import Method, method
 from secl.plan import Plan
-from secl.settings.groups import ENDPOINT_VIEWS, AnswerName, AnswerWeights, StreamSettings
+from secl.settings.groups import ENDPOINT_VIEWS, AnswerWeights, StreamSettings
 from secl.settings.names import RecipeTables, RunTables, as_compared, dotted, tables
 
 MACHINE_SETTINGS = ("stream.data", "model.device", "model.device_map", "model.endpoint")
@@ -133,14 +133,9 @@ class Recipe(RecipeTables):
         return self.model.answer_weights or "frozen"
 
     @property
-    def answer(self) -> AnswerName | None:
-        """Which answer is returned; None for the best one of a question with options, where candidates are compared."""
-        return self.loop.answer
-
-    @property
     def returns_best(self) -> bool:
         """Whether the best candidate is returned where a question has options."""
-        return self.answer != "own" and "candidates" in self.plan().kinds
+        return self.loop.answer != "own" and "candidates" in self.plan().kinds
 
     @property
     def named_method(self) -> Method:
@@ -164,7 +159,6 @@ class Recipe(RecipeTables):
             PosteriorRule(self.posterior.views, letters),
             self.loop,
             evidence=evidence.extra_evidence,
-            answer=self.answer,
             paper=self.paper,
         )
 
@@ -206,9 +200,15 @@ class Recipe(RecipeTables):
 class RunSettings(Recipe, RunTables):
     """All settings of a run. Together with the model's and the stream's content they determine its records.
 
-    >>> RunSettings.of({"stream.benchmarks": ["capitals:9"]}).answer
+    >>> RunSettings.of({"stream.benchmarks": ["capitals:9"]}).loop.answer
     'own'
     """
+
+    @classmethod
+    def _defaults(cls, given: Mapping[str, object]) -> dict[str, object]:
+        """What method, engine and stream prefer; published results on benchmarks rate own answers."""
+        own = {"loop.answer": "own"} if given.get("stream.benchmarks") else {}
+        return super()._defaults(given) | own
 
     def check(self) -> None:
         """Check that the settings name one stream of questions, and fit together."""
@@ -242,8 +242,3 @@ class RunSettings(Recipe, RunTables):
         """Whose weights write the answers: in a run the adapted ones, as in the paper."""
         named = self.stream.benchmarks or self.stream.questions  # the manifest of a server names none
         return self.model.answer_weights or ("adapted" if named else "frozen")
-
-    @property
-    def answer(self) -> AnswerName | None:
-        """Which answer is returned; benchmarks compare the model's own, as published results do."""
-        return self.loop.answer or ("own" if self.stream.benchmarks else None)

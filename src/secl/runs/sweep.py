@@ -203,7 +203,7 @@ def raise_first(failures: Sequence[SeclError]) -> None:
 def question_counts(jobs: Sequence[Job]) -> dict[str, int]:
     """The number of questions of each run, by its name; every stream is read once."""
     of_stream = {job.settings.stream: job.settings for job in jobs}
-    counts = {stream: len(read_stream(settings).rows) for stream, settings in of_stream.items()}
+    counts = {stream: len(read_stream(settings).questions) for stream, settings in of_stream.items()}
     return {job.name: counts[job.settings.stream] for job in jobs}
 
 

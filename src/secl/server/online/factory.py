@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import get_args
 
+from secl.data.question_files import QuestionFile
 from secl.errors import ParameterError, RunError, needs
 from secl.model import Model
 from secl.runs.folder import FILE, check_free
@@ -107,7 +108,7 @@ def _differs(folder: Path, those: str) -> RunError:
 
 def begun(folder: Path, settings: Recipe, keep_text: Keep, model: Model) -> ServerStore:
     """A new state of a server around a model; errors as of `ServerStore.create`."""
-    manifest = Manifest.new(settings, model, (), calibration=calibration(settings, model))
+    manifest = Manifest.new(settings, model, QuestionFile(()), calibration=calibration(settings, model))
     return ServerStore.create(folder, {**manifest.to_json(), "keep_text": keep_text})
 
 

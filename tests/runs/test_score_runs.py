@@ -75,7 +75,7 @@ USELESS = setting(
     "loop.bin_gate=off loop.loss=mse loop.accumulate=question evidence.signal=p_true "
     "extract.schema_file=invoice.json extract.text=body extract.instruction=Short. "
     "adapter.rank=2 adapter.layers=last:1 adapter.modules=q_proj adapter.learning_rate=0.1 adapter.beta=0.1 "
-    "adapter.epochs=2 adapter.lora_alpha=8 loop.samples=5 stream.data=elsewhere"
+    "adapter.epochs=2 adapter.lora_alpha=8 loop.samples=5 stream.data=elsewhere prompts.thinking=auto"
 )
 """Settings that `RunSettings` takes with the method posterior, and a value that is not the default."""
 

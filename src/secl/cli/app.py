@@ -91,7 +91,8 @@ def _hint(complaint: str) -> str:
     option = re.search(r"--(?:no-)?([a-z-]+)", complaint)
     key = option[1].replace("-", "_") if option else ""
     name = nearest(key)
-    return f" It is a setting: --set {name}=VALUE." if name.endswith(f".{key}") and flag_of(name) is None else ""
+    unflagged = name is not None and name.endswith(f".{key}") and flag_of(name) is None
+    return f" It is a setting: --set {name}=VALUE." if unflagged else ""
 
 
 def fail(sentence: str) -> NoReturn:

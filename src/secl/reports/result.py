@@ -124,11 +124,8 @@ def next_step(run: RunReport, folder: Path) -> str:
 NEEDY = 10
 """Answers that are shown as those that most need a person."""
 
-UNTESTED = (
-    "No answer has a label or a reference. With twenty labels (secl label), this report detects a mean confidence that "
-    "is 30 points off in 80% of cases, and one that is 20 points off in 50%."
-)
-"""What is not known without labels, and what would tell (docs/lab/log.md)."""
+UNTESTED = "Twenty labels (secl label) usually reveal an error of 30 points; smaller errors take more labels."
+"""How many labels test confidences; docs/lab/log.md has the power of these tests."""
 
 RANGES = (
     "Estimated right: the mean confidence, and where the share of right answers lies in 95% of cases if each answer is "

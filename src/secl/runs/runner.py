@@ -34,6 +34,15 @@ from secl.runs.settings import RunSettings
 from secl.runs.store import KEEP_EVERY, Store, Version
 
 SUMMARY, ADAPTER = "summary.json", "adapter"
+
+EMBEDDED = "smollm2"
+"""The model that comes with the package."""
+
+TOO_WEAK = (
+    "smollm2 is a model of 135M parameters for trying secl out, too weak to classify texts or to extract fields; name "
+    "a larger one with --model."
+)
+
 Progress = Callable[[int, int, Record | None], None]
 """Called with questions done, questions in all, and the latest record."""
 
@@ -156,7 +165,13 @@ def start_run(settings: RunSettings, folder: Path, load: Load | None = None, *, 
     calibrator = build_calibrator(settings, model, labels)
     manifest = Manifest.new(settings, model, asked, unanswerable, labels)
     store = Store.create(folder, manifest.to_json(), TABLE if mode == "extract" else "")
-    return Run(store, calibrator, asked, [], asked.notes)
+    return Run(store, calibrator, asked, [], asked.notes + _weak(settings))
+
+
+def _weak(settings: RunSettings) -> tuple[str, ...]:
+    """A sentence where the embedded model is to classify, or to extract fields."""
+    hard = settings.stream.options or settings.extract.schema_file
+    return (TOO_WEAK,) if hard and settings.model.name == EMBEDDED else ()
 
 
 def resume_run(folder: str | Path, changes: Mapping[str, object] | None = None, load: Load | None = None) -> Run:

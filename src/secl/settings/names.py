@@ -75,6 +75,9 @@ def _fields(settings: type[Settings], table: str = "") -> Iterator[tuple[str, Fi
 SETTINGS = dict(_fields(RunTables))
 """Every setting by its dotted name."""
 
+NEAR = 0.6
+"""Similarity of two names, from 0 to 1, from which one may be meant by the other."""
+
 
 def dotted(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings by their dotted names, from tables, dotted names or both.
@@ -91,7 +94,7 @@ def dotted(values: Mapping[str, Any]) -> dict[str, Any]:
             inner = [known for known in SETTINGS if known.startswith(f"{name}.")]
             raise ParameterError(f"{name} is {names[name]!r}; it must be a table of the settings {', '.join(inner)}.")
         if name not in SETTINGS:
-            raise ParameterError(f"there is no setting {name!r}; the nearest is {nearest(name)}.")
+            raise ParameterError(f"there is no setting {name!r}; {_remedy(name)}.")
     return names
 
 
@@ -104,11 +107,11 @@ def tables(names: Mapping[str, object]) -> dict[str, Any]:
     return groups
 
 
-def nearest(name: str) -> str:
-    """Return the setting with the most similar name.
+def nearest(name: str) -> str | None:
+    """Return the setting with the most similar name; None if none is similar.
 
-    >>> nearest("benchmarks"), nearest("gate"), nearest("loop.tau")
-    ('stream.benchmarks', 'gate.name', 'evidence.tau')
+    >>> nearest("benchmarks"), nearest("gate"), nearest("loop.tau"), nearest("prompts.top_p")
+    ('stream.benchmarks', 'gate.name', 'evidence.tau', None)
     """
     if f"{name}.name" in SETTINGS:
         return f"{name}.name"
@@ -117,7 +120,14 @@ def nearest(name: str) -> str:
     def similarity(known: str) -> tuple[float, bool]:
         return difflib.SequenceMatcher(None, key, known.rpartition(".")[2]).ratio(), known.startswith(f"{table}.")
 
-    return max(SETTINGS, key=similarity)
+    best = max(SETTINGS, key=similarity)
+    return best if similarity(best)[0] >= NEAR else None
+
+
+def _remedy(name: str) -> str:
+    """What to do about a setting that does not exist."""
+    known = nearest(name)
+    return f"the nearest is {known}" if known else "docs/reference/settings.md lists all of them"
 
 
 def flag_of(name: str) -> str | None:
@@ -142,7 +152,7 @@ def with_set(flags: Settings | None, pairs: Sequence[str] | None) -> dict[str, o
         if not equals:
             raise ParameterError(f"--set {pair} gives no value; write --set group.key=value, as evidence.tau=0.7.")
         if name not in SETTINGS:
-            raise ParameterError(f"--set {pair}: no such setting; the nearest is {nearest(name)}.")
+            raise ParameterError(f"--set {pair}: no such setting; {_remedy(name)}.")
         names[name] = (value,) if get_origin(SETTINGS[name].annotation) is tuple else value
     return dotted(RunTables.model_validate(tables(names)).model_dump(exclude_unset=True)) if pairs else names
 

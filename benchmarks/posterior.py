@@ -29,7 +29,7 @@ from secl.evidence import Posterior
 from secl.grading.rules import correctness
 from secl.metrics.bootstrap import symmetric_interval
 from secl.posterior.rule import PosteriorRule, PosteriorState, sums_of, with_question
-from secl.posterior.views import LETTERS, VIEWS, Views, Weight
+from secl.posterior.views import LETTERS, VIEWS, Views, Weight, read_views
 from secl.records import Record
 
 Array = npt.NDArray[np.float64]
@@ -138,7 +138,7 @@ def with_labels(records: Sequence[Record]) -> tuple[str, list[Posterior | None]]
     """Posteriors by the weights of least -ln P(right) on the other folds: weights that know the answers."""
     rule = PosteriorRule()
     state = rule.start()
-    read = [rule.read(each.question, each.reply, each.frozen, each.evidence) for each in records]
+    read = [read_views(rule.views, record) for record in records]
     for views in read:
         state = state if views is None else with_question(state, views)
     matrices = [None if views is None else matrix(state, views) for views in read]

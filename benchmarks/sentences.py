@@ -103,7 +103,7 @@ def orders(folder: Path) -> str:
     grades: dict[bool, list[bool]] = {True: [], False: []}
     with Store(folder) as store:
         for record in store.records():
-            codes = {each.code for each in seen_in_one(record.question, record.reply, record.evidence)}
+            codes = {each.code for each in seen_in_one(record)}
             if record.correct is not None:
                 grades["same_letter" not in codes].append(record.correct)
     same, other = (f"{sum(grades[each])} of {len(grades[each])}" for each in (True, False))

@@ -50,7 +50,7 @@ def test_numbers_of_a_given_answer_are_those_of_its_own_letter_and_of_the_rule_s
     for record, confidence in zip(records, rated, strict=True):
         p = [math.exp(each) for each in record.reply.option_log_p]
         assert confidence == pytest.approx(p[LETTERS.index(record.reply.text)] / sum(p))
-        state, posterior = rule.step(state, rule.read(record.question, record.reply, record.frozen, record.evidence))
+        state, posterior = rule.follow(state, record)
         assert record.posterior == posterior
         assert posterior is None or posterior.questions == asked
         asked += posterior is not None

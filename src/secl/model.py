@@ -47,11 +47,6 @@ class Rating:
     ledger: Ledger
     plain_tokens: float
 
-    @property
-    def answer(self) -> ModelAnswer:
-        """The given answer as one of the frozen model, which no adapter has changed."""
-        return ModelAnswer(reply=self.reply, frozen=self.reply, plain_tokens=self.plain_tokens)
-
 
 class Model(Protocol):
     """A chat model with a frozen base and an adapter that learns.

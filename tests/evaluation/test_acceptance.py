@@ -11,7 +11,7 @@ import pytest
 from secl.evaluation.acceptance import advise, answers_of
 from secl.evaluation.symptoms import seen, seen_in_one
 from secl.evaluation.trust import GAP, assess, conclude, from_grades
-from secl.evidence import Evidence, Labelled, LetterOrder
+from secl.evidence import Labelled, LetterOrder
 from secl.labels.label import Label, LabelSource, label_of
 from secl.labels.state import relabelled
 from secl.question import Question
@@ -198,12 +198,12 @@ def test_one_letter_whatever_the_options_is_said_and_letters_as_they_fall_are_no
     # One answer tells it if the letters follow the place.
     record, plain = choice(make_record(0), "B", options=("Rome", "Paris")), make_record(0)
     order = LetterOrder(order=(1, 0), log_p=(math.log(0.9), math.log(0.1)))
-    (reason,) = seen_in_one(record.question, record.reply, compared(("Rome", "Paris"), order))
+    (reason,) = seen_in_one(replace(record, evidence=compared(("Rome", "Paris"), order)))
     assert reason.code == "same_letter"
     assert "A. Rome" in sentence_of(reason)
-    silent = replace(record.reply, digit_mass=0.01, option_log_p=(-9.0, -9.0))
-    assert [each.code for each in seen_in_one(record.question, silent, Evidence())] == ["digit_mass", "letter_mass"]
-    assert seen_in_one(plain.question, plain.reply, plain.evidence) == []
+    silent = replace(record, reply=replace(record.reply, digit_mass=0.01, option_log_p=(-9.0, -9.0)))
+    assert [each.code for each in seen_in_one(silent)] == ["digit_mass", "letter_mass"]
+    assert seen_in_one(plain) == []
 
 
 def test_what_shows_without_right_answers() -> None:

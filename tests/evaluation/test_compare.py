@@ -9,8 +9,9 @@ from collections.abc import Sequence
 import pytest
 
 from secl.errors import RunError
-from secl.evaluation.compare import Side, compare, comparison_json
+from secl.evaluation.compare import Side, compare
 from secl.evaluation.estimators import ESTIMATORS
+from secl.evaluation.json_values import json_value
 from secl.labels.label import label_of
 from secl.labels.state import relabelled
 from secl.metrics.bootstrap import Difference, paired_differences
@@ -52,10 +53,11 @@ def test_questions_are_matched_by_what_they_are(runs: tuple[list[Record], list[R
     early = [(a, b) for a, b in pairs if a.question.domain == "early"]
     assert list(comparison.domains) == ["early", "late"]
     assert comparison.domains["early"] == expected(early)["brier"]
-    assert comparison.floors[0] == ece_floor([a.reply.stated for a, _ in pairs])
-    chance = f"an ECE of {comparison.floors[0].mean:.3f} (in 95% of cases up to {comparison.floors[0].upper:.3f}"
+    floor = comparison.floors["a"]
+    assert floor == ece_floor([a.reply.stated for a, _ in pairs])
+    chance = f"an ECE of {floor.mean:.3f} (in 95% of cases up to {floor.upper:.3f}"
     assert chance in remarks(comparison)[0]
-    assert comparison_json(comparison)["floors"]["a"]["upper"] == comparison.floors[0].upper
+    assert json_value(comparison)["floors"]["a"]["upper"] == floor.upper
 
 
 def test_what_both_runs_have_answered_and_is_graded_is_compared(runs: tuple[list[Record], list[Record]]) -> None:
@@ -103,7 +105,7 @@ def test_what_is_undefined_is_said_and_null_and_confidences_after_labels_rank_no
     comparison = compare(side(right, "stated"), side(right, "secl"), resamples=100)
     assert "AUROC is undefined" in remarks(comparison)[-1]
     undefined = {"a": None, "b": None, "difference": None, "interval": None}
-    assert comparison_json(comparison)["measures"]["auroc"] == undefined
+    assert json_value(comparison)["measures"]["auroc"] == undefined
     records = [make_record(i, digit=i % 10, correct=None, frozen_correct=None) for i in range(40)]
     log = [label_of(record, record.position % 3 == 0, number=record.position + 1) for record in records]
     labelled = [record.with_label(record.position % 3 == 0) for record in relabelled(records, log)]

@@ -17,11 +17,12 @@ from secl.errors import ParameterError
 from secl.evidence import CandidateEvidence, Evidence, LetterOrder, Likelihood, Posterior, PTrue
 from secl.posterior.letters import LetterSums, correlation, of_mean
 from secl.posterior.rule import PosteriorRule, PosteriorState, sums_of_form, with_question
-from secl.posterior.views import Views, centred
+from secl.posterior.views import Views, centred, read_views
 from secl.prompts.templates import other_order
 from secl.question import LETTERS as OPTION_LETTERS
 from secl.question import Question
-from secl.records import Reply
+from secl.records import Record, Reply
+from tests.answers import make_record
 from tests.posterior.synthetic import lettered, replied, texts_of
 
 RULE = PosteriorRule()
@@ -110,12 +111,17 @@ def test_open_questions_say_nothing_of_the_letters_of_options() -> None:
     assert posteriors[1::2] == steps(RULE, opened)[1]
 
 
+def recorded(question: Question, reply: Reply, evidence: Evidence) -> Record:
+    return replace(make_record(), question=question, reply=reply, frozen=reply, evidence=evidence)
+
+
 def test_a_letter_of_two_equal_options_is_worth_as_much_as_one_of_their_sum_and_none_of_these_is_no_answer() -> None:
     def posterior(options: tuple[str, ...], p: tuple[float, ...], likelihoods: tuple[float, ...]) -> Posterior:
         question, reply = Question("Capital?", options), replied("B", [math.log(letter) for letter in p])
         texts = tuple(Likelihood(given=value, alone=-9.0, tokens=1) for value in likelihoods)
         evidence = CandidateEvidence(candidates=options, letters=(), likelihoods=texts, source="options")
-        _, (found,) = steps(RULE, [RULE.read(question, reply, reply, Evidence(candidates=evidence))])
+        _, found = RULE.follow(RULE.start(), recorded(question, reply, Evidence(candidates=evidence)))
+        assert found is not None
         return found
 
     twice = posterior(("Rome", "Paris", "Rome"), (0.5, 0.3, 0.2), (-1.0, -3.0, -1.0))
@@ -135,7 +141,7 @@ ALL_VIEWS = PosteriorRule(("letters", "likelihood", "p_true"))
 
 
 @st.composite
-def asked(draw: st.DrawFn) -> tuple[Question, Reply, Evidence]:
+def asked(draw: st.DrawFn) -> Record:
     """A question with two to six options, some of them equal, and what the model says of them."""
     options = tuple(draw(st.lists(st.sampled_from(["a", "b", "c", "d", "a ", "A"]), min_size=2, max_size=6)))
     count = len(options)
@@ -156,15 +162,15 @@ def asked(draw: st.DrawFn) -> tuple[Question, Reply, Evidence]:
         false_probabilities=draw(st.tuples(*[P] * count)),
         distractor_source="options",
     )
-    return Question("Which?", options), reply, Evidence(candidates=candidates, p_true=p_true)
+    return recorded(Question("Which?", options), reply, Evidence(candidates=candidates, p_true=p_true))
 
 
 @settings(max_examples=10, deadline=None)
 @given(st.lists(asked(), min_size=1, max_size=8))
-def test_any_evidence_gives_probabilities_or_none(stream: list[tuple[Question, Reply, Evidence]]) -> None:
+def test_any_evidence_gives_probabilities_or_none(stream: list[Record]) -> None:
     state = ALL_VIEWS.start()
-    for question, reply, evidence in stream:
-        views = ALL_VIEWS.read(question, reply, reply, evidence)
+    for record in stream:
+        question, views = record.question, read_views(ALL_VIEWS.views, record)
         before = state
         state, posterior = ALL_VIEWS.step(state, views)
         assert state == before or len(set(question.options)) == len(question.options)

@@ -15,7 +15,7 @@ from secl.posterior.views import VIEWS, VOTE, Views, centred, p_true, read_views
 from secl.prompts.templates import NONE_OF_THESE
 from secl.question import Question
 from secl.settings.groups import ViewName
-from tests.answers import compared
+from tests.answers import compared, make_record
 from tests.posterior.synthetic import replied
 
 ALL: tuple[ViewName, ...] = ("letters", "likelihood", "p_true")
@@ -37,7 +37,8 @@ EVIDENCE = replace(COMPARED, p_true=P_TRUE)
 
 def maybe(names: tuple[ViewName, ...] = ALL, evidence: Evidence = EVIDENCE, **changes: Any) -> Views | None:
     question, reply = changes.get("question", QUESTION), changes.get("reply", REPLY)
-    return read_views(names, question, reply, changes.get("frozen", reply), evidence)
+    frozen = changes.get("frozen", reply)
+    return read_views(names, replace(make_record(0), question=question, reply=reply, frozen=frozen, evidence=evidence))
 
 
 def read(names: tuple[ViewName, ...] = ALL, evidence: Evidence = EVIDENCE, **changes: Any) -> Views:

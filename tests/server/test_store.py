@@ -164,7 +164,7 @@ def replayed(state: ServerStore, gate: Gate, rule: PosteriorRule) -> StreamState
     """The stream after all records from the first one on, without any checkpoint."""
     stream = StreamState(gate=gate.start(), posterior=rule.start())
     for record in state.records():
-        stream, _, _ = checkpoint.after(stream, record, gate, rule)
+        stream, _, _ = stream.follow(record, gate, rule)
     return stream
 
 

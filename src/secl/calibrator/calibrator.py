@@ -24,7 +24,7 @@ from secl.model import Model, Rating
 from secl.plan import Plan
 from secl.posterior.rule import PosteriorRule
 from secl.question import GivenAnswer, Question
-from secl.records import Decision, LearningOutcome, Record, Reply
+from secl.records import Decision, LearningOutcome, Record
 from secl.settings.groups import LoopSettings, SignalName
 from secl.signals import NormalisedPTrue, Signal, make_signal
 from secl.writing import Written
@@ -161,16 +161,13 @@ class Calibrator(Shown):
         return begun, answered
 
     def _replay(self, record: Record) -> None:
-        if not record.gated:
-            self._weigh_given(record)
-            return
-        state, decision = self.state.step(self.gate, record.reply.entropy)
-        if (decision.alarm, decision.in_burst) != (record.decision.alarm, record.decision.in_burst):
+        self.state, now, _ = self.state.follow(record, self.gate, self.plan.posterior)
+        then = record.decision
+        if now is not None and (now.alarm, now.in_burst) != (then.alarm, then.in_burst):
             raise RunError(
                 f"the gate decides otherwise about the question at position {record.position} than it did when it "
                 "was answered; bring the gate's file back as it was, or start a new run."
             )
-        self.state, _ = self._weigh(state, record.question, record.reply, record.frozen, record.evidence)
 
     def ask(self, question: Question) -> Record:
         """Answer first, learn after: a confidence never depends on its own question's lesson."""
@@ -200,7 +197,6 @@ class Calibrator(Shown):
             evidence = replace(evidence, candidates=self.model.compare_candidates(question, answer.reply))
         if "p_true" in wanted:
             evidence = replace(evidence, p_true=self.model.score_p_true(question, answer.reply))
-        state, posterior = self._weigh(state, question, answer.reply, answer.frozen, evidence)
         record = Record(
             position=self.state.position,
             question=question,
@@ -208,7 +204,6 @@ class Calibrator(Shown):
             frozen=answer.frozen,
             decision=decision,
             evidence=evidence,
-            posterior=posterior,
             answers_best=self.plan.returns_best(question),
             accept=self.accept,
             signal=None,
@@ -219,9 +214,15 @@ class Calibrator(Shown):
             ledger=self.model.meter.take(),
             plain_tokens=answer.plain_tokens,
         )
-        self._latest = replace(record, labelled=state.labels.rate(question.domain, record.label_free))
-        self.state = state
+        remembered, posterior = self.plan.posterior.follow(state.posterior, record)
+        self.state = replace(state, posterior=remembered)
+        self._latest = self._reported(record, posterior)
         return self._latest
+
+    def _reported(self, record: Record, posterior: Posterior | None) -> Record:
+        """Return a record with its posterior, and with the confidence that labels make of it."""
+        weighed = replace(record, posterior=posterior)
+        return replace(weighed, labelled=self.state.labels.rate(record.question.domain, weighed.label_free))
 
     def answer_window(
         self, questions: Sequence[Question], written: Sequence[str | Written | None] = ()
@@ -300,39 +301,24 @@ class Calibrator(Shown):
     def _rated(self, given: GivenAnswer, rating: Rating) -> Record:
         question, reply = given.question, rating.reply
         correct = grade(question, reply.answer) if given.correct is None else given.correct
-        record = self._weigh_given(
-            Record(
-                position=self.state.position,
-                question=question,
-                reply=reply,
-                frozen=reply,
-                decision=UNDECIDED,
-                evidence=rating.evidence,
-                accept=self.accept,
-                signal=None,
-                outcome="given",
-                update=None,
-                correct=correct,
-                frozen_correct=correct,
-                ledger=rating.ledger,
-                plain_tokens=rating.plain_tokens,
-            )
+        record = Record(
+            position=self.state.position,
+            question=question,
+            reply=reply,
+            frozen=reply,
+            decision=UNDECIDED,
+            evidence=rating.evidence,
+            accept=self.accept,
+            signal=None,
+            outcome="given",
+            update=None,
+            correct=correct,
+            frozen_correct=correct,
+            ledger=rating.ledger,
+            plain_tokens=rating.plain_tokens,
         )
-        return replace(record, labelled=self.state.labels.rate(question.domain, record.label_free))
-
-    def _weigh_given(self, record: Record) -> Record:
-        """Return the record with its posterior; the state moves on by it."""
-        state, posterior = self._weigh(self.state, record.question, record.reply, record.frozen, record.evidence)
-        self.state = replace(state, position=state.position + 1)
-        return replace(record, posterior=posterior)
-
-    def _weigh(
-        self, state: StreamState, question: Question, reply: Reply, frozen: Reply, evidence: Evidence
-    ) -> tuple[StreamState, Posterior | None]:
-        """Return the state with what a question teaches the posterior, and the posterior of its candidates."""
-        views = self.plan.posterior.read(question, reply, frozen, evidence)
-        after, posterior = self.plan.posterior.step(state.posterior, views)
-        return replace(state, posterior=after), posterior
+        self.state, _, posterior = self.state.follow(record, self.gate, self.plan.posterior)
+        return self._reported(record, posterior)
 
     def take_labels(self, labels: Iterable[Label]) -> None:
         """Take the next entries of a log of labels into account."""

@@ -11,10 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from secl.evidence import Posterior
 from secl.gates import Gate
 from secl.labels.state import LabelState
-from secl.posterior.rule import PosteriorState
-from secl.records import Decision
+from secl.posterior.rule import PosteriorRule, PosteriorState
+from secl.records import Decision, Record
 
 WINDOW = 16
 """Questions in a window. Windows begin at multiples of it, also after a resume, because a pass over other questions may
@@ -43,6 +44,16 @@ class StreamState:
         """The state after a reply with this entropy (nats), and what the gate decides."""
         state, decision = gate.step(self.gate, entropy)
         return replace(self, position=self.position + 1, gate=state, decision=decision, entropy=entropy), decision
+
+    def follow(
+        self, record: Record, gate: Gate, rule: PosteriorRule
+    ) -> tuple[StreamState, Decision | None, Posterior | None]:
+        """The state after a record, what the gate decides if it looks (`Record.gated`), and the posterior."""
+        after, decision = replace(self, position=self.position + 1), None
+        if record.gated:
+            after, decision = self.step(gate, record.reply.entropy)
+        remembered, posterior = rule.follow(self.posterior, record)
+        return replace(after, posterior=remembered), decision, posterior
 
 
 def predict_bursts(gate: Gate, state: Any, entropy: float, count: int) -> list[bool]:

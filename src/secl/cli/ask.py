@@ -62,7 +62,7 @@ def ask(
     gc.freeze()  # what is loaded stays until the end: a search for garbage among it takes as long as ten tokens
     record = calibrator.ask(to_ask)
     if as_json:
-        reasons = [sentence_of(reason) for reason in seen_in_one(record.question, record.reply, record.evidence)]
+        reasons = [sentence_of(reason) for reason in seen_in_one(record)]
         print_json({**json_value(to_export(record)), "warnings": reasons})
         return
     screen = console()

@@ -25,7 +25,7 @@ def compare(run_a: Path, run_b: Path, /, *, estimator: str | None = None, as_jso
         estimator: Confidence to compare, or one for each run, as in stated:secl; by default that of each run's method.
     """
     from secl.evaluation.compare import compare as compare_sides
-    from secl.evaluation.compare import comparison_json
+    from secl.evaluation.json_values import json_value
     from secl.reports.comparison_report import comparison_table, remarks
     from secl.reports.formatting import terminal_text
     from secl.reports.table import to_rich
@@ -59,7 +59,7 @@ def compare(run_a: Path, run_b: Path, /, *, estimator: str | None = None, as_jso
             for key, (run, side) in runs.items()
         }
         answer |= {"settings": settings, "notes": notes}
-        print_json(answer | comparison_json(comparison))
+        print_json(answer | json_value(comparison))
         return
     screen = console()
     for key, (run, side) in runs.items():

@@ -83,19 +83,23 @@ def comparison(jobs: Sequence[Job]) -> RichTable:
     what is undefined is shown as a dash.
     """
     from secl.evaluation.estimators import foremost
+    from secl.evaluation.summary import summarise
     from secl.reports.formatting import percent
     from secl.reports.summary_table import score_cells
     from secl.reports.table import Cell, Column, Table, to_rich
-    from secl.runs.runner import summary_rows
+    from secl.runs.labelling import current_records
+    from secl.runs.manifest import Manifest
+    from secl.runs.runner import estimators_of
     from secl.runs.store import Store
 
     headings = ("Folder", "Confidence", "Brier", "ECE", "AUROC", "Accuracy", "n")
     rows = []
     for job in jobs:
         with Store(job.folder) as store:
-            by_name = summary_rows(store)
+            estimators, records = estimators_of(Manifest.of(store)), list(current_records(store))
+        by_name = summarise(records, estimators, intervals=False).estimators
         name = foremost(job.settings.named_method, by_name)
-        cells = score_cells(by_name[name])
+        cells = score_cells(summarise(records, {name: estimators[name]}).estimators[name])
         best = by_name.get("posterior_best") if name != "posterior_best" else None
         share = None if best is None else best.accuracy
         accuracy = Cell(cells["Accuracy"].text, "" if share is None else f"best {percent(share, 1)}")

@@ -6,10 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from secl.errors import RunError
-from secl.evaluation.json_values import json_value
 from secl.evaluation.series import Estimator, Series
 from secl.grading.texts import answer_key
 from secl.metrics.bootstrap import Difference, Interval, paired_differences
@@ -71,7 +69,7 @@ class Comparison:
         shared: number of questions answered in both runs.
         unfinished: whether a run has questions left.
         graded: number of shared questions with a graded confidence on both sides: those that the measures are about.
-        floors: the ECE of side a and of side b that chance alone makes.
+        floors: the ECE that chance alone makes, of side "a" and of side "b".
         domains: {domain: difference in Brier score}, in order of appearance.
     """
 
@@ -80,7 +78,7 @@ class Comparison:
     graded: int
     answers_differ: int
     measures: dict[str, Difference]
-    floors: tuple[EceFloor, EceFloor]
+    floors: dict[str, EceFloor]
     domains: dict[str, Difference]
 
 
@@ -123,12 +121,8 @@ def compare(a: Side, b: Side, *, resamples: int = 1000) -> Comparison:
         graded=len(graded),
         answers_differ=sum(a.answers[key] != b.answers[key] for key in shared),
         measures=measured,
-        floors=(ece_floor([graded_a[key][0] for key in graded]), ece_floor([graded_b[key][0] for key in graded])),
+        floors={
+            side: ece_floor([of_side[key][0] for key in graded]) for side, of_side in (("a", graded_a), ("b", graded_b))
+        },
         domains={domain: measures(keys)["brier"] for domain, keys in domains.items()},
     )
-
-
-def comparison_json(comparison: Comparison) -> dict[str, Any]:
-    """A comparison as JSON values; whatever is undefined is None."""
-    plain: dict[str, Any] = json_value(comparison)
-    return plain | {"floors": dict(zip("ab", plain["floors"], strict=True))}

@@ -75,7 +75,6 @@ def replayed(rule: PosteriorRule, records: Sequence[Record]) -> list[Posterior |
     state = rule.start()
     posteriors: list[Posterior | None] = []
     for record in records:
-        views = rule.read(record.question, record.reply, record.frozen, record.evidence)
-        state, posterior = rule.step(state, views)
+        state, posterior = rule.follow(state, record)
         posteriors.append(posterior)
     return posteriors

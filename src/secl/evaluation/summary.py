@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -16,14 +16,11 @@ from secl.evaluation.json_values import HIDDEN, json_value
 from secl.evaluation.measures import Measures, measure, without_ranking
 from secl.evaluation.series import Estimator, Series
 from secl.evaluation.symptoms import LOW_DIGIT_MASS
-from secl.metrics.bootstrap import RESAMPLES, Interval
+from secl.metrics.bootstrap import RESAMPLES
 from secl.records import Record
 
 DOMAINS = 40
 """Domains with intervals, the largest ones: a server's clients may name a domain for every question."""
-
-_OPTIONAL = ("intervals", "ece_within_floor", "fitted")
-"""Values of a row that may be None."""
 
 _MAIN = ("stated", "secl", "posterior", "posterior_best")
 """Estimators in the repr of a summary."""
@@ -44,19 +41,6 @@ class EstimatorSummary(Measures):
     cost_paper: float
     cost_measured: float
     fitted: str | None
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any], estimator: Estimator) -> Self:
-        """Return a row from the values that `Summary.to_json` gave it.
-
-        Raises:
-            KeyError, TypeError: a value is missing or of another kind.
-        """
-        row: dict[str, Any] = {each.name: values[each.name] for each in fields(cls) if each.name != "estimator"}
-        undefined = [name for name, value in row.items() if value is None and name not in _OPTIONAL]
-        if row["intervals"] is not None:
-            row["intervals"] = {n: Interval(*(ends or (math.nan, math.nan))) for n, ends in row["intervals"].items()}
-        return cls(**(row | dict.fromkeys(undefined, math.nan)), estimator=estimator)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -9,10 +9,8 @@ from statistics import median
 from typing import Literal
 
 from secl.evaluation.reason import FEWEST, RARE, Reason, Severity
-from secl.evidence import Evidence
 from secl.metrics.calibration import chance_of_count
-from secl.question import Question
-from secl.records import Record, Reply
+from secl.records import Record
 
 Source = Literal["stated", "posterior"]
 """Where a reported confidence comes from, but for labels."""
@@ -53,14 +51,14 @@ def _of_letters(records: Sequence[Record]) -> Reason | None:
     share = (count - expected) / (len(answered) - expected) if expected < len(answered) else 0.0
     if share < 0.5 or max(sizes) * chance_of_count(chances, count) >= RARE:  # of any letter, not of this one alone
         return None
-    stated, best = 2 * sum(map(stated_alone, answered)) >= len(answered), answered[-1].answers_best
+    stated, best = main_source(answered) == "stated", answered[-1].answers_best
     severity: Severity = "note" if not stated else "stop" if share > 0.8 else "doubt"
     return Reason("same_letter", severity, count, len(answered), answer=letter, best=best, stated=stated)
 
 
 def _of_digits(records: Sequence[Record]) -> Reason | None:
     """Whether the stated confidence comes from digits that the model does not want to say."""
-    masses = [record.reply.digit_mass for record in records if stated_alone(record)]
+    masses = [record.reply.digit_mass for record in records if source_of(record) == "stated"]
     if len(masses) < FEWEST or median(masses) >= LOW_DIGIT_MASS:
         return None
     return Reason("digit_mass", "doubt", len(masses), len(records), value=median(masses))
@@ -95,38 +93,40 @@ def _of_changed_answers(records: Sequence[Record]) -> Reason | None:
     return Reason("answers_changed", "doubt" if harm else "note", len(changed), len(records), won=won, lost=lost)
 
 
-def stated_alone(record: Record) -> bool:
-    """Whether the reported confidence is what the model states, and no posterior."""
+def source_of(record: Record) -> Source:
+    """Where `Record.confidence` comes from, but for labels."""
     posterior = record.posterior
-    return posterior is None or (posterior.confidence is None and not record.answers_best)
+    alone = posterior is None or (posterior.confidence is None and not record.answers_best)
+    return "stated" if alone else "posterior"
 
 
 def main_source(records: Sequence[Record]) -> Source:
     """What most of the reported confidences are."""
-    return "stated" if 2 * sum(map(stated_alone, records)) >= len(records) else "posterior"
+    sources = [source_of(record) for record in records]
+    return "stated" if 2 * sources.count("stated") >= len(sources) else "posterior"
 
 
-def seen_in_one(question: Question, reply: Reply, evidence: Evidence) -> list[Reason]:
+def seen_in_one(record: Record) -> list[Reason]:
     """What one answer shows about itself, where there are no others to compare it with."""
-    reasons = []
+    reply, reasons = record.reply, []
     if reply.digit_mass < LOW_DIGIT_MASS:
         reasons.append(Reason("digit_mass", "doubt", value=reply.digit_mass))
     letters = math.fsum(math.exp(each) for each in reply.option_log_p)
     if reply.option_log_p and letters < LOW_LETTER_MASS:
         reasons.append(Reason("letter_mass", "doubt", len(reply.option_log_p), value=letters))
-    other = _other_choice(question, reply, evidence)
+    other = _other_choice(record)
     if other is not None:
         reasons.append(Reason("same_letter", "doubt", answer=other))
     return reasons
 
 
-def _other_choice(question: Question, reply: Reply, evidence: Evidence) -> str | None:
+def _other_choice(record: Record) -> str | None:
     """What the model chooses in another order of the options, if that is not its answer; None without such evidence."""
-    compared = evidence.candidates
-    if compared is None or not question.options or reply.answer is None:
+    question, compared = record.question, record.evidence.candidates
+    if compared is None or not question.options or record.reply.answer is None:
         return None
     for order in compared.letters:
         letter = question.letters[max(range(len(order.log_p)), key=lambda number: order.log_p[number])]
-        if letter != reply.answer:
+        if letter != record.reply.answer:
             return question.named(letter)
     return None

@@ -14,12 +14,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from secl.errors import ParameterError
-from secl.evidence import Evidence, Posterior
+from secl.evidence import Posterior
 from secl.metrics.probability import softmax
 from secl.posterior.letters import RELIABILITY, LetterSums, correlation, of_mean
 from secl.posterior.views import LETTERS, VIEWS, Views, read_views
-from secl.question import Question
-from secl.records import Reply
+from secl.records import Record
 from secl.settings.groups import DEFAULT_VIEWS, ViewName
 
 Group = tuple[int, int, bool]
@@ -84,9 +83,9 @@ class PosteriorRule:
             return state, None
         return with_question(state, views), self._weigh(views, state)
 
-    def read(self, question: Question, reply: Reply, frozen: Reply, evidence: Evidence) -> Views | None:
-        """Return the views of a question; see `read_views`."""
-        return read_views(self.views, question, reply, frozen, evidence)
+    def follow(self, state: PosteriorState, record: Record) -> tuple[PosteriorState, Posterior | None]:
+        """Return the state after a record, and the posterior of its candidates, as `step` does."""
+        return self.step(state, read_views(self.views, record))
 
     def _weigh(self, views: Views, state: PosteriorState) -> Posterior:
         before = RELIABILITY if self.letters is None else self.letters

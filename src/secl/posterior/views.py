@@ -14,7 +14,7 @@ from typing import TypeGuard
 
 from secl.evidence import CandidateEvidence, Evidence, LetterOrder
 from secl.question import Question
-from secl.records import Reply
+from secl.records import Record, Reply
 from secl.settings.groups import ViewName
 
 Values = tuple[float | None, ...]
@@ -206,25 +206,24 @@ class Views:
         return tuple(place_of[text] for text in self.candidates)
 
 
-def read_views(
-    names: Sequence[ViewName], question: Question, reply: Reply, frozen: Reply, evidence: Evidence
-) -> Views | None:
+def read_views(names: Sequence[ViewName], record: Record) -> Views | None:
     """Return the views of a question that have evidence; None without any or without two different candidates.
 
-    The answer of `reply` counts as the model's own, and the letters of the answering pass are those of `frozen`.
+    The answer of the record's `reply` counts as the model's own, and the letters of the answering pass are those of
+    `frozen`.
     """
-    candidates = evidence.candidates
+    reply, frozen, candidates = record.reply, record.frozen, record.evidence.candidates
     if candidates is None or len(set(candidates.candidates)) < 2:
         return None
     texts = candidates.candidates
     answering = frozen if frozen.answer == reply.answer else reply
-    read = {name: VIEWS[name].read(candidates, answering, evidence) for name in names}
+    read = {name: VIEWS[name].read(candidates, answering, record.evidence) for name in names}
     values = {name: centred(texts, view) for name, view in read.items() if view is not None and any(map(_known, view))}
     orders = _letter_orders(frozen, candidates) if LETTERS in names else ()
     if not values and not orders:
         return None
-    none_last = not question.options and candidates.likelihoods[-1] is None
-    return Views(texts, own_candidate(question, reply), values, orders, none_last)
+    none_last = not record.question.options and candidates.likelihoods[-1] is None
+    return Views(texts, own_candidate(record.question, reply), values, orders, none_last)
 
 
 def own_candidate(question: Question, reply: Reply) -> int | None:
@@ -234,9 +233,9 @@ def own_candidate(question: Question, reply: Reply) -> int | None:
     return question.letters.index(reply.answer) if question.options else 0
 
 
-def pmi_of(question: Question, reply: Reply, evidence: Evidence) -> float | None:
+def pmi_of(record: Record) -> float | None:
     """Return the pointwise mutual information of question and answer in nats; None without likelihoods."""
-    number, compared = own_candidate(question, reply), evidence.candidates
+    number, compared = own_candidate(record.question, record.reply), record.evidence.candidates
     likelihood = None if compared is None or number is None else compared.likelihoods[number]
     return None if likelihood is None else likelihood.pmi
 

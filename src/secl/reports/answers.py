@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from secl.display import excerpt
-from secl.evaluation.symptoms import LOW_DIGIT_MASS, Source, stated_alone
+from secl.evaluation.symptoms import LOW_DIGIT_MASS, source_of
 from secl.grading.rules import reported_correct
 from secl.posterior.views import pmi_of
 from secl.question import Question, References
@@ -91,11 +91,6 @@ def neediest(rows: Sequence[AnswerRow], count: int) -> list[AnswerRow]:
     return sorted(rows, key=lambda row: (-len(row.signs), row.confidence, row.record.position))[:count]
 
 
-def source_of(record: Record) -> Source:
-    """Where `Record.confidence` comes from, but for labels."""
-    return "stated" if stated_alone(record) else "posterior"
-
-
 def _row(record: Record) -> AnswerRow:
     question, own, best = record.question, record.reply.answer, record.best_answer
     reference = question.reference
@@ -104,7 +99,7 @@ def _row(record: Record) -> AnswerRow:
         "unreadable": record.answer is None,
         "low": record.confidence < LOW,
         "another": best != own,
-        "digits": stated_alone(record) and record.reply.digit_mass < LOW_DIGIT_MASS,
+        "digits": source_of(record) == "stated" and record.reply.digit_mass < LOW_DIGIT_MASS,
     }
     return AnswerRow(
         record=record,
@@ -152,7 +147,7 @@ COLUMNS: dict[str, tuple[Column, Callable[[AnswerRow], Cell]]] = {
     ),
     "PMI": (
         Column("PMI"),
-        lambda row: Cell(number(pmi_of(row.question, row.record.reply, row.record.evidence), 1, "+")),
+        lambda row: Cell(number(pmi_of(row.record), 1, "+")),
     ),
     "grade": (
         Column("Grade", text=True),

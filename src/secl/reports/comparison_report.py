@@ -52,7 +52,7 @@ def _row(name: str, difference: Difference) -> Row:
 
 def remarks(comparison: Comparison) -> list[str]:
     """What a reader must know beside the table, a sentence each."""
-    a, b = (f"{floor.mean:.3f} (in 95% of cases up to {floor.upper:.3f})" for floor in comparison.floors)
+    a, b = (f"{floor.mean:.3f} (in 95% of cases up to {floor.upper:.3f})" for floor in comparison.floors.values())
     lines = [
         f"A would have an ECE of {a} by chance alone and B of {b}, were they perfectly calibrated.",
         f"{comparison.answers_differ} of {comparison.shared} answers differ.",

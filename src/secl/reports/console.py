@@ -63,7 +63,7 @@ def _confidence(record: Record) -> str:
 
 def answer_reasons(record: Record) -> list[str]:
     """Why the confidence is not to be relied on, or else what it rests on, a sentence each."""
-    reasons = [sentence_of(reason) for reason in seen_in_one(record.question, record.reply, record.evidence)]
+    reasons = [sentence_of(reason) for reason in seen_in_one(record)]
     own = record.posterior is None or record.posterior.own == record.posterior.best
     return reasons or ([_why(record)] if own else [])
 

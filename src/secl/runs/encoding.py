@@ -28,7 +28,7 @@ def to_export(record: Record) -> dict[str, object]:
     values = {name: getattr(record, name) for name in _REPORTED} | to_plain(record)
     for key, reply in (("reply", record.reply), ("frozen", record.frozen)):
         values[key] |= {name: getattr(reply, name) for name in _COMPUTED}
-    return values | {"pmi": pmi_of(record.question, record.reply, record.evidence)}
+    return values | {"pmi": pmi_of(record)}
 
 
 def from_plain(values: Mapping[str, object]) -> Record:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import functools
-import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +14,7 @@ from secl.errors import RunError
 from secl.evaluation.estimators import make_estimators
 from secl.evaluation.json_values import json_value
 from secl.evaluation.series import Estimator
-from secl.evaluation.summary import EstimatorSummary, Summary, summarise, summary_json
+from secl.evaluation.summary import Summary, summarise, summary_json
 from secl.evaluation.trust import Verdict, assess
 from secl.gates import Always
 from secl.model import Model
@@ -261,17 +259,6 @@ def summary_of(manifest: Manifest, records: Sequence[Record]) -> Summary:
     return summarise(
         records, estimators_of(manifest), in_domains=("stated", *manifest.settings.named_method.reports[-2:])
     )
-
-
-def summary_rows(store: Store) -> Mapping[str, EstimatorSummary]:
-    """Return the rows of a finished run, as its summary has them; evaluated anew where labels came later."""
-    manifest = Manifest.of(store)
-    if not store.label_log():
-        with suppress(OSError, ValueError, KeyError, TypeError):  # a user edited the summary
-            rows = json.loads((store.folder / SUMMARY).read_text(encoding="utf-8"))["estimators"]
-            estimators = estimators_of(manifest)
-            return {name: EstimatorSummary.from_json(row, estimators[name]) for name, row in rows.items()}
-    return summary_of(manifest, list(current_records(store))).estimators
 
 
 def write_summary(store: Store, summary: Summary, verdict: Verdict) -> dict[str, object]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from secl.evaluation.symptoms import LOW_DIGIT_MASS, Source
+from secl.evaluation.symptoms import LOW_DIGIT_MASS, Source, source_of
 from secl.evidence import Posterior
 from secl.gates import GATES
 from secl.metrics.probability import bin_index
@@ -12,7 +12,6 @@ from secl.prompts.templates import answer_prompt, confidence_prompt
 from secl.question import Question
 from secl.records import Record, Reply
 from secl.reports.acceptance_report import accepted_line
-from secl.reports.answers import source_of
 from secl.reports.formatting import counted
 from secl.runs.encoding import to_export
 from secl.runs.manifest import Manifest

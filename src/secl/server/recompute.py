@@ -114,16 +114,17 @@ def computed(state: ServerStore, model: Model, record: Record, *, stored: bool =
         (rating,) = model.rate_given([record.as_given()], calibrator.plan.rated)
         if isinstance(rating, QuestionError):
             raise rating
-        answer, candidates = rating.answer, rating.evidence.candidates
+        reply = frozen = rating.reply
+        candidates = rating.evidence.candidates
     else:
         shared = calibrator.plan.weighed(False)
         text = record.reply.text if stored or record.question.free else None
         model.prefetch([record.question], [shared], weights_fixed=True, written=[text])
-        answer, candidates = model.answer(record.question, evidence=shared, written=text), record.evidence.candidates
+        answer = model.answer(record.question, evidence=shared, written=text)
+        reply, frozen, candidates = answer.reply, answer.frozen, record.evidence.candidates
         if "candidates" in shared:
-            candidates = model.compare_candidates(record.question, answer.reply)
-    evidence = replace(record.evidence, candidates=candidates)
-    return replace(record, reply=answer.reply, frozen=answer.frozen, evidence=evidence)
+            candidates = model.compare_candidates(record.question, reply)
+    return replace(record, reply=reply, frozen=frozen, evidence=replace(record.evidence, candidates=candidates))
 
 
 @dataclass(frozen=True, slots=True)

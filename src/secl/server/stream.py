@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import json
 import zlib
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
 from pydantic import TypeAdapter
 
 from secl.calibrator import StreamState
-from secl.evidence import Posterior
 from secl.gates import Gate
 from secl.posterior.letters import LetterSums
 from secl.posterior.rule import PosteriorRule
-from secl.records import Decision, Record
+from secl.records import Decision
 from secl.server.store import ServerStore
 
 EVERY = 1000
@@ -33,7 +32,7 @@ def resume(state: ServerStore, gate: Gate, rule: PosteriorRule, until: int | Non
     end = len(state) if until is None else until
     stream = latest(state, end, gate) or StreamState(gate=gate.start(), posterior=rule.start())
     for record in state.records("r.position >= ? AND r.position < ?", stream.position, end):
-        stream, _, _ = after(stream, record, gate, rule)
+        stream, _, _ = stream.follow(record, gate, rule)
     return stream
 
 
@@ -45,20 +44,6 @@ def latest(state: ServerStore, until: int, gate: Gate) -> StreamState | None:
         return unpack(rows[0][0], gate) if rows else None
     except (ValueError, KeyError, TypeError, zlib.error) as problem:
         raise state.damaged(ValueError("a checkpoint of its stream cannot be read")) from problem
-
-
-def after(
-    stream: StreamState, record: Record, gate: Gate, rule: PosteriorRule
-) -> tuple[StreamState, Decision | None, Posterior | None]:
-    """The stream after a record, and what gate and posterior make of it; see `Record.gated`."""
-    decision = None
-    if record.gated:
-        stream, decision = stream.step(gate, record.reply.entropy)
-    else:
-        stream = replace(stream, position=stream.position + 1)
-    views = rule.read(record.question, record.reply, record.frozen, record.evidence)
-    state, posterior = rule.step(stream.posterior, views)
-    return replace(stream, posterior=state), decision, posterior
 
 
 def pack(stream: StreamState) -> bytes:

@@ -75,7 +75,7 @@ def _replay(state: ServerStore, found: Examination) -> None:
         position = record.position
         if position != first + found.count:
             raise RunError(f"positions jump from {first + found.count - 1} to {position}.")
-        now, decision, posterior = stream.after(now, record, gate, plan.posterior)
+        now, decision, posterior = now.follow(record, gate, plan.posterior)
         if record.outcome == "field" and posterior is not None and record.posterior is not None:
             posterior = with_unseen(posterior, record.posterior)
         if decision is not None:

@@ -10,10 +10,9 @@ from typing_extensions import TypedDict
 
 from secl.evaluation.json_values import defined
 from secl.evaluation.reason import Code
-from secl.evaluation.symptoms import Source
+from secl.evaluation.symptoms import Source, source_of
 from secl.evaluation.trust import Level
 from secl.posterior.views import pmi_of
-from secl.reports.answers import source_of
 from secl.server.online.queue import Answer
 
 
@@ -204,7 +203,7 @@ def _detail(answer: Answer) -> Detail:
         "digit_mass": defined(reply.digit_mass),
         "entropy": defined(reply.entropy),
         "log_probability": defined(reply.log_probability),
-        "pmi": defined(pmi_of(record.question, reply, record.evidence)),
+        "pmi": defined(pmi_of(record)),
         "p_true": None if p_true is None else p_true.probabilities[0],
         "version": reply.version,
         "in_burst": record.decision.in_burst,

@@ -19,7 +19,7 @@ from secl.records import Decision
 from secl.runs import loading
 from secl.runs.loading import build_calibrator, load_for_asking
 from secl.runs.manifest import Manifest
-from secl.runs.runner import ADAPTER, SUMMARY, Run, resume_run, start_run, summary_of
+from secl.runs.runner import ADAPTER, SUMMARY, TOO_WEAK, Run, resume_run, start_run, summary_of
 from secl.runs.settings import Recipe, RunSettings
 from secl.runs.store import KEEP_EVERY, Store
 from secl.settings.groups import LoopSettings
@@ -164,3 +164,13 @@ def test_bursts_that_touch_keep_the_version_on_their_border_also_after_a_resume(
     assert versions[0][2] == model.weights()
     endless = kept(tmp_path / "endless", Always(), (KEEP_EVERY + 5,))  # one burst keeps one every so many updates
     assert [number for number, *_ in endless] == [KEEP_EVERY]
+
+
+def test_the_embedded_model_is_called_too_weak_to_classify(tmp_path: Path) -> None:
+    path = tmp_path / "tickets.csv"
+    path.write_text("question\nLogin fails.\nDark mode?\n")
+    for name, notes in (("smollm2", (TOO_WEAK,)), ("another", ())):
+        settings = {"stream.questions": str(path), "stream.options": ("bug", "feature"), "model.name": name}
+        run = start_run(RunSettings.of(settings), tmp_path / name, lambda _: ScriptedModel())
+        run.store.close()
+        assert run.notes == notes

@@ -161,13 +161,14 @@ class Calibrator(Shown):
         return begun, answered
 
     def _replay(self, record: Record) -> None:
-        self.state, now, _ = self.state.follow(record, self.gate, self.plan.posterior)
+        state, now, _ = self.state.follow(record, self.gate, self.plan.posterior)
         then = record.decision
         if now is not None and (now.alarm, now.in_burst) != (then.alarm, then.in_burst):
             raise RunError(
                 f"the gate decides otherwise about the question at position {record.position} than it did when it "
                 "was answered; bring the gate's file back as it was, or start a new run."
             )
+        self.state = state
 
     def ask(self, question: Question) -> Record:
         """Answer first, learn after: a confidence never depends on its own question's lesson."""

@@ -145,10 +145,7 @@ COLUMNS: dict[str, tuple[Column, Callable[[AnswerRow], Cell]]] = {
         Column("P(True)"),
         lambda row: Cell(number(p.probabilities[0] if (p := row.record.evidence.p_true) else None, 3)),
     ),
-    "PMI": (
-        Column("PMI"),
-        lambda row: Cell(number(pmi_of(row.record), 1, "+")),
-    ),
+    "PMI": (Column("PMI"), lambda row: Cell(number(pmi_of(row.record), 1, "+"))),
     "grade": (
         Column("Grade", text=True),
         lambda row: Cell(GRADES[row.correct], "" if row.record.label is None else "labelled"),

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import secl
-from reference import http_api, outside, python_api
+from reference import http_api, outside, pictures, python_api
 from reference.__main__ import PAGES
 from secl.settings.names import SETTINGS
 from tests.conftest import ROOT
@@ -43,6 +43,10 @@ def test_the_pages_of_the_reference_have_every_public_name_field_setting_and_rou
     assert "| <code>question</code> | string | required |" in page
     for module in (outside, python_api, sys.modules["reference.tables"]):
         assert doctest.testmod(module).failed == 0
+
+
+def test_the_first_picture_is_the_one_that_its_script_draws() -> None:
+    assert (pictures.PICTURES / "overview.svg").read_text(encoding="utf-8") == pictures.overview()
 
 
 @pytest.fixture(scope="module")

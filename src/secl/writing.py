@@ -91,13 +91,18 @@ class Piece:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """A text with how it ended; attributes as of `Piece`."""
+    """A text with how it ended; attributes as of `Piece`.
+
+    Attributes:
+        thought: of the model before the text; "" if a server hides it, None without a thought.
+    """
 
     text: str
     finish: Finish
     prompt_tokens: int
     completion_tokens: int
     tokens: tuple[Token, ...] = ()
+    thought: str | None = None
     draft: object = field(default=None, repr=False, compare=False)
 
     def __str__(self) -> str:

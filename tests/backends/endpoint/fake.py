@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -40,6 +41,31 @@ def knowing(body: Body) -> list[Distribution]:
     return [PLAIN]
 
 
+@dataclass(frozen=True)
+class Form:
+    """How a server reports thoughts.
+
+    Attributes:
+        field: of the message that holds the thought; None leaves it between marks in the content.
+        marks: around a thought; without the first, the prompt opens it.
+        mixes: whether the log-probabilities of the content begin with those of the thought; "only": they are these.
+        hides: whether the thought is left out.
+        end: token with log-probabilities that is no text.
+        mislabels: whether an answer without a thought stands in the field of the thought.
+        switched: whether a request switches thoughts off.
+        effortless: whether log-probabilities are refused beside a thought.
+    """
+
+    field: str | None = None
+    marks: tuple[str, str] = ("<think>", "</think>\n\n")
+    mixes: bool | str = True
+    hides: bool = False
+    end: str = ""
+    mislabels: bool = False
+    switched: Callable[[Body], bool] = lambda body: False
+    effortless: bool = False
+
+
 class FakeServer:
     """A server whose misbehaviour can be switched on.
 
@@ -58,6 +84,9 @@ class FakeServer:
         tells_usage: whether a stream ends with the numbers of tokens.
         formats: whether it takes a response_format.
         several: whether it writes the `n` texts that are asked for; if not, it writes one, and None refuses them.
+        thought: words of the thought before every answer; none for a model that does not think.
+        form: how it reports thoughts.
+        limit: its field for the most tokens to write.
         asked: bodies of the chat requests that it answered.
         heard: headers of all requests.
     """
@@ -77,6 +106,9 @@ class FakeServer:
         self.tells_usage = True
         self.formats = True
         self.several: bool | None = False
+        self.thought: tuple[str, ...] = ()
+        self.form = Form()
+        self.limit = "max_tokens"
         self.asked: list[Body] = []
         self.heard: list[Mapping[str, str]] = []
         self.url = ""
@@ -91,8 +123,10 @@ class FakeServer:
         """Status and body of the answer to a chat request."""
         if self.strict and body.get("model") not in self.models:
             return 404, {"error": {"message": f"The model `{body.get('model')}` does not exist."}}
-        if "max_tokens" not in body and "stream" not in body:
-            return 400, {"error": {"message": "Unsupported parameter: use 'max_tokens' instead."}}
+        if self.limit not in body and "stream" not in body:
+            return 400, {"error": {"message": f"Unsupported parameter: use {self.limit!r} instead."}}
+        if self.form.effortless and self.thoughts(body) and body.get("logprobs"):
+            return 400, {"error": {"message": "logprobs are not supported with reasoning models."}}
         if body.get("top_logprobs", 0) > self.most > 0:
             return 400, {"error": {"message": f"top_logprobs must be at most {self.most}."}}
         if 5000 < len(str(body.get("messages"))) < 2**20:
@@ -108,25 +142,52 @@ class FakeServer:
         usage = {"prompt_tokens": 10, "completion_tokens": written, "total_tokens": 10 + written}
         return 200, {"choices": choices, "usage": usage}
 
+    def thoughts(self, body: Body) -> list[Distribution]:
+        """The tokens of the thought before an answer, with its marks."""
+        if not self.thought or self.form.switched(body):
+            return []
+        return [{word: 0.9, "B": 0.05} for word in (self.form.marks[0], *self.thought, self.form.marks[1]) if word]
+
     def choice(self, body: Body) -> dict[str, Any]:
         """A text with its tokens; `number` is its place among several."""
-        steps = self.rule(body)[: body.get("max_tokens")]
-        tokens = [max(step, key=step.__getitem__) for step in steps]
+        form, most = self.form, body.get(self.limit)
+        thoughts = self.thoughts(body)[:most]
+        answer = self.rule(body)[: None if most is None else most - len(thoughts)]
+        finish = "length" if len(thoughts) + len(answer) == most else "stop"
+        listed = [*(thoughts if form.mixes else ()), *(() if form.mixes == "only" and thoughts else answer)]
+        words = [*map(best, listed), *([form.end] if form.end else ())]
         content = [
             {
-                "token": token,
-                "logprob": math.log(step[token]),
+                "token": word,
+                "logprob": math.log(step.get(word, 0.5)),
                 "top_logprobs": top_of(step, body.get("top_logprobs", 20)),
             }
-            for token, step in zip(tokens, steps, strict=True)
+            for word, step in zip(words, [*listed, {form.end: 0.5}], strict=False)
             if body.get("logprobs") and self.most
         ]
-        finish = "length" if len(steps) == body.get("max_tokens") else "stop"
-        message: dict[str, Any] = {"role": "assistant", "content": "".join(tokens)}
+        message = self.message("".join(map(best, thoughts)), "".join(map(best, answer)))
         if body.get("tools"):
             message, finish = {"role": "assistant", "content": None, "tool_calls": [CALL]}, "tool_calls"
         logprobs = {"content": content} if self.most else None
-        return {"message": message, "finish_reason": finish, "logprobs": logprobs, "length": len(tokens)}
+        length = len(thoughts) + len(answer)
+        return {"message": message, "finish_reason": finish, "logprobs": logprobs, "length": length}
+
+    def message(self, thought: str, answer: str) -> dict[str, Any]:
+        """A thought, as far as it was written, and an answer in the form of this server."""
+        form = self.form
+        if form.mislabels and not thought:
+            thought, answer = answer, ""
+        if form.field is None and not form.hides:
+            return {"role": "assistant", "content": thought + answer}
+        if form.hides:
+            return {"role": "assistant", "content": answer}
+        bare = thought.removeprefix(form.marks[0]).removesuffix(form.marks[1])
+        return {"role": "assistant", "content": answer or None, str(form.field): bare or None}
+
+
+def best(step: Distribution) -> str:
+    """The most probable token."""
+    return max(step, key=step.__getitem__)
 
 
 def top_of(step: Distribution, count: int) -> list[dict[str, object]]:
@@ -137,13 +198,23 @@ def top_of(step: Distribution, count: int) -> list[dict[str, object]]:
 
 
 def chunks_of(answer: Any, usage: bool) -> list[str]:
-    """A chat completion as the chunks of a stream."""
+    """A chat completion as the chunks of a stream: a thought at first, then each token of the answer."""
     (choice,) = answer["choices"]
+    message, tokens = choice["message"], (choice["logprobs"] or {"content": ()})["content"]
+    text = message["content"] or ""
     parts: list[Any] = [{"delta": {"role": "assistant"}, "finish_reason": None}]
-    for token in choice["logprobs"]["content"]:
-        delta = {"content": token["token"]}
+    thought = {name: value for name, value in message.items() if name.startswith("reasoning") and value}
+    count = len(tokens)
+    while thought and count and text.strip() and text.endswith("".join(t["token"] for t in tokens[count - 1 :])):
+        count -= 1
+    if thought:
+        parts.append({"delta": thought, "logprobs": {"content": tokens[:count]}, "finish_reason": None})
+        tokens = tokens[count:]
+    for token in tokens:
+        delta = {"content": token["token"] if text.startswith(token["token"]) else ""}
+        text = text.removeprefix(token["token"])
         parts.append({"delta": delta, "logprobs": {"content": [token]}, "finish_reason": None})
-    if "tool_calls" in choice["message"]:
+    if "tool_calls" in message:
         parts.append({"delta": {"tool_calls": [{"index": 0, **CALL}]}, "finish_reason": None})
     parts.append({"delta": {}, "finish_reason": choice["finish_reason"]})
     chunks: list[Any] = [{"choices": [part]} for part in parts]

@@ -5,10 +5,21 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import product
 
 from secl.backends.endpoint.client import Endpoint
-from secl.backends.endpoint.reading import DIGITS, Usage, bins_of, parts_of, read_chat, read_names
+from secl.backends.endpoint.reading import (
+    DIGITS,
+    OTHERWISE,
+    Said,
+    Usage,
+    bins_of,
+    read_chat,
+    read_names,
+    said_in,
+    split_thought,
+)
 from secl.conversation import Turn
 from secl.errors import ModelError, ParameterError, QuestionError, UnavailableError
 from secl.prompts.templates import Prompt, answer_prompt, digit_prompt
@@ -24,12 +35,25 @@ LIMITS = ("max_tokens", "max_completion_tokens")
 CONCURRENT_CHATS = 16
 """Most requests, and most questions, that are under way together."""
 
+OFF: Sequence[Mapping[str, object]] = (
+    {},
+    {"chat_template_kwargs": {"enable_thinking": False, "thinking": False}},
+    {"reasoning_effort": "none"},
+)
+"""Fields that switch thoughts off, tried in order. The model may not think. vLLM, SGLang and llama.cpp pass the second
+row to the chat template (Qwen and most others know the first name, DeepSeek and Granite the second). Ollama and OpenAI
+take the third; Ollama's own "think" has no effect on this route."""
+
 ROUTE = "/chat/completions"
 
 FINISHES: Mapping[str, Finish] = {"stop": "stop", "length": "length"}
 
 WORD_TOKENS = 12
 """Tokens for a letter, a digit or a verdict, and for what a model may say before it."""
+
+MUSING_TOKENS = 400
+"""Tokens for a second trial reply, where the first did not end and began with another word than a digit: some models
+begin a thought without a mark, and only end it with one."""
 
 TRIAL = digit_prompt(Prompt(("Question: What is 2 + 2?",)), "4")
 
@@ -47,17 +71,20 @@ class Abilities:
         model: name of the model there.
         top: number of the most probable tokens that it reports.
         limit: its field for the most tokens to write, one of `LIMITS`.
+        switch: fields of every request that switch thoughts off.
         digit_mass: probability of all digits together in its answer to the trial request, which asks for one.
     """
 
     model: str
     top: int
     limit: str
-    digit_mass: float
+    switch: Mapping[str, object] = field(default_factory=dict)
+    digit_mass: float = 0.0
 
     def chat(self, prompt: Prompt, tokens: int | None = WORD_TOKENS) -> dict[str, object]:
         """Return the body of a greedy request with log-probabilities; None leaves the most `tokens` to the server."""
         body = {
+            **self.switch,
             "model": self.model,
             "messages": messages_of(prompt),
             "temperature": 0,
@@ -122,28 +149,69 @@ def find_out(endpoint: Endpoint, model: str) -> Abilities:
     """Return the abilities of a server, from its answers to one small question.
 
     Raises:
-        ModelError: it gives no log-probabilities, or does not answer.
+        ModelError: the server gives no log-probabilities or those of other tokens, its model cannot be kept from
+            thinking, or it does not answer.
     """
     refusals: list[str] = []
-    for top in TOPS:
-        for limit in LIMITS:
-            abilities = Abilities(model, top, limit, 0.0)
+    thinks = False
+    for switch in OFF:
+        for top, limit in product(TOPS, LIMITS):
+            abilities = Abilities(model, top, limit, switch)
             try:
-                tokens = read_chat(endpoint.post(ROUTE, abilities.chat(TRIAL))).tokens
+                said = _ask_on_trial(endpoint, abilities)
             except QuestionError as refusal:
                 refusals.append(str(refusal))
                 continue
-            reported = max((len(token.top) for token in tokens), default=0)
-            if reported < 2:
-                raise ModelError(
-                    f"{endpoint.url} answers without the log-probabilities of the most probable tokens, which a "
-                    "confidence is read off; choose a server or a model that gives them."
-                )
-            # Two tokens of the same text may be reported as one, so a few less than were asked for mean nothing.
-            most = top if reported >= ALL_DIGITS else min(reported, top)
-            return replace(abilities, top=most, digit_mass=bins_of(read_names(tokens, DIGITS))[1])
+            if not (thinks := said.alone().thought is not None):
+                return _checked(endpoint, abilities, said)
+            break
+    if thinks:
+        raise ModelError(
+            f"{model} thinks before it answers, and {endpoint.url} does not keep it from that when asked to "
+            "(chat_template_kwargs, reasoning_effort); switch thoughts off at the server, or choose another model."
+        )
     said_last = " ".join(dict.fromkeys(refusals[-len(LIMITS) :]))
     raise ModelError(f"{model} cannot be asked with log-probabilities, which a confidence is read off: {said_last}")
+
+
+def _ask_on_trial(endpoint: Endpoint, abilities: Abilities) -> Said:
+    """Return what a server says on trial; a thought that begins without a mark is found by its end."""
+
+    def ask(tokens: int) -> Said:
+        texts, _ = said_in(endpoint.post(ROUTE, abilities.chat(TRIAL, tokens)))
+        if not texts:
+            raise ModelError(OTHERWISE)
+        return texts[0]
+
+    said = ask(WORD_TOKENS)
+    if said.finish == "length" and said.alone().thought is None and said.text.strip()[:1] not in DIGITS:
+        thought, _ = split_thought(ask(MUSING_TOKENS).text, unopened=True)
+        return replace(said, thought=thought)
+    return said
+
+
+def _checked(endpoint: Endpoint, abilities: Abilities, said: Said) -> Abilities:
+    """Return the abilities with what the reply on trial shows.
+
+    Raises:
+        ModelError: there are no log-probabilities, or those of other tokens.
+    """
+    reported = max((len(token.top) for token in said.tokens), default=0)
+    if reported < 2:
+        raise ModelError(
+            f"{endpoint.url} answers without the log-probabilities of the most probable tokens, which a "
+            "confidence is read off; choose a server or a model that gives them."
+        )
+    alone = said.alone()
+    if alone.text.strip() and not alone.tokens:
+        reported_text = "".join(token.text for token in said.tokens)
+        raise ModelError(
+            f"{endpoint.url} gives log-probabilities of other tokens than those of its answer ({reported_text!r} for "
+            f"{alone.text!r}), so no confidence can be read off them; choose another server, or another version of it."
+        )
+    # Two tokens of the same text may be reported as one, so a few less than were asked for mean nothing.
+    most = abilities.top if reported >= ALL_DIGITS else min(reported, abilities.top)
+    return replace(abilities, top=most, digit_mass=bins_of(read_names(alone.tokens, DIGITS))[1])
 
 
 class Requests:
@@ -192,34 +260,38 @@ class Requests:
 
     def _write(self, question: Question, writing: Writing, number: int) -> Generator[Piece, None, None]:
         body = self._body(question, writing, number)
-        written: list[Token] = []
+        said = Said("", None, (), (), "")
         begun = False
-        finish = ""
         usage: Usage = {}
         try:
             with closing(self.endpoint.stream(ROUTE, body | {"stream_options": {"include_usage": True}})) as chunks:
                 for chunk in chunks:
-                    text, tokens, ended, used = parts_of(chunk)
-                    finish, usage = ended or finish, used or usage
-                    written += tokens
-                    if text or tokens:
-                        begun = True
-                        yield Piece(choice=number, text=text, tokens=_shown(tokens, writing.top_logprobs))
-            if not finish:
+                    texts, used = said_in(chunk)
+                    usage = used or usage
+                    for piece in texts:
+                        said = said.then(piece)
+                        if piece.text or (piece.tokens and not piece.thought):
+                            begun = True
+                            yield Piece(
+                                choice=number, text=piece.text, tokens=_shown(piece.tokens, writing.top_logprobs)
+                            )
+            if not said.finish:
                 raise self.endpoint.broke_off()
         except UnavailableError:
             if not begun:  # llama.cpp closes a stream where it refuses a prompt, and says why only without one
                 with suppress(UnavailableError):
                     self._prompt_tokens(body)
             raise
-        if finish not in FINISHES:
-            raise QuestionError(f"the endpoint ended the answer with the reason {finish!r}.")
+        if said.finish not in FINISHES:
+            raise QuestionError(f"the endpoint ended the answer with the reason {said.finish!r}.")
+        alone = said.alone(stop=writing.stop)
         yield Piece(
             choice=number,
-            finish=FINISHES[finish],
+            text="" if said.text else alone.text,
+            finish=FINISHES[said.finish],
             prompt_tokens=usage.get("prompt_tokens") or self._prompt_tokens(body),
-            completion_tokens=usage.get("completion_tokens") or len(written),
-            draft=tuple(written),
+            completion_tokens=usage.get("completion_tokens") or len(said.tokens),
+            draft=alone.tokens,
         )
 
     def _body(self, question: Question, writing: Writing, number: int) -> dict[str, object]:
@@ -227,7 +299,8 @@ class Requests:
         body = self.abilities.chat(answer_prompt(question), None if writing.or_fewer else writing.max_tokens)
         body |= {"temperature": writing.temperature, "top_p": writing.top_p, "seed": writing.seed + number}
         stop = {"stop": list(writing.stop)} if writing.stop else {}
-        return {**writing.extra, **body, **stop}
+        wished = {name: value for name, value in writing.extra.items() if name in self.abilities.switch}
+        return {**writing.extra, **body, **stop, **wished}
 
     def _prompt_tokens(self, body: Mapping[str, object]) -> int:
         """Ask for the length of a prompt, as some servers omit usage in a stream."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from secl.backends.endpoint.chat import ROUTE, Abilities
 from secl.backends.endpoint.client import Body, Endpoint
-from secl.backends.endpoint.reading import Usage, entropy, parts_of
+from secl.backends.endpoint.reading import OTHERWISE, Said, entropy, said_in
 from secl.backends.generation import question_seed
 from secl.display import excerpt
 from secl.errors import ModelError, NoObjectError, ParameterError, QuestionError, TooLongError, needs
@@ -20,7 +20,6 @@ from secl.fields.values import WrittenObject, token_ends
 from secl.ledger import Ledger
 from secl.prompts.templates import answer_prompt
 from secl.settings.groups import NUCLEUS
-from secl.writing import Token
 
 try:
     from jsonschema import Draft202012Validator
@@ -74,9 +73,9 @@ class ObjectAsker:
                     raise
                 self._several = False
                 continue
-            texts, used = _texts(answer)
+            texts, used = said_in(answer)
             sampling += sum(used.values())
-            drawn += [_read(*text, grammar)[0] for text in texts]
+            drawn += [_read(said.alone(), grammar)[0] for said in texts]
         return Objects(
             greedy=greedy,
             samples=tuple(drawn[:wanted]),
@@ -91,13 +90,15 @@ class ObjectAsker:
         reason = finish = ""
         for _ in range(2):
             answer = self._post(body, grammar)
-            texts, used = _texts(answer)
-            finish = answer["choices"][0].get("finish_reason")
+            texts, used = said_in(answer)
+            if not texts:
+                raise ModelError(OTHERWISE)
+            answered, finish = texts[0].alone(), texts[0].finish
             spent += sum(used.values())
-            written, reason = _read(*texts[0], grammar)
+            written, reason = _read(answered, grammar)
             if written is not None:
                 return written, spent
-            said = [("assistant", texts[0][0]), ("user", AGAIN.format(reason))]
+            said = [("assistant", answered.text), ("user", AGAIN.format(reason))]
             turns = [{"role": role, "content": content} for role, content in said]
             body = {**body, "messages": [*body["messages"], *turns]}
         if finish == "length":
@@ -122,21 +123,9 @@ class ObjectAsker:
         return self.endpoint.post(ROUTE, body)
 
 
-def _texts(answer: Any) -> tuple[list[tuple[str, tuple[Token, ...], list[bytes]]], Usage]:
-    """Return each text of an answer with its tokens and their bytes, and the usage."""
-    *_, usage = parts_of(answer)
-    texts = []
-    for choice in answer["choices"]:
-        text, tokens, *_ = parts_of({"choices": [choice]})
-        listed = (choice.get("logprobs") or {}).get("content") or ()
-        texts.append((text, tokens, [bytes(each.get("bytes") or each["token"].encode()) for each in listed]))
-    return texts, usage
-
-
-def _read(
-    text: str, tokens: tuple[Token, ...], parts: list[bytes], grammar: Mapping[str, Any]
-) -> tuple[WrittenObject | None, str]:
+def _read(said: Said, grammar: Mapping[str, Any]) -> tuple[WrittenObject | None, str]:
     """Return the first object in a text, or None and why it is none of the schema."""
+    text, tokens, parts = said.text, said.tokens, said.parts
     begin = max(0, text.find("{"))
     try:
         value, end = json.JSONDecoder().raw_decode(text, begin)

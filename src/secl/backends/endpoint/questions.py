@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from secl.backends.endpoint.candidates import EvidenceKinds, Findings
 from secl.backends.endpoint.chat import Requests
-from secl.backends.endpoint.reading import DIGITS, NameDistribution, bins_of, entropy, read_names, within
+from secl.backends.endpoint.reading import DIGITS, bins_of, entropy, read_names, split_thought, within
 from secl.backends.generation import items_of, list_tokens, question_seed
 from secl.backends.open_answers import (
     FREE_TOKENS,
@@ -72,7 +72,7 @@ class EndpointAsker:
         elif isinstance(written, str):
             text, tokens = written, ()
         else:
-            text, tokens = written.text, cast(tuple[Token, ...], written.draft or ())
+            text, tokens = split_thought(written.text)[1], cast(tuple[Token, ...], written.draft or ())
             findings.pay("answering", written.length)
         self._state(findings, text, within(tokens, text.strip()))
         self.gather(findings, evidence)
@@ -153,7 +153,7 @@ class EndpointAsker:
             answer=letter,
             log_probability=letters.of(letter) if letter else math.nan,
             option_log_p=tuple(map(letters.of, question.letters)) if letters.best else (),
-            **_stated(read_names(stated.tokens, DIGITS), [letters.entropy]),
+            **_stated(stated.tokens, [letters.entropy] if answered.tokens else []),
         )
         if letter is not None:
             read_probe()
@@ -162,12 +162,12 @@ class EndpointAsker:
         """State the confidence of an open answer; its tokens give its probability, without them it is nan."""
         question = findings.question
         prompt = digit_prompt(answer_prompt(question), text if question.free else text.strip())
-        digit = read_names(findings.take("answering", self._ask(prompt)).tokens, DIGITS)
+        stated = findings.take("answering", self._ask(prompt)).tokens
         findings.reply = Reply(
             text=text.strip(),
             answer=read_answer(text, question.form),
             log_probability=math.fsum(token.log_p for token in tokens) if tokens else math.nan,
-            **_stated(digit, [entropy(token) for token in tokens]),
+            **_stated(stated, [entropy(token) for token in tokens]),
         )
 
     def _distractors(self, findings: Findings, answer: str) -> Distractors:
@@ -224,7 +224,13 @@ def _read_sample(sampled: Written, question: Question) -> Sample:
     return Sample(text=answer if brief else None, candidate=None, log_p=log_p)
 
 
-def _stated(digit: NameDistribution, entropies: Sequence[float]) -> dict[str, Any]:
-    """Return fields of a reply whose confidence is a digit; the entropy is a mean over known tokens and the digit."""
+def _stated(tokens: Sequence[Token], entropies: Sequence[float]) -> dict[str, Any]:
+    """Return fields of a reply whose confidence is a digit among tokens; without tokens there is no confidence.
+
+    The entropy is a mean over known tokens and the digit, 0 without any: gates take no nan.
+    """
+    if not tokens:
+        return {"bins": (), "digit_mass": math.nan, "entropy": fmean(entropies or [0.0])}
+    digit = read_names(tokens, DIGITS)
     bins, mass = bins_of(digit)
     return {"bins": bins, "digit_mass": mass, "entropy": fmean([*entropies, digit.entropy])}

@@ -78,6 +78,8 @@ class Piece:
         tokens: where log-probabilities were asked for.
         finish, prompt_tokens, completion_tokens: in the last piece.
         draft: what the model keeps of the text, in the last piece, for reading on behind the text; opaque to others.
+        thought: of the model before the text, in the last piece; "" if a server hides it, None without a thought.
+        thought_tokens, thought_cut: its length, and whether it had no room for its end.
     """
 
     choice: int = 0
@@ -87,23 +89,24 @@ class Piece:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     draft: object = field(default=None, repr=False, compare=False)
+    thought: str | None = None
+    thought_tokens: int = 0
+    thought_cut: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """A text with how it ended; attributes as of `Piece`.
-
-    Attributes:
-        thought: of the model before the text; "" if a server hides it, None without a thought.
-    """
+    """A text with how it ended; attributes as of `Piece`."""
 
     text: str
     finish: Finish
     prompt_tokens: int
     completion_tokens: int
     tokens: tuple[Token, ...] = ()
-    thought: str | None = None
     draft: object = field(default=None, repr=False, compare=False)
+    thought: str | None = None
+    thought_tokens: int = 0
+    thought_cut: bool = False
 
     def __str__(self) -> str:
         return self.text
@@ -131,6 +134,9 @@ class Written:
                 completion_tokens=parts[-1].completion_tokens,
                 tokens=tuple(token for piece in parts for token in piece.tokens),
                 draft=parts[-1].draft,
+                thought=parts[-1].thought,
+                thought_tokens=parts[-1].thought_tokens,
+                thought_cut=parts[-1].thought_cut,
             )
             for _, parts in sorted(texts.items())
         )

@@ -123,6 +123,8 @@ def proceed(open_run: Callable[[Path], Run], folder: Path | None, finish: Finish
             fail("stopped before the first question.")
         if not quiet and (line := model_line(run.calibrator)):
             echo(line)
+        if not quiet and (cost := cost_line(run)):
+            echo(cost)
         for note in run.notes:
             echo(f"warning: {note}", error=True)
         name_skipped(run.manifest.skipped)
@@ -147,6 +149,19 @@ def model_line(calibrator: Calibrator) -> str:
     if not hasattr(model, "described"):
         return ""
     return f"model {model.name}: {model.described}{f'; {model.adapted}' if calibrator.learns else ''}"
+
+
+def cost_line(run: Run) -> str:
+    """Estimate requests and tokens for the rest of a run behind a server; empty for a model in this process."""
+    from secl.runs.extracting import DocumentFile
+
+    model: Any = run.calibrator.model
+    asked = (run.asked.given or run.asked.questions)[len(run.records) :]
+    if not hasattr(model, "cost") or isinstance(run.asked, DocumentFile) or not asked:
+        return ""
+    plan = run.calibrator.plan
+    kinds = plan.wanted(in_burst=False) if run.asked.given is None else plan.rated
+    return str(model.cost(asked, kinds, plan.loop.samples))
 
 
 def _watch(run: Run, *, transient: bool) -> None:

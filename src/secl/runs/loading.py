@@ -117,7 +117,7 @@ def named(settings: Named) -> Named:
     """The settings with the name of the only model that their endpoint has, where they name none."""
     if settings.model.engine != "openai" or settings.model.name:
         return settings
-    from secl.backends.endpoint.chat import only_model
+    from secl.backends.endpoint.abilities import only_model
     from secl.backends.endpoint.client import KEY, Endpoint
 
     with closing(Endpoint(settings.model.endpoint or "", key=os.environ.get(KEY))) as endpoint:
@@ -135,6 +135,7 @@ def load_endpoint(settings: Recipe, key: str | None = None) -> EndpointModel:
         settings.model.name,
         key=key or os.environ.get(KEY),
         distractors=settings.evidence.distractors,
+        thinking=settings.prompts.thinking,
         seed=settings.seed,
     )
 

@@ -112,8 +112,6 @@ class Recipe(RecipeTables):
                 raise ParameterError(f"--engine openai cannot train, so nothing is adapted; leave {name} out.")
             if name in ("model.dtype", "model.device", "model.device_map", "model.quantize"):
                 raise ParameterError(f"a server computes as it was started; leave {name} out with --engine openai.")
-        if self.prompts.thinking != "off":
-            raise ParameterError("--engine openai does not think before it answers yet; leave prompts.thinking out.")
         if self.paper:
             raise ParameterError("--engine openai cannot prefill a reply, as the paper does; leave paper out.")
         if "dinco" in self.plan().kinds:

@@ -20,6 +20,7 @@ Body = dict[str, Any]
 LETTERS = re.compile(r"^([A-Z])\. (.*)$", re.MULTILINE)
 CALL = {"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Lima"}'}}
 """The answer to every request with tools."""
+LIMITS = ("max_tokens", "max_completion_tokens")
 PLAIN: Distribution = {"Lima": 0.7, " Rio": 0.2, "I": 0.05}
 
 
@@ -123,7 +124,7 @@ class FakeServer:
         """Status and body of the answer to a chat request."""
         if self.strict and body.get("model") not in self.models:
             return 404, {"error": {"message": f"The model `{body.get('model')}` does not exist."}}
-        if self.limit not in body and "stream" not in body:
+        if "messages" not in body or any(name in body for name in LIMITS if name != self.limit):
             return 400, {"error": {"message": f"Unsupported parameter: use {self.limit!r} instead."}}
         if self.form.effortless and self.thoughts(body) and body.get("logprobs"):
             return 400, {"error": {"message": "logprobs are not supported with reasoning models."}}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing
 from typing import Any
 
 import pytest
@@ -27,6 +28,16 @@ def by_template(body: Body) -> bool:
 
 def by_effort(body: Body) -> bool:
     return body.get("reasoning_effort") == "none"
+
+
+Connect = Callable[..., EndpointModel]
+
+
+@pytest.fixture
+def connect(server: FakeServer) -> Iterator[Connect]:
+    """Models of the server, which are closed in the end."""
+    with ExitStack() as stack:
+        yield lambda **options: stack.enter_context(closing(EndpointModel(server.url, **options)))
 
 
 # How each engine answers, with a model that thinks unless it is told not to, and the switch that tells it.
@@ -59,14 +70,16 @@ ENGINES: dict[str, tuple[dict[str, Any], str | None]] = {
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_thoughts_are_switched_off_and_probabilities_are_those_of_the_answer(server: FakeServer, engine: str) -> None:
+def test_thoughts_are_switched_off_and_probabilities_are_those_of_the_answer(
+    connect: Connect, server: FakeServer, engine: str
+) -> None:
     changes, switch = ENGINES[engine]
     vars(server).update({"thought": MUSING, **changes})
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "this endpoint gives 5 log-probabilities")
-        model = EndpointModel(server.url)
+        model = connect()
     server.asked.clear()
-    assert [*model.abilities.switch] == ([switch] if switch else [])
+    assert [*(model.abilities.off or ())] == ([switch] if switch else [])
     chosen, opened = model.answer(CHOICE).reply, model.answer(OPEN).reply
     assert (chosen.answer, opened.answer) == ("C", "Lima")
     assert chosen.option_log_p[2] == pytest.approx(math.log(0.7))
@@ -75,7 +88,6 @@ def test_thoughts_are_switched_off_and_probabilities_are_those_of_the_answer(ser
     (text,) = Written.of(model.write(OPEN, Writing()))
     assert (text.text, model.answer(OPEN, written=text).reply.log_probability) == ("Lima", opened.log_probability)
     assert all((switch in body) is bool(switch) for body in server.asked)
-    model.close()
 
 
 # What a server does wrong, and the sentence that refuses it.
@@ -94,11 +106,13 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("row", REFUSED)
-def test_a_server_whose_confidence_would_be_wrong_is_refused_at_the_start(server: FakeServer, row: str) -> None:
+def test_a_server_whose_confidence_would_be_wrong_is_refused_at_the_start(
+    connect: Connect, server: FakeServer, row: str
+) -> None:
     changes, sentence = REFUSED[row]
     vars(server).update({"thought": MUSING, **changes})
     with pytest.raises(ModelError, match=sentence):
-        EndpointModel(server.url)
+        connect()
 
 
 def test_a_thought_that_comes_now_and_then_is_no_part_of_an_answer(model: EndpointModel, server: FakeServer) -> None:
@@ -112,10 +126,85 @@ def test_a_thought_that_comes_now_and_then_is_no_part_of_an_answer(model: Endpoi
     assert math.isnan(unknown.stated)
 
 
-def test_a_request_may_let_the_model_think(server: FakeServer) -> None:
+THINKING = [name for name, (changes, switch) in ENGINES.items() if switch and name != "OpenAI"]
+
+
+@pytest.mark.parametrize("thinking", ["auto", 30])
+@pytest.mark.parametrize("engine", THINKING)
+def test_answers_stand_behind_thoughts_and_words_are_asked_for_without(
+    connect: Connect, server: FakeServer, engine: str, thinking: Any
+) -> None:
+    changes, _ = ENGINES[engine]
+    vars(server).update({"thought": MUSING, **changes})
+    model = connect(thinking=thinking)
+    server.asked.clear()
+    reply = model.answer(CHOICE, evidence=["candidates", "p_true"]).reply
+    compared = model.compare_candidates(CHOICE, reply)
+    assert reply.thought is not None
+    assert reply.thought.text == "".join(server.thought).strip()
+    assert (reply.answer, reply.thought.cut) == ("C", False)
+    assert reply.option_log_p[2] == pytest.approx(math.log(0.7))
+    assert reply.digit_mass == pytest.approx(0.9)
+    assert compared is not None
+    assert [(each.order, each.thought is None) for each in compared.letters] == [
+        ((3, 2, 1, 0), False),
+        ((0, 1, 2, 3), True),
+        ((3, 2, 1, 0), True),
+    ]
+    assert all(each.log_p[2] == pytest.approx(math.log(0.7)) for each in compared.letters)
+    # The answer and the other order think, two orders at once, the digit and four verdicts do not.
+    thought = [body for body in server.asked if server.thoughts(body)]
+    plain = [body for body in server.asked if not server.thoughts(body)]
+    assert (len(thought), len(plain)) == (2, 2 + 1 + 4)
+    assert all(body.get("max_tokens") == (None if thinking == "auto" else 30 + 12) for body in thought)
+    digit = next(body for body in plain if "one digit" in str(body["messages"][-1]))
+    assert digit["messages"][-2]["content"] == f"{reply.thought.text}\n\nC"
+    opened = model.answer(OPEN, evidence=["candidates"]).reply
+    drawn = model.compare_candidates(OPEN, opened)
+    assert opened.log_probability == pytest.approx(math.log(PLAIN["Lima"]))
+    assert drawn is not None
+    assert all(each.thought is not None and each.text == "Lima" for each in drawn.samples)
+    (text,) = Written.of(model.write(OPEN, Writing()))
+    assert model.answer(OPEN, written=text).reply.thought is not None
+
+
+def test_a_thought_without_an_end_is_followed_by_an_answer_without_a_thought(
+    connect: Connect, server: FakeServer
+) -> None:
+    server.thought, server.form = MUSING * 9, Form("reasoning", switched=by_template)
+    model = connect(thinking=20)
+    reply = model.answer(CHOICE).reply
+    assert reply.thought is not None
+    assert (reply.answer, reply.thought.cut) == ("C", True)
+
+
+def test_a_model_that_always_thinks_does_so_before_every_word(connect: Connect, server: FakeServer) -> None:
+    server.thought, server.form = MUSING, Form("reasoning", end="<|return|>")
+    model = connect(thinking=30)
+    reply = model.answer(CHOICE, evidence=["candidates", "p_true"]).reply
+    p_true, compared = model.score_p_true(CHOICE, reply), model.compare_candidates(CHOICE, reply)
+    assert reply.answer == "C"
+    assert reply.digit_mass == pytest.approx(0.9)
+    assert p_true is not None
+    assert p_true.probabilities[0] == pytest.approx(0.8)
+    assert compared is not None
+    assert [each.thought is None for each in compared.letters] == [False]
+
+
+def test_a_budget_goes_to_servers_that_know_it(connect: Connect, server: FakeServer) -> None:
+    server.thought, server.form = MUSING, Form("reasoning", switched=by_template)
+    connect(thinking=64)
+    assert server.asked[-1]["thinking_token_budget"] == server.asked[-1]["thinking_budget_tokens"] == 64
+
+
+def test_a_model_that_does_not_think_is_not_let_think(connect: Connect, server: FakeServer) -> None:
+    with pytest.raises(ModelError, match=r"tiny does not think before it answers, also when .* leave thinking out"):
+        connect(thinking="auto")
+
+
+def test_a_request_may_let_the_model_think(connect: Connect, server: FakeServer) -> None:
     server.thought, server.form = MUSING, Form("reasoning", switched=by_effort)
-    model = EndpointModel(server.url)
+    model = connect()
     wish: Mapping[str, object] = {"reasoning_effort": "high"}
     (text,) = Written.of(model.write(OPEN, Writing(extra=wish)))
     assert (text.text, server.asked[-1]["reasoning_effort"]) == ("Lima", "high")
-    model.close()

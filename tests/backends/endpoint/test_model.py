@@ -9,7 +9,8 @@ import pytest
 
 from secl.backends.endpoint.model import EndpointModel
 from secl.errors import ModelError, ParameterError, QuestionError, UnavailableError
-from secl.question import Question
+from secl.evidence import EvidenceKind
+from secl.question import Form, Question
 from secl.writing import Writing
 from tests.backends.endpoint.fake import PLAIN, Body, Distribution, FakeServer, knowing
 
@@ -186,3 +187,32 @@ def test_as_many_log_probabilities_are_asked_for_as_the_server_gives(server: Fak
     with pytest.raises(QuestionError, match=f"top_logprobs is {most + 1}, but the endpoint gives {most} of them"):
         next(model.write(OPEN, Writing(top_logprobs=most + 1)))
     model.close()
+
+
+def counting(body: Body) -> list[Distribution]:
+    """As `knowing`, and a number for a question about one."""
+    asked = body["messages"][-1]["content"]
+    if "How many" in asked and "Answer: <number>" in asked:
+        return [{"Answer:": 0.9}, {" 7": 0.9}]
+    return knowing(body)
+
+
+@pytest.mark.parametrize("kinds", [(), ("p_true",), ("candidates",), ("candidates", "p_true", "samples")])
+def test_the_cost_of_a_table_is_known_before_it_is_asked(
+    model: EndpointModel, server: FakeServer, kinds: tuple[EvidenceKind, ...]
+) -> None:
+    forms: tuple[Form, ...] = ("choice", "short", "sentence", "number")
+    asked = [
+        Question(f"How many cities are in {number}?", options=CHOICE.options if form == "choice" else (), form=form)
+        for number, form in enumerate(forms * 5)
+    ]
+    server.rule = counting
+    estimate = model.cost(asked, kinds, samples=4)
+    assert (estimate.questions, server.asked) == (20, [])
+    for question in asked:
+        model.answer(question, evidence={*kinds})
+        if "samples" in kinds:
+            model.sample(question, 4)
+    read = sum(len(str(message["content"])) // 4 + 5 for body in server.asked for message in body["messages"])
+    assert estimate.requests == pytest.approx(len(server.asked), rel=0.3)
+    assert estimate.prompt_tokens == pytest.approx(read, rel=0.3)

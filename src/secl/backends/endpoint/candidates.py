@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from secl.backends.endpoint.chat import Pending
 from secl.backends.endpoint.reading import VERDICTS, read_names
+from secl.backends.endpoint.said import thought_of
 from secl.backends.open_answers import Distractors, Drawn
 from secl.evidence import CandidateEvidence, EvidenceKind, LetterOrder, PTrue
 from secl.ledger import Purpose
@@ -62,15 +63,16 @@ class Findings:
         return self.question.text_of(str(self.reply.answer))
 
     def read_letters(
-        self, options: Sequence[str], pending: Mapping[tuple[int, ...], Pending], source: str
+        self, options: Sequence[str], pending: Sequence[tuple[tuple[int, ...], Pending]], source: str
     ) -> CandidateEvidence:
         """Wait for letters by the order of the options, and return them."""
         orders = []
-        for order, each in pending.items():
-            letters = read_names(self.take("reordering", each).tokens, LETTERS[: len(options)])
+        for order, each in pending:
+            written = self.take("reordering", each)
+            letters = read_names(written.tokens, LETTERS[: len(options)])
             if letters.best is not None:
                 log_p = tuple(letters.of(LETTERS[order.index(number)]) for number in range(len(options)))
-                orders.append(LetterOrder(order=order, log_p=log_p))
+                orders.append(LetterOrder(order=order, log_p=log_p, thought=thought_of(written)))
         return CandidateEvidence(
             candidates=tuple(options),
             letters=tuple(orders),

@@ -9,9 +9,11 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from typing import NoReturn
 
+from secl.backends.endpoint.abilities import Abilities, find_out, only_model, unlisted
 from secl.backends.endpoint.candidates import Findings
-from secl.backends.endpoint.chat import CONCURRENT_CHATS, Abilities, Requests, find_out, only_model, unlisted
+from secl.backends.endpoint.chat import CONCURRENT_CHATS, Requests
 from secl.backends.endpoint.client import Endpoint, Upstream
+from secl.backends.endpoint.cost import Cost, cost_of
 from secl.backends.endpoint.objects import ObjectAsker
 from secl.backends.endpoint.questions import EndpointAsker
 from secl.backends.generation import question_seed
@@ -26,7 +28,7 @@ from secl.model import ModelAnswer, Rating
 from secl.prompts.parsing import read_answer, trim_answer
 from secl.question import GivenAnswer, Question
 from secl.records import Reply
-from secl.settings.groups import NUCLEUS, AnswerWeights
+from secl.settings.groups import NUCLEUS, AnswerWeights, Thinking
 from secl.writing import Piece, Writing, Written
 
 Asked = tuple[Question, str | None]
@@ -44,11 +46,13 @@ class EndpointModel(Shown):
         name: of the model there; "" for the only one of the server.
         key: sent as a bearer token.
         distractors: of an open answer, 1 to 9.
+        thinking: how long the model thinks before it answers: "off", "auto" as long as it likes, or at most this many
+            tokens.
         seed: of sampled answers and distractors.
 
     Raises:
         ParameterError: not a URL, or several models without a name.
-        ModelError: the server does not answer, or gives no log-probabilities.
+        ModelError: the server does not answer, gives no log-probabilities, or its model does not think as asked.
     """
 
     tau = 1.0
@@ -65,12 +69,13 @@ class EndpointModel(Shown):
         *,
         key: str | None = None,
         distractors: int = 4,
+        thinking: Thinking = "off",
         seed: int = 42,
     ) -> None:
         self.endpoint = Endpoint(url, key=key)
         try:
             self.name = name or only_model(self.endpoint)
-            self.abilities: Abilities = find_out(self.endpoint, self.name)
+            self.abilities: Abilities = find_out(self.endpoint, self.name, thinking)
         except BaseException:
             self.endpoint.close()
             raise
@@ -92,12 +97,24 @@ class EndpointModel(Shown):
 
     @property
     def environment(self) -> dict[str, str | int]:
-        """Engine, and number of log-probabilities."""
-        return {"engine": "openai", "log_probabilities": self.abilities.top}
+        """Engine, number of log-probabilities, and fields that switch thoughts if there are any."""
+        switches = {*(self.abilities.off or ()), *(self.abilities.on or ())}
+        named = {"thoughts": ", ".join(sorted(switches))} if switches else {}
+        return {"engine": "openai", "log_probabilities": self.abilities.top, **named}
 
     @property
     def adapter_config(self) -> dict[str, object]:
         return {}
+
+    def cost(
+        self,
+        asked: Sequence[Question | GivenAnswer],
+        evidence: Collection[EvidenceKind] = frozenset({"candidates"}),
+        samples: int = 10,
+    ) -> Cost:
+        """Estimate requests and tokens for questions, or for given answers, without asking the server."""
+        distractors = self.asker.distractors
+        return cost_of(self.abilities, asked, evidence, samples=samples, distractors=distractors)
 
     def check(self, question: Question) -> None:
         """Accept every question: only the server knows its limit, and refuses when asked."""

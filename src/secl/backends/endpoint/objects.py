@@ -8,9 +8,10 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from secl.backends.endpoint.chat import ROUTE, Abilities
+from secl.backends.endpoint.abilities import ROUTE, Abilities
 from secl.backends.endpoint.client import Body, Endpoint
-from secl.backends.endpoint.reading import OTHERWISE, Said, entropy, said_in
+from secl.backends.endpoint.reading import entropy
+from secl.backends.endpoint.said import OTHERWISE, Said, said_in
 from secl.backends.generation import question_seed
 from secl.display import excerpt
 from secl.errors import ModelError, NoObjectError, ParameterError, QuestionError, TooLongError, needs
@@ -75,7 +76,7 @@ class ObjectAsker:
                 continue
             texts, used = said_in(answer)
             sampling += sum(used.values())
-            drawn += [_read(said.alone(), grammar)[0] for said in texts]
+            drawn += [_read(said.alone(thinking=self.abilities.thinks(False)), grammar)[0] for said in texts]
         return Objects(
             greedy=greedy,
             samples=tuple(drawn[:wanted]),
@@ -93,7 +94,7 @@ class ObjectAsker:
             texts, used = said_in(answer)
             if not texts:
                 raise ModelError(OTHERWISE)
-            answered, finish = texts[0].alone(), texts[0].finish
+            answered, finish = texts[0].alone(thinking=self.abilities.thinks(False)), texts[0].finish
             spent += sum(used.values())
             written, reason = _read(answered, grammar)
             if written is not None:

@@ -13,7 +13,8 @@ from typing import Any, cast
 
 from secl.backends.endpoint.candidates import EvidenceKinds, Findings
 from secl.backends.endpoint.chat import Requests
-from secl.backends.endpoint.reading import DIGITS, bins_of, entropy, read_names, split_thought, within
+from secl.backends.endpoint.reading import DIGITS, bins_of, entropy, read_names, within
+from secl.backends.endpoint.said import split_thought, thought_of
 from secl.backends.generation import items_of, list_tokens, question_seed
 from secl.backends.open_answers import (
     FREE_TOKENS,
@@ -28,7 +29,7 @@ from secl.backends.open_answers import (
     rounds,
     settled,
 )
-from secl.evidence import Sample
+from secl.evidence import Sample, Thought
 from secl.prompts.parsing import as_written, is_brief, read_answer, trim_answer
 from secl.prompts.templates import (
     MAX_ANSWER_TOKENS,
@@ -64,17 +65,21 @@ class EndpointAsker:
         if question.options:
             self._choose(findings, None, evidence)
             return findings
+        thought: Thought | None = None
         if written is None and question.free:
             (written,) = Written.of(self.requests.write(question, Writing(max_tokens=MAX_ANSWER_TOKENS[question.form])))
         if written is None:
-            drawn = findings.take("answering", self._ask(answer_prompt(question), MAX_ANSWER_TOKENS[question.form]))
-            text, tokens = trim_answer(drawn.text, question.form), drawn.tokens
+            pending = self._ask(answer_prompt(question), MAX_ANSWER_TOKENS[question.form], think=True)
+            drawn = findings.take("answering", pending)
+            text, tokens, thought = trim_answer(drawn.text, question.form), drawn.tokens, thought_of(drawn)
         elif isinstance(written, str):
             text, tokens = written, ()
         else:
-            text, tokens = split_thought(written.text)[1], cast(tuple[Token, ...], written.draft or ())
+            thought = thought_of(written)
+            _, text = split_thought(written.text, unopened=thought is not None)
+            tokens = cast(tuple[Token, ...], written.draft or ())
             findings.pay("answering", written.length)
-        self._state(findings, text, within(tokens, text.strip()))
+        self._state(findings, text, within(tokens, text.strip()), thought)
         self.gather(findings, evidence)
         return findings
 
@@ -84,7 +89,7 @@ class EndpointAsker:
         if question.options:
             self._choose(findings, rated.answer, evidence)
         else:
-            self._state(findings, as_written(rated.answer, question.form), ())
+            self._state(findings, as_written(rated.answer, question.form), (), None)
             answer = findings.reply.answer
             rivals = [] if answer is None else distinct(answer, rated.rivals, question.form, count=len(rated.rivals))
             findings.rivals = rivals
@@ -117,7 +122,7 @@ class EndpointAsker:
         """Return further answers to an open question, drawn at temperature 1, one for each number."""
         seeds = [question_seed(self.seed, question, f"sample {number}") for number in numbers]
         limit = limit or MAX_ANSWER_TOKENS[question.form]
-        drawn = [self._ask(answer_prompt(question), limit, seed=seed) for seed in seeds]
+        drawn = [self._ask(answer_prompt(question), limit, seed=seed, think=True) for seed in seeds]
         return [pending.result() for pending in drawn]
 
     def _draw(self, findings: Findings, answer: str) -> Drawn | None:
@@ -143,30 +148,36 @@ class EndpointAsker:
         question = findings.question
         findings.requested |= evidence & COMPARING
         prompt = order_prompt(question, range(len(question.options)))
-        pending, read_probe = self._ask(prompt), self._probe(findings, question.options, evidence, "options")
+        pending, read_probe = (
+            self._ask(prompt, think=named is None),
+            self._probe(findings, question.options, evidence, "options", behind=named is None),
+        )
         answered = findings.take("answering", pending)
-        letters = read_names(answered.tokens, question.letters)
+        letters, thought = read_names(answered.tokens, question.letters), thought_of(answered)
         letter = named or letters.best
-        stated = findings.take("answering", self._ask(digit_prompt(prompt, letter or answered.text)))
+        asked = digit_prompt(prompt, _behind(thought, letter or answered.text))
+        stated = findings.take("answering", self._ask(asked))
         findings.reply = Reply(
             text=letter or answered.text.strip(),
             answer=letter,
             log_probability=letters.of(letter) if letter else math.nan,
             option_log_p=tuple(map(letters.of, question.letters)) if letters.best else (),
+            thought=thought,
             **_stated(stated.tokens, [letters.entropy] if answered.tokens else []),
         )
         if letter is not None:
             read_probe()
 
-    def _state(self, findings: Findings, text: str, tokens: Sequence[Token]) -> None:
+    def _state(self, findings: Findings, text: str, tokens: Sequence[Token], thought: Thought | None) -> None:
         """State the confidence of an open answer; its tokens give its probability, without them it is nan."""
         question = findings.question
-        prompt = digit_prompt(answer_prompt(question), text if question.free else text.strip())
-        stated = findings.take("answering", self._ask(prompt)).tokens
+        asked = digit_prompt(answer_prompt(question), _behind(thought, text if question.free else text.strip()))
+        stated = findings.take("answering", self._ask(asked)).tokens
         findings.reply = Reply(
             text=text.strip(),
             answer=read_answer(text, question.form),
             log_probability=math.fsum(token.log_p for token in tokens) if tokens else math.nan,
+            thought=thought,
             **_stated(stated, [entropy(token) for token in tokens]),
         )
 
@@ -187,21 +198,36 @@ class EndpointAsker:
         return choose_distractors(answer, question.form, self.distractors, listed(), sample_list)
 
     def _probe(
-        self, findings: Findings, texts: Sequence[str], evidence: EvidenceKinds, source: str
+        self,
+        findings: Findings,
+        texts: Sequence[str],
+        evidence: EvidenceKinds,
+        source: str,
+        *,
+        behind: bool = False,
     ) -> Callable[[], None]:
         """Ask about candidates; an open question becomes a choice between them and "None of these".
+
+        Behind a thought the model is asked for the letters at once, in both orders, and thinks once more about the
+        options in the other order.
 
         Returns:
             waits for the results and adds them to the findings.
         """
         question = choice = findings.question
         orders: Iterable[tuple[int, ...]] = ()
+        abilities, letters = self.requests.abilities, []
         if "candidates" in evidence and question.options:
-            orders = [other_order(len(texts))]
+            other = other_order(len(texts))
+            orders = [other]
+            if behind and abilities.thinks(True):
+                seed = question_seed(self.seed, question, "thought")
+                letters = [(other, self._ask(order_prompt(choice, other), seed=seed, think=True))]
+                orders = [tuple(range(len(texts))), other] if abilities.off is not None else []
         elif "candidates" in evidence and len(texts) < len(LETTERS):
             choice = as_choice(question, texts)
             orders = orders_of_answers(len(texts), question_seed(self.seed, question, "candidates"))
-        letters = {order: self._ask(order_prompt(choice, order)) for order in orders}
+        letters += [(order, self._ask(order_prompt(choice, order))) for order in orders]
         judged = texts if "p_true" in evidence else ()
         verdicts = [self._ask(p_true_prompt(question, each)) for each in judged]
 
@@ -221,7 +247,12 @@ def _read_sample(sampled: Written, question: Question) -> Sample:
     tokens = within(sampled.tokens, text.strip())
     log_p = math.fsum(token.log_p for token in tokens) if tokens else None
     brief = answer is not None and sampled.finish == "stop" and is_brief(answer, question.form)
-    return Sample(text=answer if brief else None, candidate=None, log_p=log_p)
+    return Sample(text=answer if brief else None, candidate=None, log_p=log_p, thought=thought_of(sampled))
+
+
+def _behind(thought: Thought | None, answer: str) -> str:
+    """Return an answer behind its thought, as far as the server shows it: templates drop thoughts of earlier turns."""
+    return answer if thought is None or thought.text is None else f"{thought.text}\n\n{answer}"
 
 
 def _stated(tokens: Sequence[Token], entropies: Sequence[float]) -> dict[str, Any]:

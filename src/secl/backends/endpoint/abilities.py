@@ -1,0 +1,255 @@
+"""Abilities of a server, found out at the start from its replies to one small question."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from itertools import product
+
+from secl.backends.endpoint.client import Endpoint
+from secl.backends.endpoint.reading import DIGITS, bins_of, read_names
+from secl.backends.endpoint.said import OTHERWISE, Said, said_in, split_thought
+from secl.conversation import Turn
+from secl.errors import ModelError, ParameterError, QuestionError
+from secl.prompts.templates import Prompt, digit_prompt
+from secl.settings.groups import Thinking
+
+TOPS = (20, 10, 5)
+"""Most probable tokens to ask for; the first number counts that a server accepts."""
+
+LIMITS = ("max_tokens", "max_completion_tokens")
+"""Names of the field with the most tokens to write."""
+
+Switch = Mapping[str, object]
+"""Fields of a request."""
+
+OFF: Sequence[Switch] = (
+    {},
+    {"chat_template_kwargs": {"enable_thinking": False, "thinking": False}},
+    {"reasoning_effort": "none"},
+)
+"""Fields that switch thoughts off, tried in order. The model may not think. vLLM, SGLang and llama.cpp pass the second
+row to the chat template (Qwen and most others know the first name, DeepSeek and Granite the second). Ollama and OpenAI
+take the third; Ollama's own "think" has no effect on this route."""
+
+ON: Sequence[Switch] = (
+    {},
+    {"chat_template_kwargs": {"enable_thinking": True, "thinking": True}},
+    {"reasoning_effort": "medium"},
+)
+"""Fields that let a model think, tried in order; it may think without any."""
+
+BUDGETS = ("thinking_token_budget", "thinking_budget_tokens", "reasoning_budget_tokens")
+"""Names of the most tokens of a thought, of vLLM and of llama.cpp; other servers ignore or refuse them."""
+
+ROUTE = "/chat/completions"
+
+WORD_TOKENS = 12
+"""Tokens for a letter, a digit or a verdict, and for what a model may say before it."""
+
+MUSING_TOKENS = 400
+"""Tokens for a second trial reply, where the first did not end and began with another word than a digit: some models
+begin a thought without a mark, and only end it with one."""
+
+TRIAL = digit_prompt(Prompt(("Question: What is 2 + 2?",)), "4")
+
+ALL_DIGITS = 10
+"""Fewest log-probabilities that can show every digit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Abilities:
+    """Abilities of a server.
+
+    Attributes:
+        model: name of the model there.
+        top: number of the most probable tokens that it reports.
+        limit: its field for the most tokens to write, one of `LIMITS`.
+        off: fields that keep the model from thinking; None if nothing does.
+        on: fields that let it think; None if it is not to think.
+        budget: most tokens of a thought; None for the server's own limit.
+        digit_mass: probability of all digits together in its answer to the trial request, which asks for one.
+    """
+
+    model: str
+    top: int
+    limit: str
+    off: Switch | None = field(default_factory=dict)
+    on: Switch | None = None
+    budget: int | None = None
+    digit_mass: float = 0.0
+
+    def thinks(self, think: bool) -> bool:
+        """Return whether a thought stands before a reply that may begin with one; some models always think."""
+        return self.on is not None and (think or self.off is None)
+
+    def chat(self, prompt: Prompt, tokens: int | None = WORD_TOKENS, *, think: bool = False) -> dict[str, object]:
+        """Return the body of a greedy request with log-probabilities.
+
+        Args:
+            tokens: most tokens of the answer; None leaves them to the server.
+            think: whether a thought may stand before the answer.
+        """
+        switch = self.off
+        if self.thinks(think):
+            switch = self.on
+            tokens = None if tokens is None or self.budget is None else tokens + self.budget
+        body = {
+            **(switch or {}),
+            "model": self.model,
+            "messages": messages_of(prompt),
+            "temperature": 0,
+            "logprobs": True,
+            "top_logprobs": self.top,
+        }
+        return body if tokens is None else {**body, self.limit: tokens}
+
+    @property
+    def notes(self) -> list[str]:
+        """Sentences about missing abilities."""
+        notes = []
+        if self.top < ALL_DIGITS:
+            notes.append(
+                f"this endpoint gives {self.top} log-probabilities: the confidence is read over the digits among them, "
+                f"mass {self.digit_mass:.2f} in a sample"
+            )
+        if self.digit_mass < 0.5:
+            notes.append(
+                f"asked for its confidence in a sample, the model hardly says a digit (mass {self.digit_mass:.2f}), so "
+                "its stated confidence means little; the posterior does not use it"
+            )
+        return notes
+
+
+def messages_of(prompt: Prompt) -> list[dict[str, str]]:
+    """Return a prompt as the messages of a request, without its prefill: few servers let a client begin a reply."""
+    before = [Turn("system", prompt.system)] if prompt.system else []
+    turns = [Turn("assistant" if number % 2 else "user", text) for number, text in enumerate(prompt.turns)]
+    return [{"role": turn.role, "content": turn.text} for turn in (*before, *prompt.history, *turns)]
+
+
+def only_model(endpoint: Endpoint) -> str:
+    """Return the name of the only model that a server has.
+
+    Raises:
+        ParameterError: it has several.
+        ModelError: it has none, or does not answer.
+    """
+    names = [card["id"] for card in endpoint.models()]
+    if not names:
+        raise ModelError(f"{endpoint.url} has no model.")
+    if len(names) > 1:
+        raise ParameterError(f"{endpoint.url} has several models ({_listed(names)}); name one with --model.")
+    return str(names[0])
+
+
+def unlisted(endpoint: Endpoint, model: str) -> list[str]:
+    """Return a note if a server does not list a model: some servers answer every name with the model that they have."""
+    with suppress(ModelError):  # other servers list no models at all
+        names = [card["id"] for card in endpoint.models()]
+        if model not in names:
+            return [f"{endpoint.url} does not list a model {model!r} but {_listed(names)}; another one may answer."]
+    return []
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
+
+
+def find_out(endpoint: Endpoint, model: str, thinking: Thinking = "off") -> Abilities:
+    """Return the abilities of a server, from its answers to one small question.
+
+    Raises:
+        ModelError: the server gives no log-probabilities or those of other tokens, its model cannot be kept from
+            thinking or does not think, or it does not answer.
+    """
+    refusals: list[str] = []
+    accepted: Abilities | None = None
+    for off in OFF:
+        for top, limit in product(TOPS, LIMITS):
+            abilities = Abilities(model, top, limit, off)
+            try:
+                said = _ask_on_trial(endpoint, abilities)
+            except QuestionError as refusal:
+                refusals.append(str(refusal))
+                continue
+            accepted = abilities
+            if said.alone().thought is not None:
+                break
+            abilities = _checked(endpoint, abilities, said)
+            return abilities if thinking == "off" else _let_think(endpoint, abilities, thinking)
+    if accepted is None:
+        said_last = " ".join(dict.fromkeys(refusals[-len(LIMITS) :]))
+        raise ModelError(f"{model} cannot be asked with log-probabilities, which a confidence is read off: {said_last}")
+    if thinking == "off":
+        raise ModelError(
+            f"{model} thinks before it answers, and {endpoint.url} does not keep it from that when asked to "
+            "(chat_template_kwargs, reasoning_effort); switch thoughts off at the server, or let it think with "
+            "--thinking auto."
+        )
+    return _let_think(endpoint, replace(accepted, off=None), thinking)
+
+
+def _ask_on_trial(endpoint: Endpoint, abilities: Abilities) -> Said:
+    """Return what a server says on trial; a thought that begins without a mark is found by its end."""
+    said = _say(endpoint, abilities.chat(TRIAL))
+    if said.finish == "length" and said.alone().thought is None and said.text.strip()[:1] not in DIGITS:
+        thought, _ = split_thought(_say(endpoint, abilities.chat(TRIAL, MUSING_TOKENS)).text, unopened=True)
+        return replace(said, thought=thought)
+    return said
+
+
+def _say(endpoint: Endpoint, body: Mapping[str, object]) -> Said:
+    texts, _ = said_in(endpoint.post(ROUTE, body))
+    if not texts:
+        raise ModelError(OTHERWISE)
+    return texts[0]
+
+
+def _let_think(endpoint: Endpoint, abilities: Abilities, thinking: Thinking) -> Abilities:
+    """Return the abilities with the fields that let the model think.
+
+    Raises:
+        ModelError: it does not think, or log-probabilities behind a thought are those of other tokens.
+    """
+    budget = thinking if isinstance(thinking, int) else None
+    budgets: Sequence[Switch] = ({},) if budget is None else (dict.fromkeys(BUDGETS, budget), {})
+    for switch, most in product([on for on in ON if on != abilities.off], budgets):
+        on = {**switch, **most}
+        trial = replace(abilities, on=on, budget=budget or MUSING_TOKENS)
+        with suppress(QuestionError):
+            said = _say(endpoint, trial.chat(TRIAL, think=True))
+            if said.alone(thinking=True).thought is not None:
+                return replace(_checked(endpoint, trial, said), budget=budget)
+    raise ModelError(
+        f"{abilities.model} does not think before it answers, also when {endpoint.url} is asked to let it "
+        "(chat_template_kwargs, reasoning_effort); leave thinking out."
+    )
+
+
+def _checked(endpoint: Endpoint, abilities: Abilities, said: Said) -> Abilities:
+    """Return the abilities with what the reply on trial shows.
+
+    Raises:
+        ModelError: there are no log-probabilities, or those of other tokens.
+    """
+    reported = max((len(token.top) for token in said.tokens), default=0)
+    alone = said.alone(thinking=abilities.on is not None)
+    if abilities.on is not None and not alone.text.strip():
+        return abilities  # the thought took all tokens
+    if reported < 2:
+        raise ModelError(
+            f"{endpoint.url} answers without the log-probabilities of the most probable tokens, which a "
+            "confidence is read off; choose a server or a model that gives them."
+        )
+    if alone.text.strip() and not alone.tokens:
+        reported_text = "".join(token.text for token in said.tokens)
+        raise ModelError(
+            f"{endpoint.url} gives log-probabilities of other tokens than those of its answer ({reported_text!r} for "
+            f"{alone.text!r}), so no confidence can be read off them; choose another server, or another version of it."
+        )
+    # Two tokens of the same text may be reported as one, so a few less than were asked for mean nothing.
+    most = abilities.top if reported >= ALL_DIGITS else min(reported, abilities.top)
+    mass = bins_of(read_names(alone.tokens, DIGITS))[1]
+    return replace(abilities, top=most, digit_mass=max(mass, abilities.digit_mass))

@@ -1,0 +1,122 @@
+"""Requests and tokens that questions will take behind a server, counted by asking without a server."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+from secl.backends.endpoint.abilities import MUSING_TOKENS, WORD_TOKENS, Abilities, messages_of
+from secl.backends.endpoint.chat import Pending, Requests
+from secl.backends.endpoint.questions import EndpointAsker
+from secl.evidence import EvidenceKind
+from secl.prompts.templates import Prompt, answer_prompt
+from secl.question import GivenAnswer, Question
+from secl.writing import Piece, Token, Writing, Written
+
+CHARACTERS = 4
+"""Characters of a token, as of English text."""
+
+MESSAGE_TOKENS = 5
+"""Tokens around a message."""
+
+WORD_LENGTH = 3
+"""Tokens of a reply with one letter, digit or verdict, and its end."""
+
+FULL = 0.4
+"""Length of other replies, as a share of the most tokens that they may have."""
+
+COUNTED = 300
+"""Most questions that are counted; a longer table takes as much a question."""
+
+_TOP = tuple((word, -1.0) for word in ("A", "5", "True"))
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Estimated cost of questions.
+
+    Attributes:
+        prompt_tokens: tokens that the server reads, without what it has in a cache.
+        written_tokens: tokens that the server writes, thoughts included.
+    """
+
+    questions: int
+    requests: int
+    prompt_tokens: int
+    written_tokens: int
+
+    def __str__(self) -> str:
+        """Return one sentence with rounded numbers.
+
+        >>> str(Cost(200, 1402, 312_345, 9_021))
+        '200 questions: about 1,400 requests, 310,000 prompt and 9,000 written tokens'
+        """
+        requests, prompt, written = (
+            f"{float(f'{number:.2g}'):,.0f}" for number in (self.requests, self.prompt_tokens, self.written_tokens)
+        )
+        return f"{self.questions:,} questions: about {requests} requests, {prompt} prompt and {written} written tokens"
+
+
+class _CountedRequests(Requests):
+    """Counts requests in place of sending them; every reply has a letter, a digit and a verdict."""
+
+    def __init__(self, abilities: Abilities) -> None:
+        self.abilities = abilities
+        self.count, self.prompt_tokens, self.written_tokens = 0, 0, 0.0
+
+    def send(
+        self,
+        prompt: Prompt,
+        tokens: int = WORD_TOKENS,
+        *,
+        seed: int | None = None,
+        top_p: float = 1,  # noqa: ARG002
+        think: bool = False,
+    ) -> Pending:
+        texts = [message["content"] for message in messages_of(prompt)]
+        self.count += 1
+        self.prompt_tokens += sum(len(text) // CHARACTERS + MESSAGE_TOKENS for text in texts)
+        self.written_tokens += WORD_LENGTH if tokens == WORD_TOKENS else FULL * tokens
+        if self.abilities.thinks(think):
+            self.written_tokens += self.abilities.budget or MUSING_TOKENS
+        # A number, a few words, and a list of them, whatever was asked for. One of four draws says something else.
+        text = "\n".join([f"Answer: {8 if seed is not None and seed % 4 == 0 else 7}", "9", "10", "11", "12"])
+        written = Written(
+            text=text, finish="stop", prompt_tokens=0, completion_tokens=0, tokens=(Token("A", -1.0, _TOP),)
+        )
+        pending: Pending = Future()
+        pending.set_result(written)
+        return pending
+
+    def write(self, question: Question, writing: Writing) -> Iterator[Piece]:
+        written = self.send(answer_prompt(question), writing.max_tokens or MUSING_TOKENS, think=True).result()
+        yield Piece(text=written.text, finish="stop", draft=written.tokens)
+
+
+def cost_of(
+    abilities: Abilities,
+    asked: Sequence[Question | GivenAnswer],
+    evidence: Collection[EvidenceKind],
+    *,
+    samples: int,
+    distractors: int,
+) -> Cost:
+    """Estimate the cost of questions, or of ratings of given answers.
+
+    Args:
+        evidence: kinds of evidence about every answer.
+        samples: further answers to an open question, where the evidence has samples.
+    """
+    requests = _CountedRequests(abilities)
+    asker, kinds, counted = EndpointAsker(requests, distractors, seed=0), {*evidence}, asked[:COUNTED]
+    for each in counted:
+        if isinstance(each, GivenAnswer):
+            asker.rate(each, kinds)
+            continue
+        asker.answer(each, kinds)
+        if "samples" in kinds and not each.options:
+            asker.sample(each, range(samples))
+    times = len(asked) / max(1, len(counted))
+    numbers = (requests.count, requests.prompt_tokens, requests.written_tokens)
+    return Cost(len(asked), *(round(times * number) for number in numbers))

@@ -1,0 +1,194 @@
+"""Texts in the answers of a server: each without its thought, and with the tokens that make it up."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from secl.errors import ModelError
+from secl.evidence import Thought
+from secl.fields.values import token_ends
+from secl.prompts.parsing import THOUGHTS
+from secl.writing import Token, Written
+
+Usage = Mapping[str, int]
+"""Numbers of tokens, "prompt_tokens" and "completion_tokens"; empty if the server does not give them."""
+
+THOUGHT_FIELDS = ("reasoning_content", "reasoning")
+"""Fields beside "content" in which servers return a thought."""
+
+END = re.compile(r"<[^<>\s]*>$")
+"""A token that ends a reply, such as "<|im_end|>" or "</s>": some servers report it, and leave it out of the text."""
+
+OTHERWISE = "the endpoint answers in another way than OpenAI's API describes."
+
+HALF = "\ufffd"
+"""Reported for the bytes of a character that several tokens share."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One text in an answer, or what a chunk of a stream adds to it.
+
+    Attributes:
+        text: the content.
+        thought: thought before it, "" if the server hides it; None without a thought.
+        tokens: the reported tokens.
+        parts: their bytes.
+        finish: reason of the end; "" before the end.
+    """
+
+    text: str
+    thought: str | None
+    tokens: tuple[Token, ...]
+    parts: tuple[bytes, ...]
+    finish: str
+
+    @classmethod
+    def joined(cls, chunks: Sequence[Said]) -> Said:
+        """Return the text that the chunks of a stream make up."""
+        thoughts = [each.thought for each in chunks if each.thought is not None]
+        return cls(
+            text="".join(each.text for each in chunks),
+            thought="".join(thoughts) if thoughts else None,
+            tokens=tuple(token for each in chunks for token in each.tokens),
+            parts=tuple(part for each in chunks for part in each.parts),
+            finish=next((each.finish for each in reversed(chunks) if each.finish), ""),
+        )
+
+    def alone(self, *, thinking: bool = False, stop: Sequence[str] = ()) -> Said:
+        """Return the answer without its thought, and the tokens from the answer's first one on.
+
+        Servers mix tokens of a thought into those of the content. Without tokens that make up the answer, there are
+        none in the result.
+
+        Args:
+            thinking: whether a thought may begin without a mark. If not, a whole reply in the field of a thought is an
+                answer: some servers look for the end of a thought also where the model was told not to think.
+            stop: texts that may have ended the reply.
+        """
+        text, thought = self.text, self.thought
+        if thought and not text.strip() and not thinking and self.finish == "stop":
+            text, thought = thought, None
+        marked, answer = split_thought(text, unopened=thinking)
+        if marked is not None:
+            text, thought = answer, marked
+        first = first_token(text, self.parts, stop)
+        if first is None:
+            return replace(self, text=text, thought=thought, tokens=(), parts=())
+        return replace(self, text=text, thought=thought, tokens=self.tokens[first:], parts=self.parts[first:])
+
+    def of_thought(self, length: int) -> dict[str, Any]:
+        """Return the fields of a piece about the thought, for a reply of `length` tokens with it."""
+        if self.thought is None:
+            return {}
+        cut = self.finish == "length" and not self.text.strip()
+        return {"thought": self.thought, "thought_tokens": max(0, length - len(self.tokens)), "thought_cut": cut}
+
+
+def split_thought(text: str, *, unopened: bool = False) -> tuple[str | None, str]:
+    """Return the thought that a text begins with, or None, and the answer behind it, "" before the end of the thought.
+
+    >>> split_thought("<think>Hm.</think>\\n\\nParis"), split_thought("Paris")
+    (('Hm.', 'Paris'), (None, 'Paris'))
+    >>> split_thought("Hm.</think>Paris", unopened=True)
+    ('Hm.', 'Paris')
+    """
+    begun = text.lstrip()
+    for mark in THOUGHTS:
+        if begun.startswith(mark.opening) or (unopened and mark.closing in begun):
+            thought, _, answer = begun.removeprefix(mark.opening).partition(mark.closing)
+            return thought.strip(), answer.lstrip()
+    return None, text
+
+
+def first_token(text: str, parts: Sequence[bytes], stop: Sequence[str] = ()) -> int | None:
+    """Return the number of the token with which a text begins that the last tokens make up; None if they do not.
+
+    >>> first_token("B", [b"<think>", b"A or B?", b"</think>", b"\\n\\n", b"B", b"<|im_end|>"])
+    4
+    >>> first_token("B", [b"A or B?"]) is None
+    True
+    """
+    wanted, whole = text.strip(), b"".join(parts).decode("utf-8", "replace")
+    if not wanted or not parts:
+        return None
+    for rest in (whole, *(whole[: whole.rfind(each)] for each in stop if each in whole)):
+        begin = _begin(rest.rstrip(), wanted)
+        if begin is None:
+            continue
+        if not whole[:begin].strip():
+            return 0
+        ends = token_ends(parts)
+        first = next(number for number, end in enumerate(ends) if end > begin)
+        # A token across the border is the thought's as well, and its probability is of both.
+        return first if not whole[ends[first - 1] : begin].strip() else None
+    pattern = ".{1,4}".join(map(re.escape, re.split(f"{HALF}+", whole.strip())))
+    return 0 if HALF in whole and re.fullmatch(pattern, wanted, re.DOTALL) else None
+
+
+def _begin(whole: str, text: str) -> int | None:
+    """Return where a text begins that ends `whole`, but for tokens that end replies."""
+    if whole.endswith(text):
+        return len(whole) - len(text)
+    return _begin(END.sub("", whole).rstrip(), text) if END.search(whole) else None
+
+
+def read_chat(answer: Any, *, thinking: bool = False) -> Written:
+    """Return the first text in the answer to a chat request. Raises what `said_in` does."""
+    texts, usage = said_in(answer)
+    if not texts:
+        raise ModelError(OTHERWISE)
+    said = texts[0].alone(thinking=thinking)
+    length = usage.get("completion_tokens", 0)
+    return Written(
+        text=said.text,
+        finish="length" if said.finish == "length" else "stop",
+        prompt_tokens=usage.get("prompt_tokens", 0),
+        completion_tokens=length,
+        tokens=said.tokens,
+        **said.of_thought(length),
+    )
+
+
+def thought_of(written: Written) -> Thought | None:
+    """Return what was thought before a text."""
+    if written.thought is None:
+        return None
+    return Thought(text=written.thought or None, tokens=written.thought_tokens, cut=written.thought_cut)
+
+
+def said_in(answer: Any) -> tuple[list[Said], Usage]:
+    """Return the texts of an answer, or of a chunk of a stream, and its usage.
+
+    Raises:
+        ModelError: not what OpenAI's API describes.
+    """
+    try:
+        numbers = answer.get("usage") or {}
+        usage = {name: int(numbers[name]) for name in ("prompt_tokens", "completion_tokens") if numbers.get(name)}
+        hidden = bool((numbers.get("completion_tokens_details") or {}).get("reasoning_tokens"))
+        return [_said(choice, hidden) for choice in answer["choices"]], usage
+    except (AttributeError, KeyError, TypeError, ValueError) as problem:
+        raise ModelError(OTHERWISE) from problem
+
+
+def _said(choice: Mapping[str, Any], hidden: bool) -> Said:
+    message = choice["message"] if "message" in choice else choice["delta"]
+    text, finish = message.get("content") or "", choice.get("finish_reason") or ""
+    shown = [str(message[name]) for name in THOUGHT_FIELDS if message.get(name)]
+    hidden = hidden or ("message" in choice and finish == "length" and not text and not message.get("tool_calls"))
+    listed = (choice.get("logprobs") or {}).get("content") or ()
+    return Said(
+        text=text,
+        thought=shown[0] if shown else "" if hidden else None,
+        tokens=tuple(Token(*_pair(each), tuple(map(_pair, each.get("top_logprobs") or ()))) for each in listed),
+        parts=tuple(bytes(each.get("bytes") or each["token"].encode()) for each in listed),
+        finish=finish,
+    )
+
+
+def _pair(token: Mapping[str, Any]) -> tuple[str, float]:
+    return token["token"], min(0.0, float(token["logprob"]))

@@ -18,6 +18,7 @@ from secl.fields.values import WrittenObject
 from secl.records import Record
 from secl.runs import loading, runner
 from secl.runs.encoding import to_body
+from secl.runs.runner import TOO_WEAK
 from secl.runs.store import Store
 from tests.cli.conftest import Shell
 from tests.fields.scribe import Scribe, written
@@ -191,7 +192,7 @@ def test_a_folder_of_texts_a_single_text_and_names_with_descriptions_are_enough(
     (folder / "a.md").write_text('A letter => {"city": null}')
     (folder / "c.pdf").write_bytes(b"%PDF")
     said = shell("extract", folder, "--schema", schema)
-    assert (said.code, said.err) == (0, "")
+    assert (said.code, said.err) == (0, f"warning: {TOO_WEAK}\n")  # no model is named
     lines = [line.split()[:3] for line in said.out.splitlines()[2:]]
     assert lines == [["a.md", "city", "null"], ["may/b.txt", "city", "Lima"]]
     assert "Lima" in shell("extract", folder / "may" / "b.txt", "--schema", schema).out

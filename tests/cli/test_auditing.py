@@ -88,11 +88,11 @@ def test_history_show_and_verify_tell_why_an_answer_got_its_number(
     out, found = told("verify", "--last", 40)
     assert "every decision is as stored" in out
     assert "all tables agree" in out
-    assert "40 answers computed again: 40 the same to the last digit" in out
+    assert "40 answers computed again: 40 agree\n" in out
     _, found = told("verify", "--record", "7")
-    assert (found["agrees"], found["examined"], found["matches"], found["findings"]) == (True, 40, {"same": 1}, [])
-    assert (found["rederived"][0]["position"], found["rederived"][0]["version"]) == (7, 7)
-    assert told("verify")[1]["matches"] == {"same": 20}
+    assert (found["agrees"], found["examined"], found["findings"]) == (True, 40, [])
+    assert found["rederived"] == [{"position": 7, "version": 7, "agrees": True, "difference": 0, "detail": ""}]
+    assert [each["difference"] for each in told("verify")[1]["rederived"]] == [0] * 20
 
 
 @pytest.mark.usefixtures("loads_nothing")
@@ -121,7 +121,8 @@ def test_verify_ends_with_1_where_something_does_not_agree_or_is_damaged(
     assert "gate of record 30: the gate decides" in ended.out
     assert "confidence of record 39: asked again, the model states the confidence" in ended.out
     found = json.loads(shell("verify", state, "--last", 3, "--json").out)
-    assert (found["agrees"], found["matches"], len(found["findings"])) == (False, {"differs": 3}, 4)
+    assert (found["agrees"], [each["agrees"] for each in found["rederived"]]) == (False, [False] * 3)
+    assert len(found["findings"]) == 4
     altered("UPDATE records SET body = json_remove(body, '$.decision') WHERE position = 30")
     ended = shell("verify", state)
     assert (ended.code, ended.err) == (1, "")

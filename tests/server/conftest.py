@@ -17,7 +17,7 @@ from fastapi.testclient import TestClient
 
 from secl.runs.loading import build_calibrator
 from secl.server.http.app import create_app
-from secl.server.online import monitors
+from secl.server.online import learner
 from secl.server.online.factory import begun, reopened, serving_settings
 from secl.server.online.service import Service
 from secl.server.redaction import Keep
@@ -99,7 +99,7 @@ def scripted_services(root: Path) -> Iterator[Make]:
         return service
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(monitors, "MAX_DRIFT", 10.0)  # a scripted model has no weights to compare with
+        patch.setattr(learner, "MAX_DRIFT", 10.0)  # a scripted model has no weights to compare with
         yield make
         for service in services:
             service.stop()

@@ -54,7 +54,7 @@ def test_ordinary_chats_leave_nothing_to_report(tiny_llama: Path, tmp_path: Path
         outcome = verify(state, state.latest(40), load_recorded_model(state))
         assert len(outcome.rederived) == 5 + 2
         assert outcome.findings == ()
-        assert set(outcome.matches) <= {"same", "rounding"}
+        assert all(each.agrees for each in outcome.rederived)
         assert outcome.largest["confidence"] < 1e-5
 
 
@@ -108,8 +108,8 @@ def test_a_short_answer_that_is_worded_otherwise_elsewhere_is_rated_as_it_is_sto
     served = service.state.served(0)
     model = Rewording()
     model.answer_weights = "frozen"  # so that it can rate what was written
-    assert rederive(service.state, model, served, 1e-4, exact=True).match == "differs"
-    assert rederive(service.state, model, served, 1e-4, exact=False).match == "same"
+    assert rederive(service.state, model, served, 1e-4, exact=True).agrees is False
+    assert rederive(service.state, model, served, 1e-4, exact=False).difference == 0
 
 
 class Rounding(ScriptedModel):
@@ -140,7 +140,8 @@ def test_answers_of_a_pass_come_out_within_the_tolerance(make_service: Make) -> 
         future.result(10)
     settled(service)
     verification = verify(service.state, service.state.latest(100), Rounding(0.004))
-    assert verification.matches == {"same": 1, "rounding": 12}
+    assert all(each.agrees for each in verification.rederived)
+    assert sum(each.difference == 0 for each in verification.rederived) == 1
     assert verification.tolerance == 0.05
     assert max(each.difference or 0 for each in verification.rederived) == pytest.approx(0.004)
 
@@ -153,14 +154,14 @@ def test_a_changed_confidence_and_changed_weights_are_found(make_service: Make, 
         served = state.served(15)
         reply = replace(served.record.reply, bins=(*served.record.reply.bins[:9], 0.5))
         forged = replace(served, record=replace(served.record, reply=reply))
-        assert rederive(state, ScriptedModel(), served, 0.05).match == "same"
-        assert rederive(state, ScriptedModel(), forged, 0.05).match == "differs"
+        assert rederive(state, ScriptedModel(), served, 0.05).difference == 0
+        assert rederive(state, ScriptedModel(), forged, 0.05).agrees is False
     swap = "UPDATE versions SET weights = (SELECT weights FROM versions WHERE version = 2) WHERE version = 10"
     with ServerStore(spoiled(folder, tmp_path / "swapped", swap)) as state:
-        assert rederive(state, ScriptedModel(), state.served(15), 0.05).match == "differs"
+        assert rederive(state, ScriptedModel(), state.served(15), 0.05).agrees is False
     with ServerStore(spoiled(folder, tmp_path, "DELETE FROM versions WHERE version = 10")) as state:
         lost = rederive(state, ScriptedModel(), state.served(15), 0.05)
-    assert lost.match == "differs"
+    assert lost.agrees is False
     assert "does not keep adapter version 10" in lost.detail
 
 

@@ -16,7 +16,7 @@ from secl.gates import EntropyShift, replay
 from secl.question import Question
 from secl.records import Reply, Update
 from secl.runs.folder import FILE
-from secl.server.online import learner, monitors
+from secl.server.online import learner
 from secl.server.online import service as service_module
 from secl.server.online.queue import Request, RequestQueue
 from secl.testing import ScriptedModel, toy_stream
@@ -204,7 +204,7 @@ def test_a_failed_update_is_taken_back_and_said(make_service: Make, noticed: boo
 
 
 def test_learning_out_of_bounds_freezes_itself_and_raises_an_alert(make_service: Make, monkeypatch: Patch) -> None:
-    monkeypatch.setattr(monitors, "MAX_DRIFT", 0.05)
+    monkeypatch.setattr(learner, "MAX_DRIFT", 0.05)
     service = make_service(settings={"gate.name": "always"})
     for question in toy_stream(40):
         service.ask(question, 60)

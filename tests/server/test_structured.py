@@ -112,7 +112,7 @@ def test_the_sdk_s_parse_gives_an_instance_and_every_field_its_confidence_and_re
     }  # fmt: skip
     assert [each["text"] for each in fields["total"]["candidates"]] == ["305.0", "306.0"]
     assert {each["text"] for each in fields["kind"]["candidates"]} == {"invoice", "credit note"}
-    assert "candidates" not in fields["due"]
+    assert [each["text"] for each in fields["due"]["candidates"]] == ["null"]
     for number, (name, field) in enumerate(fields.items()):
         served = service.state.served(number)
         assert (served.id, served.batch, served.record.question.domain) == (field["record_id"], 3, name)
@@ -303,9 +303,9 @@ def test_fields_that_cannot_be_stored_say_so(service: Service, monkeypatch: Patc
 def test_the_description_has_types_for_formats_and_fields(service: Service) -> None:
     with client_of(service) as client:
         described = client.get("/openapi.json").json()["components"]["schemas"]
-    assert {"ResponseFormat", "JsonSchema", "FieldSecl"} <= {*described}
+    assert {"ResponseFormat", "JsonSchema", "AnswerReply"} <= {*described}
     assert "schema" in described["JsonSchema"]["properties"]
-    assert json.dumps(described["Secl"]["properties"]["fields"]).count("FieldSecl") == 1
+    assert json.dumps(described["Secl"]["properties"]["fields"]).count("AnswerReply") == 1
 
 
 def test_the_page_draws_the_confidences_of_fields_which_have_no_stated_one(service: Service) -> None:

@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from secl.server.closeness import ARITHMETIC, furthest
 from secl.server.explain import explain
 from secl.server.history import history, version_now
 from secl.server.store import ServerStore
-from secl.server.verify import examine
+from secl.server.verify import ARITHMETIC, examine, furthest
 from secl.testing import toy_stream
 from tests.server.conftest import Make
 from tests.server.folders import spoiled

@@ -11,7 +11,7 @@ from secl.reports.formatting import UNDEFINED, counted, terminal_lines
 from secl.reports.table import listing
 from secl.server.entries import Values, answer_text, moment
 from secl.server.explain import Explanation, outcome_in_words, weights_in_words
-from secl.server.recompute import Match, Verification
+from secl.server.recompute import Verification
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -117,12 +117,7 @@ def _turns(prompt: Sequence[tuple[str, str]]) -> RenderableType:
     return table
 
 
-MATCHES: dict[Match, str] = {
-    "same": "the same to the last digit",
-    "rounding": "within {:g}, as other passes and processors round",
-    "unknown": "not verifiable",
-    "differs": "different",
-}
+AGREES = {True: "agree", None: "not verifiable", False: "different"}
 
 
 def verification_page(outcome: Verification) -> list[RenderableType]:
@@ -139,8 +134,9 @@ def verification_page(outcome: Verification) -> list[RenderableType]:
         f"{check:12}{counted(counts[check], 'difference') if counts[check] else all_well}{_apart(outcome, check)}"
         for check, all_well in agreeing.items()
     ]
-    phrases = [f"{count} {MATCHES[name].format(outcome.tolerance)}" for name, count in outcome.matches.items()]
-    answers = f"{counted(len(outcome.rederived), 'answer')} computed again: {', '.join(phrases)}"
+    numbers = Counter(each.agrees for each in outcome.rederived)
+    phrases = ", ".join(f"{numbers[agrees]} {words}" for agrees, words in AGREES.items() if numbers[agrees])
+    answers = f"{counted(len(outcome.rederived), 'answer')} computed again: {phrases}"
     answers = answers if phrases else "no answer computed again"
     parts.append(f"confidence  {answers}{_apart(outcome, 'confidence')}")
     if outcome.first:
@@ -148,7 +144,7 @@ def verification_page(outcome: Verification) -> list[RenderableType]:
     for difference in outcome.environment:
         parts.append(f"            computed elsewhere, so every answer may differ by rounding: {difference}")
     for each in outcome.rederived:
-        if each.match == "unknown":
+        if each.agrees is None:
             parts.append(f"open record {each.position}: {each.detail}")
     for finding in outcome.findings[:MAX_FINDINGS]:
         where = "" if finding.position is None else f" of record {finding.position}"

@@ -79,7 +79,7 @@ def verify(
         model = recompute.load_recorded_model(store) if records and store.keep_text == "full" else None
         outcome = recompute.verify(store, records, model)
     _print(outcome.to_json() if as_json else verification_page(outcome))
-    return CONTRADICTS if outcome.findings else UNKNOWN if "unknown" in outcome.matches else 0
+    return CONTRADICTS if outcome.findings else UNKNOWN if any(each.agrees is None for each in outcome.rederived) else 0
 
 
 @app.command

@@ -8,28 +8,39 @@ differently.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Literal
+from functools import partial
 
 from secl.errors import ModelError, QuestionError, RunError
+from secl.evidence import CandidateEvidence
 from secl.model import Model
-from secl.records import Record
+from secl.records import Record, Reply
 from secl.runs import loading
 from secl.runs.loading import build_calibrator
 from secl.runs.manifest import Manifest, environment
-from secl.server.closeness import distance, rounding
 from secl.server.entries import Served, Values
 from secl.server.store import ServerStore
-from secl.server.verify import Finding, examine
-
-Match = Literal["same", "rounding", "differs", "unknown"]
-"""How a reply computed again agrees: to the last digit; within rounding; not at all; or unverifiable, because a close
-choice between words came out otherwise or texts were not kept."""
+from secl.server.verify import Finding, examine, furthest
 
 NOT_KEPT = "its texts were not kept"
 OF_AN_OBJECT = "a field is written with its whole object, which is not written again"
+
+ROUNDING = {"float32": 1e-4, "bfloat16": 0.05, "float16": 0.05}
+"""Largest difference of a probability that rounding in a network's body may make, by its precision.
+
+A logit of ten or so goes through dozens of layers, each of which rounds by 2^-24 in float32 (2^-11 in float16, 2^-8 in
+bfloat16); added up that is 10 * 100 * 2^-24 = 6e-5 at worst. In 16 bits the worst would be useless; errors that are
+independent come to 10 * sqrt(100) * 2^-9 = 0.2 of a logit, and a probability moves by at most a quarter of its logit.
+"""
+
+NATS = 20.0
+"""How much farther logarithms, by token, and entropies may lie apart than probabilities, which saturate."""
+
+
+def rounding(dtype: str | None) -> float:
+    """How much another shape of the pass, or another processor, may change a probability; if unknown, 16 bits."""
+    return ROUNDING.get(dtype or "", ROUNDING["bfloat16"])
 
 
 def load_recorded_model(state: ServerStore) -> Model:
@@ -55,22 +66,28 @@ class Rederived:
     """A reply computed again.
 
     Attributes:
+        agrees: None if unverifiable, because a close choice between words came out otherwise or texts were not kept.
         difference: largest one of its probabilities; logarithms and entropies count by `NATS`; None if incomparable.
         detail: what differs, or why the reply is unverifiable, in one sentence; empty where it agrees.
     """
 
     position: int
     version: int
-    match: Match
+    agrees: bool | None
     difference: float | None
     detail: str = ""
 
 
-def rederive(state: ServerStore, model: Model, served: Served, tolerance: float, *, exact: bool = True) -> Rederived:
+def rederive(
+    state: ServerStore, model: Model | None, served: Served, tolerance: float, *, exact: bool = True
+) -> Rederived:
     """Compute a reply again with the stored version, which the model takes over; within the tolerance or `exact`."""
     record, version = served.record, served.record.reply.version
+    reply = partial(Rederived, record.position, version)
+    if model is None or state.keep_text != "full":
+        return reply(None, None, NOT_KEPT)
     if record.outcome == "field":
-        return Rederived(record.position, version, "unknown", None, OF_AN_OBJECT)
+        return reply(None, None, OF_AN_OBJECT)
     rounds = served.batch > 1 or not exact or record.question.free
     try:
         if version:
@@ -84,16 +101,15 @@ def rederive(state: ServerStore, model: Model, served: Served, tolerance: float,
         if rounds and now.reply.text != record.reply.text and rated_as_stored:
             now = computed(state, model, record, stored=True)
     except (RunError, ModelError) as problem:
-        return Rederived(record.position, version, "differs", None, str(problem))
+        return reply(False, None, str(problem))
     difference = distance(now, record)
-    if not difference or (rounds and difference <= tolerance):
-        return Rederived(record.position, version, "rounding" if difference else "same", difference)
+    if difference <= (tolerance if rounds else 0.0):
+        return reply(True, difference)
     if rounds and (reason := left_open(now, record, tolerance)):
-        return Rederived(record.position, version, "unknown", None, reason)
+        return reply(None, None, reason)
     another = ", with another answer" if now.reply.text != record.reply.text else ""
     detail = f"asked again, the model states the confidence {now.reply.stated}; stored is {record.reply.stated}"
-    detail += f"{another} (largest difference: {difference:.2g})"
-    return Rederived(record.position, version, "differs", difference, detail)
+    return reply(False, difference, f"{detail}{another} (largest difference: {difference:.2g})")
 
 
 def left_open(now: Record, record: Record, tolerance: float) -> str:
@@ -146,13 +162,8 @@ class Verification:
     first: int
     largest: dict[str, float]
 
-    @property
-    def matches(self) -> dict[Match, int]:
-        """How many replies agree in which way."""
-        return dict(Counter(each.match for each in self.rederived))
-
     def to_json(self) -> Values:
-        return {"agrees": not self.findings, **asdict(self), "matches": self.matches}
+        return {"agrees": not self.findings, **asdict(self)}
 
 
 def choose(state: ServerStore, count: int, position: int | None = None) -> list[Served]:
@@ -167,16 +178,11 @@ def verify(state: ServerStore, chosen: Sequence[Served] = (), model: Model | Non
     """Examine a state folder, and compute chosen replies again, where there is a model because texts were kept."""
     with state.moment():
         examination, first = examine(state), state.first
-    tolerance = rounding(state.manifest["environment"].get("dtype"))
+    tolerance = ROUNDING.get(state.manifest["environment"].get("dtype"), ROUNDING["bfloat16"])
     changes = [] if model is None else environment_changes(state, model)
-    rederived = tuple(
-        Rederived(served.record.position, served.record.reply.version, "unknown", None, NOT_KEPT)
-        if model is None or state.keep_text != "full"
-        else rederive(state, model, served, tolerance, exact=not changes)
-        for served in chosen
-    )
-    wrong = [Finding("confidence", each.position, each.detail) for each in rederived if each.match == "differs"]
-    agreeing = [each.difference or 0.0 for each in rederived if each.match in ("same", "rounding")]
+    rederived = tuple(rederive(state, model, each, tolerance, exact=not changes) for each in chosen)
+    wrong = [Finding("confidence", each.position, each.detail) for each in rederived if each.agrees is False]
+    agreeing = [each.difference or 0.0 for each in rederived if each.agrees]
     return Verification(
         examined=examination.count,
         rederived=rederived,
@@ -186,3 +192,36 @@ def verify(state: ServerStore, chosen: Sequence[Served] = (), model: Model | Non
         first=first,
         largest={**examination.largest, "confidence": max(agreeing, default=0.0)},
     )
+
+
+def distance(now: Record, then: Record) -> float:
+    """Largest difference of a probability; logarithms and entropies count by `NATS`; infinity where a word differs."""
+    one, other = (
+        (_of_reply(each.reply), _of_reply(each.frozen), _of_candidates(each.evidence.candidates))
+        for each in (now, then)
+    )
+    return furthest(one, other)
+
+
+def _of_reply(reply: Reply) -> tuple[object, ...]:
+    log_p = _by_token(reply.log_probability, reply.text)
+    options = tuple(map(math.exp, reply.option_log_p))
+    said = (reply.text, reply.answer, reply.version)
+    return (*said, reply.stated, reply.bins, reply.digit_mass, reply.entropy / NATS, log_p, options)
+
+
+def _of_candidates(evidence: CandidateEvidence | None) -> tuple[object, ...] | None:
+    if evidence is None:
+        return None
+    letters = [(order.order, tuple(map(math.exp, order.log_p))) for order in evidence.letters]
+    likely = [
+        None if each is None else (each.given / (NATS * each.tokens), each.alone / (NATS * each.tokens), each.tokens)
+        for each in evidence.likelihoods
+    ]
+    drawn = [(each.text, each.candidate, _by_token(each.log_p, each.text)) for each in evidence.samples]
+    return (evidence.candidates, evidence.source, letters, likely, drawn)
+
+
+def _by_token(log_p: float | None, text: str | None) -> float | None:
+    """The log-probability of a token of a text, at four bytes a token."""
+    return None if log_p is None else log_p / (NATS * max(1, len((text or "").encode()) // 4))

@@ -63,21 +63,6 @@ class Detail(TypedDict):
     warnings: list[Code]
 
 
-class FieldSecl(TypedDict):
-    """The probability that one field of an object is correct.
-
-    text: its value, as JSON unless it is a text. candidates: the values that the model wrote; absent if all agree. The
-    other fields are those of `Secl`.
-    """
-
-    text: str | None
-    confidence: float | None
-    accepted: NotRequired[bool]
-    candidates: NotRequired[list[Candidate]]
-    record_id: str | None
-    detail: NotRequired[Detail]
-
-
 class CallSecl(TypedDict):
     """The probability that a call with all its arguments is correct.
 
@@ -86,8 +71,8 @@ class CallSecl(TypedDict):
 
     name: str
     confidence: float | None
-    tool: FieldSecl | None
-    fields: dict[str, FieldSecl]
+    tool: AnswerReply | None
+    fields: dict[str, AnswerReply]
 
 
 class Secl(TypedDict):
@@ -108,9 +93,9 @@ class Secl(TypedDict):
     accepted: bool | None
     record_id: str | None
     reason: NotRequired[str]
-    fields: NotRequired[dict[str, FieldSecl]]
+    fields: NotRequired[dict[str, AnswerReply]]
     calls: NotRequired[list[CallSecl]]
-    ended: NotRequired[FieldSecl]
+    ended: NotRequired[AnswerReply]
     detail: NotRequired[Detail]
 
 
@@ -122,7 +107,7 @@ class Named(TypedDict):
 
 
 class AnswerReply(Named, Secl):
-    """The answer to a question, or the answer that was rated, with its confidence."""
+    """An answer with its confidence: to a question, from elsewhere, or the value of a field as a text."""
 
 
 def unrated(reason: str, record_id: str | None = None) -> Secl:
@@ -170,23 +155,6 @@ def candidates_of(pairs: Sequence[tuple[str, float]]) -> list[Candidate]:
     return [{"text": text, "probability": probability} for text, probability in pairs]
 
 
-def field_secl(answer: Answer, *, full: bool) -> FieldSecl:
-    """The object with the confidence of a field."""
-    whole = secl_of(answer, full=full)
-    field: FieldSecl = {
-        "text": answer.record.text,
-        "confidence": whole["confidence"],
-        "record_id": whole["record_id"],
-    }
-    if whole["accepted"] is not None:
-        field["accepted"] = whole["accepted"]
-    if whole["candidates"] and len(whole["candidates"]) > 1:
-        field["candidates"] = whole["candidates"]
-    if full:
-        field["detail"] = whole["detail"]
-    return field
-
-
 def _detail(answer: Answer) -> Detail:
     record, reply, p_true = answer.record, answer.record.reply, answer.record.evidence.p_true
     return {
@@ -216,6 +184,6 @@ def _detail(answer: Answer) -> Detail:
 
 
 def answer_reply(answer: Answer, *, full: bool) -> AnswerReply:
-    """The reply to a plain question, or to an answer to rate."""
+    """The reply to a plain question or to an answer to rate, and the object for one part of an answer."""
     record = answer.record
     return {"text": record.text, "letter": record.letter, **secl_of(answer, full=full)}

@@ -17,11 +17,11 @@ from secl.fields.tools import CallRequest
 from secl.server.http.chat_request import WITHOUT_EFFECT, ChatRequest, ResponseFormat
 from secl.server.http.confidence import (
     UNWANTED,
+    AnswerReply,
     CallSecl,
-    FieldSecl,
     Secl,
+    answer_reply,
     candidates_of,
-    field_secl,
     secl_of,
     unrated,
 )
@@ -107,7 +107,7 @@ async def structured_reply(
     except UnfinishedError as problem:
         return reply.whole([choice_of("", "length", unrated(str(problem)))], usage_of(0, 0))
     found, secl = answer.found, _whole(answer)
-    parts = (field_secl(each, full=reply.full) for each in answer.answers)
+    parts = (answer_reply(each, full=reply.full) for each in answer.answers)
     if isinstance(found, Extraction):
         secl["fields"] = {name: next(parts) for name in found.fields if answer.answers}
         if reply.full:
@@ -142,7 +142,7 @@ def _whole(answer: StructuredAnswer) -> Secl:
     return secl
 
 
-def _call(call: Call, parts: Iterator[FieldSecl]) -> CallSecl:
+def _call(call: Call, parts: Iterator[AnswerReply]) -> CallSecl:
     """The confidences of a call; `parts` begin with those of its records."""
     return {
         "name": call.name,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -14,9 +15,8 @@ from secl.errors import GivenUpError, RunError, StorageError, UnavailableError
 from secl.records import LearningOutcome, Record
 from secl.server.entries import EventKind
 from secl.server.history import version_now
-from secl.server.online.monitors import out_of_bounds, rejection_reason
 from secl.server.online.scheduler import Scheduler
-from secl.server.settings import BACKLOG
+from secl.server.settings import BACKLOG, MAX_DRIFT
 from secl.server.store import ServerStore
 
 log = logging.getLogger("secl.server")
@@ -231,9 +231,9 @@ class Learner:
         """Publish the new version, then pause learning if it is out of bounds; an operator may roll back."""
         try:
             self.newest, self.relative_norm = self.model.snapshot(), self.model.relative_norm
-            reason = out_of_bounds(self.relative_norm)
-            if reason is not None:
-                self._pause_itself(reason)
+            if self.relative_norm > MAX_DRIFT:
+                drift = f"{self.relative_norm:.3f} of its weights"
+                self._pause_itself(f"the adapter has drifted by {drift}, more than {MAX_DRIFT:g}")
         except Exception as problem:
             self._note_failure(f"publishing version {self.model.version} ended with {type(problem).__name__}")
 
@@ -261,3 +261,13 @@ class Learner:
             except (StorageError, RunError) as problem:  # they wait on disk, and are queued again after the next start
                 self.last_error = str(problem)
                 return
+
+
+def rejection_reason(learned: Record) -> str | None:
+    """Why a lesson's update must not stand, in one sentence; None if it may, or if there is none."""
+    update = learned.update
+    if learned.outcome == "failed":
+        return f"the lesson of record {learned.position} met numbers that are not finite"
+    if update is not None and not all(map(math.isfinite, (*update.losses, update.after))):
+        return f"update {update.version} left numbers that are not finite"
+    return None

@@ -1,9 +1,8 @@
-"""What is watched of a server: its weights, each lesson, and whether to trust its latest answers."""
+"""Whether to trust a server's latest answers."""
 
 from __future__ import annotations
 
 import logging
-import math
 from collections import deque
 from collections.abc import Iterable, Sequence
 
@@ -11,7 +10,6 @@ from secl.evaluation.symptoms import seen
 from secl.evaluation.trust import Level, Verdict, conclude, from_grades
 from secl.records import Record
 from secl.reports.verdict import trust_line
-from secl.server.settings import MAX_DRIFT
 
 log = logging.getLogger("secl.server")
 
@@ -59,20 +57,3 @@ class Monitor:
                 self._level = verdict.level
                 log.log(logging.WARNING if verdict.stops else logging.INFO, "confidences: %s", trust_line(verdict))
         return self._verdict[1]
-
-
-def out_of_bounds(drift: float) -> str | None:
-    """Why learning has to pause at this drift of the adapter, in one sentence; None if it need not."""
-    if drift <= MAX_DRIFT:
-        return None
-    return f"the adapter has drifted by {drift:.3f} of its weights, more than {MAX_DRIFT:g}"
-
-
-def rejection_reason(learned: Record) -> str | None:
-    """Why a lesson's update must not stand, in one sentence; None if it may, or if there is none."""
-    update = learned.update
-    if learned.outcome == "failed":
-        return f"the lesson of record {learned.position} met numbers that are not finite"
-    if update is not None and not all(map(math.isfinite, (*update.losses, update.after))):
-        return f"update {update.version} left numbers that are not finite"
-    return None

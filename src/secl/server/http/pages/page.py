@@ -1,22 +1,30 @@
-"""The pages of a server: rendered here as a whole; small scripts beside them keep the overview up to date.
+"""The pages of a server: the overview, the list of records, one record, and the review.
 
-Nothing comes from other hosts.
+They are rendered here as a whole; small scripts beside them keep the overview up to date. Nothing comes from other
+hosts. The pages of records open the state folder to read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated
+from urllib.parse import urlencode
 
 from fastapi import APIRouter, HTTPException, Query, Request
 from fastapi.responses import HTMLResponse, Response
+from pydantic import ValidationError
 
-from secl.server.entries import Text
+from secl.errors import ParameterError
+from secl.reports.formatting import counted
+from secl.server.entries import Served, Text, Values, answer_text
+from secl.server.explain import explain, sentence, weights_in_words
 from secl.server.http.api_keys import Role, permits
-from secl.server.http.pages import record_pages
 from secl.server.http.pages.rendering import ASSETS, fill, overview
 from secl.server.http.pages.view import view
 from secl.server.online.service import Service
+from secl.server.records import RECENT, Found, Search, listed, review_queue, search
+from secl.server.store import at_one_moment
 
 FILES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 """Endings of the files that the pages load, with their types."""
@@ -33,15 +41,23 @@ HEADERS = {**POLICY, "Vary": "Authorization"}
 """Headers of a page."""
 
 
+Page = tuple[str, int]
+"""A page and its status."""
+
+CHOICES = (
+    ("label", "Label", (("right", "right"), ("wrong", "wrong"), ("none", "none yet"))),
+    ("accepted", "Threshold", (("true", "accepted"), ("false", "not accepted"))),
+)
+"""Filters with a few choices: name, label, and value and words of each."""
+
+
 def page_router(service: Service) -> APIRouter:
     """Routes of the pages, which ask for a key where the caller's does not permit them, and of `/static/{name}`."""
     router = APIRouter(include_in_schema=False)
     folder = service.state.folder
     files = {path.name: path for path in ASSETS.iterdir() if path.suffix[1:] in FILES}
 
-    def answer(
-        request: Request, page: Callable[[], tuple[str, int]], root: str = "", needed: Role = "read"
-    ) -> HTMLResponse:
+    def answer(request: Request, page: Callable[[], Page], root: str = "", needed: Role = "read") -> HTMLResponse:
         if not permits(request.scope.get("secl_role"), needed):
             return HTMLResponse(fill("index.html", "", root=root, locked=True), headers=HEADERS)
         text, status = page()
@@ -55,11 +71,11 @@ def page_router(service: Service) -> APIRouter:
     def records(request: Request) -> HTMLResponse:
         thresholds = service.calibrator.accept is not None
         wanted = {name: value for name, value in request.query_params.items() if value}
-        return answer(request, lambda: record_pages.records_page(folder, wanted, thresholds=thresholds))
+        return answer(request, lambda: records_page(folder, wanted, thresholds=thresholds))
 
     @router.api_route("/records/{name}", methods=["GET", "HEAD"])
     def record(request: Request, name: str) -> HTMLResponse:
-        return answer(request, lambda: record_pages.record_page(folder, name), "../")
+        return answer(request, lambda: record_page(folder, name), "../")
 
     @router.api_route("/review", methods=["GET", "HEAD"])
     def review(
@@ -67,7 +83,7 @@ def page_router(service: Service) -> APIRouter:
         after: Annotated[int | None, Query(ge=0, lt=2**63)] = None,
         record: Annotated[Text, Query(max_length=30)] = "",
     ) -> HTMLResponse:
-        return answer(request, lambda: record_pages.review_page(folder, after, record), needed="review")
+        return answer(request, lambda: review_page(folder, after, record), needed="review")
 
     @router.get("/static/{name}")
     def static(name: str) -> Response:
@@ -77,3 +93,115 @@ def page_router(service: Service) -> APIRouter:
         return Response(files[name].read_bytes(), media_type=FILES[files[name].suffix[1:]], headers=headers)
 
     return router
+
+
+def records_page(folder: Path, wanted: dict[str, str], *, thresholds: bool) -> Page:
+    """The list of records that fit the query `wanted`, with a filter for thresholds where the server has one."""
+    problem, query, page = "", Search(), Found((), None)
+    with at_one_moment(folder) as reader:
+        try:
+            query = Search.model_validate(wanted)
+            page = search(reader, query)
+        except ValidationError as error:
+            first = error.errors()[0]
+            problem = f"{'.'.join(map(str, first['loc']))}: {first['msg']}."
+        except ParameterError as error:
+            problem = str(error)
+        rows, keep_text = listed(reader, page.positions), reader.keep_text
+        pruned = f"Those before record {reader.first} were pruned." if page.before is None and reader.first else ""
+    narrowed = {name: value for name, value in wanted.items() if name != "before"}
+    older = None if page.before is None else {**narrowed, "before": page.before}
+    text = fill(
+        "records.html",
+        "Records",
+        query=dict.fromkeys(Search.model_fields, "") | wanted,
+        choices=[choice for choice in CHOICES if thresholds or choice[0] != "accepted"],
+        rows=rows,
+        summary=problem or f"{found_in_words(page, query)} {pruned}",
+        problem=problem,
+        narrowed=bool(narrowed),
+        filtered=bool(narrowed.keys() - {"query", "count"}),
+        keep_text=keep_text,
+        newest=f"records?{urlencode(narrowed)}" if query.before is not None else None,
+        older=None if older is None else f"records?{urlencode(older)}",
+    )
+    return text, 400 if problem else 200
+
+
+def found_in_words(page: Found, query: Search) -> str:
+    """The number of records on a page of a list, in words.
+
+    >>> found_in_words(Found((7,), None), Search(label="right"))
+    '1 record fits.'
+    >>> found_in_words(Found((7, 5), 5), Search(label="right"))
+    '2 records fit; there are older ones.'
+    """
+    count = len(page.positions)
+    if not count and query == Search(count=query.count):
+        return "No question yet."
+    older = "" if page.before is None else "; there are older ones"
+    noun = "record" if query.before is None else "older record"
+    return f"{counted(count, noun) if count else f'No {noun}'} {'fits' if count < 2 else 'fit'}{older}."
+
+
+def record_page(folder: Path, name: str) -> Page:
+    with at_one_moment(folder) as reader:
+        try:
+            position = reader.position_of(name)
+            explanation = explain(reader, position)
+        except ParameterError as problem:
+            return fill("record.html", "Records", root="../", id=None, problem=sentence(str(problem))), 404
+        older, newer = (p if reader.first <= p < len(reader) else None for p in (position - 1, position + 1))
+    record = explanation.served.record
+    text = fill(
+        "record.html",
+        "Records",
+        root="../",
+        **card(explanation.served),
+        explanation=explanation,
+        weights=None if record.posterior is None else weights_in_words(record.posterior),
+        older=older,
+        newer=newer,
+    )
+    return text, 200
+
+
+def review_page(folder: Path, after: int | None, name: str) -> Page:
+    """Return the answer to rate next, behind the record at position `after`, or the record of this name."""
+    with at_one_moment(folder) as reader:
+        try:
+            queue = review_queue(reader, after)
+            position = reader.position_of(name) if name else next(iter(queue.positions), None)
+            shown = {"id": None} if position is None else card(reader.served(position))
+        except ParameterError as error:
+            return fill("record.html", "Review", id=None, problem=sentence(str(error))), 404
+        keep_text = reader.keep_text
+    behind = "review" if position is None else f"review?after={position}"
+    rated = f"{queue.rated:,} of the latest {counted(queue.answers, 'answer')} are rated." if queue.answers else ""
+    text = fill(
+        "review.html",
+        "Review",
+        **shown,
+        after=None if position is None and after is None else behind,
+        answers=queue.answers,
+        recent=RECENT,
+        keep_text=keep_text,
+        progress=rated,
+    )
+    return text, 200
+
+
+def card(served: Served) -> Values:
+    """A record with its id, the conversation up to the question in its roles, and its answer as people read it."""
+    record, question = served.record, served.record.question
+    around = [("system", question.system)] if question.system else []
+    around += [(turn.role, turn.text) for turn in question.history]
+    around += [("passage", question.context)] if question.context else []
+    options = [question.named(letter) for letter in question.letters]
+    return {
+        "id": served.id,
+        "served": served,
+        "record": record,
+        "turns": [*around, ("user", "\n".join((question.text, *options)))],
+        "answer": answer_text(record) if record.answer is not None else None,
+    }

@@ -35,12 +35,11 @@ EVENTS = 20
 
 
 class VersionRow(BaseModel):
-    """A version; position and time are of its first answer. current: it gives the next answer."""
+    """A version; position and time are of its first answer."""
 
     version: int
     position: int | None = None
     time: float | None = None
-    current: bool
 
 
 class Learning(BaseModel):
@@ -164,7 +163,7 @@ def _learning(service: Service, reader: ServerStore) -> Learning:
     learner, gate = service.learner, service.calibrator.state.decision
     newest, kept = learner.model.version, {each["version"]: each for each in versions(reader, VERSIONS)}
     numbers = [*sorted({*kept, newest} - {0}, reverse=True), 0]
-    rows = [VersionRow(**kept.get(number, {"version": number}), current=number == newest) for number in numbers]
+    rows = [VersionRow(**kept.get(number, {"version": number})) for number in numbers]
     return Learning(
         version=newest,
         paused=learner.paused,

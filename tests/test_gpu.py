@@ -13,6 +13,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from benchmarks.serving import serve
 from benchmarks.setting import Setting
 from benchmarks.timing import seconds
 from secl.backends.generation import Draft
+from secl.backends.local.fast import shared_network
 from secl.backends.local.fast.shared_network import SharedNetwork
 from secl.backends.local.loading.loader import load, wrap
 from secl.backends.local.model import LocalModel
@@ -256,6 +258,39 @@ def test_long_chats_branch(place: Place, report: Report) -> None:
         network.adapted(grown, grown.trie.paths[0][-1:])()
         peaks.append(torch.cuda.max_memory_allocated() / 2**30 if place.cuda else 0.0)
     report(f"peak GiB {', '.join(f'{peak:.1f}' for peak in peaks)}")
+
+
+def test_a_long_prompt_is_read_in_chunks_between_which_others_compute(
+    place: Place, report: Report, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if place.tiny:
+        monkeypatch.setattr(shared_network, "CHUNK", 64)
+    network: Any = place.large().backend.network
+    prompt, other = [number % 200 for number in range(4 * shared_network.CHUNK)], [[*range(1, 50)]]
+
+    def read(between: Callable[[], None]) -> tuple[torch.Tensor, list[float]]:
+        """The states behind the prompt, and the seconds of each chunk."""
+        steps, waits = network.begin(prompt), list[float]()
+        while True:
+            began = time.perf_counter()
+            try:
+                next(steps)
+            except StopIteration as end:
+                return end.value[0].states, waits
+            if place.cuda:
+                torch.cuda.synchronize()
+            waits.append(time.perf_counter() - began)
+            between()
+
+    alone, states = read(lambda: None)[0], network.run(other).states
+
+    def others() -> None:
+        assert torch.equal(network.run(other).states, states)
+
+    between, waits = read(others)
+    assert torch.equal(alone, between)
+    assert len(waits) == 3
+    report(f"{shared_network.CHUNK} tokens in at most {max(waits):.2g} s")
 
 
 def test_too_little_memory_is_one_sentence_and_the_model_goes_on(on_gpu: Place) -> None:

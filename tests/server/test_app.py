@@ -81,12 +81,14 @@ def test_a_server_is_paused_and_rolled_back_over_http(make_service: Make) -> Non
     client = client_of(service)
     client.post("/v1/ask", json=OPTIONS)
     until(lambda: service.learner.model.version > 0)
-    assert client.post("/v1/pause", json={"reason": "for a look"}).json() == {"paused": "for a look", "dropped": 0}
-    assert client.post("/v1/rollback", json={"version": 0}).json() == {"version": 0, "dropped": 0}
+    paused = client.post("/v1/pause", json={"reason": "for a look"}).json()
+    assert paused["version"] > 0
+    assert client.post("/v1/rollback", json={"version": 0}).json() == {**paused, "version": 0}
+    assert (paused["paused"], paused["dropped"]) == ("for a look", 0)
     assert client.post("/v1/ask", json={**OPTIONS, "detail": "full"}).json()["detail"]["version"] == 0
     refused = client.post("/v1/rollback", json={"version": 2**53})
     assert (refused.status_code, error_of(refused)["code"]) == (404, "version_not_found")
-    assert client.post("/v1/resume").json() == {"paused": None}
+    assert client.post("/v1/resume").json() == {"version": 0, "paused": None, "dropped": 0}
     events = client.get("/v1/state").json()["events"]
     assert [event["kind"] for event in events] == ["pause", "rollback", "resume"]
 
@@ -209,8 +211,12 @@ def test_metrics_count_requests_by_route_and_show_the_service(client: httpx.Clie
         assert numbers[f"secl_{name}"] == 1
 
 
-def test_the_description_names_every_route_and_loads_nothing_from_elsewhere(client: httpx.Client) -> None:
+def test_the_description_has_a_type_for_every_reply_and_loads_nothing_from_elsewhere(client: httpx.Client) -> None:
     described = client.get("/openapi.json").json()
     assert {"/v1/chat/completions", "/v1/ask", "/v1/feedback", "/v1/rollback", "/metrics"} <= set(described["paths"])
+    for route in described["paths"].values():
+        for method in route.values():
+            (kind, content), *_ = method["responses"]["200"]["content"].items()
+            assert kind == "text/plain" or "$ref" in content["schema"], method["operationId"]
     assert "422" not in json.dumps(described)
     assert client.get("/docs").status_code == 404

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from typing_extensions import TypedDict
+
 from secl.evaluation.symptoms import LOW_DIGIT_MASS, Source, source_of
 from secl.evidence import Posterior
 from secl.gates import GATES
@@ -15,11 +17,32 @@ from secl.reports.acceptance_report import accepted_line
 from secl.reports.formatting import counted
 from secl.runs.encoding import to_export
 from secl.runs.manifest import Manifest
-from secl.server.entries import Served, Values
+from secl.server.entries import Served
 from secl.server.redaction import Keep
 from secl.server.store import ServerStore
 
 LABELS = {None: "it has no label", True: "a person labelled it as right", False: "a person labelled it as wrong"}
+
+
+class Said(TypedDict):
+    """A turn that the model read."""
+
+    role: str
+    content: str
+
+
+class Explained(TypedDict):
+    """Why an answer got its number, as JSON: names as of `Served` and `Explanation`, record as in docs/reference."""
+
+    record_id: str
+    time: float
+    batch: int
+    label: bool | None
+    source: Source
+    why: list[str]
+    keep_text: Keep
+    prompt: list[Said] | None
+    record: dict[str, object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +61,7 @@ class Explanation:
     source: Source
     why: tuple[str, ...]
 
-    def to_json(self) -> Values:
+    def to_json(self) -> Explained:
         served = self.served
         return {
             "record_id": served.id,

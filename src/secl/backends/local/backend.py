@@ -22,7 +22,7 @@ from secl.backends.local.loading.model_parts import Head, layers_of, text_config
 from secl.backends.local.loading.placement import compute_device, described_devices, sent
 from secl.backends.local.loading.presets import name_of, parse_layers
 from secl.backends.local.loading.quantisation import described_weights
-from secl.backends.local.passes import Passes
+from secl.backends.local.passes import GROUP_TOKENS, Passes
 from secl.backends.local.texts import room_for_texts, write_texts
 from secl.backends.local.writer import Writer
 from secl.backends.token_ids import SAMPLE, TokenIds, render
@@ -188,6 +188,7 @@ class LocalBackend:
             **({} if quantised is None else {"quantised": quantised}),
             "threads": torch.get_num_threads(),
             "processor": torch.backends.cpu.get_cpu_capability(),  # its vector instructions round in their own order
+            "pass_tokens": GROUP_TOKENS,
         }
 
     @property

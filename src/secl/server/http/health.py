@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import get_args
+from typing import Literal, get_args
 
 from fastapi import APIRouter, Response
 from fastapi.responses import PlainTextResponse
@@ -12,9 +12,10 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 from starlette.types import Scope
+from typing_extensions import TypedDict
 
+from secl.evaluation.reason import Code
 from secl.evaluation.trust import Level
-from secl.server.http.errors import AsciiJson
 from secl.server.online.queue import Answer
 from secl.server.online.service import Service
 
@@ -41,12 +42,29 @@ def problems(service: Service, *, details: bool = False) -> list[str]:
     return [f"{text} ({error})" if details and error else text for applies, text, error in checks if applies]
 
 
-def learning_state(service: Service) -> str:
+def learning_state(service: Service) -> Literal["on", "paused", "off"]:
     """ "on", "paused", or "off" where this server does not learn or cannot."""
     learner = service.learner
     if learner.paused is not None:
         return "paused"
     return "on" if learner.active and learner.alive else "off"
+
+
+class Readiness(TypedDict):
+    """Whether questions are accepted; problems: what does not work, a sentence each."""
+
+    ready: bool
+    problems: list[str]
+
+
+class Health(TypedDict):
+    """What does not work, a sentence each (problems), and why confidences may not be acted on (trouble)."""
+
+    status: Literal["ok", "degraded"]
+    learning: Literal["on", "paused", "off"]
+    problems: list[str]
+    verdict: Level
+    trouble: list[Code]
 
 
 class Metrics(Collector):
@@ -109,10 +127,10 @@ def health_router(service: Service, metrics: Metrics) -> APIRouter:
 
     @router.head("/healthz", include_in_schema=False)
     @router.get("/healthz")
-    def healthz() -> dict[str, str | list[str]]:
-        """The process works; `problems` names what does not. `trouble`: why confidences may not be acted on."""
+    def healthz() -> Health:
+        """The process works, whatever does not."""
         names, verdict = problems(service), service.monitor.verdict
-        trouble: list[str] = [reason.code for reason in verdict.stops]
+        trouble = [reason.code for reason in verdict.stops]
         return {
             "status": "degraded" if names or trouble else "ok",
             "learning": learning_state(service),
@@ -122,10 +140,11 @@ def health_router(service: Service, metrics: Metrics) -> APIRouter:
         }
 
     @router.head("/readyz", include_in_schema=False)
-    @router.get("/readyz", responses={503: {"description": "No questions are accepted."}})
-    def readyz() -> Response:
+    @router.get("/readyz", responses={503: {"description": "No questions are accepted.", "model": Readiness}})
+    def readyz(response: Response) -> Readiness:
         """Whether questions are accepted."""
-        return AsciiJson({"ready": service.ready, "problems": problems(service)}, 200 if service.ready else 503)
+        response.status_code = 200 if service.ready else 503
+        return {"ready": service.ready, "problems": problems(service)}
 
     @router.get("/metrics", response_class=PlainTextResponse)
     def numbers() -> Response:

@@ -6,11 +6,12 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Request
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt
+from typing_extensions import TypedDict
 
 from secl.errors import ParameterError, RequestError, RunError
 from secl.labels.label import MIN_CHANCE
 from secl.server.entries import Text
-from secl.server.explain import explain
+from secl.server.explain import Explained, explain
 from secl.server.http.errors import ERROR_RESPONSES, RETRY_SOON, AsciiJson
 from secl.server.http.middleware import require
 from secl.server.http.pages.view import State, view
@@ -55,6 +56,22 @@ class RecordList(BaseModel):
     before: int | None
 
 
+class LabelReply(TypedDict):
+    """A label that was taken. labels: the number of labelled answers now."""
+
+    record_id: str
+    correct: bool | None
+    labels: int
+
+
+class Control(TypedDict):
+    """Where learning stands after a command. dropped: the number of lessons that will not be held for it."""
+
+    version: int
+    paused: str | None
+    dropped: int
+
+
 def records_router(service: Service) -> APIRouter:
     """/v1/records, one of them, and /v1/feedback."""
     router, state = APIRouter(tags=["records"], responses=ERROR_RESPONSES), service.state
@@ -67,7 +84,7 @@ def records_router(service: Service) -> APIRouter:
             found = RecordList(records=listed(reader, page.positions), before=page.before)
         return AsciiJson(found.model_dump())
 
-    @router.get("/v1/records/{record_id}")
+    @router.get("/v1/records/{record_id}", response_model=Explained)
     def record(record_id: str, request: Request) -> AsciiJson:
         """Why an answer got its number: in sentences, and the record with reply, bins, gate, evidence and update.
 
@@ -78,7 +95,7 @@ def records_router(service: Service) -> APIRouter:
             return AsciiJson(explain(reader, position).to_json())
 
     @router.post("/v1/feedback")
-    def feedback(body: Feedback, request: Request) -> AsciiJson:
+    def feedback(body: Feedback, request: Request) -> LabelReply:
         """Say whether an answer is right: confidences of later answers follow. The last word on an answer counts.
 
         Labels with `drawn` or `chance`, and any word on an answer with such a label, need a key with the role review.
@@ -93,7 +110,7 @@ def records_router(service: Service) -> APIRouter:
         service.refresh_labels()
         with at_one_moment(state.folder) as reader:  # no answer waits while labels are counted
             count = label_count(reader)
-        return AsciiJson({"record_id": body.record_id, "correct": body.correct, "labels": count})
+        return {"record_id": body.record_id, "correct": body.correct, "labels": count}
 
     return router
 
@@ -109,7 +126,7 @@ def control_router(service: Service) -> APIRouter:
         return AsciiJson(view(service).model_dump())
 
     @router.post("/v1/rollback", dependencies=only_admin)
-    def rollback(body: RollbackRequest) -> AsciiJson:
+    def rollback(body: RollbackRequest) -> Control:
         """Go back to a kept adapter version; lessons that wait are dropped."""
         try:
             dropped = learner.rollback(body.version)
@@ -117,19 +134,19 @@ def control_router(service: Service) -> APIRouter:
             numbers = ", ".join(map(str, [0, *learner.state.versions()]))
             message = f"adapter version {body.version} is not kept; kept are {numbers}."
             raise RequestError(404, message, "version_not_found", "version") from None
-        return AsciiJson({"version": body.version, "dropped": dropped})
+        return {"version": body.version, "paused": learner.paused, "dropped": dropped}
 
     @router.post("/v1/pause", dependencies=only_admin)
-    def pause(body: PauseRequest) -> AsciiJson:
+    def pause(body: PauseRequest) -> Control:
         """Pause learning; answers go on."""
         dropped = learner.pause(body.reason)
-        return AsciiJson({"paused": learner.paused, "dropped": dropped})
+        return {"version": learner.model.version, "paused": learner.paused, "dropped": dropped}
 
     @router.post("/v1/resume", dependencies=only_admin)
-    def resume() -> AsciiJson:
+    def resume() -> Control:
         """Resume learning."""
         learner.resume()
-        return AsciiJson({"paused": learner.paused})
+        return {"version": learner.model.version, "paused": learner.paused, "dropped": 0}
 
     return router
 

@@ -28,14 +28,6 @@ WINDOW = 20
 
 ASSETS = Path(__file__).parent / "assets"
 
-EVENTS = {
-    "start": "Started",
-    "rollback": "Rolled back",
-    "pause": "Paused",
-    "resume": "Resumed",
-    "failed_update": "Update taken back",
-}
-
 
 def overview(state: State, *, now: float | None = None) -> str:
     """The overview; `now` is in seconds since 1970."""
@@ -74,7 +66,6 @@ def _number(value: float | None, digits: int = 2) -> str:
 @cache
 def _templates() -> jinja2.Environment:
     templates = html_templates(ASSETS)
-    templates.globals["event_names"] = EVENTS
     templates.filters |= {"number": _number, "moment": moment}
     return templates
 

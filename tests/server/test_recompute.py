@@ -137,7 +137,7 @@ def test_answers_of_a_pass_come_out_within_the_tolerance(make_service: Make) -> 
     futures = [service.submit(question) for question in toy_stream(13)]
     service.start()
     for future in futures:
-        future.result(10)
+        future.result(60)
     settled(service)
     verification = verify(service.state, service.state.latest(100), Rounding(0.004))
     assert all(each.agrees for each in verification.rederived)

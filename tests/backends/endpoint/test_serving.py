@@ -186,16 +186,39 @@ def test_an_object_of_the_server_has_a_confidence_for_each_field(opened: Open, s
     assert beyond["secl"]["reason"] == "top_k cannot be combined with response_format; leave out one of them."
 
 
-@pytest.mark.parametrize(("status", "seen", "code"), [(400, 400, "bad_question"), (500, 503, "no_endpoint")])
-def test_what_the_server_refuses_of_a_chat_that_is_passed_on_is_refused_here(
-    opened: Open, server: FakeServer, status: int, seen: int, code: str
+GONE = (503, "no_endpoint")
+BAD: dict[str, tuple[dict[str, Any], tuple[int, str]]] = {
+    "400": ({"statuses": [400] * 9}, (400, "bad_question")),
+    "429": ({"statuses": [429] * 99}, GONE),
+    "500": ({"statuses": [500] * 99}, GONE),
+    "hangs up": ({"statuses": [0] * 99}, GONE),
+    "half a stream": ({"cut": 2}, GONE),
+    "another model": ({"models": ["large"]}, (500, "model_failed")),
+}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("tools", [False, True])
+@pytest.mark.parametrize(("changes", "seen"), BAD.values(), ids=BAD)
+def test_a_chat_before_a_bad_server_ends_in_an_error_whether_it_is_rated_or_passed_on(
+    opened: Open, server: FakeServer, changes: dict[str, Any], seen: tuple[int, str], tools: bool, stream: bool
 ) -> None:
     service = opened()
-    server.statuses = [status] * 9
+    well = {name: getattr(server, name) for name in changes} | {"statuses": []}
+    vars(server).update(changes)
+    body = {"model": "tiny", "messages": [USER], "stream": stream, **({"tools": [TOOL]} if tools else {})}
     with client_of(service) as client:
-        body = {"model": "tiny", "messages": [USER], "tools": [TOOL]}
-        replies = [client.post("/v1/chat/completions", json={**body, "stream": each}) for each in (False, True)]
-    assert [(reply.status_code, reply.json()["error"]["code"]) for reply in replies] == [(seen, code)] * 2
+        reply = client.post("/v1/chat/completions", json=body)
+        if tools and not stream and "cut" in changes:  # it answers as a whole
+            assert reply.status_code == 200
+        elif stream and "cut" in changes:
+            *_, failed, end = [line.removeprefix("data: ") for line in reply.text.split("\n\n") if line]
+            assert (reply.status_code, json.loads(failed)["error"]["code"], end) == (200, seen[1], "[DONE]")
+        else:
+            assert (reply.status_code, reply.json()["error"]["code"]) == seen
+        assert service.position == 0
+        vars(server).update(well)
+        assert client.post("/v1/chat/completions", json=body).status_code == 200
 
 
 def test_a_server_that_goes_away_fails_questions_and_nothing_else(opened: Open, server: FakeServer) -> None:

@@ -39,7 +39,7 @@ class Endpoint:
         """A server's answer with its confidence, and what it cost."""
         body = {"question": question.text, "options": list(question.options), "detail": "full"}
         reply: Any = self.client.post("/ask", body=body, cast_to=object)
-        return reply, self.price * sum(reply["detail"]["cost"].values()) / 1000
+        return reply, self.price * sum(reply["detail"]["ledger"].values()) / 1000
 
     def chat(self, text: str) -> tuple[str, float]:
         """What any model says to a text, and what it cost."""

@@ -51,9 +51,9 @@ def test_a_reply_holds_an_option_and_a_confidence_and_has_a_record(client: httpx
     assert [*reply] == brief
     assert reply["letter"] in "ABC"
     assert reply["text"] == OPTIONS["options"]["ABC".index(reply["letter"])]
-    assert math.isclose(sum(detail["bins"]), 1)
-    assert math.isclose(reply["confidence"], sum(p * (k + 0.5) / 10 for k, p in enumerate(detail["bins"])))
-    assert (detail["stored"], detail["source"], detail["version"]) == (True, "stated", 0)
+    assert math.isclose(sum(detail["reply"]["bins"]), 1)
+    assert math.isclose(reply["confidence"], sum(p * (k + 0.5) / 10 for k, p in enumerate(detail["reply"]["bins"])))
+    assert (detail["posterior"], detail["reply"]["version"]) == (None, 0)
     read = client.get(f"/v1/records/{reply['record_id']}").json()
     assert from_plain(read["record"]) == service.state.served(0).record
     assert read["record"]["reply"]["stated"] == reply["confidence"]
@@ -85,7 +85,7 @@ def test_a_server_is_paused_and_rolled_back_over_http(make_service: Make) -> Non
     assert paused["version"] > 0
     assert client.post("/v1/rollback", json={"version": 0}).json() == {**paused, "version": 0}
     assert (paused["paused"], paused["dropped"]) == ("for a look", 0)
-    assert client.post("/v1/ask", json={**OPTIONS, "detail": "full"}).json()["detail"]["version"] == 0
+    assert client.post("/v1/ask", json={**OPTIONS, "detail": "full"}).json()["detail"]["reply"]["version"] == 0
     refused = client.post("/v1/rollback", json={"version": 2**53})
     assert (refused.status_code, error_of(refused)["code"]) == (404, "version_not_found")
     assert client.post("/v1/resume").json() == {"version": 0, "paused": None, "dropped": 0}

@@ -109,12 +109,12 @@ def test_a_version_that_cannot_be_loaded_leaves_the_old_one_and_is_shown(make_se
     client = client_of(service)
     assert ask(client).status_code == 200
     settled(service)
-    assert ask(client).json()["detail"]["version"] == 0
+    assert ask(client).json()["detail"]["reply"]["version"] == 0
     assert client.get("/healthz").json()["status"] == "degraded"
     assert "TokenizerError" in client.get("/").text
     check_nothing_is_quoted(client, caplog)
     model.broken = False
-    assert ask(client).json()["detail"]["version"] > 0
+    assert ask(client).json()["detail"]["reply"]["version"] > 0
     assert client.get("/healthz").json() == OK
 
 
@@ -215,7 +215,7 @@ def test_a_disk_that_refuses_is_said_everywhere_and_logged_once_as_is_its_end(
         patched.setattr(service.state, "add_answers", refuse)
         for _ in range(3):
             reply = ask(client).json()
-            assert (reply["detail"]["stored"], reply["record_id"]) == (False, None)
+            assert ("cannot write" in reply["reason"], reply["record_id"]) == (True, None)
             assert reply["reason"] == "the server cannot write to its disk, so the answer has no record."
         health = client.get("/healthz")
         assert health.status_code == 200

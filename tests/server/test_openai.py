@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from secl.conversation import Turn
 from secl.errors import RequestError
 from secl.question import Question
+from secl.runs.encoding import from_plain
 from secl.server.http import messages
 from secl.server.http.app import create_app
 from secl.server.http.messages import ROLES, Message, Part, check_length, question_in
@@ -54,10 +55,9 @@ def test_a_chat_is_answered_in_the_model_s_words_with_a_confidence(client: opena
     assert choice.secl == completion.secl
     detail = completion.secl.pop("detail")
     assert [*completion.secl] == ["confidence", "low", "high", "candidates", "accepted", "record_id"]
-    assert completion.secl["confidence"] == detail["stated"] == pytest.approx(0.85)
-    assert (detail["source"], detail["own"], detail["own_answer"]) == ("stated", TEXT, None)
-    assert detail["cost"] == {"answering": 10}
-    assert len(detail["bins"]) == 10
+    assert from_plain(detail).reply == record.reply
+    assert completion.secl["confidence"] == detail["reply"]["stated"] == pytest.approx(0.85)
+    assert detail["ledger"]["answering"] == 10
     assert completion.warnings == []
 
 
@@ -66,11 +66,11 @@ def test_confidences_of_learned_weights_say_so_and_labels_are_counted(client: op
     service.model.learn(Question("Why?"), service.model.answer(Question("Why?")).reply, 0.5)
     learned: Any = client.chat.completions.create(model="scripted", messages=ASKED, extra_body=FULL)
     detail = learned.secl["detail"]
-    assert (detail["source"], detail["version"]) == ("stated", 1)
-    assert detail["frozen"] == pytest.approx(0.85) != detail["stated"]
+    assert (detail["posterior"], detail["reply"]["version"]) == (None, 1)
+    assert detail["frozen"]["stated"] == pytest.approx(0.85) != detail["reply"]["stated"]
     client.post("/feedback", body={"record_id": learned.secl["record_id"], "correct": False}, cast_to=object)
     labelled: Any = client.chat.completions.create(model="scripted", messages=ASKED, extra_body=FULL)
-    assert labelled.secl["detail"]["labels"] == 1
+    assert labelled.secl["detail"]["labelled"]["labels"] == 1
 
 
 def test_a_stream_says_the_same_in_pieces_as_they_are_written(client: openai.OpenAI, service: Service) -> None:

@@ -78,14 +78,14 @@ def test_the_reported_confidence_is_the_posterior_of_the_models_own_answer(make_
     posterior = service.state.served(0).record.posterior
     assert posterior is not None
     detail, own = reply["detail"], "ABCD".index(reply["letter"])
-    assert (detail["source"], detail["remark"]) == ("posterior", None)
-    assert reply["confidence"] == detail["own_confidence"] == posterior.probabilities[own] == posterior.confidence
-    assert detail["own_answer"] == reply["letter"]
+    assert "reason" not in reply
+    assert reply["confidence"] == posterior.probabilities[own] == posterior.confidence
+    assert detail["reply"]["answer"] == reply["letter"]
     assert {each["text"] for each in reply["candidates"]} == set(OPTIONS["options"])
     shares = [each["probability"] for each in reply["candidates"]]
     assert shares == sorted(posterior.probabilities, reverse=True)
     assert sum(each["probability"] for each in reply["candidates"]) == pytest.approx(1)
-    assert detail["stated"] == pytest.approx(0.85)
+    assert detail["reply"]["stated"] == pytest.approx(0.85)
 
 
 def test_a_server_can_answer_with_the_best_candidate_and_keeps_the_models_own(make_service: Make) -> None:
@@ -96,7 +96,7 @@ def test_a_server_can_answer_with_the_best_candidate_and_keeps_the_models_own(ma
     body = {"question": chosen.question.text, "options": list(chosen.question.options)}
     reply = ask(service, body)
     record = service.state.served(service.position - 1).record
-    assert (reply["letter"], reply["detail"]["own_answer"]) == (record.best_answer, record.reply.answer)
+    assert (reply["letter"], reply["detail"]["reply"]["answer"]) == (record.best_answer, record.reply.answer)
     assert reply["text"] == record.question.option(reply["letter"])
     assert reply["confidence"] == max(each["probability"] for each in reply["candidates"])
 
@@ -108,10 +108,10 @@ def test_a_question_without_candidates_is_answered_as_stated_and_says_so(make_se
         service = make_service(name, model=model, settings={"method": "posterior"})
         reply = ask(service, body)
         detail = reply["detail"]
-        assert (detail["source"], reply["candidates"]) == ("stated", None)
-        assert reply["confidence"] == detail["stated"] == pytest.approx(0.85)
-        assert words in detail["remark"]
-        assert detail["own_answer"] == (reply["letter"] or reply["text"])
+        assert (detail["posterior"], reply["candidates"]) == (None, None)
+        assert reply["confidence"] == detail["reply"]["stated"] == pytest.approx(0.85)
+        assert words in reply["reason"]
+        assert detail["reply"]["answer"] == (reply["letter"] or reply["text"])
         assert words in "\n".join(map(str, explanation_page(explain(service.state, 0))))
 
 

@@ -129,7 +129,10 @@ def check(folder: Path, clients: list[Client]) -> None:
         assert len(replies) == len(dict(replies)), "one record for two replies"
         for name, secl in replies:
             reply = records[state.position_of(name)].reply
-            assert (secl["detail"]["bins"], secl["detail"]["version"]) == (list(reply.bins), reply.version)
+            assert (secl["detail"]["reply"]["bins"], secl["detail"]["reply"]["version"]) == (
+                list(reply.bins),
+                reply.version,
+            )
         said = {state.position_of(name): label for client in clients for name, label in client.labels.items()}
         labels = {label.position: label.correct for label in state.labels()}
         assert {position: labels.get(position) for position in said} == said

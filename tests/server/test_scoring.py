@@ -39,13 +39,13 @@ def test_an_answer_from_elsewhere_gets_its_confidence_and_where_it_comes_from(cl
     expected = secl.load(ScriptedModel()).score("Capital of France?", "B", options=CHOICE["options"])
     assert (reply["letter"], reply["text"]) == ("B", "Paris")
     assert reply["confidence"] == pytest.approx(expected.confidence)
-    assert detail["stated"] == pytest.approx(expected.reply.stated)
-    assert (detail["source"], detail["own_answer"], detail["version"]) == ("posterior", "B", 0)
+    assert detail["reply"]["stated"] == pytest.approx(expected.reply.stated)
+    assert (detail["reply"]["answer"], detail["reply"]["version"]) == ("B", 0)
     assert expected.evidence.p_true is not None
     assert expected.evidence.candidates is not None
     likelihood = expected.evidence.candidates.likelihoods[1]
     assert likelihood is not None
-    assert detail["p_true"] == expected.evidence.p_true.probabilities[0]
+    assert detail["evidence"]["p_true"]["probabilities"][0] == expected.evidence.p_true.probabilities[0]
     assert detail["pmi"] == pytest.approx(likelihood.given - likelihood.alone)
     assert math.isclose(sum(each["probability"] for each in reply["candidates"]), 1.0)
 

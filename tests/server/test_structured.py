@@ -123,7 +123,7 @@ def test_the_sdk_s_parse_gives_an_instance_and_every_field_its_confidence_and_re
     client.post("/feedback", body={"record_id": fields["due"]["record_id"], "correct": False}, cast_to=object)
     again: Any = client.chat.completions.parse(model="scripted", messages=talk, response_format=Invoice)
     assert again.secl["fields"]["due"]["confidence"] < before
-    assert post(service, secl={"detail": "full"}).json()["secl"]["fields"]["total"]["detail"]["labels"] == 1
+    assert post(service, secl={"detail": "full"}).json()["secl"]["fields"]["total"]["detail"]["labelled"]["labels"] == 1
     with client_of(service) as plain:
         page = plain.get(f"/v1/records/{fields['total']['record_id']}")
         assert (page.status_code, page.json()["prompt"]) == (200, None)

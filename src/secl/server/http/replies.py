@@ -19,6 +19,7 @@ from typing_extensions import TypedDict
 
 from secl.conversation import ToolCall
 from secl.errors import SeclError
+from secl.evaluation.json_values import json_value
 from secl.server.entries import Values
 from secl.server.http.confidence import UNWANTED, Secl, later, secl_of
 from secl.server.http.errors import describe_failure, error_json, to_request_error
@@ -296,4 +297,4 @@ async def sent(chunks: AsyncIterator[Values], cancel: Callable[[], None]) -> Asy
 
 
 def _data(content: object) -> str:
-    return f"data: {json.dumps(content, allow_nan=False)}\n\n"
+    return f"data: {json.dumps(json_value(content), allow_nan=False)}\n\n"

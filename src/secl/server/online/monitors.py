@@ -38,6 +38,7 @@ class Monitor:
         """Take answers into account; answers from elsewhere tell nothing about this model's own."""
         self._records.extend(record for record in records if not record.given)
         self._changes += 1
+        _ = self.verdict  # logs a change
 
     def refresh(self, labelled: Sequence[tuple[float, bool, float]]) -> None:
         """Take what people said instead of what they had said before, in the order of the answers."""

@@ -11,7 +11,6 @@ from typing import Any
 
 from secl.calibrator import Calibrator
 from secl.errors import BusyError, ClosingError, SeclError
-from secl.evaluation.trust import Verdict
 from secl.fields.calls import Calls, weigh_calls
 from secl.fields.extraction import Extraction, ObjectRequest, weigh_objects
 from secl.fields.tools import CallRequest
@@ -38,14 +37,12 @@ class Answer:
         record_id: random, by which clients ask for the record.
         stored: whether the record is on disk; if not, its position will be used again.
         remark: how to read its confidence, in one sentence; None if there is nothing to say.
-        verdict: on the confidences of the latest answers.
     """
 
     record: Record
     record_id: str
     stored: bool
     remark: str | None = None
-    verdict: Verdict | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -230,11 +230,11 @@ class Service:
                 self.learner.enqueue([record for record in records if record.outcome == "waiting"])
         except Exception as problem:
             self.last_error = public_reason(problem, "taking note of an answer")
-        answers, verdict = [], self.monitor.verdict
+        answers = []
         for record, record_id in zip(records, ids, strict=True):
             expected = not record.gated or "candidates" in self.calibrator.plan.weighed(record.decision.in_burst)
             remark = remark_on(record, expected=expected)
-            answers.append(Answer(record=record, record_id=record_id, stored=stored, remark=remark, verdict=verdict))
+            answers.append(Answer(record=record, record_id=record_id, stored=stored, remark=remark))
             self.on_answer(answers[-1])
         return answers
 

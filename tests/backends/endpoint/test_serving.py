@@ -193,7 +193,7 @@ BAD: dict[str, tuple[dict[str, Any], tuple[int, str]]] = {
     "500": ({"statuses": [500] * 99}, GONE),
     "hangs up": ({"statuses": [0] * 99}, GONE),
     "half a stream": ({"cut": 2}, GONE),
-    "another model": ({"models": ["large"]}, (500, "model_failed")),
+    "another model": ({"models": ["large"]}, GONE),
 }
 
 

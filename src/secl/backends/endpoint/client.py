@@ -168,12 +168,19 @@ class Upstream:
     takes_all: bool
 
     def chat(self, body: Body) -> Generator[dict[str, Any]]:
-        """Yield the chunks of the answer to a chat request; without "stream" the answer is the only chunk."""
-        request = {**body, "model": self.model}
-        if body.get("stream"):
-            yield from self.endpoint.stream("/chat/completions", request)
-        else:
+        """Yield the chunks of the answer to a chat request; without "stream" the answer is the only chunk.
+
+        Raises UnavailableError also behind the chunks of a stream that no choice ends.
+        """
+        request, ended = {**body, "model": self.model}, False
+        if not body.get("stream"):
             yield self.endpoint.post("/chat/completions", request)
+            return
+        for chunk in self.endpoint.stream("/chat/completions", request):
+            ended |= any(choice.get("finish_reason") for choice in chunk.get("choices") or ())
+            yield chunk
+        if not ended:
+            raise self.endpoint.broke_off()
 
 
 def _base(url: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,8 +13,6 @@ from secl.errors import ParameterError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
-
-    from secl.server.entries import Values
 
 StateFolder = Annotated[Path, Parameter(help="State folder of the server, which may be running.")]
 CONTRADICTS, UNKNOWN = 1, 3
@@ -138,9 +136,9 @@ def remove_key(state: StateFolder, name: str, /) -> None:
         )
 
 
-def _print(what: Values | Sequence[RenderableType]) -> None:
+def _print(what: Mapping[str, object] | Sequence[RenderableType]) -> None:
     """One JSON object, or the parts of a page."""
-    if isinstance(what, dict):
+    if isinstance(what, Mapping):
         print_json(what)
         return
     screen = console()

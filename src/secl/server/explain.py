@@ -71,7 +71,7 @@ class Explanation:
             "source": self.source,
             "why": list(self.why),
             "keep_text": self.keep_text,
-            "prompt": self.prompt and [{"role": role, "content": text} for role, text in self.prompt],
+            "prompt": None if self.prompt is None else [{"role": role, "content": text} for role, text in self.prompt],
             "record": to_export(served.record),
         }
 

@@ -139,7 +139,7 @@ def remove_key(state: StateFolder, name: str, /) -> None:
 def _print(what: Mapping[str, object] | Sequence[RenderableType]) -> None:
     """One JSON object, or the parts of a page."""
     if isinstance(what, Mapping):
-        print_json(what)
+        print_json({**what})
         return
     screen = console()
     for part in what:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NotRequired  # pydantic reads those of typing from Python 3.12 on only
+from typing import NotRequired
 
-from typing_extensions import TypedDict
+from typing_extensions import TypedDict  # pydantic reads that of typing from Python 3.12 on only
 
 from secl.evaluation.json_values import defined
 from secl.runs.encoding import to_export

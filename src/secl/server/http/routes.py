@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Request
@@ -113,12 +113,8 @@ def _add_chat(router: APIRouter, service: Service, settings: HttpSettings, name:
             if upstream is None:
                 raise
             values, reply.warnings = body.passed(await request.json(), settings)
-            chunks = reply.passed(upstream, values, unrated(refusal.message) if rate else UNWANTED)
-            first = await unless_gone(request, anext(chunks, {}))  # a failure before it is an HTTP error
-            if body.stream:
-                return streamed(behind(first, chunks))
-            await chunks.aclose()
-            return AsciiJson(first)
+            secl = unrated(refusal.message) if rate else UNWANTED
+            return await passed_on(reply.passed(upstream, values, secl), request, stream=bool(body.stream))
         if wanted is not None:
             reply.warnings += without_effect(body)
             whole = await structured_reply(service, wanted, reply, request, settings.timeout, rate)
@@ -139,11 +135,19 @@ def streamed(chunks: AsyncIterator[Values], cancel: Callable[[], None] = lambda:
     return StreamingResponse(sent(chunks, cancel), media_type="text/event-stream")
 
 
-async def behind(first: Values, others: AsyncIterator[Values]) -> AsyncIterator[Values]:
-    """A chunk, and then the others."""
-    yield first
-    async for chunk in others:
-        yield chunk
+async def passed_on(chunks: AsyncGenerator[Values], request: Request, *, stream: bool) -> Response:
+    """Another server's answer: as a stream, or as a whole, which is the only chunk."""
+    first = await unless_gone(request, anext(chunks, {}))  # a failure before it is an HTTP error
+    if not stream:
+        await chunks.aclose()
+        return AsciiJson(first)
+
+    async def all_chunks() -> AsyncIterator[Values]:
+        yield first
+        async for chunk in chunks:
+            yield chunk
+
+    return streamed(all_chunks())
 
 
 def check_model(requested: str, name: str) -> None:

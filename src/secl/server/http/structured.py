@@ -124,7 +124,8 @@ async def structured_reply(
         secl["calls"] = []
         choice = choice_of(found.text, "stop", secl)
     else:
-        secl["calls"] = [_call(call, parts) for call in found.calls if answer.answers]
+        if answer.answers:
+            secl["calls"] = [_call(call, parts) for call in found.calls]
         choice = calls_choice(found.text, found.turn.calls, secl)
     for last in parts:
         secl["ended"] = last

@@ -1,10 +1,11 @@
-"""Evidence for the calibration of tool calls, one JSON line per request.
+"""Confidences of tool calls: evidence of each request, then measures from the evidence.
 
     python -m benchmarks.tools collect MODEL EVIDENCE.jsonl [--minutes 60]
+    python -m benchmarks.tools report EVIDENCE.jsonl
 
 `collect` continues a stopped collection. Eight requests share passes. The model reads the tools, which come first in
 the prompt, once for the eight. A line has the correct calls, the reply and its samples with the probabilities of their
-tokens.
+tokens. `report` prints Markdown.
 """
 
 from __future__ import annotations
@@ -12,18 +13,26 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from pydantic import TypeAdapter
 
+import secl
+from benchmarks.fields import measures
 from benchmarks.requests import TOOLS, Case, cases
+from benchmarks.study import heading, row
 from secl.backends.local.model import LocalModel
 from secl.errors import SeclError
-from secl.fields.calls import WrittenReply, samples_wanted
-from secl.fields.extraction import WINDOW
+from secl.fields.calls import Calls, WrittenReply, samples_wanted, weigh_calls
+from secl.fields.extraction import WINDOW, Objects
 from secl.fields.tools import CallRequest
+from secl.fields.values import same_value, value_of
+from secl.ledger import Ledger
+from secl.testing import ScriptedModel
 
 REPLY = TypeAdapter(WrittenReply)
 SYSTEM = "You are an assistant in an office. Today is Monday, 5 January 2026. Call a tool only if the user needs one."
@@ -60,16 +69,90 @@ def _line(case: Case, found: Any, seconds: float) -> dict[str, Any]:
     return {**line, "greedy": replies[0], "samples": replies[1:], "tokens": tokens}
 
 
+@dataclass(frozen=True)
+class Recorded:
+    """A model whose replies are recorded, by the id of the request."""
+
+    replies: Mapping[str, Objects[WrittenReply] | SeclError]
+
+    def write_calls(self, requests: Sequence[CallRequest], samples: object) -> list[Any]:  # noqa: ARG002
+        return [self.replies[request.question.id] for request in requests]
+
+
+def read(evidence: Path) -> list[tuple[CallRequest, Case, Calls]]:
+    """Return the recorded requests with their cases, and the replies with their confidences."""
+    every, weigh = {case.request: case for case in cases()}, secl.load(ScriptedModel()).calibrator.weigh
+    found = []
+    for line in map(json.loads, evidence.read_text(encoding="utf-8").splitlines()):
+        if "error" in line:
+            continue
+        case = every[line["request"]]
+        request, (answering, sampling, plain) = request_of(case), line["tokens"]
+        greedy, *samples = (
+            None if each is None else REPLY.validate_python(each) for each in (line["greedy"], *line["samples"])
+        )
+        assert greedy is not None  # noqa: S101
+        ledger = Ledger(answering=answering, sampling=sampling)
+        objects = Objects(greedy=greedy, samples=(*samples,), ledger=ledger, plain_tokens=plain)
+        (reply,) = weigh_calls(Recorded({request.question.id: objects}), [request], weigh)
+        if isinstance(reply, SeclError):
+            raise reply
+        found.append((request, case, reply))
+    return found
+
+
+def rated(evidence: Path) -> dict[str, list[tuple[float, bool]]]:
+    """Return confidences with their grades: of choices of tools or of none, of arguments, of calls and of replies."""
+    found: dict[str, list[tuple[float, bool]]] = {"tool, or none": [], "argument": [], "call": [], "reply": []}
+    for request, case, reply in read(evidence):
+        left, calls = [*case.gold], []
+        for call in reply.calls:
+            gold = next((each for each in left if each[0] == call.name), None)
+            if call.tool is not None:
+                found["tool, or none"].append((call.tool.confidence, gold is not None))
+            right = []
+            if gold is not None:
+                left.remove(gold)
+                (tool,) = (tool for tool in request.tools if tool.name == call.name)
+                for leaf in tool.leaves:
+                    record, values = (
+                        call.fields[leaf.name],
+                        (value_of(leaf, each) for each in (call.arguments, gold[1])),
+                    )
+                    right.append(same_value(leaf, record.question, *values))
+                    found["argument"].append((record.confidence, right[-1]))
+            calls.append(gold is not None and all(right))
+            found["call"].append((call.confidence, calls[-1]))
+        if reply.ended is not None:
+            found["tool, or none"].append((reply.ended.confidence, not left))
+        found["reply"].append((reply.confidence, not left and all(calls)))
+    return found
+
+
+def report(evidence: Path) -> Iterator[str]:
+    """Yield the table."""
+    yield heading(
+        "confidence of a", "number", "right", "mean", "AUROC", "Brier", "ECE (floor)", "accepted at 2, 5, 10 %"
+    )
+    for name, pairs in rated(evidence).items():
+        confidence, correct = (np.array(each, float) for each in zip(*pairs, strict=True))
+        yield row(name, len(pairs), f"{correct.mean():.0%}", f"{confidence.mean():.0%}", *measures(confidence, correct))
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
-    collecting = commands.add_parser("collect")
+    collecting, reporting = commands.add_parser("collect"), commands.add_parser("report")
     collecting.add_argument("model")
-    collecting.add_argument("evidence", type=Path)
     collecting.add_argument("--minutes", type=float, default=60.0)
+    for each in (collecting, reporting):
+        each.add_argument("evidence", type=Path)
     given = parser.parse_args(arguments)
-    collect(given.model, given.evidence, given.minutes)
+    if given.command == "collect":
+        collect(given.model, given.evidence, given.minutes)
+    else:
+        print(*report(given.evidence), sep="\n")
 
 
 if __name__ == "__main__":

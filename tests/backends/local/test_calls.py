@@ -105,12 +105,19 @@ def test_qwen_may_write_a_text_and_several_calls(before: str) -> None:
     assert ([call.name for call in only.calls], only.ended) == (["look_on"], None)
 
 
-@pytest.mark.parametrize("fence", ["```json\n{\n  ", "```\n{"])
-@pytest.mark.parametrize("template", ["Qwen 3 tools", "Llama 3 tools"])
-def test_a_call_in_a_block_of_json_is_a_call(template: str, fence: str) -> None:
-    """As Qwen2.5-Coder writes it, whatever its template says."""
-    block = f'{fence}"name": "look_on",\n  "arguments": {{\n    "kind": "b"\n  }}\n}}\n```'
-    greedy = written(scripted(template, f"{block}<|end|>")).greedy
+@pytest.mark.parametrize(
+    ("template", "before", "behind"),
+    [
+        ("Qwen 3 tools", "```json\n{\n  ", "}\n```"),
+        ("Llama 3 tools", "```\n{", "}\n```"),
+        ("Qwen 3 tools", "{", "}"),
+        ("Qwen 3 tools", "{{", "}}"),
+    ],
+)
+def test_a_json_object_with_a_tool_is_a_call(template: str, before: str, behind: str) -> None:
+    """As Qwen2.5-Coder writes it, whatever its template says; with doubled braces if the template has such ones."""
+    call = f'{before}"name": "look_on",\n  "arguments": {{\n    "kind": "b"\n  }}\n{behind}'
+    greedy = written(scripted(template, f"{call}<|end|>")).greedy
     ((name, arguments),) = ((call.name, call.arguments.value) for call in greedy.calls)
     assert (name, arguments, greedy.text, greedy.ended) == ("look_on", {"kind": "b"}, "", None)
     assert math.exp(greedy.calls[0].chosen.log_p) > 0.9

@@ -204,6 +204,7 @@ def test_three_hundred_fields_are_extracted(monkeypatch: pytest.MonkeyPatch) -> 
         ),
         ({"properties": {"a": {"type": "array", "uniqueItems": True}}}, "x", ParameterError, "uniqueItems"),
         ({"a": "A name"}, "word " * 3000, TooLongError, r"takes \d+ tokens .* leaves 0 of the 2048 .*; shorten the"),
+        ({f"n{number}": "" for number in range(300)}, "x", TooLongError, "an object of 300 fields; .* fewer fields"),
         (
             {"properties": {"a": {"type": "string", "minLength": 5000}}, "required": ["a"]},
             "x",

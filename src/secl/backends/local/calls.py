@@ -29,9 +29,13 @@ UNDECIDED = 16
 
 _ANY = r"/(?s:.*)/"
 
-_FENCE = r'```(json)?[ \n]*\{[ \n]*"name"[ ]*:[ ]*"'
+_FENCE, _OBJECT = r"```(json)?[ \n]*", r'\{\{?[ \n]*"name"[ ]*:[ ]*"'
 _MIDDLE = r'"[ \n]*,[ \n]*"(arguments|parameters)"[ ]*:[ \n]*'
-"""Texts around the name of a tool in a fenced block of JSON: the form of Qwen2.5-Coder under any template."""
+_CLOSE = r"[ \n]*\}\}?([ \n]*```)?"
+"""Texts around the name of a tool in a JSON object, fenced or not, as Qwen2.5-Coder writes it under any template.
+
+Some converted models have a chat template with doubled braces, and repeat them.
+"""
 
 
 def definition_of(function: Callable[..., object]) -> Node:
@@ -105,9 +109,16 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
         return self._beginning(self._literal(self.form.opening))
 
     @cached_property
-    def _fence(self) -> Tensor:
-        """Ids of the tokens that may begin a call in a block of JSON, where a reply may be one."""
-        return torch.tensor([], dtype=torch.long) if self.form.text else self._beginning(f"/{_FENCE}/")
+    def _before(self) -> str:
+        """The rule of the text before the tool's name in a reply that is a JSON object; fenced if calls begin so."""
+        return _FENCE + _OBJECT if re.match(_OBJECT, self.form.opening) else f"({_FENCE})?{_OBJECT}"
+
+    @cached_property
+    def _any_first(self) -> Tensor:
+        """Ids of the tokens that may begin a reply that is a call or a JSON object."""
+        if self.form.text:
+            return self._first
+        return torch.tensor(sorted({*self._first.tolist(), *self._beginning(f"/{self._before}/").tolist()}))
 
     def _beginning(self, rule: str) -> Tensor:
         """Return the ids of the tokens that may begin a text of a rule."""
@@ -136,14 +147,14 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
             return f"start: {begun} TEXT\nTEXT: {_ANY}"
         if begun:
             return "\n".join([f"start: {begun} TEXT | calls", f"TEXT: {_ANY}", *rules])
-        fenced = " | ".join(f"{json.dumps(tool.name)} MIDDLE arguments_{n}" for n, tool in enumerate(request.offered))
-        rules += [f"fenced: FENCE ({fenced}) CLOSE", f"FENCE: /{_FENCE}/", f"MIDDLE: /{_MIDDLE}/"]
-        rules += [r"CLOSE: /[ \n]*\}[ \n]*```/"]
-        text = f"TEXT: {_ANY} & ~/{_FENCE}(?s:.*)/"
+        objects = " | ".join(f"{json.dumps(tool.name)} MIDDLE arguments_{n}" for n, tool in enumerate(request.offered))
+        rules += [f"object: BEFORE ({objects}) CLOSE", f"BEFORE: /{self._before}/", f"MIDDLE: /{_MIDDLE}/"]
+        rules += [f"CLOSE: /{_CLOSE}/"]
+        text = f"TEXT: {_ANY} & ~/{self._before}(?s:.*)/"
         if self._marker is not None:
-            return "\n".join(["start: TEXT calls | TEXT | fenced", text, *rules])
+            return "\n".join(["start: TEXT calls | TEXT | object", text, *rules])
         opened = "".join(char if char.isalnum() else f"\\x{{{ord(char):x}}}" for char in form.opening)
-        return "\n".join(["start: TEXT | calls | fenced", f"{text} & ~/{opened}(?s:.*)/", *rules])
+        return "\n".join(["start: TEXT | calls | object", f"{text} & ~/{opened}(?s:.*)/", *rules])
 
     def task(self, request: CallRequest) -> Task[CallRequest]:
         begun = self.started(self._grammar(request), "the tools cannot constrain a model")
@@ -164,16 +175,15 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
 
     def _note(self, rows: Sequence[Row], tokens: Sequence[int], allowed: Tensor) -> None:
         p = allowed.softmax(-1)
-        either = torch.tensor(sorted({*self._first.tolist(), *self._fence.tolist()}), device=p.device)
-        first, at_start = p[:, self._first.to(p.device)].sum(-1).tolist(), p[:, either].sum(-1).tolist()
-        for row, later, begun in zip(rows, first, at_start, strict=True):
-            row.notes.append(later if row.tokens else begun)
+        later, at_start = (p[:, ids.to(p.device)].sum(-1).tolist() for ids in (self._first, self._any_first))
+        for n, row in enumerate(rows):
+            row.notes.append(later[n] if row.tokens else at_start[n])
         super()._note(rows, tokens, allowed)
 
     def _begins(self, row: Row) -> int | None:
         """Return where in the text of a row the first call begins; None without any."""
         written = self.text_of(row)
-        if self._in_block(written.text):
+        if self._object(written.text):
             return 0
         if self._marker is None or self.form.text:
             return 0 if written.text.startswith(self.form.opening) else None
@@ -182,9 +192,9 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
         number = row.tokens.index(self._marker)
         return written.ends[number - 1] if number else 0
 
-    def _in_block(self, text: str) -> re.Match[str] | None:
-        """Return the beginning of a call in a block of JSON, if a reply is one."""
-        return None if self.form.text else re.match(_FENCE, text)
+    def _object(self, text: str) -> re.Match[str] | None:
+        """Return the text before the tool's name, if a reply is a JSON object."""
+        return None if self.form.text else re.match(self._before, text)
 
     def read(self, task: Task[CallRequest], row: Row) -> WrittenReply | None:
         form, request, written = self.form, task.request, self.text_of(row)
@@ -197,13 +207,17 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
             return WrittenReply(text.removeprefix(form.text).strip(), (), none)
         if not row.matcher.is_accepting():
             return None
-        block = self._in_block(text)
+        block = self._object(text)
         place, calls = block.end() if block else start + len(form.opening), list[WrittenCall]()
         decided, middle = start if request.choice == "auto" else place, _MIDDLE if block else re.escape(form.middle)
         while True:
             named = (re.compile(f"({re.escape(tool.name)}){middle}").match(text, place) for tool in request.offered)
             found = next(filter(None, named))
-            chosen = written.reading(found[1], written.tokens((decided, found.end(1))))
+            tokens = written.tokens((decided, found.end(1)))
+            chosen = written.reading(found[1], tokens)
+            if request.choice == "auto" and not calls:  # all tokens that may begin a call choose one
+                begins = math.log(min(1.0, row.notes[tokens[0]])) - written.log_p[tokens[0]]
+                chosen = chosen._replace(log_p=min(0.0, chosen.log_p + begins))
             place = found.end()
             _, end = json.JSONDecoder().raw_decode(text, place)
             arguments = WrittenObject(

@@ -45,7 +45,8 @@ class ObjectWriter(GrammarWriter[ObjectRequest, WrittenObject]):
         if room < SHORTEST * fields:
             raise TooLongError(
                 f"the document takes {len(prompt)} tokens with its instructions, which leaves {max(0, room)} of the "
-                f"{self.backend.limit} that the model can read for an object of {fields} fields; shorten the document."
+                f"{self.backend.limit} that the model can read for an object of {fields} fields; shorten the document, "
+                "or ask for fewer fields."
             )
         return Task(request, (*prompt,), begun, min(room, request.most_tokens))
 

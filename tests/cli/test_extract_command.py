@@ -140,6 +140,9 @@ def test_an_export_has_a_row_for_each_document_and_a_review_begins_with_the_most
     assert [row["document"][-2:] for row in reviewed[:2]] == ["03", "02"]
     by_field = [json.loads(line) for line in shell("export", run, "--review", "--out", "-").out.splitlines()]
     assert (len(by_field), by_field[0]["question"]["id"]) == (36, "invoices-0002/number")
+    full = read(shell("export", run, "--format", "csv", "--full", "--out", "-").out)
+    assert [(row["document"][-2:], row["field"]) for row in full[:2]] == [("01", "number"), ("01", "total")]
+    assert (len(full), full[-1]["body"], full[-1]["failed"]) == (37, "fail", "the model did not close the object.")
 
 
 def test_fields_are_labelled_reported_and_get_thresholds(
@@ -195,7 +198,10 @@ def test_a_folder_of_texts_a_single_text_and_names_with_descriptions_are_enough(
     assert (said.code, said.err) == (0, f"warning: {TOO_WEAK}\n")  # no model is named
     lines = [line.split()[:3] for line in said.out.splitlines()[2:]]
     assert lines == [["a.md", "city", "null"], ["may/b.txt", "city", "Lima"]]
-    assert "Lima" in shell("extract", folder / "may" / "b.txt", "--schema", schema).out
+    one = shell("extract", folder / "may" / "b.txt", "--schema", schema, "--json")
+    (document,) = json.loads(one.out)["documents"]
+    assert (document["document"], document["city"]) == ("b.txt", "Lima")
+    assert document["confidence"] == document["city_confidence"]
 
 
 def test_what_cannot_be_used_is_refused_in_a_sentence(
@@ -212,6 +218,7 @@ def test_what_cannot_be_used_is_refused_in_a_sentence(
     usual = ("--schema", schema, "--out", tmp_path / "run")
     for arguments, *words in (
         ((documents,), "name a file with --schema"),
+        ((documents, "--json", *usual), "leave one of them out"),
         ((documents, "--schema", tmp_path / "none.json"), "none.json", "does not exist; check the path"),
         ((documents, "--schema", broken), broken, "is broken JSON (Expecting value"),
         ((documents, "--schema", text), text, "is recursive (#)"),

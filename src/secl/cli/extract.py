@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 from pydantic import Field
 
-from secl.cli.app import Set, app, console
+from secl.cli.app import AsJson, Set, app, console, print_json
 from secl.errors import ParameterError, RunError
 from secl.settings.base import Settings
 from secl.settings.groups import FLAT, ExtractSettings, ModelSettings, Seed
@@ -34,6 +34,7 @@ def extract(
     out: Path | None = None,
     accept: float | None = None,
     skip_bad: Annotated[bool, Parameter(negative=())] = False,
+    as_json: AsJson = False,
     flags: Annotated[ExtractFlags | None, FLAT] = None,
     set_: Set = None,
 ) -> None:
@@ -54,6 +55,8 @@ def extract(
     from secl.runs.settings import RunSettings
 
     given = with_set(flags, set_)
+    if out is not None and as_json:
+        raise ParameterError("--json prints the objects and --out keeps them for secl export; leave one of them out.")
     if "extract.schema_file" not in given:
         raise ParameterError("an extraction needs its fields; name a file with --schema.")
     given |= {"stream.questions": str(documents), "loop.accept": accept, "stream.skip_bad": skip_bad}
@@ -69,7 +72,7 @@ def extract(
             raise RunError("no document gave an object; see above.")
         report(run)
 
-    report = print_result() if out else _print
+    report = print_result() if out else _print_json if as_json else _print
     proceed(begin, out, finish, quiet=out is None)
 
 
@@ -84,3 +87,12 @@ def _print(run: Run) -> None:
         for record in fields
     ]
     console().print(listing(("document", "field", "value", "confidence"), rows, names=2))
+
+
+def _print_json(run: Run) -> None:
+    from secl.runs.failures import failures
+    from secl.runs.object_table import by_document, object_results
+
+    documents = by_document(run.records).items()
+    failed = [{"document": each.document, "failed": each.reason} for each in failures(run.store)]
+    print_json({"documents": [{"document": name, **object_results(fields)} for name, fields in documents] + failed})

@@ -26,7 +26,7 @@ from secl.runs.failures import failures
 from secl.runs.folder import check_outside
 from secl.runs.labelling import current_records
 from secl.runs.manifest import Manifest
-from secl.runs.object_table import by_document, expected_errors, object_results
+from secl.runs.object_table import by_document, document_of, expected_errors, object_results
 from secl.runs.store import Store
 
 FORMATS = ("jsonl", "csv", "parquet", "xlsx")
@@ -59,33 +59,29 @@ def to_table(records: Iterable[Record], *, full: bool = False) -> tuple[list[str
     A column of results that is empty everywhere is left out; a column of the questions that is called like one of them
     gets `PREFIX`. Questions without a row have their id, domain, text, options and reference.
     """
-    pairs = []
-    for record in records:
-        results = _results(record)
-        if full:
-            # The answer's text is a column already, and the candidates are the posterior's.
-            known = dict.fromkeys(("question", "text", "candidates"))
-            results = results | _numbers(json_value(to_export(record)) | known) | results
-        pairs.append((dict(record.question.row) or _described(record.question), results))
-    return _merged(pairs)
+    return _merged([(dict(each.question.row) or _described(each.question), _results(each, full)) for each in records])
 
 
-def _to_object_table(store: Store, review: bool) -> tuple[list[str], list[list[object]]]:
-    """The same for an extraction: a row for each document; those without an object come last, in a review first."""
-    documents = by_document(current_records(store))
-    if review:
-        documents = dict(sorted(documents.items(), key=lambda pair: -expected_errors(pair[1])))
-    pairs: list[tuple[str, Mapping[str, object], Mapping[str, object]]] = [
-        (name, dict(fields[0].question.row), object_results(fields)) for name, fields in documents.items()
-    ]
-    nothing = dict.fromkeys(name for *_, results in pairs for name in results)
-    for failure in failures(store):
-        pairs.insert(
-            0 if review else len(pairs), (failure.document, failure.row, {**nothing, "failed": failure.reason})
-        )
-    columns = {record.question.domain for fields in documents.values() for record in fields}
-    named = [(row if name in row.values() else {"document": name, **row}, results) for name, row, results in pairs]
-    return _merged(named, columns)
+def _to_object_table(store: Store, full: bool, review: bool) -> tuple[list[str], list[list[object]]]:
+    """The same for an extraction: a row for each document; if `full`, for each field.
+
+    Documents without an object come last, in a review first.
+    """
+    records = _ordered(store, review and full)
+    columns = dict.fromkeys(record.question.domain for record in records)
+    rows: list[tuple[str, Any, dict[str, object]]]  # of each its document, the document's own cells, and results
+    if full:
+        of_field = ((record, {"field": record.question.domain}) for record in records)
+        rows = [(document_of(each.question), each.question.row, name | _results(each, full)) for each, name in of_field]
+    else:
+        documents = by_document(records)
+        if review:
+            documents = dict(sorted(documents.items(), key=lambda pair: -expected_errors(pair[1])))
+        rows = [(name, fields[0].question.row, dict(object_results(fields))) for name, fields in documents.items()]
+    failed = [(each.document, each.row, {"failed": each.reason}) for each in failures(store)]
+    rows = [*failed, *rows] if review else [*rows, *failed]
+    named = [({} if name in dict(row).values() else {"document": name}, dict(row), each) for name, row, each in rows]
+    return _merged([(name | row, results) for name, row, results in named], () if full else columns)
 
 
 def _merged(
@@ -121,9 +117,9 @@ def _described(question: Question) -> dict[str, object]:
     return {name: value for name, value in values.items() if value}
 
 
-def _results(record: Record) -> dict[str, object]:
+def _results(record: Record, full: bool) -> dict[str, object]:
     """What people act on: the answer, its confidence, and whether it is right as far as references and labels tell."""
-    return {
+    results = {
         "answer": record.text,
         "confidence": defined(record.confidence),
         "low": defined(record.low),
@@ -132,6 +128,11 @@ def _results(record: Record) -> dict[str, object]:
         "correct": reported_correct(record),
         "label": record.label,
     }
+    if full:
+        # The answer's text is a column already, and the candidates are the posterior's.
+        known = dict.fromkeys(("question", "text", "candidates"))
+        results = results | _numbers(json_value(to_export(record)) | known) | results
+    return results
 
 
 def _numbers(values: Mapping[str, object], prefix: str = "") -> dict[str, object]:
@@ -162,7 +163,7 @@ def write(
         format: "jsonl" (complete records), or a table as of `to_table`: "csv", "parquet" or "xlsx"; None for that of
             the ending of `out`, else "jsonl". An extraction's table has a row for each document.
         out: the file; None for `records.FORMAT` in the run folder, "-" for standard output, which returns None.
-        full: add every number of a record to a table, which has a row for each record.
+        full: add every number of a record to a table, which has a row for each record, and for each failed document.
         review: begin with the rows that have most expected errors.
 
     Raises:
@@ -202,15 +203,15 @@ def write(
     return path
 
 
-def _ordered(store: Store, review: bool) -> Iterable[Record]:
+def _ordered(store: Store, review: bool) -> Sequence[Record]:
     """The records of a run; for a review, the least certain first."""
-    records = current_records(store)
+    records = list(current_records(store))
     return sorted(records, key=lambda record: -expected_errors([record])) if review else records
 
 
 def _table(store: Store, full: bool, review: bool) -> tuple[list[str], list[list[object]]]:
-    if Manifest.of(store).mode == "extract" and not full:
-        return _to_object_table(store, review)
+    if Manifest.of(store).mode == "extract":
+        return _to_object_table(store, full, review)
     return to_table(_ordered(store, review), full=full)
 
 

@@ -40,7 +40,7 @@ def book_room(room: str, date: str, start: str) -> str:
 def run(
     model: secl.CalibratedModel, request: str, tools: Sequence[Callable[..., Any]], agree: Callable[[str], bool]
 ) -> str:
-    """Answer a request with tools; `agree` asks a person about calls that the model's threshold does not accept."""
+    """Answer a request with tools; `agree` asks a person about a reply whose calls are not accepted."""
     by_name = {tool.__name__: tool for tool in tools}
     turns = [secl.Turn("user", request)]
     for _ in range(STEPS):
@@ -48,14 +48,13 @@ def run(
         turns.append(reply.turn)
         if not reply.calls:
             return reply.text
-        for call in reply.calls:
-            told = f"{call.name}({json.dumps(call.arguments)})"
-            if reply.accepted or agree(f"{told} is correct with a probability of {call.confidence:.0%}. Run it?"):
-                print(told)
-                result = json.dumps(by_name[call.name](**call.arguments))
-            else:
-                result = "The user does not want this call. Ask what else to do."
-            turns.append(secl.Turn("tool", result))
+        told = " and ".join(f"{call.name}({json.dumps(call.arguments)})" for call in reply.calls)
+        if reply.accepted or agree(f"{told}: correct with a probability of {reply.confidence:.0%}. Run?"):
+            print(told)
+            results = [json.dumps(by_name[call.name](**call.arguments)) for call in reply.calls]
+        else:
+            results = ["The user does not want this call. Ask what else to do."] * len(reply.calls)
+        turns += [secl.Turn("tool", result) for result in results]
     return "I could not finish this."
 
 

@@ -129,6 +129,10 @@ def _one(draw: random.Random, templates: str, **values: Any) -> str:
     return draw.choice(templates.split(" | ")).strip().format(**said)
 
 
+def _sayer(draw: random.Random, values: Mapping[str, Any]) -> Callable[[str], str]:
+    return lambda templates: _one(draw, templates, **values)
+
+
 def _said(draw: random.Random, value: Any) -> str:
     if isinstance(value, date):
         return value.strftime(draw.choice(("%-d %B %Y", "%B %-d, %Y", "%d.%m.%Y", "%a %-d %b %Y", "%Y-%m-%d")))
@@ -206,7 +210,12 @@ def _invoice(draw: random.Random) -> Parts:
         "All goods were checked by two of our people before they left the warehouse.",
         "This document was made by a computer and is valid without a signature.",
     ]
-    gold = {"number": own, "vendor": (vendor, short), "issued": issued.isoformat(), "due": due and due.isoformat()}
+    gold: dict[str, Any] = {
+        "number": own,
+        "vendor": (vendor, short),
+        "issued": issued.isoformat(),
+        "due": due and due.isoformat(),
+    }
     return head, body, rest, {**gold, "net": net, "total": round(gross - deposit, 2), "kind": kind, "early": early}
 
 
@@ -256,8 +265,12 @@ def _staff(draw: random.Random) -> Parts:
         "such as those about working hours. / The canteen card has to be renewed at the desk on the ground floor. / "
         "We wish all the best for the coming time and thank you for the work so far."
     )
-    said = partial(_one, draw, **names)
-    gold = {"name": f"{first} {last}", "former": (former, f"{first} {former}") if former else None, "boss": boss}
+    said = _sayer(draw, names)
+    gold: dict[str, Any] = {
+        "name": f"{first} {last}",
+        "former": (former, f"{first} {former}") if former else None,
+        "boss": boss,
+    }
     gold |= {"start": start.isoformat(), "city": new if moves else old, "salary": salary + rise * raised}
     return said(head), [*map(said, body)], [*map(said, rest.split(" / "))], {**gold, "reason": reason, "reply": reply}
 
@@ -319,8 +332,13 @@ def _meeting(draw: random.Random) -> Parts:
         "the office in time. / These notes go to all members and to the board, and they stay in the archive. / The "
         "canteen was thanked for its work during the last weeks."
     )
-    said = partial(_one, draw, **values)
-    gold = {"next": day and day.isoformat(), "chair": chair, "present": here, "budget": sum(amounts[:granted])}
+    said = _sayer(draw, values)
+    gold: dict[str, Any] = {
+        "next": day and day.isoformat(),
+        "chair": chair,
+        "present": here,
+        "budget": sum(amounts[:granted]),
+    }
     gold |= {"minutes": length, "room": room if placed else None, "topic": topic, "unanimous": unanimous}
     head = said("Notes, {held}, room {other}. | Minutes of the meeting of {held} in {other}.")
     return head, [*map(said, body)], [*map(said, rest.split(" / "))], gold

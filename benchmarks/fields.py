@@ -35,6 +35,7 @@ from secl.backends.local.constrained import Drawn, GrammarWriter, Prompts, Row, 
 from secl.backends.local.fast.batch import Batch
 from secl.backends.local.model import LocalModel
 from secl.backends.local.objects import ObjectWriter
+from secl.conversation import Turn
 from secl.errors import SeclError
 from secl.fields.extraction import (
     WINDOW,
@@ -54,7 +55,7 @@ from secl.metrics.graded import Vector
 from secl.metrics.risk_control import estimated, risk_coverage
 from secl.metrics.standard import standard_measures
 from secl.prompts.templates import quoted
-from secl.question import Question, Turn
+from secl.question import Question
 from secl.testing import ScriptedModel
 
 OBJECTS = TypeAdapter(Objects[WrittenObject])
@@ -77,7 +78,7 @@ class Collector(ObjectWriter):
 
     def __init__(self, model: LocalModel) -> None:
         super().__init__(model.backend, model.asker, model.name)
-        self.rich, self.free, self.whole = False, [], []
+        self.rich = False
         self.free: list[list[float]] = []
         self.whole: list[Sequence[WrittenObject | None]] = []
 

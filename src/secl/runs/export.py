@@ -78,7 +78,8 @@ def _to_object_table(store: Store, full: bool, review: bool) -> tuple[list[str],
         if review:
             documents = dict(sorted(documents.items(), key=lambda pair: -expected_errors(pair[1])))
         rows = [(name, fields[0].question.row, dict(object_results(fields))) for name, fields in documents.items()]
-    failed = [(each.document, each.row, {"failed": each.reason}) for each in failures(store)]
+    nothing: dict[str, object] = dict.fromkeys(name for *_, results in rows for name in results)
+    failed = [(each.document, each.row, {**nothing, "failed": each.reason}) for each in failures(store)]
     rows = [*failed, *rows] if review else [*rows, *failed]
     named = [({} if name in dict(row).values() else {"document": name}, dict(row), each) for name, row, each in rows]
     return _merged([(name | row, results) for name, row, results in named], () if full else columns)
@@ -119,7 +120,7 @@ def _described(question: Question) -> dict[str, object]:
 
 def _results(record: Record, full: bool) -> dict[str, object]:
     """What people act on: the answer, its confidence, and whether it is right as far as references and labels tell."""
-    results = {
+    results: dict[str, object] = {
         "answer": record.text,
         "confidence": defined(record.confidence),
         "low": defined(record.low),

@@ -9,6 +9,7 @@ from itertools import takewhile
 from typing import Any
 
 from secl.backends.token_ids import Decoder
+from secl.evidence import Thought
 from secl.prompts.parsing import is_complete, read_list, trim_answer
 from secl.prompts.templates import MAX_ANSWER_TOKENS
 from secl.question import Form, Question
@@ -73,6 +74,7 @@ class Draft:
         limit: most tokens that it may have.
         lines: a list is finished with this many lines; None for an answer, which is finished when it is complete.
         stop: it is finished with this text as well, unless that is "".
+        ends: ids of tokens that finish it as well.
         written: token ids written so far.
         seed: of its random choices; None writes greedily.
         top_p: these are among the most probable tokens that together have this probability, alike in a batch.
@@ -81,6 +83,7 @@ class Draft:
         steps: what that model thought before each token, where the backend reports it.
         free: whether it is a text of its own, whose prompt goes through the network alone, so that no number depends on
             what else is read.
+        thought: what stands before it in the prompt; None for an answer at once.
         begun: what the backend keeps of the prompt, to go on from; None for nothing.
     """
 
@@ -89,6 +92,7 @@ class Draft:
     limit: int
     lines: int | None = None
     stop: str = ""
+    ends: tuple[int, ...] = ()
     written: list[int] = field(default_factory=list)
     seed: int | None = None
     top_p: float = 1.0
@@ -96,6 +100,7 @@ class Draft:
     log_p: list[float] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
     free: bool = False
+    thought: Thought | None = None
     begun: Any = field(default=None, repr=False, compare=False)
 
     @classmethod
@@ -129,9 +134,18 @@ class TextRules:
         """The answer in a draft, without what was written behind it."""
         return trim_answer(self.text(draft), draft.form)
 
+    def thought(self, draft: Draft) -> Thought:
+        """A finished thought without what ended it."""
+        written = draft.written
+        closed = bool(written) and (written[-1] in draft.ends or written[-1] in self.end_ids)
+        text = decode_behind(self.tokenizer, draft.prompt[-CONTEXT:], written[:-1] if closed else written)
+        text, stop, _ = text.partition(draft.stop) if draft.stop else (text, "", "")
+        return Thought(text=text.strip().rstrip(" \n*#\ufffd"), tokens=len(written), cut=not (closed or stop))
+
     def ended(self, draft: Draft) -> bool:
         """Whether a draft is finished."""
-        if len(draft.written) >= draft.limit or (draft.written and draft.written[-1] in self.end_ids):
+        last = draft.written[-1:]
+        if len(draft.written) >= draft.limit or (last and (last[0] in self.end_ids or last[0] in draft.ends)):
             return True
         text = self.text(draft)
         if draft.stop and draft.stop in text:

@@ -49,11 +49,14 @@ Way = int | None
 """How a further answer comes about: the number of a sample, or None for a program."""
 
 
-def rounds(question: Question) -> tuple[Sequence[Way], Sequence[Way]]:
+def rounds(question: Question, *, thinks: bool = False) -> tuple[Sequence[Way], Sequence[Way]]:
     """What is drawn for a question at first, and what beyond that where the first disagrees with the answer.
 
-    A number that was found by reasoning is checked by a program, which costs less than to reason again.
+    A number that was found by reasoning is checked by a program, which costs less than to reason again. Other samples
+    of a model that `thinks` take a thought each, so one is drawn, and another where they disagree.
     """
+    if thinks and question.form != "number":
+        return (0,), (1,)
     if question.form == "number":
         return (None,), range(FURTHER)
     return range(FIRST), range(FIRST, FIRST + FURTHER)

@@ -10,7 +10,7 @@ import jinja2
 
 from secl.backends.base import Bundle, Span
 from secl.backends.generation import Draft, list_tokens
-from secl.backends.token_ids import TokenIds, common_length
+from secl.backends.token_ids import Thinker, TokenIds, common_length
 from secl.errors import QuestionError, TooLongError
 from secl.prompts.parsing import as_written
 from secl.prompts.templates import (
@@ -24,11 +24,15 @@ from secl.prompts.templates import (
     order_prompt,
     p_true_prompt,
     program_prompt,
+    thinking_prompt,
     verification_prompt,
 )
 from secl.question import Form, Question
 from secl.settings.groups import NUCLEUS
 from secl.writing import Writing
+
+BEHIND_A_THOUGHT = 160
+"""Tokens that an answer behind a thought and the question for its confidence take at most."""
 
 MARGIN = 16
 """Tokens of a prompt beyond the question and the answer that no estimate counts: branches, verdicts, line breaks."""
@@ -41,6 +45,7 @@ class Prompting:
         prefers_prefill: tells whether short replies begin with "Answer:"; called for the first of them.
         paper: whether the model is asked to the letter of the paper.
         distractors: of an open answer.
+        thinker: how the model thinks before it answers; None if it answers at once.
 
     Attributes:
         alongside: whether the confidence in an open answer is stated in the reply, and not in a turn behind it.
@@ -55,8 +60,10 @@ class Prompting:
         *,
         paper: bool = False,
         distractors: int = 4,
+        thinker: Thinker | None = None,
     ) -> None:
-        self.token_ids = token_ids
+        self.token_ids = token_ids if thinker is None else replace(token_ids, thinker=thinker)
+        self.thinker = thinker
         self._prefers_prefill = prefers_prefill
         self.paper = self.alongside = paper
         self.top_p = 1.0 if paper else NUCLEUS
@@ -70,30 +77,52 @@ class Prompting:
     def _prefilled(self, question: Question) -> bool:
         return question.form != "short" or self.prefilled
 
-    def _answer(self, question: Question) -> Prompt:
+    # A thought is what the model thought before the answer; None where it answers at once.
+
+    def _answer(self, question: Question, thought: str | None = None) -> Prompt:
+        if thought is not None and self.thinker is not None:
+            return thinking_prompt(question, self.thinker.request, thought)
         return answer_prompt(question, alongside=self.alongside, prefilled=self._prefilled(question))
 
-    def answer(self, question: Question) -> list[int]:
+    def thinks(self, question: Question) -> bool:
+        """Whether the model thinks before it answers the question; a free text is what it says to the conversation."""
+        return self.thinker is not None and not question.free
+
+    def thought(self, question: Question, limit: int) -> Draft:
+        """The thought before an answer, to be written, by a model that reads `limit` tokens."""
+        thinker = self.thinker
+        if thinker is None:
+            raise ValueError("this model answers at once.")
+        prompt = self.token_ids.encode(self._render(thinking_prompt(question, thinker.request, ""), thinking=True))
+        most = min(thinker.budget, max(1, limit - len(prompt) - BEHIND_A_THOUGHT))
+        ends = self.token_ids.tokenizer.get_added_vocab().get(thinker.mark)
+        return Draft(
+            prompt, "text", most, stop=thinker.mark if ends is None else "", ends=() if ends is None else (ends,)
+        )
+
+    def answer(self, question: Question, thought: str | None = None) -> list[int]:
         """Ids after which an answer begins."""
-        return self._encode(self._answer(question))
+        return self._encode(self._answer(question, thought))
 
-    def confidence(self, question: Question, text: str) -> list[int]:
+    def confidence(self, question: Question, text: str, thought: str | None = None) -> list[int]:
         """Ids after which the confidence digit comes: behind an option letter, or behind an open answer."""
-        prefilled = self._prefilled(question)
-        return self._before(confidence_prompt(question, text, alongside=self.alongside, prefilled=prefilled), "0")
+        before = self._answer(question, thought)
+        return self._before(confidence_prompt(question, text, alongside=self.alongside, before=before), "0")
 
-    def given(self, question: Question, answer: str) -> str:
-        """An open answer from elsewhere as the model would have written it behind the prompt."""
+    def given(self, question: Question, answer: str, *, behind_thought: bool = False) -> str:
+        """An open answer from elsewhere as the model would have written it behind the prompt, or behind a thought."""
+        if behind_thought:
+            return f" {answer.strip()}"
         text = as_written(answer, question.form)
         return f" {text}" if self._answer(question).prefill else text
 
-    def choices(self, question: Question) -> Bundle:
+    def choices(self, question: Question, thought: str | None = None) -> Bundle:
         """A branch for every option, so that letter and confidence are read in one go.
 
         The positions are before the letter, and before the digit of each option in turn.
         """
-        letter = len(self._before(answer_prompt(question), " A"))
-        branches = [self.confidence(question, each) for each in question.letters]
+        letter = len(self._before(self._answer(question, thought), " A"))
+        branches = [self.confidence(question, each, thought) for each in question.letters]
         digits = [(i, len(branch)) for i, branch in enumerate(branches)]
         return Bundle(branches, [(0, letter), *digits])
 
@@ -113,13 +142,13 @@ class Prompting:
                 spans.append(Span(sequence, common_length(before, sequence)))
         return spans
 
-    def written(self, question: Question, text: str, draft: Draft | None = None) -> Bundle:
+    def written(self, question: Question, text: str, draft: Draft | None = None, thought: str | None = None) -> Bundle:
         """An open answer, from a draft or from elsewhere, with the question for its confidence behind it.
 
         The positions are before each token of the answer, before what follows its last token, and before the digit.
         """
-        sequence = self.confidence(question, text)
-        prompt = self._answer(question)
+        sequence = self.confidence(question, text, thought)
+        prompt = self._answer(question, thought)
         # The chat template may trim the answer, or cut it into other tokens than those that were generated.
         start = common_length(self._encode(prompt), sequence)
         end = max(start, common_length(self._encode(prompt.begun(text)), sequence))
@@ -168,10 +197,14 @@ class Prompting:
                 prompts += [self.confidence(question, written), self.answer_list(question)]
             longest = max(map(len, prompts))
             needed = longest + max(MAX_ANSWER_TOKENS[question.form], list_tokens(question.form, self.listed)) + MARGIN
+        thought, remedy = "", ""
+        if self.thinker is not None and self.thinks(question):
+            thought, remedy = "thought and ", ", or lower prompts.thinking"
+            needed = max(needed, len(self.thought(question, limit).prompt) + self.thinker.least + BEHIND_A_THOUGHT)
         if needed > limit:
             raise TooLongError(
-                f"{question.mention} takes {needed} tokens with its answer, more than the {limit} that the model "
-                "can read; shorten it."
+                f"{question.mention} takes {needed} tokens with its {thought}answer, more than the {limit} that the "
+                f"model can read; shorten it{remedy}."
             )
 
     def with_room(self, question: Question, writing: Writing, limit: int) -> Writing:
@@ -192,9 +225,9 @@ class Prompting:
             )
         return replace(writing, max_tokens=min(room, writing.max_tokens or room))
 
-    def _render(self, prompt: Prompt) -> str:
+    def _render(self, prompt: Prompt, *, thinking: bool = False) -> str:
         try:
-            return self.token_ids.render(prompt)
+            return self.token_ids.render(prompt, thinking=thinking)
         except jinja2.TemplateError as problem:
             raise QuestionError(f"the model's chat template does not take this conversation: {problem}.") from problem
 

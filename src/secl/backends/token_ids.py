@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cached_property, lru_cache, partial
 from typing import Any, Protocol
@@ -30,7 +30,7 @@ from secl.question import LETTERS, Question
 SAMPLE = Question("Is water wet?", options=("yes", "no"))
 """A question to try a model on."""
 _DAY = date(2024, 7, 26)
-_NO_THOUGHTS = {"enable_thinking": False, "thinking": False, "thinking_budget": 0}
+NO_THOUGHTS: dict[str, object] = {"enable_thinking": False, "thinking": False, "thinking_budget": 0}
 """What templates call their switch for thoughts; one that has none does not look at it."""
 _TODAY = re.compile(r"""strftime_now\(\s*(["'])(.*?)\1\s*\)""")
 _ANY_TEXT, _PLAIN = "\ud800", "\ud801"
@@ -85,6 +85,7 @@ class TokenIds:
         true: ids of the variants of "True" (case, leading space) at the start of a reply.
         false: the same for "False".
         yes_no: ids of "Yes" and "No" at the start of a reply; empty where they are not single tokens.
+        thinker: how the model thinks before it answers, where a prompt has a thought.
     """
 
     tokenizer: Tokenizer
@@ -93,6 +94,7 @@ class TokenIds:
     true: tuple[int, ...]
     false: tuple[int, ...]
     yes_no: tuple[int, ...]
+    thinker: Thinker | None = None
 
     @classmethod
     def of(cls, tokenizer: Tokenizer, name: str = "in memory") -> TokenIds:
@@ -136,19 +138,25 @@ class TokenIds:
     def reserved(self) -> tuple[str, ...]:
         """What only the chat template may say: special tokens, and others with which it marks roles."""
         template, added = self.tokenizer.get_chat_template(), self.tokenizer.added_tokens_decoder.values()
+        if self.thinker is not None:
+            template += self.thinker.opening + self.thinker.closing
         roles = {each.content for each in added if each.content in template and _MARK.fullmatch(each.content)}
         return tuple(each.content for each in added if each.special or each.content in roles)
 
-    def render(self, prompt: Prompt) -> str:
-        """The full text of a prompt, as `encode` takes it: what it quotes of users stays text and forges no turn."""
+    def render(self, prompt: Prompt, *, thinking: bool = False) -> str:
+        """The full text of a prompt, as `encode` takes it: what it quotes of users stays text and forges no turn.
+
+        `thinking` renders it up to where its thought begins.
+        """
         quoted = Prompt(
             tuple(map(self._quoted, prompt.turns)),
             self._quoted(prompt.prefill),
             self._quoted(prompt.system),
             tuple(map(self._quoted_turn, prompt.history)),
             tuple(map(self._quoted, prompt.tools)),
+            None if prompt.thought is None else self._quoted(prompt.thought),
         )
-        return render(self.tokenizer, quoted)
+        return render(self.tokenizer, quoted, self.thinker, thinking=thinking)
 
     def _quoted(self, text: str) -> str:
         """A text with `_PLAIN` before everything in it that reads like a reserved token."""
@@ -186,14 +194,54 @@ def template_error(name: str, problem: jinja2.TemplateError) -> ModelError:
     return ModelError(f"the chat template of the model {name!r} does not work: {problem}.")
 
 
-def render(tokenizer: Tokenizer, prompt: Prompt) -> str:
-    """The full text of a prompt in the model's chat format, up to where the model goes on."""
+@dataclass(frozen=True, slots=True)
+class Thinker:
+    """How a model thinks before it answers.
+
+    Attributes:
+        tokenizer: whose chat template leaves the model free to think.
+        opening: what a reply begins with before the thought; "" if the template or the request opens it.
+        closing: what ends a thought.
+        mark: what the model itself ends a thought with.
+        request: sentence that asks for a thought; "" for a model that was trained to think.
+        budget: most tokens of a thought.
+        least: tokens of a thought that there must be room for.
+        always: whether the model thinks whatever it is given.
+        switches: what the template is told.
+    """
+
+    tokenizer: Tokenizer
+    opening: str = ""
+    closing: str = "\n\n"
+    mark: str = "Answer:"
+    request: str = "Think step by step in a few short lines."
+    budget: int = 256
+    least: int = 1
+    always: bool = False
+    switches: Mapping[str, object] = field(default_factory=NO_THOUGHTS.copy)
+
+
+def render(tokenizer: Tokenizer, prompt: Prompt, thinker: Thinker | None = None, *, thinking: bool = False) -> str:
+    """The full text of a prompt in the model's chat format, up to where the model goes on.
+
+    `thinking` renders it up to where its thought begins.
+    """
     turns = messages(prompt.history)
     turns += [{"role": ("user", "assistant")[i % 2], "content": turn} for i, turn in enumerate(prompt.turns)]
-    chat = partial(render_turns, tokenizer, tools=[*map(json.loads, prompt.tools)] or None)
-    text = _conversation(chat, turns, prompt.system)
+    tools = [*map(json.loads, prompt.tools)] or None
+    chat = partial(render_turns, tokenizer, tools=tools)
+    begun = None
+    if prompt.thought is not None and thinker is not None:
+        free = partial(render_turns, thinker.tokenizer, tools=tools, switches=thinker.switches)
+        begun = _conversation(free, turns[: len(turns) - len(prompt.turns) + 1], prompt.system) + thinker.opening
+        if thinking:
+            return begun
+        begun += prompt.thought + thinker.closing
     if len(prompt.turns) > 1:
-        text = _as_answered(chat, text, turns[:-2], prompt.system)
+        text = _conversation(chat, turns, prompt.system)
+        text = _as_answered(chat, text, turns[:-2], prompt.system, begun)
+    else:
+        text = begun or _conversation(chat, turns, prompt.system)
     return text + prompt.prefill
 
 
@@ -222,18 +270,20 @@ def _conversation(chat: Chat, turns: list[Message], system: str) -> str:
     return _with_system(chat, turns, system) if system else chat(turns)
 
 
-def _as_answered(chat: Chat, text: str, earlier: list[Message], system: str) -> str:
+def _as_answered(chat: Chat, text: str, earlier: list[Message], system: str, thought: str | None = None) -> str:
     """A conversation in which the model's answer stands behind what it was written behind.
 
     A template that switches thinking off begins a reply with an empty thought, and leaves that out where the reply has
-    become an earlier turn. An answer is read with the very tokens before it that it was written with.
+    become an earlier turn. An answer is read with the very tokens before it that it was written with, which are those
+    up to the end of a `thought` where there is one.
     """
-    begun = _conversation(chat, earlier, system)
+    begun = thought or _conversation(chat, earlier, system)
     if text.startswith(begun):
         return text
     later = _conversation(chat, [*earlier, {"role": "assistant", "content": _ANY_TEXT}, *earlier[-1:]], system)
     before = later.partition(_ANY_TEXT)[0]
-    return begun + text[len(before) :] if begun.startswith(before) and text.startswith(before) else text
+    fits = text.startswith(before) and (thought is not None or begun.startswith(before))
+    return begun + text[len(before) :] if fits else text
 
 
 def _with_system(chat: Chat, turns: list[Message], system: str) -> str:
@@ -247,16 +297,22 @@ def _with_system(chat: Chat, turns: list[Message], system: str) -> str:
 
 
 def render_turns(
-    tokenizer: Tokenizer, turns: list[Message], *, tools: list[Any] | None = None, go_on: bool = True
+    tokenizer: Tokenizer,
+    turns: list[Message],
+    *,
+    tools: list[Any] | None = None,
+    go_on: bool = True,
+    switches: Mapping[str, object] = NO_THOUGHTS,
 ) -> str:
-    """A conversation in the model's chat format; with `go_on` up to where the model goes on."""
+    """A conversation in the model's chat format, with `switches` for thoughts; with `go_on` up to where the model goes
+    on."""
     return tokenizer.apply_chat_template(
         turns,
         tools=tools,
         chat_template=_dated(tokenizer.get_chat_template(tools=tools)),
         tokenize=False,
         add_generation_prompt=go_on,
-        **_NO_THOUGHTS,
+        **switches,
         date_string=_DAY.strftime("%d %b %Y"),
     )
 

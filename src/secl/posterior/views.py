@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TypeGuard
 
 from secl.evidence import CandidateEvidence, Evidence, LetterOrder
+from secl.metrics.probability import softmax
 from secl.question import Question
 from secl.records import Record, Reply
 from secl.settings.groups import ViewName
@@ -28,6 +29,9 @@ VOTE = 2.6
 
 LEAST_REST = 0.05
 """Least probability of an answer that is none of the candidates."""
+
+DOUBT = 0.2
+"""How far the letters behind thoughts are moved to equal probabilities."""
 
 VALUES = "values"
 """How the source of candidates begins that are values of a field (`secl.fields`)."""
@@ -53,6 +57,23 @@ def likelihood(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) 
         None if option is None else (option.given - option.alone / 2) / option.tokens
         for option in candidates.likelihoods
     )
+
+
+def thoughts(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Values | None:  # noqa: ARG001
+    """Return ln of the mean probability of each option behind the thoughts, moved to uniform by `DOUBT`.
+
+    A thought makes up the model's mind, so the letter behind a single one is nearly certain, right or wrong. The mean
+    over thoughts, each with its own order of the options, is never surer than the surest of them.
+    """
+    letters = [each.log_p for each in candidates.letters if each.thought is not None]
+    letters += [reply.option_log_p] if reply.thought is not None and reply.option_log_p else []
+    if not letters:
+        return None
+    shares = [softmax(log_p) for log_p in letters]
+    means = [math.fsum(option) / len(shares) for option in zip(*shares, strict=True)]
+    texts = candidates.candidates
+    by_text = {text: math.fsum(p for p, other in zip(means, texts, strict=True) if other == text) for text in texts}
+    return tuple(math.log((1 - DOUBT) * by_text[text] + DOUBT / len(by_text)) for text in texts)
 
 
 def p_true(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Values | None:  # noqa: ARG001
@@ -166,6 +187,7 @@ VIEWS: dict[str, View] = {
     "text": View("probability of the text", text, lambda *_: 0.4),
     # A rule of its own: nothing else is known of a field's values.
     "value": View("probability of the value", value, lambda *_: 1.0),
+    "thoughts": View("letters behind thoughts", thoughts, lambda *_: 1.0),
     "p_true": View("P(True) against P(False)", p_true, lambda *_: 0.3),
 }
 """Every view by its name (`secl.settings.groups.ViewName`)."""
@@ -243,7 +265,8 @@ def pmi_of(record: Record) -> float | None:
 def _letter_orders(frozen: Reply, candidates: CandidateEvidence) -> tuple[LetterOrder, ...]:
     texts = candidates.candidates
     first = LetterOrder(order=tuple(range(len(texts))), log_p=frozen.option_log_p)
-    orders = [first, *candidates.letters] if frozen.option_log_p else candidates.letters
+    at_once = [each for each in candidates.letters if each.thought is None]
+    orders = [first, *at_once] if frozen.option_log_p and frozen.thought is None else at_once
     return tuple(LetterOrder(order=shown.order, log_p=centred_letters(texts, shown.log_p)) for shown in orders)
 
 

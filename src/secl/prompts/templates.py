@@ -60,6 +60,14 @@ _ASK_DIGIT = (
     "90-100%. Reply with one digit."
 )
 
+_BEHIND_A_THOUGHT: dict[Form, tuple[str, str]] = {
+    "choice": ("answer with the letter of the correct option", "<letter>"),
+    "short": ("answer with a few words", "<a few words>"),
+    "sentence": ("answer truthfully in one short sentence", "<one short sentence>"),
+    "number": ("write the final number", "<number>"),
+}
+"""What is asked for behind a thought, and its shape."""
+
 _LIKE_A_REPLY = re.compile(r"(?<=\bconfidence)\s*[:=]\s*|(?<=\banswer)\s*[:=]\s*", re.IGNORECASE)
 _LIKE_A_CONFIDENCE = re.compile(r"(?<=\bconfidence)\s*[:=]\s*", re.IGNORECASE)
 
@@ -79,6 +87,8 @@ class Prompt:
         prefill: text that the reply starts with; the model continues from there.
         system, history: as in `secl.Question`.
         tools: definitions of tools that the model may call, each as JSON.
+        thought: what stands before the prefill of the first reply, without marks; None for a model that answers at
+            once.
     """
 
     turns: tuple[str, ...]
@@ -86,6 +96,7 @@ class Prompt:
     system: str = ""
     history: tuple[Turn, ...] = ()
     tools: tuple[str, ...] = ()
+    thought: str | None = None
 
     def begun(self, text: str) -> Prompt:
         """This prompt with the reply begun by `text`, behind the prefill."""
@@ -128,8 +139,27 @@ def answer_prompt(question: Question, *, alongside: bool = False, prefilled: boo
     if question.free:
         passage = f"{quoted(question.context)}\n\n" if question.context else ""
         return _prompt(question, f"{passage}{question.text}", prefill)
-    options = "".join(f"{letter}. {unstated(question.option(letter))}\n" for letter in question.letters)
-    return _prompt(question, f"{_asked(question)}{options}\n{_INSTRUCTIONS[question.form]}", prefill)
+    return _prompt(question, f"{_asked(question)}{_listed(question)}\n{_INSTRUCTIONS[question.form]}", prefill)
+
+
+def thinking_prompt(question: Question, request: str, thought: str) -> Prompt:
+    """Ask for an answer behind a thought; with options, for an answer and then a confidence digit.
+
+    Args:
+        question: of any form but "text", about which nothing is asked.
+        request: sentence that asks for the thought; "" for a model that thinks without it.
+        thought: "" until it is written.
+    """
+    wanted, shape = _BEHIND_A_THOUGHT[question.form]
+    wanted = f"{request} Then {wanted}. " if request else f"{wanted[:1].upper()}{wanted[1:]}. "
+    before = _WITH_CONFIDENCE if question.options else _FORMAT
+    lines = ["<your steps>"] * bool(request) + [f"Answer: {shape}"] + ["Confidence: <digit>"] * bool(question.options)
+    user = f"{_asked(question)}{_listed(question)}\n{wanted}{before}" + "\n".join(lines)
+    return replace(_prompt(question, user, "Answer:"), thought=thought)
+
+
+def _listed(question: Question) -> str:
+    return "".join(f"{letter}. {unstated(question.option(letter))}\n" for letter in question.letters)
 
 
 def _prompt(question: Question, user: str, prefill: str = "") -> Prompt:
@@ -201,16 +231,23 @@ def program_prompt(question: Question) -> Prompt:
     return _prompt(question, user, OPENING)
 
 
-def confidence_prompt(question: Question, text: str, *, alongside: bool = False, prefilled: bool = True) -> Prompt:
+def confidence_prompt(
+    question: Question,
+    text: str,
+    *,
+    alongside: bool = False,
+    prefilled: bool = True,
+    before: Prompt | None = None,
+) -> Prompt:
     """Ask for the confidence digit of an answer: in the same reply behind a letter, in a turn behind an open answer, or
-    `alongside` it. The reply began as `answer_prompt` begins it."""
-    before = answer_prompt(question, alongside=alongside, prefilled=prefilled)
+    `alongside` it. The reply began as `answer_prompt` begins it, unless the prompt `before` it is given."""
+    before = before or answer_prompt(question, alongside=alongside, prefilled=prefilled)
     if question.options:
         return before.begun(f" {text}\n{CONFIDENCE}")
     if alongside and not question.free:
         return before.begun(f"{text}\n{CONFIDENCE}")
     turns = (*before.turns, before.prefill + text, _ASK_CONFIDENCE)
-    return Prompt(turns, CONFIDENCE, question.system, question.history)
+    return Prompt(turns, CONFIDENCE, question.system, question.history, thought=before.thought)
 
 
 def digit_prompt(answered: Prompt, text: str) -> Prompt:

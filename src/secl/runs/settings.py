@@ -87,6 +87,9 @@ class Recipe(RecipeTables):
                 f"the method {self.method!r} compares no candidates, so there is no best answer; leave loop.answer "
                 "out, or take the method posterior or the extra evidence candidates."
             )
+        if self.prompts.thinking != "off" and (self.paper or "dinco" in kinds):
+            what = "the paper asks" if self.paper else "DINCO searches"
+            raise ParameterError(f"{what} for answers without a thought; leave prompts.thinking out.")
         if not is_own_gate(self.gate_name):  # whoever reads a run executes no file that it names
             self.build_gate()
         self._check_engine()

@@ -47,7 +47,7 @@ Accumulate = Literal["stream", "question"]
 Order = Literal["forward", "reversed", "shuffled"]
 Formula = Literal["log", "exp"]
 Engine = Literal["local", "vllm", "openai"]
-ViewName = Literal["letters", "likelihood", "samples", "text", "value", "p_true"]
+ViewName = Literal["letters", "likelihood", "samples", "text", "value", "thoughts", "p_true"]
 SignalName = Literal["norm_p_true", "p_true", "self_consistency"]
 AnswerName = Literal["own", "best"]
 
@@ -219,11 +219,11 @@ class EvidenceSettings(Settings):
     nli: str | None = Field(None, description="NLI model for dinco; the model itself by default.")
 
 
-ENDPOINT_VIEWS: tuple[ViewName, ...] = ("letters", "samples", "text", "value", "p_true")
+ENDPOINT_VIEWS: tuple[ViewName, ...] = ("letters", "samples", "text", "value", "thoughts", "p_true")
 """What a server with OpenAI's API can tell of candidates: it gives no likelihoods of texts."""
 
 
-DEFAULT_VIEWS: tuple[ViewName, ...] = ("letters", "likelihood", "samples", "text", "value")
+DEFAULT_VIEWS: tuple[ViewName, ...] = ("letters", "likelihood", "samples", "text", "value", "thoughts")
 """Evidence that the posterior combines unless told otherwise."""
 
 
@@ -235,7 +235,7 @@ class PosteriorSettings(Settings):
     views: Annotated[tuple[ViewName, ...], BeforeValidator(_split)] = Field(
         DEFAULT_VIEWS,
         min_length=1,
-        description="Evidence that the posterior combines: letters, likelihood, samples, text, value, p_true.",
+        description="Evidence to combine: letters, likelihood, samples, text, value, thoughts, p_true.",
     )
 
 

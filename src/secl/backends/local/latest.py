@@ -52,7 +52,12 @@ class LatestEvidence:
         known = None if case is None else case.candidates
         if known is not None and (question.options or known.candidates[0] == reply.answer):
             return known
-        return compared(self.asker, question, reply.answer)
+        if question.options and reply.thought is not None:
+            case = self.answering.prefetch([Case(question, kinds=frozenset({"candidates"}))], 0)[question, None]
+            for purpose in ("reordering", "likelihood"):
+                self.meter.spend(purpose, case.spent[purpose])  # type: ignore[arg-type]
+            return case.candidates
+        return compared(self.asker, question, reply.answer, reply.thought)
 
     def sample(self, question: Question, count: int) -> tuple[str | None, ...]:
         """Further answers of the frozen model at temperature 1; option letters come from the pass that answered.

@@ -19,6 +19,7 @@ from secl.backends.local.asking.readout import Readout
 from secl.backends.local.backend import LocalBackend
 from secl.backends.local.latest import LatestEvidence
 from secl.backends.local.loading.loader import Loaded, ModelCache, load
+from secl.backends.local.loading.thinking import check_at_once, with_budget
 from secl.backends.local.shared import SharedAnswers
 from secl.backends.local.structured import StructuredWriting
 from secl.backends.prompting import Prompting
@@ -73,8 +74,8 @@ class LocalModel(LatestEvidence, StructuredWriting, Shown):
     ) -> None:
         if not 0 <= seed < 2**63:
             raise ParameterError(f"The seed must be a whole number from 0 to 2^63 - 1, not {seed}.")
-        if thinking != "off":
-            raise ParameterError("no model in this process thinks before it answers yet; leave prompts.thinking out.")
+        if thinking == "off":
+            check_at_once(loaded.name, loaded.thinker)
         self.backend = LocalBackend(loaded, adapter or AdapterSettings(), seed=seed)
         self.described, self.adapted = self.backend.described, self.backend.adapted
         self.name = loaded.name
@@ -86,11 +87,12 @@ class LocalModel(LatestEvidence, StructuredWriting, Shown):
         self.upstream: object = None  # `secl.backends.endpoint.client.Upstream` where servers answer
         self.meter = Meter()
         ids = self.backend.token_ids
-        alike = loaded.fingerprint, *self.backend.shape, paper, distractors, seed
+        alike = loaded.fingerprint, *self.backend.shape, paper, distractors, thinking, seed
         windows, verdicts = (None, None) if shared is None else shared.to(*alike)
         known = loaded.preset.prefilled
         prefers = partial(prefers_prefill, self.backend) if known is None else lambda: known
-        self.prompting = Prompting(ids, prefers, paper=paper, distractors=distractors)
+        thinker = None if thinking == "off" else with_budget(loaded.thinker, thinking)
+        self.prompting = Prompting(ids, prefers, paper=paper, distractors=distractors, thinker=thinker)
         readout = Readout(ids, paper=paper)
         self.asker = Asker(self.backend, self.backend, self.prompting, readout, self.meter, seed, verdicts)
         self.answering = Answering(self.asker, rewrites=answer_weights == "adapted", windows=windows)
@@ -172,7 +174,9 @@ class LocalModel(LatestEvidence, StructuredWriting, Shown):
 
     def _case(self, question: Question, written: str | Written | None, evidence: Collection[EvidenceKind]) -> Case:
         """A question, and what was written in answer to it as it stands in the conversation."""
-        given = None if written is None or question.options else self.prompting.given(question, str(written))
+        thinks = self.prompting.thinks(question)
+        known = written is not None and not question.options
+        given = self.prompting.given(question, str(written), behind_thought=thinks) if known else None
         draft = written.draft if isinstance(written, Written) and isinstance(written.draft, Draft) else None
         return Case(question, given, frozenset(evidence), draft=draft)
 

@@ -51,7 +51,10 @@ class Writer:
             self._write(drafts, begun)
             return
         # The whole batch is the key, because the padding of a row, and so its last digits, depend on the other rows.
-        texts = [(draft.prompt, draft.written, draft.form, draft.limit, draft.lines) for draft in drafts]
+        texts = [
+            (draft.prompt, draft.written, draft.form, draft.limit, draft.lines, draft.stop, draft.ends)
+            for draft in drafts
+        ]
         key = hashlib.sha256(repr((texts, begun is None)).encode()).digest()
         known = self.remembered.get(key)
         if known is None:

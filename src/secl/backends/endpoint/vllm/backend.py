@@ -208,7 +208,7 @@ class VllmBackend:
                 # An answer states its entropy; lists and samples do not.
                 top=0 if sampled or draft.lines is not None else self.top,
                 stop=STOPS,
-                ends=tuple(sorted(rules.end_ids)),
+                ends=tuple(sorted({*rules.end_ids, *draft.ends})),
                 temperature=1.0 if sampled else 0.0,
                 top_p=draft.top_p if sampled else 1.0,
                 # A server starts its random numbers anew with every request.

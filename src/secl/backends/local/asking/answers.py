@@ -14,6 +14,7 @@ from secl.backends.generation import Draft
 from secl.backends.local.asking.asker import Asker
 from secl.backends.local.asking.candidates import among_options, compare_answers
 from secl.backends.local.asking.cases import Answer, Case, Turn, read_answers, read_evidence, read_reply
+from secl.backends.local.asking.thoughts import think, think_again
 from secl.prompts.parsing import is_brief, read_answer
 from secl.records import Reply
 
@@ -58,6 +59,7 @@ class Answering:
         if known is not None:
             return dict(zip(window, [case.copy() for case in known], strict=True)), []
         cases = [*window.values()]
+        think(self.asker, cases)
         self._read_choices([case for case in cases if case.question.options])
         self._read_open([case for case in cases if not case.question.options])
         jobs: list[Job] = [partial(read_reply, self.asker, case, case.frozen, 0) for case in cases]
@@ -87,8 +89,10 @@ class Answering:
         """Multiple choice: a branch for every letter, so that letter and confidence come in one pass."""
         for case in cases:
             case.judged = case.question.options if "p_true" in case.kinds else ()
-            case.comparison = among_options(self.asker, case.question) if "candidates" in case.kinds else None
+            if "candidates" in case.kinds:
+                case.comparison = among_options(self.asker, case.question, behind_thought=case.thought is not None)
         self._read(cases)
+        think_again(self.asker, cases)
 
     def _read_open(self, cases: Sequence[Case]) -> None:
         """Open questions: answers that are not there yet are written as one batch, then all are read together, beside
@@ -99,7 +103,7 @@ class Answering:
         for case in cases:
             question, case.text = case.question, case.given
             if case.written:
-                case.draft = Draft.answer(asker.prompting.answer(question), question.form)
+                case.draft = asker.answer_draft(question, case.thought)
             elif question.free and case.draft is None:
                 case.draft = Draft(asker.prompting.answer(question), "text", 0, free=True)
             # A free answer may be longer than anything in a list; whoever needs one writes it when the answer is there.
@@ -119,7 +123,7 @@ class Answering:
     def _read(self, cases: Sequence[Case]) -> None:
         """Read the answers with the frozen model; count what it took to write them."""
         if cases:
-            read_answers(self.asker, cases)
+            read_answers(self.asker, [*cases, *(each for case in cases for each in case.further)])
         for case in cases:
             answer, draft, positions = case.frozen, case.draft, case.frozen.reading.bundle.positions
             if draft is not None and case.written:
@@ -143,7 +147,7 @@ class Answering:
         backend, drafts = self.asker.backend, [case.draft for case in cases if case.draft is not None]
         rewritten = backend.rewrite(drafts, [case.answer_of(version).reading for case in cases], version)
         changed = [
-            (case, Case(case.question, draft=draft, text=self.asker.answer_in(draft)))
+            (case, Case(case.question, draft=draft, text=self.asker.answer_in(draft), thought=case.thought))
             for case, draft in zip(cases, rewritten, strict=True)
             if draft is not None
         ]

@@ -12,10 +12,10 @@ from secl.backends.local.asking.readout import Readout
 from secl.backends.local.backend import LocalBackend
 from secl.backends.open_answers import NOTHING, Distractors, choose_distractors
 from secl.backends.prompting import Prompting
-from secl.evidence import PTrue
+from secl.evidence import PTrue, Thought
 from secl.ledger import Meter
 from secl.prompts.parsing import is_brief
-from secl.question import Question
+from secl.question import Form, Question
 
 Verdicts = dict[Hashable, tuple[PTrue, float]]
 
@@ -46,6 +46,14 @@ class Asker:
     def seed_for(self, question: Question, purpose: object) -> int:
         """A seed for one purpose of one question."""
         return question_seed(self.seed, question, purpose)
+
+    def answer_draft(self, question: Question, thought: Thought | None) -> Draft:
+        """A greedy answer to an open question, to be written: at once, or behind a thought."""
+        if thought is None:
+            return Draft.answer(self.prompting.answer(question), question.form)
+        # Behind a thought a number stands alone, as a few words do.
+        form: Form = "short" if question.form == "number" else question.form
+        return replace(Draft.answer(self.prompting.answer(question, thought.text), form), thought=thought)
 
     def answer_in(self, draft: Draft) -> str:
         """The answer in a draft."""

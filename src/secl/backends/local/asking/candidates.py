@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from secl.backends.base import Bundle
 from secl.backends.generation import Draft
 from secl.backends.local.asking.asker import Asker
 from secl.backends.local.asking.cases import Case, Comparison
+from secl.backends.local.asking.thoughts import sampled_thoughts
 from secl.backends.open_answers import (
     FREE_TOKENS,
     PROGRAM_TOKENS,
@@ -17,16 +19,19 @@ from secl.backends.open_answers import (
     rounds,
     settled,
 )
-from secl.evidence import CandidateEvidence, Sample
+from secl.evidence import CandidateEvidence, Sample, Thought
 from secl.prompts.parsing import is_brief, read_answer
 from secl.prompts.programs import FENCE, OPENING
 from secl.prompts.templates import MAX_ANSWER_TOKENS, as_choice, orders_of_answers, other_order
 from secl.question import Question
 
 
-def compared(asker: Asker, question: Question, answer: str) -> CandidateEvidence | None:
-    """What is said of the candidates, read in a pass of its own; None where the answer cannot be compared."""
-    case = Case(question, answer=answer)
+def compared(asker: Asker, question: Question, answer: str, thought: Thought | None = None) -> CandidateEvidence | None:
+    """What is said of the candidates, read in a pass of its own; None where the answer cannot be compared.
+
+    `thought` is what stands before an open answer.
+    """
+    case = Case(question, answer=answer, thought=thought)
     if question.options:
         case.comparison = among_options(asker, question)
     else:
@@ -41,9 +46,10 @@ def compared(asker: Asker, question: Question, answer: str) -> CandidateEvidence
     return evidence
 
 
-def among_options(asker: Asker, question: Question) -> Comparison:
-    """What to read about the options."""
-    orders = [other_order(len(question.options))]
+def among_options(asker: Asker, question: Question, *, behind_thought: bool = False) -> Comparison:
+    """What to read about the options: letters in another order, and in both without a thought if the answer has one."""
+    count = len(question.options)
+    orders = [tuple(range(count))] * behind_thought + [other_order(count)]
     prompting = asker.prompting
     bundle = Bundle(orders=prompting.orders(question, orders), spans=prompting.spans(question, question.options))
     return Comparison(bundle, question.options, orders, "options")
@@ -61,7 +67,9 @@ def compare_answers(asker: Asker, cases: Iterable[Case]) -> None:
 
 
 def _among(asker: Asker, case: Case, drafts: Sequence[Draft]) -> Comparison | None:
-    drawn = compare(case.question, case.answer or "", [_read(asker, draft) for draft in drafts], rivals=case.rivals)
+    drawn = compare(
+        case.question, case.answer or "", [_read(asker, case, draft) for draft in drafts], rivals=case.rivals
+    )
     if len(drawn.candidates) >= len(asker.readout.token_ids.letters):
         return None
     choice = as_choice(case.question, drawn.candidates)
@@ -76,12 +84,15 @@ def _among(asker: Asker, case: Case, drafts: Sequence[Draft]) -> Comparison | No
 def writing_tokens(drafts: Sequence[Draft], read: Iterable[Sequence[int]] = ()) -> int:
     """Tokens that drafts of one question take: each prompt once, unless it was `read` for another text."""
     prompts = {tuple(draft.prompt) for draft in drafts} - {*map(tuple, read)}
-    return sum(map(len, prompts)) + sum(draft.tokens for draft in drafts)
+    thoughts = sum(draft.thought.tokens for draft in drafts if draft.thought is not None)
+    return sum(map(len, prompts)) + sum(draft.tokens for draft in drafts) + thoughts
 
 
 def sampled(asker: Asker, question: Question, count: int) -> tuple[str | None, ...]:
     """Further answers to an open question, whatever they are compared with."""
-    drafts = [_sample(asker, Case(question), number, MAX_ANSWER_TOKENS[question.form]) for number in range(count)]
+    thinks, limit = asker.prompting.thinks(question), MAX_ANSWER_TOKENS[question.form]
+    thoughts = sampled_thoughts(asker, [(question, number) for number in range(count)]) if thinks else [None] * count
+    drafts = [_sample(asker, Case(question), number, limit, thought) for number, thought in enumerate(thoughts)]
     asker.backend.write([drafts])
     asker.meter.spend("sampling", writing_tokens(drafts))
     return tuple(read_answer(asker.answer_in(draft), question.form) for draft in drafts)
@@ -91,38 +102,55 @@ def _draw(asker: Asker, cases: Sequence[Case]) -> list[list[Draft]]:
     """Draw further answers of the frozen model to several questions together, in two rounds."""
     drawn: list[list[Draft]] = [[] for _ in cases]
     for number in range(2):
-        further = [
+        ways: list[Sequence[Way]] = [
             []
-            if number and settled(case.question, case.answer or "", [_read(asker, each) for each in own], case.rivals)
-            else [_draft(asker, case, way) for way in rounds(case.question)[number]]
+            if number
+            and settled(case.question, case.answer or "", [_read(asker, case, each) for each in own], case.rivals)
+            else rounds(case.question, thinks=case.thought is not None)[number]
             for case, own in zip(cases, drawn, strict=True)
+        ]
+        again = [
+            (case.question, way)
+            for case, own_ways in zip(cases, ways, strict=True)
+            for way in own_ways
+            if case.thought is not None and way is not None
+        ]
+        thoughts = dict(zip(again, sampled_thoughts(asker, again), strict=True)) if again else {}
+        further = [
+            [_draft(asker, case, way, None if way is None else thoughts.get((case.question, way))) for way in own_ways]
+            for case, own_ways in zip(cases, ways, strict=True)
         ]
         if any(further):
             asker.backend.write([[draft for own in further for draft in own]])
         for case, own, more in zip(cases, drawn, further, strict=True):
             own.extend(more)
-            if more and case.draft is not None and case.draft.begun is None:
+            if more and case.draft is not None and case.draft.begun is None and case.thought is None:
                 case.draft.begun = more[0].begun
     return drawn
 
 
-def _draft(asker: Asker, case: Case, way: Way) -> Draft:
+def _draft(asker: Asker, case: Case, way: Way, thought: Thought | None) -> Draft:
     if way is None:
         return Draft(asker.prompting.program(case.question), "text", PROGRAM_TOKENS, stop=FENCE)
-    return _sample(asker, case, way, FREE_TOKENS if case.question.free else MAX_ANSWER_TOKENS[case.question.form])
+    limit = FREE_TOKENS if case.question.free else MAX_ANSWER_TOKENS[case.question.form]
+    return _sample(asker, case, way, limit, thought)
 
 
-def _sample(asker: Asker, case: Case, number: int, limit: int) -> Draft:
+def _sample(asker: Asker, case: Case, number: int, limit: int, thought: Thought | None = None) -> Draft:
+    if thought is not None:
+        seed, draft = asker.seed_for(case.question, f"sample {number}"), asker.answer_draft(case.question, thought)
+        return replace(draft, seed=seed, top_p=asker.prompting.top_p)
     prompting, seed = asker.prompting, asker.seed_for(case.question, f"sample {number}")
     begun, top_p = None if case.draft is None else case.draft.begun, prompting.top_p
     return Draft(prompting.answer(case.question), case.question.form, limit, seed=seed, top_p=top_p, begun=begun)
 
 
-def _read(asker: Asker, draft: Draft) -> Sample:
+def _read(asker: Asker, case: Case, draft: Draft) -> Sample:
     if draft.stop:
         return computed(OPENING + asker.learner.rules.text(draft))
-    answer = read_answer(asker.answer_in(draft), draft.form)
+    answer = read_answer(asker.answer_in(draft), case.question.form)
     cut_off = len(draft.written) >= draft.limit
     text = answer if answer is not None and not cut_off and is_brief(answer, draft.form) else None
     # Of the text without what ends it, like the log-probability of the answer.
-    return Sample(text=text, candidate=None, log_p=sum(draft.log_p[:-1]) if draft.log_p else None)
+    log_p = sum(draft.log_p[:-1]) if draft.log_p else None
+    return Sample(text=text, candidate=None, log_p=log_p, thought=draft.thought)

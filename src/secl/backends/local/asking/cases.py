@@ -9,7 +9,7 @@ from secl.backends.base import Bundle, Position, Reading
 from secl.backends.generation import Draft
 from secl.backends.local.asking.asker import Asker
 from secl.backends.local.asking.readout import Readout
-from secl.evidence import CandidateEvidence, EvidenceKind, LetterOrder, Likelihood, PTrue, Sample
+from secl.evidence import CandidateEvidence, EvidenceKind, LetterOrder, Likelihood, PTrue, Sample, Thought
 from secl.ledger import Purpose
 from secl.question import Question
 from secl.records import Reply
@@ -85,6 +85,9 @@ class Case:
         kinds: evidence that is wanted beside the answer.
         answer: what candidates are compared with; None for what cannot be read, and before the answer is there.
         rivals: other answers that were given, which say something else.
+        thought: what the model thought before the answer; None if it answers at once.
+        order, seed: of a further thought: the option at each place, and the seed that it is drawn with.
+        further: cases of the same options in other orders, each behind a thought of its own.
         draft: the text as it is written, or as far as a given text was; None for multiple choice and other given texts.
         text: the open answer as it stands in the conversation; None for multiple choice, and before it is there.
         listing: a list of answers, for distractors; None where it is not needed.
@@ -101,6 +104,10 @@ class Case:
     kinds: frozenset[EvidenceKind] = frozenset()
     answer: str | None = None
     rivals: Sequence[str] = ()
+    thought: Thought | None = None
+    order: tuple[int, ...] = ()
+    seed: int | None = None
+    further: Sequence[Case] = ()
     draft: Draft | None = None
     text: str | None = None
     listing: Draft | None = None
@@ -119,6 +126,10 @@ class Case:
         return self.question, self.given
 
     @property
+    def thought_text(self) -> str | None:
+        return None if self.thought is None else self.thought.text
+
+    @property
     def written(self) -> bool:
         """Whether the model writes the answer for this case."""
         return not self.question.options and self.given is None
@@ -132,6 +143,7 @@ class Case:
             **parts,
             "answering": self.frozen.tokens - sum(parts.values()) + parts["answering"],
             "scoring": parts["scoring"] + listing + self.finding,
+            "reordering": parts["reordering"] + sum(each.frozen.tokens for each in self.further),
             "sampling": 0 if self.comparison is None else self.comparison.sampling,
         }
 
@@ -155,16 +167,18 @@ def read_answers(asker: Asker, cases: Sequence[Case]) -> None:
     """Read the answer of each case with the frozen model, and beside it all that is asked about the case."""
     bundles = []
     for case in cases:
-        prompting, question = asker.prompting, case.question
-        bundle = (
-            prompting.choices(question) if case.text is None else prompting.written(question, case.text, case.draft)
-        )
+        prompting, question, thought = asker.prompting, case.question, case.thought_text
+        if case.text is None:
+            bundle = prompting.choices(question, thought)
+        else:
+            bundle = prompting.written(question, case.text, case.draft, thought)
         bundle = replace(bundle, verdicts=prompting.verdicts(question, case.judged))
         if case.comparison is not None:
             bundle = replace(bundle, orders=case.comparison.bundle.orders, spans=case.comparison.bundle.spans)
         bundles.append(bundle)
     for case, reading in zip(cases, asker.backend.read(bundles), strict=True):
-        case.frozen = Answer(reading, case.text, reading.tokens)
+        thinking = 0 if case.thought is None else case.thought.tokens
+        case.frozen = Answer(reading, case.text, reading.tokens + thinking)
 
 
 def read_reply(asker: Asker, case: Case, answer: Answer, version: int, letter: str | None = None) -> None:
@@ -174,7 +188,7 @@ def read_reply(asker: Asker, case: Case, answer: Answer, version: int, letter: s
     else:
         reply = asker.readout.open(case.question, answer.text, answer.reading, version)
     prompt, written = answer.counts
-    answer.reply = replace(reply, prompt_tokens=prompt, answer_tokens=written)
+    answer.reply = replace(reply, prompt_tokens=prompt, answer_tokens=written, thought=case.thought)
 
 
 def read_evidence(asker: Asker, case: Case) -> None:
@@ -182,4 +196,13 @@ def read_evidence(asker: Asker, case: Case) -> None:
     if case.judged:
         case.p_true = asker.readout.p_true(case.frozen.reading, case.judged, case.source)
     if case.comparison is not None:
-        case.candidates = case.comparison.read(case.frozen.reading, asker.readout)
+        candidates = case.comparison.read(case.frozen.reading, asker.readout)
+        further = tuple(_letters(asker, each) for each in case.further)
+        case.candidates = replace(candidates, letters=(*candidates.letters, *further))
+
+
+def _letters(asker: Asker, case: Case) -> LetterOrder:
+    """The letters behind a further thought, by the options."""
+    reply = asker.readout.choice(case.question, case.frozen.reading, 0)
+    log_p = tuple(reply.option_log_p[case.order.index(number)] for number in range(len(case.order)))
+    return LetterOrder(order=case.order, log_p=log_p, thought=case.thought, bins=reply.bins)

@@ -23,8 +23,8 @@ from secl.backends.local.loading.model_parts import text_config
 from secl.backends.local.loading.placement import AUTO, check_map, choose_device, read_map, twin
 from secl.backends.local.loading.presets import PRESETS, Preset, preset_of, rule_for
 from secl.backends.local.loading.quantisation import check_quantisable, quantisation
-from secl.backends.local.loading.thinking import answering_at_once
-from secl.backends.token_ids import Tokenizer
+from secl.backends.local.loading.thinking import thinker_of
+from secl.backends.token_ids import Thinker, Tokenizer
 from secl.errors import ModelError, ParameterError
 from secl.settings.groups import Device, Dtype, Quantize
 
@@ -40,6 +40,7 @@ class Loaded:
 
     Attributes:
         fingerprint: sha256 over configuration, chat template, tokenizer and samples of the weights.
+        thinker: how the model thinks before it answers.
         written: texts that the frozen model wrote before, by what it was given.
     """
 
@@ -48,6 +49,7 @@ class Loaded:
     tokenizer: Tokenizer
     preset: Preset
     fingerprint: str
+    thinker: Thinker
     written: Remembered = field(default_factory=dict)
 
 
@@ -149,14 +151,14 @@ def wrap(name: str, model: PreTrainedModel, tokenizer: Tokenizer, *, fingerprint
     """A model that is in memory already (a tiny random one in a test, say) as a `Loaded`.
 
     Raises:
-        ModelError: it has no attention modules of a known name, or thinks before it answers.
+        ModelError: it has no attention modules of a known name.
     """
     preset = preset_of(name) or preset_of(model.config.name_or_path) or rule_for(model)
     with as_model_error(name):
-        at_once = answering_at_once(name, model, tokenizer)
+        at_once, thinker = thinker_of(name, model, tokenizer)
     if at_once is not tokenizer:  # its prompts are others than the tokenizer's own
         fingerprint = hashlib.sha256(f"{fingerprint} {at_once.chat_template}".encode()).hexdigest()
-    return Loaded(name, model, at_once, preset, fingerprint)
+    return Loaded(name, model, at_once, preset, fingerprint, thinker)
 
 
 def text_class(name: str, config: PreTrainedConfig) -> type[AutoModelForCausalLM | AutoModelForImageTextToText]:

@@ -1,0 +1,276 @@
+"""Whether a thought before an answer pays: evidence with and without thoughts, one JSON line per question.
+
+    python -m benchmarks.thoughts collect MODEL EVIDENCE.jsonl [--minutes 60] [--questions 150]
+    python -m benchmarks.thoughts report EVIDENCE.jsonl
+
+`collect` continues a stopped collection; the four kinds of questions come in turn. A question gets one greedy thought
+and four sampled ones over the options in both orders, and answers after 0, 64 and 128 tokens of the greedy thought. The
+rows of eight questions are written together, and answers are read behind the keys and values of their thoughts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from secl.backends.generation import Draft
+from secl.backends.local.fast.batch import Batch, KeptRow, _next_logits, go_on
+from secl.backends.local.loading.loader import ModelCache
+from secl.backends.local.model import LocalModel
+from secl.backends.local.writer import draw
+from secl.backends.open_answers import PROGRAM_TOKENS, computed
+from secl.backends.token_ids import common_length
+from secl.calibrator import Calibrator
+from secl.data.benchmarks import load
+from secl.prompts.parsing import read_answer
+from secl.prompts.programs import FENCE, OPENING
+from secl.prompts.templates import other_order
+from secl.question import Question
+from secl.runs.encoding import to_plain
+
+BUDGETS = (0, 64, 128)
+"""Tokens of the greedy thought after which an answer is read as well."""
+
+LONGEST, SAMPLED = 256, 160
+"""Most tokens of the greedy thought, and of a sampled one."""
+
+WINDOW, ROWS, STATED = 8, 32, 2
+"""Questions together, rows that are read together, and thoughts of a number behind which a confidence is stated."""
+
+Kept = tuple[KeptRow, list[int]]
+"""Keys and values of a row, and its tokens."""
+
+
+def arithmetic(count: int) -> list[Question]:
+    """Return products with a sum, of which the model gets about half right."""
+    drawn = random.Random("arithmetic")
+    found = []
+    for number in range(count):
+        a, b, c = drawn.randint(12, 99), drawn.randint(12, 99), drawn.randint(100, 999)
+        text = f"What is {a} times {b} plus {c}?"
+        found.append(Question(text, form="number", reference=str(a * b + c), grader="number", id=f"sum-{number}"))
+    return found
+
+
+def questions(count: int) -> list[tuple[str, Question]]:
+    """Return `count` questions of each kind, in turn."""
+    kinds = {name: load(name, count) for name in ("arc", "mmlu", "gsm8k")} | {"arithmetic": arithmetic(count)}
+    return [(kind, asked[number]) for number in range(count) for kind, asked in kinds.items()]
+
+
+@dataclass
+class Row:
+    """A thought, or its beginning, with the answer behind it."""
+
+    question: Question
+    order: tuple[int, ...]
+    draft: Draft
+    number: int
+    kept: Kept | None = None
+    budget: int | None = None
+
+    @property
+    def shown(self) -> Question:
+        """The question with its options in the order of this thought."""
+        options = tuple(self.question.options[i] for i in self.order)
+        return replace(self.question, options=options, reference=None, grader="") if options else self.question
+
+
+@torch.no_grad()
+def write(model: LocalModel, batch: Batch, drafts: Sequence[Draft]) -> list[Kept]:
+    """Finish drafts, which the rows of a batch stand behind, and keep each row's keys and values."""
+    rules, active, kept = model.backend.rules, [*drafts], dict[int, Kept]()
+    generators = {id(each): torch.Generator().manual_seed(each.seed) for each in drafts if each.seed is not None}
+    while True:
+        tokens = batch.logits.argmax(-1).tolist()
+        log_p = batch.logits.log_softmax(-1)
+        for row, draft in enumerate(active):
+            if id(draft) in generators:
+                chance = torch.rand(1, generator=generators[id(draft)]).item()
+                (tokens[row],) = draw(batch.logits[row : row + 1], [chance], draft.top_p)
+            draft.written.append(tokens[row])
+            draft.log_p.append(log_p[row, tokens[row]].item())
+        rows = []
+        for row, draft in enumerate(active):
+            if rules.ended(draft):
+                found = KeptRow.of(batch, row)
+                assert found is not None
+                kept[id(draft)] = found, [*draft.prompt, *draft.written[:-1]]
+            else:
+                rows.append(row)
+        if not rows:
+            return [kept[id(draft)] for draft in drafts]
+        active = [active[row] for row in rows]
+        batch.step(rows, [draft.written[-1] for draft in active])
+
+
+@torch.no_grad()
+def extend(batch: Batch, tokens: Sequence[Sequence[int]]) -> None:
+    """Send further tokens of each row through the network, at least one of each."""
+    most = max(map(len, tokens))
+    padded = torch.tensor([[0] * (most - len(row)) + [*row] for row in tokens])
+    batch.mask = torch.cat([batch.mask, torch.tensor([[0] * (most - len(row)) + [1] * len(row) for row in tokens])], 1)
+    positions = (batch.mask.cumsum(-1) - 1).clamp(min=0)[:, -most:]
+    batch.logits = _next_logits(batch.model, batch.cache, batch.mask, padded, positions)
+
+
+@torch.no_grad()
+def behind(model: LocalModel, begun: Sequence[Kept], sequences: Sequence[Sequence[int]]) -> Batch:
+    """Return a batch behind sequences, each of which goes on from a kept row as far as both have the same tokens."""
+    same = [
+        min(common_length(tokens, sequence), len(sequence) - 2)
+        for (_, tokens), sequence in zip(begun, sequences, strict=True)
+    ]
+    parts = list(zip(begun, same, sequences, strict=True))
+    batch = go_on(model.backend.model, [(row, length, sequence[length]) for (row, _), length, sequence in parts])
+    extend(batch, [sequence[length + 1 :] for _, length, sequence in parts])
+    return batch
+
+
+def bins(model: LocalModel, batch: Batch) -> list[list[float]]:
+    """Return the probabilities of the ten digits behind each row."""
+    digits = batch.logits[:, list(model.prompting.token_ids.digits)].double().softmax(-1)
+    return [[round(p, 6) for p in row] for row in digits.tolist()]
+
+
+def choices(model: LocalModel, rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """Read letters, and the digit behind the most probable letter, behind the thoughts of rows."""
+    bundles = [model.prompting.choices(row.shown, thought_of(model, row)) for row in rows]
+    starts = [bundle.positions[0][1] for bundle in bundles]
+    sequences = [bundle.answers[0][:start] for bundle, start in zip(bundles, starts, strict=True)]
+    batch = behind(model, [row.kept for row in rows if row.kept], sequences)
+    letters = batch.logits.double().log_softmax(-1)[:, list(model.prompting.token_ids.letters)].tolist()
+    read = [dict(zip(row.order, log_p, strict=False)) for row, log_p in zip(rows, letters, strict=True)]
+    best = [log_p.index(max(log_p[: len(row.order)])) for row, log_p in zip(rows, letters, strict=True)]
+    extend(batch, [bundle.answers[i][start:] for bundle, start, i in zip(bundles, starts, best, strict=True)])
+    stated = bins(model, batch)
+    return [
+        {"log_p": [found[i] for i in range(len(found))], "bins": digits}
+        for found, digits in zip(read, stated, strict=True)
+    ]
+
+
+def numbers(model: LocalModel, rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """Write the number behind the thoughts of rows, and read the digit behind the first ones."""
+    texts = [thought_of(model, row) for row in rows]
+    drafts = [
+        Draft(model.prompting.answer(row.question, text), "short", 20) for row, text in zip(rows, texts, strict=True)
+    ]
+    batch = behind(model, [row.kept for row in rows if row.kept], [draft.prompt for draft in drafts])
+    kept = write(model, batch, drafts)
+    answers = [model.backend.rules.answer(draft) for draft in drafts]
+    asked = [i for i, row in enumerate(rows) if row.number < STATED and row.budget in (None, 0)]
+    stated: dict[int, list[float]] = {}
+    if asked:
+        sequences = [model.prompting.confidence(rows[i].question, answers[i], texts[i]) for i in asked]
+        stated = dict(zip(asked, bins(model, behind(model, [kept[i] for i in asked], sequences)), strict=True))
+    return [
+        {"answer": read_answer(text, "number"), "log_p": sum(draft.log_p[:-1]), "bins": stated.get(i)}
+        for i, (text, draft) in enumerate(zip(answers, drafts, strict=True))
+    ]
+
+
+def thought_of(model: LocalModel, row: Row) -> str:
+    """Return the thought of a row, or its beginning."""
+    return model.backend.rules.thought(row.draft).text or ""
+
+
+def rows_of(model: LocalModel, question: Question) -> list[Row]:
+    """Return the five thoughts of a question, to be written."""
+    given = tuple(range(len(question.options)))
+    rows = []
+    for number in range(5):
+        row = Row(question, other_order(len(given)) if number % 2 and given else given, Draft([], "text", 1), number)
+        row.draft = model.prompting.thought(row.shown, model.backend.limit)
+        row.draft.limit = SAMPLED if number else LONGEST
+        if number:
+            row.draft.seed, row.draft.top_p = model.asker.seed_for(question, f"thought {number}"), model.prompting.top_p
+        rows.append(row)
+    return rows
+
+
+def window(model: LocalModel, off: LocalModel, asked: Sequence[tuple[str, Question]]) -> list[dict[str, Any]]:
+    """Return the evidence of some questions."""
+    plain = iter(Calibrator(off, method="posterior").answer_window([each for _, each in asked if each.options]))
+    rows = [row for _, question in asked for row in rows_of(model, question)]
+    programs = {
+        question.id: Draft(model.prompting.program(question), "text", PROGRAM_TOKENS, stop=FENCE)
+        for _, question in asked
+        if not question.options
+    }
+    drafts = [*(row.draft for row in rows), *programs.values()]
+    batch, _ = model.backend.passes.batch(drafts)
+    assert batch is not None
+    for row, kept in zip(rows, write(model, batch, drafts), strict=False):
+        row.kept = kept
+    shorter = [
+        replace(row, draft=replace(row.draft, written=row.draft.written[:budget], limit=budget), budget=budget)
+        for row in rows
+        for budget in BUDGETS
+        if not row.number and budget < len(row.draft.written)
+    ]
+    everything, read = [*rows, *shorter], dict[int, dict[str, Any]]()
+    for reader, wanted in ((choices, True), (numbers, False)):
+        some = [row for row in everything if bool(row.question.options) is wanted]
+        for first in range(0, len(some), ROWS):
+            part = some[first : first + ROWS]
+            read |= zip(map(id, part), reader(model, part), strict=True)
+    lines = []
+    for kind, question in asked:
+        own = [row for row in everything if row.question is question]
+        thoughts = [
+            read[id(row)]
+            | {"order": row.order, "tokens": len(row.draft.written), "prompt": len(row.draft.prompt)}
+            | {"cut": model.backend.rules.thought(row.draft).cut, "budget": row.budget, "text": thought_of(model, row)}
+            for row in own
+        ]
+        line: dict[str, Any] = {"kind": kind, "id": question.id, "reference": question.reference, "thoughts": thoughts}
+        if question.options:
+            line["plain"] = to_plain(next(plain))  # type: ignore[arg-type]
+        else:
+            line["program"] = computed(OPENING + model.backend.rules.text(programs[question.id])).text
+        lines.append(line)
+    return lines
+
+
+def collect(name: str, evidence: Path, minutes: float, count: int) -> None:
+    """Write the evidence of the questions that have none yet."""
+    began, cache = time.monotonic(), ModelCache()
+    model, off = (LocalModel.load(name, cache=cache, thinking=thinking) for thinking in (SAMPLED, "off"))
+    done = len(evidence.read_text().splitlines()) if evidence.exists() else 0
+    todo = questions(count)[done:]
+    for first in range(0, len(todo), WINDOW):
+        if time.monotonic() - began > 60 * minutes:
+            break
+        asked, started = todo[first : first + WINDOW], time.monotonic()
+        lines = window(model, off, asked)
+        with evidence.open("a", encoding="utf-8") as file:
+            file.writelines(f"{json.dumps(line)}\n" for line in lines)
+        print(
+            f"{done + first + len(asked)} questions, {(time.monotonic() - started) / len(asked):.1f} s each", flush=True
+        )
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run a command."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    collecting = commands.add_parser("collect")
+    collecting.add_argument("model")
+    collecting.add_argument("evidence", type=Path)
+    collecting.add_argument("--minutes", type=float, default=60.0)
+    collecting.add_argument("--questions", type=int, default=150)
+    given = parser.parse_args(arguments)
+    collect(given.model, given.evidence, given.minutes, given.questions)
+
+
+if __name__ == "__main__":
+    main()

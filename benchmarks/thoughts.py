@@ -17,7 +17,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -101,8 +101,7 @@ def write(model: LocalModel, batch: Batch, drafts: Sequence[Draft]) -> list[Kept
         rows = []
         for row, draft in enumerate(active):
             if rules.ended(draft):
-                found = KeptRow.of(batch, row)
-                assert found is not None
+                found = cast(KeptRow, KeptRow.of(batch, row))  # no layer of these models has a window
                 kept[id(draft)] = found, [*draft.prompt, *draft.written[:-1]]
             else:
                 rows.append(row)
@@ -207,8 +206,7 @@ def window(model: LocalModel, off: LocalModel, asked: Sequence[tuple[str, Questi
         if not question.options
     }
     drafts = [*(row.draft for row in rows), *programs.values()]
-    batch, _ = model.backend.passes.batch(drafts)
-    assert batch is not None
+    batch = cast(Batch, model.backend.passes.batch(drafts)[0])
     for row, kept in zip(rows, write(model, batch, drafts), strict=False):
         row.kept = kept
     shorter = [

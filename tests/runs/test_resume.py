@@ -65,16 +65,18 @@ class Case:
         return self.log.read_text().strip().splitlines()[-1]
 
 
+COMPARED = ("--set", "evidence.extra_evidence=candidates", "--set", "loop.evidence_on=always")
 KINDS: dict[str, tuple[object, ...]] = {
     "stream": (),
     "calibration": (),
-    "posterior": ("--set", "evidence.extra_evidence=candidates", "--set", "loop.evidence_on=always"),
+    "posterior": COMPARED,
+    "thoughts": (*COMPARED, "--thinking", "5"),
 }
 
 
 @pytest.fixture(scope="module", params=KINDS)
 def case(request: pytest.FixtureRequest, model: Path, mine: Path, tmp_path_factory: pytest.TempPathFactory) -> Case:
-    open_too = request.param == "posterior"
+    open_too = request.param in ("posterior", "thoughts")
     source = ("--questions", mine) if open_too else ("--benchmarks", "capitals:14,science:14")
     folder, kind = tmp_path_factory.mktemp(request.param), KINDS[request.param]
     if request.param == "calibration":
@@ -131,7 +133,7 @@ def test_a_run_that_dies_at_every_kind_of_moment_and_is_resumed_is_the_same_run(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", ["posterior"], indirect=True)
+@pytest.mark.parametrize("case", ["posterior", "thoughts"], indirect=True)
 def test_a_run_that_others_kill_at_random_moments_and_is_resumed_is_the_same_run(case: Case) -> None:
     run = case.folder / "killed"
     chance = random.Random(11)

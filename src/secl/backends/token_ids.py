@@ -23,6 +23,7 @@ from secl.prompts.templates import (
     answer_prompt,
     confidence_prompt,
     p_true_prompt,
+    request_for,
     verification_prompt,
 )
 from secl.question import LETTERS, Question
@@ -126,8 +127,10 @@ class TokenIds:
         if len(letters) < 2 or true[0] is None or false[0] is None:
             raise ModelError(f"the tokenizer of the model {name!r} splits option letters or the words True and False.")
         yes_no = [] if None in yes_no else yes_no
-        lists = (digits, letters, true, false, yes_no)
-        return cls(tokenizer, *(tuple(i for i in ids if i is not None) for ids in lists))
+        read, letter, yes, no, verdict = (
+            tuple(i for i in ids if i is not None) for ids in (digits, letters, true, false, yes_no)
+        )
+        return cls(tokenizer, read, letter, yes, no, verdict)
 
     @property
     def special(self) -> tuple[int, ...]:
@@ -214,7 +217,7 @@ class Thinker:
     opening: str = ""
     closing: str = "\n\n"
     mark: str = "Answer:"
-    request: str = "Think step by step in a few short lines."
+    request: str = request_for("auto")
     budget: int = 256
     least: int = 1
     always: bool = False

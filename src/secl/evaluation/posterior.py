@@ -40,7 +40,8 @@ def order_averaged(record: Record) -> float | None:
     candidates = record.evidence.candidates
     if candidates is None or not record.question.options or record.reply.answer is None:
         return None
-    shares = averaged([record.frozen.option_log_p, *(order.log_p for order in candidates.letters)])
+    first = [] if record.frozen.thought is not None else [record.frozen.option_log_p]
+    shares = averaged([*first, *(order.log_p for order in candidates.letters if order.thought is None)])
     return _of_option(record.question, record.reply.answer, shares)
 
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from secl.conversation import Turn
 from secl.prompts.programs import OPENING
 from secl.question import LETTERS, Form, Question
+from secl.settings.groups import Thinking
 
 CONFIDENCE = "Confidence: "
 """The text before the confidence digit."""
@@ -140,6 +141,16 @@ def answer_prompt(question: Question, *, alongside: bool = False, prefilled: boo
         passage = f"{quoted(question.context)}\n\n" if question.context else ""
         return _prompt(question, f"{passage}{question.text}", prefill)
     return _prompt(question, f"{_asked(question)}{_listed(question)}\n{_INSTRUCTIONS[question.form]}", prefill)
+
+
+def request_for(thinking: Thinking) -> str:
+    """The sentence that asks a model for a thought, of at most so many tokens.
+
+    >>> request_for(160)
+    'Think step by step in at most 90 words.'
+    """
+    length = f"at most {max(10, thinking * 6 // 100 * 10)} words" if isinstance(thinking, int) else "a few short lines"
+    return f"Think step by step in {length}."
 
 
 def thinking_prompt(question: Question, request: str, thought: str) -> Prompt:

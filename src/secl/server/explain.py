@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from typing_extensions import TypedDict
 
@@ -10,7 +10,7 @@ from secl.evaluation.symptoms import LOW_DIGIT_MASS, Source, source_of
 from secl.evidence import Posterior
 from secl.gates import GATES
 from secl.metrics.probability import bin_index
-from secl.prompts.templates import answer_prompt, confidence_prompt
+from secl.prompts.templates import answer_prompt, confidence_prompt, request_for, thinking_prompt
 from secl.question import Question
 from secl.records import Record, Reply
 from secl.reports.acceptance_report import accepted_line
@@ -90,17 +90,20 @@ def explain(state: ServerStore, position: int) -> Explanation:
         lesson = _lesson(record, settings.loop.bin_gate, state.paused(served.time))
         learning = [f"gate: {_gate(record, threshold)}", f"lesson: {lesson}"]
     if state.keep_text == "full" and record.outcome != "field":
-        prompt = conversation(record.question, record.reply, alongside=alongside, prefilled=prefilled)
+        requested = manifest.environment.get("thoughts") == "requested"
+        request = request_for(settings.prompts.thinking) if requested else ""
+        prompt = conversation(record.question, record.reply, alongside=alongside, prefilled=prefilled, request=request)
     why = tuple(sentence(each) for each in (*number, *learning, LABELS[served.label]) if each)
     return Explanation(served, state.keep_text, prompt, source_of(record), why)
 
 
 def conversation(
-    question: Question, reply: Reply, *, alongside: bool = False, prefilled: bool = True
+    question: Question, reply: Reply, *, alongside: bool = False, prefilled: bool = True, request: str = ""
 ) -> tuple[tuple[str, str], ...]:
     r"""The conversation whose next token was the confidence digit, as pairs of role and text.
 
     `alongside`: the same reply gives an open answer and its confidence. `prefilled`: short ones begin with "Answer:".
+    `request`: asks for the reply's thought.
 
     >>> from secl.records import Reply
     >>> reply = Reply(text="A", answer="A", bins=(0.1,) * 10, digit_mass=1.0, entropy=0.5, log_probability=-0.1)
@@ -110,11 +113,14 @@ def conversation(
     [('assistant', 'Answer: A'), ('assistant', 'A')]
     """
     read = reply.answer is not None or not question.options
-    ways = {"alongside": alongside, "prefilled": prefilled}
-    begun = answer_prompt(question, **ways)
+    if reply.thought is None:
+        begun = answer_prompt(question, alongside=alongside, prefilled=prefilled)
+    else:
+        begun = thinking_prompt(question, request, "")
+        begun = replace(begun, prefill=f"{reply.thought.text}\n\n{begun.prefill}")
     # An open answer is recorded without the space between it and what its reply begins with.
     text = f" {reply.text}" if begun.prefill and not question.options else reply.text
-    prompt = confidence_prompt(question, text, **ways) if read else begun
+    prompt = confidence_prompt(question, text, alongside=alongside, before=begun) if read else begun
     roles = ("user", "assistant")
     system = (("system", question.system),) if question.system else ()
     earlier = tuple((turn.role, turn.text) for turn in question.history)

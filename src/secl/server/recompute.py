@@ -120,6 +120,8 @@ def left_open(now: Record, record: Record, tolerance: float) -> str:
     best, second, *_ = [*sorted(map(math.exp, record.reply.option_log_p), reverse=True), math.inf, 0.0]
     if now.reply.text != record.reply.text and best - second <= 2 * tolerance:
         return "the model gives another letter now, and its best two are closer together than rounding"
+    if now.reply.thought != record.reply.thought:
+        return "the model writes another thought now"
     return ""
 
 

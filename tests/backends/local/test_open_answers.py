@@ -138,7 +138,7 @@ def test_an_answer_is_one_of_a_choice_in_an_order_of_its_own(question: Question,
 
 def test_what_all_samples_repeat_needs_no_more_of_them(make_model: MakeModel, monkeypatch: pytest.MonkeyPatch) -> None:
     model = make_model()
-    monkeypatch.setattr(candidates, "_read", lambda asker, draft: sample("Forty-two."))
+    monkeypatch.setattr(candidates, "_read", lambda asker, case, draft: sample("Forty-two."))
     same = compared(model, OPEN[0], "forty-two")
     assert same is not None
     assert [each.candidate for each in same.samples] == [0] * FIRST
@@ -150,7 +150,7 @@ def test_a_further_answer_that_ends_where_it_may_have_no_more_tokens_is_none(mak
     model = make_model()
     draft = Draft.answer([1, 2], "short", model.backend.token_ids.encode("Paris"))
     draft = replace(draft, limit=len(draft.written) + left)
-    assert candidates._read(model.asker, draft).text == (None, "Paris")[left]
+    assert candidates._read(model.asker, Case(Question("Who?")), draft).text == (None, "Paris")[left]
 
 
 def test_a_number_that_a_program_computes_too_is_not_reasoned_for_again(

@@ -55,7 +55,7 @@ class LatestEvidence:
         if question.options and reply.thought is not None:
             case = self.answering.prefetch([Case(question, kinds=frozenset({"candidates"}))], 0)[question, None]
             for purpose in ("reordering", "likelihood"):
-                self.meter.spend(purpose, case.spent[purpose])  # type: ignore[arg-type]
+                self.meter.spend(purpose, case.spent[purpose])
             return case.candidates
         return compared(self.asker, question, reply.answer, reply.thought)
 

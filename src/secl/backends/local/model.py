@@ -131,9 +131,11 @@ class LocalModel(LatestEvidence, StructuredWriting, Shown):
 
     @property
     def environment(self) -> dict[str, str | int]:
-        """Where and how the model computes (device, precision, threads), and how its short replies begin."""
+        """Where and how the model computes (device, precision, threads), how short replies begin, and why it thinks."""
         short = "prefilled" if self.prompting.prefilled else "plain"
-        return {**self.backend.environment, **self.asker.backend.environment, "short_replies": short}
+        found = {**self.backend.environment, **self.asker.backend.environment, "short_replies": short}
+        thinker = self.prompting.thinker
+        return found if thinker is None else {**found, "thoughts": "requested" if thinker.request else "trained"}
 
     @property
     def adapter_config(self) -> dict[str, object]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import jinja2
 import torch
@@ -21,8 +21,9 @@ from secl.backends.local.loading.placement import compute_device
 from secl.backends.token_ids import Thinker, Tokenizer, render, template_error
 from secl.errors import ModelError
 from secl.prompts.parsing import THOUGHTS, Marks
-from secl.prompts.templates import answer_prompt
+from secl.prompts.templates import answer_prompt, request_for
 from secl.question import Question
+from secl.settings.groups import Thinking
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -106,15 +107,12 @@ def _marked(tokenizer: Tokenizer, marks: Marks) -> Thinker:
     return Thinker(tokenizer, opening, closing, mark, request="", switches=THOUGHTS_ON)
 
 
-def with_budget(thinker: Thinker, thinking: int | Literal["auto"]) -> Thinker:
+def with_budget(thinker: Thinker, thinking: Thinking) -> Thinker:
     """The same thinker with a budget: what its template or the request says of it, and the most tokens."""
-    if thinking == "auto":
+    if not isinstance(thinking, int):
         return thinker if thinker.request else replace(thinker, budget=FREE_THOUGHT)
     if thinker.request:
-        words = max(10, thinking * 6 // 100 * 10)
-        return replace(
-            thinker, request=f"Think step by step in at most {words} words.", budget=thinking, least=thinking
-        )
+        return replace(thinker, request=request_for(thinking), budget=thinking, least=thinking)
     effort = next((name for name, most in EFFORTS.items() if thinking <= most), "high")
     told = {"thinking_budget": thinking, "reasoning_effort": effort}
     return replace(thinker, switches={**thinker.switches, **told}, budget=thinking, least=thinking)

@@ -39,11 +39,14 @@ from secl.runs.encoding import to_plain
 BUDGETS = (0, 64, 128)
 """Tokens of the greedy thought after which an answer is read as well."""
 
-LONGEST, SAMPLED = 256, 160
-"""Most tokens of the greedy thought, and of a sampled one."""
+LONGEST, THOUGHTS = 160, 3
+"""Most tokens of a thought, and thoughts of a question."""
 
 WINDOW, ROWS, STATED = 8, 32, 2
 """Questions together, rows that are read together, and thoughts of a number behind which a confidence is stated."""
+
+WIDE = 20
+"""Tokens of each row from which on they go through the network together."""
 
 Kept = tuple[KeptRow, list[int]]
 """Keys and values of a row, and its tokens."""
@@ -116,9 +119,12 @@ def extend(batch: Batch, tokens: Sequence[Sequence[int]]) -> None:
     """Send further tokens of each row through the network, at least one of each."""
     most = max(map(len, tokens))
     padded = torch.tensor([[0] * (most - len(row)) + [*row] for row in tokens])
-    batch.mask = torch.cat([batch.mask, torch.tensor([[0] * (most - len(row)) + [1] * len(row) for row in tokens])], 1)
-    positions = (batch.mask.cumsum(-1) - 1).clamp(min=0)[:, -most:]
-    batch.logits = _next_logits(batch.model, batch.cache, batch.mask, padded, positions)
+    mask = torch.tensor([[0] * (most - len(row)) + [1] * len(row) for row in tokens])
+    width = 1 if most < WIDE else most  # a pass over a few tokens of each row takes as long as twenty steps
+    for first in range(0, most, width):
+        batch.mask = torch.cat([batch.mask, mask[:, first : first + width]], 1)
+        positions = (batch.mask.cumsum(-1) - 1).clamp(min=0)[:, -width:]
+        batch.logits = _next_logits(batch.model, batch.cache, batch.mask, padded[:, first : first + width], positions)
 
 
 @torch.no_grad()
@@ -183,13 +189,12 @@ def thought_of(model: LocalModel, row: Row) -> str:
 
 
 def rows_of(model: LocalModel, question: Question) -> list[Row]:
-    """Return the five thoughts of a question, to be written."""
+    """Return the thoughts of a question, to be written."""
     given = tuple(range(len(question.options)))
     rows = []
-    for number in range(5):
+    for number in range(THOUGHTS):
         row = Row(question, other_order(len(given)) if number % 2 and given else given, Draft([], "text", 1), number)
         row.draft = model.prompting.thought(row.shown, model.backend.limit)
-        row.draft.limit = SAMPLED if number else LONGEST
         if number:
             row.draft.seed, row.draft.top_p = model.asker.seed_for(question, f"thought {number}"), model.prompting.top_p
         rows.append(row)
@@ -242,7 +247,7 @@ def window(model: LocalModel, off: LocalModel, asked: Sequence[tuple[str, Questi
 def collect(name: str, evidence: Path, minutes: float, count: int) -> None:
     """Write the evidence of the questions that have none yet."""
     began, cache = time.monotonic(), ModelCache()
-    model, off = (LocalModel.load(name, cache=cache, thinking=thinking) for thinking in (SAMPLED, "off"))
+    model, off = (LocalModel.load(name, cache=cache, thinking=thinking) for thinking in (LONGEST, "off"))
     done = len(evidence.read_text().splitlines()) if evidence.exists() else 0
     todo = questions(count)[done:]
     for first in range(0, len(todo), WINDOW):

@@ -70,7 +70,7 @@ KINDS: dict[str, tuple[object, ...]] = {
     "stream": (),
     "calibration": (),
     "posterior": COMPARED,
-    "thoughts": (*COMPARED, "--thinking", "5"),
+    "thoughts": (*COMPARED, "--thinking", "3"),
 }
 
 

@@ -52,6 +52,7 @@ class Check:
         best: the same from the posterior of own answers (a) to that of best answers (b); empty unless the posterior is
             recommended by right answers.
         answer: "best" where best answers are right more often for sure.
+        thought: the same from letters without a thought (a) to those behind thoughts (b); empty without enough of both.
         signal: the same from the stated confidence (a) to normalised P(True) (b); empty without enough answers.
         verdict: whether to learn, which follows from `signal`.
     """
@@ -65,14 +66,16 @@ class Check:
     answer: Literal["own", "best"]
     gain: Mapping[str, Difference]
     best: Mapping[str, Difference]
+    thought: Mapping[str, Difference]
     signal: Mapping[str, Difference]
     verdict: Verdict
 
 
 def check(series: Mapping[str, Series]) -> Check:
     """Judge the estimators of a run that does not learn; an estimator without evidence is an empty series."""
-    series = {name: series.get(name, Series()) for name in (*METHODS, "posterior_best")}
-    stated, own, rated, best = series.values()
+    names = (*METHODS, "posterior_best", "at_once", "thoughts")
+    series = {name: series.get(name, Series()) for name in names}
+    stated, own, rated, best, at_once, thoughts = series.values()
     gains = {"posterior": _differences(stated, own), "norm_p_true": _differences(stated, rated)}
     basis: Basis = "labels" if any(gains.values()) else "experience"
     method = _lowest_brier(series, gains) if basis == "labels" else "posterior"
@@ -89,6 +92,7 @@ def check(series: Mapping[str, Series]) -> Check:
         answer="best" if of_best and of_best["accuracy"].rises else "own",
         gain=gains.get(method, {}) if basis == "labels" else {},
         best=of_best,
+        thought=_differences(at_once, thoughts, of_each_kind=0),
         signal=signal,
         verdict=decide(signal) if signal else "cannot tell",
     )

@@ -12,7 +12,9 @@ from collections.abc import Callable, Container, Iterator, Sequence
 from secl.evaluation.baselines import MAPS, constant, constant_with_labels, label_free_map, with_labels
 from secl.evaluation.posterior import (
     LIKELIHOOD,
+    THOUGHTS,
     letter_probability,
+    of_at_once,
     of_best,
     of_own,
     order_averaged,
@@ -65,6 +67,8 @@ def make_estimators(tau: float = 1.0, formula: Formula = "log") -> dict[str, Est
             lambda records: of_own(records, replayed(LIKELIHOOD, records)),
             lambda r: r.ledger.replies + r.ledger.likelihood,
         ),
+        _of_candidates("at_once", "Letters without the thought", of_at_once, lambda r: r.ledger.reordering),
+        _of_candidates("thoughts", "Letters behind thoughts", lambda r: of_own(r, replayed(THOUGHTS, r))),
         _of_candidates("posterior_best", "Posterior, best answers", of_best),
         _of_candidates("posterior", "Posterior", lambda records: of_own(records, [r.posterior for r in records])),
         _with_labels_of_people("stated", "Stated + labels"),

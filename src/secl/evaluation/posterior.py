@@ -15,6 +15,10 @@ LIKELIHOOD = PosteriorRule(("likelihood",))
 """The posterior of the likelihoods of texts alone."""
 
 
+THOUGHTS = PosteriorRule(("thoughts",))
+"""The posterior of the letters behind thoughts alone."""
+
+
 def of_own(records: Sequence[Record], posteriors: Sequence[Posterior | None]) -> Iterator[Rating]:
     """The model's own answers, rated by these posteriors."""
     for record, posterior in zip(records, posteriors, strict=True):
@@ -26,6 +30,19 @@ def of_best(records: Sequence[Record]) -> Iterator[Rating]:
     for record in records:
         posterior = record.posterior
         yield record.best_answer, None if posterior is None else posterior.probabilities[posterior.best]
+
+
+def of_at_once(records: Sequence[Record]) -> Iterator[Rating]:
+    """The options that the letters without a thought prefer, where the answers stand behind thoughts."""
+    for record in records:
+        candidates, letters = record.evidence.candidates, record.question.letters
+        at_once = [] if candidates is None else [each.log_p for each in candidates.letters if each.thought is None]
+        if record.frozen.thought is None or not letters or not at_once:
+            yield None, None
+            continue
+        shares = averaged(at_once)
+        best = letters[shares.index(max(shares))]
+        yield best, _of_option(record.question, best, shares)
 
 
 def letter_probability(question: Question, reply: Reply) -> float | None:

@@ -12,6 +12,10 @@ BY_EXPERIENCE = (
 )
 
 
+SMALL_GAIN = 0.05
+"""A gain in accuracy below which thoughts, which cost several times the tokens, do not pay."""
+
+
 def check_sentences(result: Check) -> list[str]:
     """The recommended command, the reason, whether to learn, and what a reader must know beside these."""
     best = " --answer best" if result.answer == "best" else ""
@@ -19,8 +23,22 @@ def check_sentences(result: Check) -> list[str]:
         f"Use: secl run --method {result.method}{best}",
         f"Why: {_by_labels(result) if result.basis == 'labels' else BY_EXPERIENCE}.",
         f"Learning (--method secl): {_learning(result)}",
+        *_thinking(result),
         *_notes(result),
     ]
+
+
+def _thinking(result: Check) -> list[str]:
+    """Whether thoughts make more answers correct; empty without thoughts or references."""
+    if not result.thought:
+        return []
+    accuracy = result.thought["accuracy"]
+    verdict = "it pays" if accuracy.rises else "cannot tell"
+    if accuracy.interval.high < SMALL_GAIN:
+        verdict = "it does not pay"
+    shares = f"{percent(accuracy.b)} of the answers behind thoughts are correct, {percent(accuracy.a)} of those at once"
+    ends = f"{percent(accuracy.interval.low)} to {percent(accuracy.interval.high)}"
+    return [f"Thinking (--thinking): {verdict}: {shares} (a difference of {ends})."]
 
 
 def _by_labels(result: Check) -> str:

@@ -74,6 +74,10 @@ def _why(record: Record) -> str:
     if posterior is None:
         return "There are no two different candidates to compare."
     orders = () if evidence.candidates is None else evidence.candidates.letters
+    chosen = [each.log_p.index(max(each.log_p)) for each in orders if each.thought is not None]
+    if chosen:
+        same = 1 + chosen.count(posterior.best)
+        return f"{same} of {len(chosen) + 1} thoughts lead to this answer."
     if question.options and orders:
         return f"Shown the options in {'another order' if len(orders) == 1 else 'other orders'}, it picks the same."
     samples = () if evidence.candidates is None else evidence.candidates.samples
@@ -101,6 +105,9 @@ def answer_details(record: Record, tau: float) -> list[RichTable]:
     facts = {"stated confidence": f"{reply.stated:.3f}"}
     if reply.version:
         facts |= {"before adapting": f"{record.frozen.stated:.3f}", "version of the weights": str(reply.version)}
+    if reply.thought is not None:
+        facts["tokens of the thought"] = f"{reply.thought.tokens}{', cut off' if reply.thought.cut else ''}"
+        facts["thought"] = excerpt(reply.thought.text or "not kept", LONGEST)
     if record.signal is not None:
         facts[f"normalised P(True), tau {tau:g}"] = f"{record.signal:.3f}"
     facts |= {

@@ -1,0 +1,174 @@
+"""Tables of a collection of thoughts: what each confidence is worth, and accuracy by the length of the thought."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+from benchmarks.study import heading, row
+from secl.backends.open_answers import compare, settled
+from secl.evidence import CandidateEvidence, Evidence, LetterOrder, Sample, Thought
+from secl.grading.texts import parse_number
+from secl.metrics.bootstrap import intervals
+from secl.metrics.calibration import ece_floor
+from secl.metrics.discrimination import auroc
+from secl.metrics.probability import softmax
+from secl.metrics.standard import standard_measures
+from secl.posterior.rule import PosteriorRule
+from secl.prompts.templates import NONE_OF_THESE
+from secl.question import LETTERS, Question
+from secl.records import Reply
+from secl.runs.encoding import from_plain
+
+KINDS = ("arc", "mmlu", "gsm8k", "arithmetic")
+
+BUDGETS = (0, 64, 128)
+"""Tokens of the greedy thought after which an answer is read as well."""
+
+LONGEST, THOUGHTS = 160, 3
+"""Most tokens of a thought, and thoughts of a question."""
+
+
+def weighed(lines: Sequence[dict[str, Any]]) -> list[tuple[str, float]]:
+    """Return the best answer of the posterior behind thoughts, and its confidence, for questions of one stream."""
+    rule, found = PosteriorRule(), []
+    state = rule.start()
+    for line in lines:
+        question, reply, candidates = (evidence_of_letters if "plain" in line else evidence_of_numbers)(line)
+        views = rule.read(question, reply, reply, Evidence(candidates=candidates))
+        state, posterior = rule.step(state, views)
+        if posterior is None:
+            found.append((reply.answer or "", 0.0))
+            continue
+        letters = question.letters or posterior.candidates
+        found.append((letters[posterior.best], posterior.probabilities[posterior.best]))
+    return found
+
+
+def reply_of(line: dict[str, Any], answer: str | None, **changes: Any) -> Reply:
+    """Return the reply behind the first thought."""
+    first = line["thoughts"][0]
+    thought = Thought(text=first["text"], tokens=first["tokens"], cut=first["cut"])
+    known = {"bins": tuple(first["bins"]), "digit_mass": 1.0, "entropy": 0.0, "thought": thought}
+    return Reply(text=answer or "", answer=answer, **{"log_probability": first.get("log_p", 0.0), **known, **changes})
+
+
+def evidence_of_letters(line: dict[str, Any]) -> tuple[Question, Reply, CandidateEvidence]:
+    """Return the evidence that `secl` gathers behind two thoughts, or three where two disagree."""
+    record = from_plain(line["plain"])
+    at_once, first, *further = record.evidence.candidates, *line["thoughts"][:THOUGHTS]
+    letters = tuple(
+        LetterOrder(order=tuple(each["order"]), log_p=tuple(each["log_p"]), thought=Thought(text=None, tokens=1))
+        for each in (further if best(first) != best(further[0]) else further[:1])
+    )
+    plain = LetterOrder(order=tuple(range(len(first["log_p"]))), log_p=record.frozen.option_log_p)
+    candidates = replace(cast(CandidateEvidence, at_once), letters=(plain, *at_once.letters, *letters))
+    log_p = {"option_log_p": tuple(first["log_p"]), "log_probability": max(first["log_p"])}
+    return record.question, reply_of(line, best(first), **log_p), candidates
+
+
+def evidence_of_numbers(line: dict[str, Any]) -> tuple[Question, Reply, CandidateEvidence]:
+    """Return the evidence that `secl` gathers behind a thought: a program, and two thoughts if that disagrees."""
+    question, (first, *further) = Question("How many?", form="number"), line["thoughts"][:THOUGHTS]
+    answer, program = first["answer"] or "", Sample(text=line["program"], candidate=None, log_p=None, program=True)
+    drawn = [Sample(text=each["answer"], candidate=None, log_p=each["log_p"]) for each in further]
+    samples = [program] if settled(question, answer, [program]) else [program, *drawn]
+    compared = compare(question, answer, samples)
+    texts = (*compared.candidates, NONE_OF_THESE)
+    nothing = (None,) * len(texts)
+    candidates = CandidateEvidence(
+        candidates=texts, letters=(), likelihoods=nothing, samples=compared.samples, source=compared.source
+    )
+    return question, reply_of(line, answer), candidates
+
+
+def best(thought: dict[str, Any]) -> str:
+    """Return the answer behind a thought."""
+    if "answer" in thought:
+        return thought["answer"] or ""
+    return LETTERS[thought["log_p"].index(max(thought["log_p"]))]
+
+
+def stated(thought: dict[str, Any]) -> float:
+    """Return the confidence stated behind a thought."""
+    return sum(p * (k + 0.5) / 10 for k, p in enumerate(thought["bins"]))
+
+
+def mean_letters(thoughts: Sequence[dict[str, Any]]) -> tuple[str, float]:
+    """Return the answer with the highest mean probability behind some thoughts, and that; of a number the first."""
+    if "answer" in thoughts[0]:
+        return best(thoughts[0]), math.exp(thoughts[0]["log_p"])
+    shares = [softmax(each["log_p"]) for each in thoughts]
+    means = [sum(option) / len(shares) for option in zip(*shares, strict=True)]
+    return LETTERS[means.index(max(means))], max(means)
+
+
+def agreement(thoughts: Sequence[dict[str, Any]]) -> tuple[str, float]:
+    """Return the most frequent answer behind some thoughts, the first of a tie, and its share."""
+    answers = [best(each) for each in thoughts]
+    most = max(answers, key=answers.count)
+    return most, answers.count(most) / len(answers)
+
+
+def report(evidence: Path) -> None:
+    """Print the tables of a collection."""
+    lines = [json.loads(line) for line in evidence.read_text().splitlines()]
+    for kinds in (("arc", "mmlu"), ("gsm8k", "arithmetic")):
+        some = [line for line in lines if line["kind"] in kinds]
+        cut = [line["thoughts"][:THOUGHTS] for line in some]
+        at_once = [next(each for each in line["thoughts"] if each["budget"] == 0) for line in some]
+        rows: dict[str, tuple[list[tuple[str, float]], float]] = {
+            "at once: stated": ([(best(each), stated(each)) for each in at_once], 0),
+            "at once: letter or text": ([mean_letters([each]) for each in at_once], 0),
+            "a thought: stated": ([(best(each[0]), stated(each[0])) for each in cut], 1),
+            "a thought: letter or text": ([mean_letters(each[:1]) for each in cut], 1),
+            "two thoughts: letters or text": ([mean_letters(each[:2]) for each in cut], 2),
+            "two thoughts: agreement": ([agreement(each[:2]) for each in cut], 2),
+            "three thoughts: agreement": ([agreement(each) for each in cut], 3),
+            "thoughts: posterior": (weighed(some), 2),
+        }
+        if "plain" in some[0]:
+            plain = [from_plain(line["plain"]) for line in some]
+            rows["at once: posterior"] = ([(each.best_answer or "", each.label_free) for each in plain], 0)
+        print(f"\n{' and '.join(kinds)}: {len(some)} questions\n")
+        print(heading("confidence", "accuracy", "AUROC within", "Brier", "ECE (floor)", "mean", "tokens"))
+        for name, (found, thoughts) in rows.items():
+            right = [same(line, answer) for line, (answer, _) in zip(some, found, strict=True)]
+            confidence = [value for _, value in found]
+            domains = [line["kind"] for line in some]
+            measures = standard_measures(confidence, right, domains)
+            ends = intervals(confidence, right, domains=domains)["auroc_within"]
+            tokens = [sum(each["prompt"] + each["tokens"] for each in own[: max(1, thoughts)]) for own in cut]
+            spent = sum(tokens) / len(tokens) if thoughts else sum(own[0]["prompt"] for own in cut) / len(cut)
+            shown = [f"{measures[key]:.3f}" for key in ("accuracy", "auroc_within", "brier", "ece", "mean_confidence")]
+            shown[1] += f" ({ends.low:.2f} to {ends.high:.2f})"
+            shown[3] += f" ({ece_floor(confidence).mean:.3f})"
+            print(row(name, *shown, f"{spent:.0f}"))
+    print()
+    print(heading("tokens of the thought at most", *(f"{kind}: accuracy, AUROC of stated" for kind in KINDS)))
+    for budget in (*BUDGETS, LONGEST):
+        cells = []
+        for kind in KINDS:
+            some = [line for line in lines if line["kind"] == kind]
+            read = [reached(line, budget) for line in some]
+            right = [same(line, best(each)) for line, each in zip(some, read, strict=True)]
+            stating = [i for i, each in enumerate(read) if each["bins"]]
+            area = auroc([stated(read[i]) for i in stating], [right[i] for i in stating])
+            cells.append(f"{sum(right) / len(right):.3f}, {area:.2f}")
+        print(row(budget, *cells))
+
+
+def reached(line: dict[str, Any], budget: int) -> dict[str, Any]:
+    """Return the greedy thought after so many tokens, which may have ended before."""
+    return next((each for each in line["thoughts"] if each["budget"] == budget), line["thoughts"][0])
+
+
+def same(line: dict[str, Any], answer: str) -> bool:
+    """Return whether an answer is right; numbers are compared as numbers."""
+    if "plain" in line:
+        return bool(answer == line["reference"])
+    return parse_number(answer) is not None and parse_number(answer) == parse_number(line["reference"])

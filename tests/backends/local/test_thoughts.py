@@ -201,7 +201,9 @@ def test_samples_of_an_open_answer_think_for_themselves(brief: None) -> None:
     texts = [None if each.thought is None else each.thought.text for each in samples]
     assert None not in texts
     assert len({*texts, record.reply.thought and record.reply.thought.text}) == len(texts) + 1
-    assert model.sample(SHORT, 2) == model.sample(SHORT, 2)
+    for question in (SHORT, CHOICE):
+        assert len(drawn := model.sample(question, 2)) == 2
+        assert drawn == model.sample(question, 2)
     free = asked(model, Question("Why?", form="text"))[0]
     assert free.reply.thought is None  # a free answer is what the model says to the bare conversation
 

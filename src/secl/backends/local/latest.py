@@ -11,6 +11,7 @@ from secl.backends.local.asking.candidates import compared, sampled
 from secl.backends.local.asking.cases import Case
 from secl.backends.local.asking.nli import NliModel
 from secl.backends.local.asking.readout import shares
+from secl.backends.local.asking.thoughts import sampled_letters
 from secl.backends.local.writer import draw_many
 from secl.backends.prompting import Prompting
 from secl.evidence import CandidateEvidence, DincoEvidence, PTrue
@@ -62,10 +63,14 @@ class LatestEvidence:
     def sample(self, question: Question, count: int) -> tuple[str | None, ...]:
         """Further answers of the frozen model at temperature 1; option letters come from the pass that answered.
 
+        A model that thinks gives letters behind further thoughts.
+
         Draws depend on the question and the seed, but servers with other hardware may draw otherwise.
         """
         if not question.options:
             return sampled(self.asker, question, count)
+        if self.prompting.thinks(question):
+            return sampled_letters(self.asker, question, count)
         p = self._option_shares(question, "sampling")
         drawn = draw_many(p, count, self.asker.seed_for(question, "samples"), self.prompting.top_p)
         return tuple(question.letters[number] for number in drawn)

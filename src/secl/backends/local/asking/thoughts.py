@@ -15,6 +15,9 @@ from secl.evidence import Thought
 from secl.prompts.templates import other_order
 from secl.question import Question
 
+FURTHER = 3
+"""Thoughts of a question whose options are compared; those of samples are drawn with other seeds."""
+
 
 def think(asker: Asker, cases: Sequence[Case]) -> None:
     """Write the thought before each answer.
@@ -45,6 +48,15 @@ def sampled_thoughts(asker: Asker, wanted: Iterable[tuple[Question, int]]) -> li
     drafts = [_draft(asker, question, asker.seed_for(question, f"thought {number}")) for question, number in wanted]
     asker.backend.write([drafts])
     return [asker.learner.rules.thought(draft) for draft in drafts]
+
+
+def sampled_letters(asker: Asker, question: Question, count: int) -> tuple[str | None, ...]:
+    """Sample thoughts about a question with options, and read the most probable letter behind each."""
+    thoughts = sampled_thoughts(asker, [(question, FURTHER + number) for number in range(count)])
+    cases = [Case(question, thought=thought) for thought in thoughts]
+    read_answers(asker, cases)
+    asker.meter.spend("sampling", sum(case.frozen.tokens for case in cases))
+    return tuple(asker.readout.choice(question, case.frozen.reading, 0).answer for case in cases)
 
 
 def _further(asker: Asker, question: Question, number: int) -> Case:

@@ -21,7 +21,7 @@ from secl.metrics.standard import standard_measures
 from secl.posterior.rule import PosteriorRule
 from secl.prompts.templates import NONE_OF_THESE
 from secl.question import LETTERS, Question
-from secl.records import Reply
+from secl.records import Record, Reply
 from secl.runs.encoding import from_plain
 
 KINDS = ("arc", "mmlu", "gsm8k", "arithmetic")
@@ -33,14 +33,15 @@ LONGEST, THOUGHTS = 160, 3
 """Most tokens of a thought, and thoughts of a question."""
 
 
-def weighed(lines: Sequence[dict[str, Any]]) -> list[tuple[str, float]]:
+def weighed(lines: Sequence[dict[str, Any]], any_record: Record) -> list[tuple[str, float]]:
     """Return the best answer of the posterior behind thoughts, and its confidence, for questions of one stream."""
     rule, found = PosteriorRule(), []
     state = rule.start()
     for line in lines:
         question, reply, candidates = (evidence_of_letters if "plain" in line else evidence_of_numbers)(line)
-        views = rule.read(question, reply, reply, Evidence(candidates=candidates))
-        state, posterior = rule.step(state, views)
+        evidence = Evidence(candidates=candidates)
+        record = replace(any_record, question=question, reply=reply, frozen=reply, evidence=evidence)
+        state, posterior = rule.follow(state, record)
         if posterior is None:
             found.append((reply.answer or "", 0.0))
             continue
@@ -60,20 +61,22 @@ def reply_of(line: dict[str, Any], answer: str | None, **changes: Any) -> Reply:
 def evidence_of_letters(line: dict[str, Any]) -> tuple[Question, Reply, CandidateEvidence]:
     """Return the evidence that `secl` gathers behind two thoughts, or three where two disagree."""
     record = from_plain(line["plain"])
-    at_once, first, *further = record.evidence.candidates, *line["thoughts"][:THOUGHTS]
+    at_once = cast(CandidateEvidence, record.evidence.candidates)
+    first, *further = cast(list[dict[str, Any]], line["thoughts"][:THOUGHTS])
     letters = tuple(
         LetterOrder(order=tuple(each["order"]), log_p=tuple(each["log_p"]), thought=Thought(text=None, tokens=1))
         for each in (further if best(first) != best(further[0]) else further[:1])
     )
     plain = LetterOrder(order=tuple(range(len(first["log_p"]))), log_p=record.frozen.option_log_p)
-    candidates = replace(cast(CandidateEvidence, at_once), letters=(plain, *at_once.letters, *letters))
+    candidates = replace(at_once, letters=(plain, *at_once.letters, *letters))
     log_p = {"option_log_p": tuple(first["log_p"]), "log_probability": max(first["log_p"])}
     return record.question, reply_of(line, best(first), **log_p), candidates
 
 
 def evidence_of_numbers(line: dict[str, Any]) -> tuple[Question, Reply, CandidateEvidence]:
     """Return the evidence that `secl` gathers behind a thought: a program, and two thoughts if that disagrees."""
-    question, (first, *further) = Question("How many?", form="number"), line["thoughts"][:THOUGHTS]
+    question = Question("How many?", form="number")
+    first, *further = cast(list[dict[str, Any]], line["thoughts"][:THOUGHTS])
     answer, program = first["answer"] or "", Sample(text=line["program"], candidate=None, log_p=None, program=True)
     drawn = [Sample(text=each["answer"], candidate=None, log_p=each["log_p"]) for each in further]
     samples = [program] if settled(question, answer, [program]) else [program, *drawn]
@@ -95,7 +98,7 @@ def best(thought: dict[str, Any]) -> str:
 
 def stated(thought: dict[str, Any]) -> float:
     """Return the confidence stated behind a thought."""
-    return sum(p * (k + 0.5) / 10 for k, p in enumerate(thought["bins"]))
+    return float(sum(p * (k + 0.5) / 10 for k, p in enumerate(thought["bins"])))
 
 
 def mean_letters(thoughts: Sequence[dict[str, Any]]) -> tuple[str, float]:
@@ -117,6 +120,7 @@ def agreement(thoughts: Sequence[dict[str, Any]]) -> tuple[str, float]:
 def report(evidence: Path) -> None:
     """Print the tables of a collection."""
     lines = [json.loads(line) for line in evidence.read_text().splitlines()]
+    any_record = next(from_plain(line["plain"]) for line in lines if "plain" in line)
     for kinds in (("arc", "mmlu"), ("gsm8k", "arithmetic")):
         some = [line for line in lines if line["kind"] in kinds]
         cut = [line["thoughts"][:THOUGHTS] for line in some]
@@ -129,7 +133,7 @@ def report(evidence: Path) -> None:
             "two thoughts: letters or text": ([mean_letters(each[:2]) for each in cut], 2),
             "two thoughts: agreement": ([agreement(each[:2]) for each in cut], 2),
             "three thoughts: agreement": ([agreement(each) for each in cut], 3),
-            "thoughts: posterior": (weighed(some), 2),
+            "thoughts: posterior": (weighed(some, any_record), 2),
         }
         if "plain" in some[0]:
             plain = [from_plain(line["plain"]) for line in some]

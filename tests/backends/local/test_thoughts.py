@@ -17,6 +17,7 @@ from secl.errors import ParameterError, QuestionError
 from secl.fields.extraction import request_of
 from secl.fields.schema import Schema
 from secl.metrics.probability import softmax
+from secl.posterior.rule import PosteriorRule
 from secl.prompts.templates import other_order
 from secl.question import GivenAnswer, Question
 from secl.records import Record
@@ -230,11 +231,10 @@ def test_the_view_of_thoughts_is_never_surer_than_the_surest_thought(brief: None
         assert dict(found.weights).keys() == {"letters", "likelihood", "thoughts"}
         parts = [softmax(record.reply.option_log_p)]
         parts += [softmax(each.log_p) for each in candidates.letters if each.thought is not None]
-        rule = Calibrator(thinking("gpt-oss"), method="posterior").plan.posterior
-        views = replace(rule, views=("thoughts",)).read(record.question, record.reply, record.frozen, record.evidence)
-        assert views is not None
-        alone = softmax(views.values["thoughts"])
-        assert max(alone) <= max(map(max, parts))
+        rule = PosteriorRule(("thoughts",))
+        _, alone = rule.follow(rule.start(), record)
+        assert alone is not None
+        assert max(alone.probabilities) <= max(map(max, parts))
 
 
 @pytest.mark.parametrize("budget", ["auto", 12])

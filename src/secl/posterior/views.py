@@ -187,7 +187,8 @@ VIEWS: dict[str, View] = {
     "text": View("probability of the text", text, lambda *_: 0.4),
     # A rule of its own: nothing else is known of a field's values.
     "value": View("probability of the value", value, lambda *_: 1.0),
-    "thoughts": View("letters behind thoughts", thoughts, lambda *_: 1.0),
+    # Half, because thoughts and the letters without them share evidence, and no model trained to think was measured.
+    "thoughts": View("letters behind thoughts", thoughts, lambda *_: 0.5),
     "p_true": View("P(True) against P(False)", p_true, lambda *_: 0.3),
 }
 """Every view by its name (`secl.settings.groups.ViewName`)."""

@@ -100,7 +100,7 @@ def test_several_runs_give_each_their_mean_and_their_population_deviation() -> N
 
 
 def test_every_estimator_can_be_a_row_and_gives_every_measure(learned: FinishedRun) -> None:
-    for estimator in {*ESTIMATORS, ISOLATED} - {*LABELLED}:
+    for estimator in {*ESTIMATORS, ISOLATED} - {*LABELLED, "at_once", "thoughts"}:  # the run thinks nowhere
         ours = numbers(learned, estimator)
         assert all(ours[name] is not None for name in ("ece", "ada_ece", "brier", "accuracy", "cost", "n")), estimator
 

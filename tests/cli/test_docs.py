@@ -150,7 +150,7 @@ See [labels](labels.md#which-answers-were-labelled) and [above](#made-up).
 ```
 
 `VIEWS` (`posterior/views.py`), `secl.metrics.risk_control`, `Record.accepted`, `src/secl/errors.py`; gone:
-`python -m benchmarks.soak --minutes 10` at 7be5c80. Answers take 0.25 s, -28 % of the time by hand.
+`python -m benchmarks.stamina --minutes 10` at 7be5c80. Answers take 0.25 s, -28 % of the time by hand.
 """
 
 RESULTS = {"seconds": {"answered": 0.2544}, "over": -0.284}
@@ -199,7 +199,7 @@ WRONG = [
     ("`Record.accepted`", "`Record.refrained`", "secl.Record.refrained"),
     ("`src/secl/errors.py`", "`src/secl/mistakes.py`", "src/secl/mistakes.py"),
     ("`src/secl/errors.py`", "`FadedName`", "FadedName"),
-    (" at 7be5c80", "", "benchmarks.soak"),
+    (" at 7be5c80", "", "benchmarks.stamina"),
     ("0.25 s", "0.26 s", "Answers take 0.25 s, -28 % of the time"),
     ("-28 %", "-29 %", "Answers take 0.25 s, -28 % of the time"),
 ]

@@ -186,7 +186,7 @@ def test_signs_say_why_a_person_should_look(various: list[Record]) -> None:
     rows = answer_rows(various)
     assert [row.signs for row in rows] == [(), ("low",), ("low", "another"), ("unreadable", "low", "digits")]
     assert [row.record.position for row in neediest(rows, 9)] == [3, 2, 1, 0]
-    assert (rows[2].confidence, rows[2].answer, rows[2].another) == (0.3, "A", "v")
+    assert (rows[2].record.confidence, rows[2].answer, rows[2].another) == (0.3, "A", "v")
     question = Question("Which?", ("left", "right"), "B")
     posterior = weighed(("left", "right"), 0.2, 0.8)
     record = replace(make_record(correct=False), question=question, posterior=posterior, answers_best=True)

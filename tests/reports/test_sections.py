@@ -14,6 +14,7 @@ from rich.console import Console
 from secl.calibrator import Calibrator
 from secl.evaluation.acceptance import answers_of
 from secl.evaluation.estimators import ESTIMATORS
+from secl.evaluation.json_values import json_value
 from secl.evaluation.measures import Measures
 from secl.evaluation.summary import EstimatorSummary, summarise
 from secl.evidence import LetterOrder
@@ -213,7 +214,7 @@ def test_csv_keeps_every_digit_of_every_run_domain_and_estimator() -> None:
     summary, name = summarise(make_stream(60), in_domains=["stated"]), 'a, "b"\nc'
     rows = list(csv.DictReader(io.StringIO(summary_csv(name, summary))))
     assert {row["run"] for row in rows} == {name}
-    plain = summary.to_json()
+    plain = json_value(summary)
     parts = {"": plain, **plain["domains"]}
     assert [(row["domain"], row["estimator"]) for row in rows] == [
         (domain, key) for domain, part in parts.items() for key in ESTIMATORS if key in part["estimators"]

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
 
 import numpy as np
 
 from secl.display import Shown
 from secl.evaluation.estimators import make_estimators
-from secl.evaluation.json_values import HIDDEN, json_value
+from secl.evaluation.json_values import HIDDEN
 from secl.evaluation.measures import Measures, measure, without_ranking
 from secl.evaluation.series import Estimator, Series
 from secl.evaluation.symptoms import LOW_DIGIT_MASS
@@ -83,11 +81,6 @@ class Summary(Shown):
     domains: Mapping[str, Summary] = field(default_factory=dict)
     series: Mapping[str, Series] = field(default_factory=dict, metadata={HIDDEN: True}, compare=False)
 
-    def to_json(self) -> dict[str, Any]:
-        """The summary as JSON values: fields by name, undefined numbers None, intervals [low, high] or None."""
-        plain: dict[str, Any] = json_value(self)
-        return plain
-
     def _facts(self) -> dict[str, object]:
         main = {name: row.brier for name in _MAIN if (row := self.estimators.get(name)) and not math.isnan(row.brier)}
         counts = {"questions": self.questions, "unlabelled": self.unlabelled, "trained": self.trained}
@@ -124,20 +117,6 @@ def summarise(
         summaries[domain] = _summary(part, _rows(part, estimators, own, with_intervals), {})
     rows = _rows(records, estimators, series, estimators if intervals else ())
     return replace(_summary(records, rows, summaries), series=series)
-
-
-def summary_json(plain: Mapping[str, object]) -> str:
-    """JSON values as strict text (no NaN), two spaces deep, ending in a newline.
-
-    Raises:
-        ValueError: a value that JSON does not have; `Summary.to_json` gives none.
-
-    >>> print(summary_json({"ece": None}), end="")
-    {
-      "ece": null
-    }
-    """
-    return json.dumps(plain, allow_nan=False, ensure_ascii=False, indent=2) + "\n"
 
 
 def _by_domain(series: Series, domain_of: Mapping[int, str]) -> dict[str, Series]:

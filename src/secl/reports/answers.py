@@ -10,7 +10,7 @@ from secl.display import excerpt
 from secl.evaluation.symptoms import LOW_DIGIT_MASS, source_of
 from secl.grading.rules import reported_correct
 from secl.posterior.views import pmi_of
-from secl.question import Question, References
+from secl.question import References
 from secl.records import Record
 from secl.reports.formatting import number
 from secl.reports.table import Cell, Column, Table
@@ -55,14 +55,6 @@ class AnswerRow:
     signs: tuple[Sign, ...]
 
     @property
-    def confidence(self) -> float:
-        return self.record.confidence
-
-    @property
-    def question(self) -> Question:
-        return self.record.question
-
-    @property
     def remarks(self) -> list[str]:
         """Its signs in words, and what else became of it."""
         changed = self.record.reply.answer != self.record.frozen.answer
@@ -72,13 +64,14 @@ class AnswerRow:
     @property
     def asked(self) -> str:
         """The question for people; of a field with its document."""
-        text = self.question.text
-        return f"{document_of(self.question)}: {text}" if self.record.outcome == "field" else text
+        question, text = self.record.question, self.record.question.text
+        return f"{document_of(question)}: {text}" if self.record.outcome == "field" else text
 
     @property
     def options(self) -> list[str]:
         """The options for people, each with its letter and text."""
-        return [self.question.named(letter) for letter in self.question.letters]
+        question = self.record.question
+        return [question.named(letter) for letter in question.letters]
 
 
 def answer_rows(records: Sequence[Record]) -> list[AnswerRow]:
@@ -88,7 +81,7 @@ def answer_rows(records: Sequence[Record]) -> list[AnswerRow]:
 
 def neediest(rows: Sequence[AnswerRow], count: int) -> list[AnswerRow]:
     """The answers that most need a person: those with most signs, of these and of the others the least confident."""
-    return sorted(rows, key=lambda row: (-len(row.signs), row.confidence, row.record.position))[:count]
+    return sorted(rows, key=lambda row: (-len(row.signs), row.record.confidence, row.record.position))[:count]
 
 
 def _row(record: Record) -> AnswerRow:
@@ -139,7 +132,7 @@ COLUMNS: dict[str, tuple[Column, Callable[[AnswerRow], Cell]]] = {
     "answer": (Column("Answer", text=True, wraps=True), lambda row: Cell(excerpt(row.answer, LONGEST) or NOTHING)),
     "answers": (Column("Answered", text=True, wraps=True), _answered),
     "right": (Column("Right", text=True, wraps=True), lambda row: Cell(excerpt(row.reference, LONGEST))),
-    "confidence": (Column("Confidence"), lambda row: Cell(number(row.confidence, 3))),
+    "confidence": (Column("Confidence"), lambda row: Cell(number(row.record.confidence, 3))),
     "stated": (Column("Stated (frozen)"), lambda row: Cell(number(row.record.frozen.stated, 3))),
     "P(True)": (
         Column("P(True)"),
@@ -167,6 +160,6 @@ def questions_table(rows: Sequence[AnswerRow], *names: str) -> Table:
 
 def wrong_table(rows: Sequence[AnswerRow]) -> Table | None:
     """The wrong answers with the highest confidence, the highest first; None without any."""
-    wrong = sorted((row for row in rows if row.correct is False), key=lambda row: -row.confidence)[:MOST_WRONG]
+    wrong = sorted((row for row in rows if row.correct is False), key=lambda row: -row.record.confidence)[:MOST_WRONG]
     names = ("question and options", "answers", "right", "confidence", "stated")
     return questions_table(wrong, *names) if wrong else None

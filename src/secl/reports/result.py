@@ -15,7 +15,7 @@ from secl.evaluation.symptoms import Source, main_source
 from secl.evaluation.trust import ENOUGH, Level, separation
 from secl.metrics.calibration import Z, wilson
 from secl.reports.acceptance_report import accepted_sentence
-from secl.reports.answers import SIGNS, AnswerRow, neediest
+from secl.reports.answers import NOTHING, SIGNS, AnswerRow, neediest
 from secl.reports.formatting import amount, counted, percent, percents
 from secl.reports.run_report import RunReport
 from secl.reports.table import Cell, Column, Row, Table, plain_table
@@ -56,7 +56,7 @@ def _right(run: RunReport) -> list[str]:
         return [headline(run)]
     grades = [bool(row.correct) for row in graded]
     n, right = len(graded), sum(grades)
-    mean = fmean(row.confidence for row in graded)
+    mean = fmean(row.record.confidence for row in graded)
     ranks = [row.record.label_free for row in graded]  # labels must not rank the answers that they grade
     which = counted(n, "answer") if n == len(run.rows) else f"{amount(n)} graded answers"
     return [
@@ -90,7 +90,7 @@ def _ranking(confidences: Sequence[float], grades: Sequence[bool]) -> str:
 
 def bands_table(rows: Sequence[AnswerRow]) -> Table:
     """How many answers have a confidence in each fifth of [0, 1]."""
-    counts = Counter(min(int(row.confidence * BANDS), BANDS - 1) for row in rows)
+    counts = Counter(min(int(row.record.confidence * BANDS), BANDS - 1) for row in rows)
     lines = [(f"{band / BANDS:g} to {(band + 1) / BANDS:g}", amount(counts[band])) for band in sorted(counts)[::-1]]
     return plain_table(("confidence", "answers"), lines, texts=1)
 
@@ -99,13 +99,13 @@ def look_first(rows: Sequence[AnswerRow]) -> str | None:
     """The surest of the wrong answers, or without any grade the one that most needs a person; None for neither."""
     if any(row.correct is not None for row in rows):
         wrong = (row for row in rows if row.correct is False)
-        first = max(wrong, key=lambda row: row.confidence, default=None)
+        first = max(wrong, key=lambda row: row.record.confidence, default=None)
     else:
         first = neediest(rows, 1)[0] if rows else None
     if first is None:
         return None
-    answer = excerpt(first.answer, LONGEST // 2) or "no readable answer"
-    what = f"{answer}, {first.confidence:.2f}{', wrong' if first.correct is False else ''}"
+    answer = excerpt(first.answer, LONGEST // 2) or NOTHING
+    what = f"{answer}, {first.record.confidence:.2f}{', wrong' if first.correct is False else ''}"
     return f'Look first at: "{excerpt(first.asked, LONGEST)}" ({what})'
 
 
@@ -158,7 +158,7 @@ def ungraded(rows: Sequence[AnswerRow]) -> list[AnswerRow]:
 def headline(run: RunReport) -> str:
     """The estimated share of right answers and what it rests on, for a run in which few answers are graded."""
     rows, graded = ungraded(run.rows), [row for row in run.rows if row.correct is not None]
-    share, low, high = estimate_share([row.confidence for row in rows])
+    share, low, high = estimate_share([row.record.confidence for row in rows])
     which = " without a label or a reference" if graded else ""
     text = (
         f"About {percent(share)} of {counted(len(rows), 'answer')}{which} are right ({percents(low, high)}) "
@@ -184,7 +184,7 @@ def _of_graded(rows: Sequence[AnswerRow]) -> str:
     """How many of the graded answers are right, and what the confidences had made of them."""
     share = fmean(bool(row.correct) for row in rows)
     low, high = wilson(share, len(rows))
-    mean = fmean(row.confidence for row in rows)
+    mean = fmean(row.record.confidence for row in rows)
     return (
         f"Of {counted(len(rows), 'graded answer')} {percent(share)} are right ({percents(low, high)}); "
         f"their mean confidence is {percent(mean)}."
@@ -203,7 +203,7 @@ def domains_table(rows: Sequence[AnswerRow]) -> Table:
     """A row for each domain: the estimated share of right answers, and how many answers have a sign of trouble."""
     groups: dict[str, list[AnswerRow]] = {}
     for row in rows:
-        groups.setdefault(row.question.domain, []).append(row)
+        groups.setdefault(row.record.question.domain, []).append(row)
     if len(groups) > 1:
         groups = {"all questions": [*rows]} | groups
     headings = ("Questions", "Estimated right", "Worth a look")
@@ -212,7 +212,7 @@ def domains_table(rows: Sequence[AnswerRow]) -> Table:
 
 
 def _domain(name: str, rows: Sequence[AnswerRow]) -> Row:
-    share, low, high = estimate_share([row.confidence for row in rows])
+    share, low, high = estimate_share([row.record.confidence for row in rows])
     return [
         Cell(name),
         Cell(amount(len(rows))),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from secl.errors import RunError
 from secl.evaluation.estimators import make_estimators
 from secl.evaluation.json_values import json_value
 from secl.evaluation.series import Estimator
-from secl.evaluation.summary import Summary, summarise, summary_json
+from secl.evaluation.summary import Summary, summarise
 from secl.evaluation.trust import Verdict, assess
 from secl.gates import Always
 from secl.model import Model
@@ -272,10 +273,11 @@ def write_summary(store: Store, summary: Summary, verdict: Verdict) -> dict[str,
         "skipped": len(manifest.skipped),
         "seconds": store.seconds,
         "verdict": json_value(verdict),
-        **summary.to_json(),
+        **json_value(summary),
     }
     unfinished = store.folder / f"{SUMMARY}.new"
     with storage_errors(store.folder):
-        unfinished.write_text(summary_json(plain), encoding="utf-8")
+        text = json.dumps(plain, allow_nan=False, ensure_ascii=False, indent=2)
+        unfinished.write_text(f"{text}\n", encoding="utf-8")
         unfinished.rename(store.folder / SUMMARY)
     return plain

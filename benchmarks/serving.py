@@ -36,7 +36,7 @@ def measure(setting: Setting, say: Say) -> dict[str, Any]:
             ("frozen", CLIENTS, False),
             ("one_at_a_time", 1, False),
         ):
-            requests = questions if clients > 1 else questions[: len(questions) // 4]
+            requests = questions if clients > 1 else questions[: max(2, len(questions) // 4)]
             servers[name] = serve(setting, Path(folder) / name, requests, clients, learns=learns)
             say(f"{name}: {', '.join(f'{key} {value:.3g}' for key, value in servers[name].items())}")
     more = servers["learning"]["p95"] / servers["frozen"]["p95"]

@@ -133,7 +133,7 @@ def test_a_run_that_dies_at_every_kind_of_moment_and_is_resumed_is_the_same_run(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", ["posterior", "thoughts"], indirect=True)
+@pytest.mark.parametrize("case", ["posterior"], indirect=True)
 def test_a_run_that_others_kill_at_random_moments_and_is_resumed_is_the_same_run(case: Case) -> None:
     run = case.folder / "killed"
     chance = random.Random(11)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from secl.cli.run import cost_line
 from secl.errors import ModelError, ParameterError, QuestionError, RunError, UnavailableError
 from secl.question import GivenAnswer, Question
 from secl.records import Record
-from secl.runs.settings import Recipe
+from secl.runs.runner import start_run
+from secl.runs.settings import Recipe, RunSettings
 from secl.server.online.factory import open_service, serving_settings
 from secl.server.online.service import Service
 from tests.backends.endpoint.fake import CALL, FakeServer
@@ -275,3 +278,14 @@ def test_a_server_that_is_not_there_is_said_to_be_missing(tmp_path: Path) -> Non
             tmp_path / "state", serving_settings({"model.engine": "openai", "model.endpoint": "http://127.0.0.1:9"})
         )
     assert not (tmp_path / "state").exists()
+
+
+def test_a_run_says_what_its_questions_will_take(server: FakeServer, tmp_path: Path) -> None:
+    settings = {"model.engine": "openai", "model.endpoint": server.url, "stream.benchmarks": ("capitals:4",)}
+    run = start_run(RunSettings.of(settings), tmp_path / "run")
+    server.asked.clear()
+    with run.store, closing(run.calibrator.model):
+        assert cost_line(run).startswith("4 questions: about 28 requests, ")
+        run.proceed()
+        assert len(server.asked) == 28
+        assert cost_line(run) == ""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,7 +27,7 @@ def printed(codes: list[str]) -> Iterator[str]:
     names: dict[str, Any] = {}
     for code in codes:
         with contextlib.redirect_stdout(io.StringIO()) as output:
-            exec(code, names)  # noqa: S102  # the project's own pages
+            exec(code, names)  # the project's own pages
         yield output.getvalue()
 
 

@@ -33,6 +33,14 @@ FOREIGN_CODE = {
     "MoritzLaurer/DeBERTa-v3-large-mnli-fever-anli-ling-wanli",
     *("the Eiffel tower.", "a Color", "<|im_end|>"),
     *("option_a", "secl_unreadable_total", "secl show STATE 31"),
+    # LM-Polygraph and UQLM
+    *("WhiteboxModel(model, tokenizer)", "BlackboxModel.from_openai(...)", "MaximumSequenceProbability", "PTrue"),
+    "estimate_uncertainty(model, estimator, input_text=...)",
+    *("UncertaintyOutput.uncertainty", "UncertaintyOutput.generation_text", "MeanTokenEntropy", "Verbalized1S"),
+    *("SemanticEntropy", "DegMat", "LexicalSimilarity", "polygraph_eval", "LLMPanel", "UQEnsemble"),
+    "BlackBoxUQ(llm).generate_and_score(prompts, num_responses=5)",
+    *("score(responses=..., sampled_responses=...)", "results.to_df()", "WhiteBoxUQ", "evaluate_calibration", "await"),
+    'ScoreCalibrator("platt")',
 }
 """Names of other programs, texts of questions, and names that the library composes."""
 

@@ -74,7 +74,7 @@ _HOMES = {
     }.items()
     for name in names.split()
 }
-"""Where each public name lives; what is not here is imported from its module."""
+"""The module of each public name. Other names are imported from their modules."""
 
 __version__ = "0.1.0"
 __all__ = sorted(_HOMES)  # noqa: PLE0605

@@ -15,7 +15,7 @@ class Shown:
     __slots__ = ()
 
     def _facts(self) -> Mapping[str, object]:
-        """What to show, by name."""
+        """Return the facts to show, by name."""
         raise NotImplementedError
 
     def __repr__(self) -> str:
@@ -29,7 +29,7 @@ class Shown:
 
 
 def excerpt(text: str, longest: int = EXCERPT) -> str:
-    """A text on one line, cut where it is too long."""
+    """Return a text on one line, cut where it is too long."""
     line = " ".join(text.split())
     return line if len(line) <= longest else f"{line[:longest].rstrip()} …"
 

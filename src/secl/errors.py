@@ -110,7 +110,7 @@ def needs(what: str, package: str, extra: str) -> str:
 
 
 def public_reason(problem: Exception, what: str) -> str:
-    """A sentence that quotes no question: our own, or what ended and how where it is about one, or not ours.
+    """Return a sentence that quotes no question: our own, or what ended and how where it is about one, or not ours.
 
     >>> public_reason(StorageError("the disk is full."), "pruning"), public_reason(KeyError("secret"), "pruning")
     ('the disk is full.', 'pruning ended with KeyError')

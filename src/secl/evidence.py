@@ -27,7 +27,7 @@ class PTrue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thought:
-    """What a model wrote for itself before an answer: never graded, and no part of the answer's probability.
+    """A text that a model wrote for itself before an answer; no grader reads it.
 
     Attributes:
         text: without the marks around it; None if texts are not kept.

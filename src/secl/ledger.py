@@ -47,7 +47,7 @@ class Ledger:
         return self.answering + self.adapting
 
     def __add__(self, other: Ledger) -> Ledger:
-        """Both together, purpose by purpose."""
+        """Return both together, purpose by purpose."""
         return Ledger(**{field.name: getattr(self, field.name) + getattr(other, field.name) for field in fields(self)})
 
 

@@ -85,14 +85,14 @@ METHODS: dict[str, Method] = {
 
 
 def method(name: str) -> Method:
-    """The method called `name`."""
+    """Return the method called `name`."""
     if name not in METHODS:
         raise ParameterError(f"there is no method {name!r}; the methods are {', '.join(METHODS)}.")
     return METHODS[name]
 
 
 def method_to_follow(name: str) -> Method:
-    """A method that a calibrator can follow; one that also says how the model is asked is for runs."""
+    """Return a method that a calibrator can follow; one that also says how the model is asked is for runs."""
     chosen = method(name)
     if chosen.paper:
         raise ParameterError(

@@ -26,7 +26,7 @@ says to a conversation without being told how."""
 FORMS: tuple[Form, ...] = get_args(Form)
 
 Grader = Literal["auto", "exact", "contains", "number", "regex", "overlap"]
-"""How answers to open questions may be graded; `secl.grading` says what each does."""
+"""Rules that grade answers to open questions; `secl.grading` explains each."""
 
 GRADERS: tuple[Grader, ...] = get_args(Grader)
 
@@ -170,7 +170,7 @@ class Question:
 
     @property
     def mention(self) -> str:
-        """How a sentence names it: by its id, or else by how it begins.
+        """Name of the question in a sentence: its id, or else its beginning.
 
         >>> Question("Capital of Peru?").mention, Question("Capital of Peru?", id="peru").mention
         ("question 'Capital of Peru?'", "question 'peru'")
@@ -188,15 +188,15 @@ class Question:
         return self.form == "text"
 
     def option(self, letter: str) -> str:
-        """The text of the option called `letter`."""
+        """Return the text of the option called `letter`."""
         return self.options[LETTERS.index(letter)]
 
     def text_of(self, answer: str) -> str:
-        """The text of an answer: of the option whose letter it is, or itself where there are no options."""
+        """Return the text of an answer: of the option whose letter it is, or itself where there are no options."""
         return self.option(answer) if self.options else answer
 
     def named(self, answer: str | None) -> str:
-        """An answer as people read it: an option with its letter and text, else the text alone; empty for None.
+        """Return an answer as people read it: an option with its letter and text, else the text alone; empty for None.
 
         >>> Question("Capital of France?", options=("Rome", "Paris")).named("B"), Question("1 + 1?").named("2")
         ('B. Paris', '2')
@@ -207,7 +207,7 @@ class Question:
 
 
 def has_half_character(text: str) -> bool:
-    """Whether a text has a lone surrogate, which is what is left of bytes that were no UTF-8."""
+    """Return whether a text has a lone surrogate, which is what is left of bytes that were no UTF-8."""
     return not text.isascii() and _HALF.search(text) is not None
 
 
@@ -251,7 +251,7 @@ class GivenAnswer:
 
 
 def letter_of(question: Question, answer: str) -> str:
-    """The letter of the option that a given answer means: by its letter, its text, or both; in any case if need be.
+    """Return the letter of the option that an answer names by letter, text, or both; case decides only between options.
 
     Raises:
         QuestionError: it is none of the options, or the letter of one and just so the text of another.
@@ -281,7 +281,7 @@ def letter_of(question: Question, answer: str) -> str:
 
 
 def _number_of_letter(letters: list[str], texts: list[str], answer: str) -> int | None:
-    """The number of the option whose letter an answer is, alone or before nothing but the option's text."""
+    """Return the number of the option whose letter an answer is, alone or before nothing but the option's text."""
     match = _LETTER_AND_TEXT.fullmatch(answer)
     letter, text = (match["letter"], match["text"]) if match else (answer, "")
     if letter not in letters:

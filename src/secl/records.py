@@ -21,7 +21,7 @@ from secl.question import GivenAnswer, Question
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What a model answered and how sure it said it was.
+    """A model's answer with the confidence that it states.
 
     Attributes:
         text: the answer as written, without the confidence line.
@@ -70,7 +70,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What a gate makes of one reply.
+    """A gate's decision about one reply.
 
     Attributes:
         alarm: this question fired the gate.
@@ -166,7 +166,7 @@ class Record(Shown):
     plain_tokens: float
 
     def with_label(self, correct: bool) -> Record:
-        """The same with what people said of `answer`: that settles it for every reply that gave this answer."""
+        """Return the same with what people said of `answer`: that settles it for every reply that gave this answer."""
         own, frozen = self.reply.answer == self.answer, self.frozen.answer == self.answer
         return replace(
             self,
@@ -254,7 +254,7 @@ class Record(Shown):
 
     @property
     def answer(self) -> str | None:
-        """What is answered in the end: the model's own answer, or the best one if that was asked for."""
+        """The returned answer: the model's own, or the most probable candidate if `answers_best`."""
         return self.best_answer if self.answers_best else self.reply.answer
 
     @property
@@ -267,7 +267,7 @@ class Record(Shown):
         return self.reply.stated if self.posterior.confidence is None else self.posterior.confidence
 
     def _facts(self) -> dict[str, object]:
-        """What `repr` and a notebook show (`secl.display.Shown`)."""
+        """Return the facts that `repr` and a notebook show (`secl.display.Shown`)."""
         shown: dict[str, object] = {"text": self.text, "letter": self.letter, "confidence": self.confidence}
         shown |= {"low": self.low, "high": self.high, "candidates": self.candidates[:3]}
         judged = self.correct if self.label is None and self.answer == self.reply.answer else self.label

@@ -38,7 +38,7 @@ class Signal(Protocol):
     def __call__(self, question: Question, reply: Reply, evidence: Evidence) -> float | None: ...
 
     def answer(self, question: Question, reply: Reply, evidence: Evidence) -> str | None:
-        """The answer that the probability is about."""
+        """Return the answer that the probability is about."""
 
 
 @dataclass(frozen=True, slots=True)

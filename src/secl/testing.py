@@ -101,7 +101,7 @@ class ScriptedModel(Shown):
         weights_fixed: bool,
         written: Sequence[str | Written | None] = (),
     ) -> None:
-        """Nothing to compute ahead."""
+        """Do nothing: a script needs no passes."""
 
     def memory_share(self, question: Question, writing: Writing) -> float:  # noqa: ARG002
         return 0.0
@@ -284,7 +284,7 @@ class ScriptedModel(Shown):
         self._pause = hook
 
     def close(self) -> None:
-        """Nothing to release."""
+        """Do nothing."""
 
 
 def bins_around(confidence: float) -> tuple[float, ...]:

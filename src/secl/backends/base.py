@@ -68,7 +68,7 @@ class Bundle:
         return sum(self.tokens.values())
 
     def ends(self, purpose: Purpose) -> list[Position]:
-        """The end of each sequence that serves a purpose."""
+        """Return the end of each sequence that serves a purpose."""
         before = 0
         for each, part in self._parts.items():
             if each == purpose:
@@ -78,7 +78,7 @@ class Bundle:
 
     @property
     def span_positions(self) -> list[list[Position]]:
-        """Where the tokens of each text in `spans` come next."""
+        """Positions before the tokens of each text in `spans`."""
         ends = self.ends("likelihood")
         return [
             [(number, length) for length in range(span.start, end + 1)]
@@ -86,7 +86,7 @@ class Bundle:
         ]
 
     def prefix(self, position: Position) -> TokenSequence:
-        """The tokens before a position."""
+        """Return the tokens before a position."""
         number, length = position
         return self.sequences[number][:length]
 
@@ -133,7 +133,7 @@ class Reading(Protocol):
 
 @dataclass(frozen=True)
 class Training:
-    """What an update did: the loss before each optimizer step, the stated confidence after the last, and its tokens."""
+    """The effect of an update: the loss before each optimizer step, the stated confidence afterwards, and its cost."""
 
     losses: tuple[float, ...]
     after: float
@@ -144,7 +144,7 @@ R = TypeVar("R", bound=Reading)
 
 
 class TokenBackend(Protocol[R]):
-    """What reads and writes for a model: a network in this process, or servers of the same model.
+    """The engine of a model: a network in this process, or servers.
 
     Version 0 is the frozen model; the adapted one has the number of the update that made its weights.
     """
@@ -154,7 +154,7 @@ class TokenBackend(Protocol[R]):
 
     @property
     def environment(self) -> dict[str, str | int]:
-        """Where and how it computes."""
+        """Device and precision."""
 
     def read(self, bundles: Sequence[Bundle]) -> Sequence[R]:
         """Read bundles with the frozen model."""

@@ -53,7 +53,7 @@ class FreeText:
         return Piece(choice=self.number, text=text, tokens=reported)
 
     def end(self, finish: Finish, text: str = "", reported: tuple[Token, ...] = ()) -> Piece:
-        """The last piece, with what was held back."""
+        """Return the last piece, with what was held back."""
         self.ended = True
         rest = decode_behind(self.rules.tokenizer, self._context, self._new) if self._new else ""
         return Piece(
@@ -67,7 +67,7 @@ class FreeText:
         )
 
     def word(self, token: int) -> str:
-        """What a token stands for."""
+        """Return the text of a token."""
         return self.rules.tokenizer.decode([token])
 
 

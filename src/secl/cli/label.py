@@ -96,7 +96,7 @@ def _asked() -> str:
 
 
 def _shown(record: Record) -> list[str]:
-    """The question and its answer without the confidence, which would sway people."""
+    """Return the question and its answer without the confidence, which would sway people."""
     question, answer = record.question, record.answer
     earlier = [f"{turn.role}: {turn.text}" for turn in question.history]
     before = [f"system: {question.system}"] if question.system else []

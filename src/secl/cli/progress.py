@@ -61,7 +61,7 @@ def lines(before: int, clock: Callable[[], float] = time.monotonic) -> Show:
 
 
 def line(done: int, total: int | None, here: int, seconds: float) -> str:
-    """How far it is, and how long the rest will take, where `here` were done in these seconds.
+    """Return the progress and the remaining time, if `here` questions took these seconds.
 
     >>> line(40, 2100, 30, 90.0)
     '40 of 2,100 questions, 0:01:30, about 1:43:00 to go'

@@ -75,7 +75,7 @@ def _check(source: Path, keys: set[str]) -> int:
 
 
 def _show_plan(reproduction: Reproduction) -> None:
-    """What would run, how far each run is, and what it would be compared with."""
+    """Print the runs of a table, the progress of each, and the numbers of the paper."""
     from secl.reports.formatting import counted
     from secl.runs.sweep import question_counts
     from secl_paper.paper import read_paper

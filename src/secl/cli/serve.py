@@ -133,7 +133,7 @@ def ending_in_order() -> Iterator[list[int]]:
 
 
 def read_settings(recipe: Path | None, flags: Mapping[str, object]) -> Recipe:
-    """The settings of a recipe, and those of the flags and of --set over them."""
+    """Return the settings of a recipe, and those of the flags and of --set over them."""
     from secl.runs.recipes import read_toml
     from secl.server.online.factory import serving_settings
 

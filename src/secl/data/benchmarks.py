@@ -122,7 +122,7 @@ BENCHMARKS = {benchmark.name: benchmark for benchmark in _TABLE}
 
 
 def load(name: str, n: int | None = None, *, data: Path | None = None, seed: int = 42) -> list[Question]:
-    """The first `n` questions of a benchmark; they do not depend on `n`.
+    """Return the first `n` questions of a benchmark; they do not depend on `n`.
 
     Args:
         data: folder with the official files; None for the environment variable SECL_DATA, and without that the hub.
@@ -149,7 +149,7 @@ def load(name: str, n: int | None = None, *, data: Path | None = None, seed: int
 def _official(
     benchmark: Benchmark, read: Callable[[Path], Iterator[LocatedRow]], build: Build, data: Path | None, seed: int
 ) -> list[Question]:
-    """All questions of a published benchmark, one of each subject in turn."""
+    """Return all questions of a published benchmark, one of each subject in turn."""
     folder = data or os.environ.get(DATA_VARIABLE)
     if folder and not Path(folder).is_dir():
         raise DataError(f"the data folder {folder} does not exist; check --data or SECL_DATA.")
@@ -170,7 +170,7 @@ def _official(
 
 
 def find_benchmark(name: str) -> Benchmark:
-    """The entry called `name`."""
+    """Return the entry called `name`."""
     if name not in BENCHMARKS:
         raise ParameterError(f"the benchmark {name!r} is unknown; the benchmarks are {', '.join(BENCHMARKS)}.")
     return BENCHMARKS[name]

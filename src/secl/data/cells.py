@@ -22,7 +22,7 @@ _NUMBER = re.compile(r"[+-]?(\d+([.,]\d+)*|\.\d+)([eE][+-]?\d+)?%?")
 
 
 def harmless(value: T) -> T | str:
-    """A value of a cell that no spreadsheet takes for a formula: an apostrophe before what begins with = + - @, tab or
+    """Return a value that no spreadsheet takes for a formula: an apostrophe precedes texts with = + - @, tab or
     CR. Numbers stay numbers, also those that are texts.
 
     >>> harmless("=1+1"), harmless("-5"), harmless(-5), harmless("- 5 apples"), harmless("a=b")

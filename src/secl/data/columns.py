@@ -47,7 +47,7 @@ def check_mapping(columns: Mapping[str, str]) -> None:
 def meanings(
     names: Sequence[str], columns: Mapping[str, str], *, question_needed: bool = True
 ) -> dict[str, str | None]:
-    """What each column means: one of `KEYS`, an option's letter, or None for an extra.
+    """Return the meaning of each column: one of `KEYS`, an option's letter, or None for any other column.
 
     Names are read without regard to case, and a space or hyphen is like "_". `columns` has the names of columns by
     their meaning, where people gave them. With a template, no column with the question is needed.
@@ -81,12 +81,12 @@ def meanings(
 
 
 def plain(name: str) -> str:
-    """A name without case, and with "_" between its words."""
+    """Return a name without case, and with "_" between its words."""
     return "_".join(name.casefold().replace("-", " ").split())
 
 
 def _letter(name: str) -> str | None:
-    """The letter of an option's column: "A", "option_a", "Choice 1".
+    """Return the letter of an option's column: "A", "option_a", "Choice 1".
 
     >>> [_letter(name) for name in ("A", "a", "Option B", "choice-3", "option_30", "7")]
     ['A', None, 'B', 'C', None, None]
@@ -124,7 +124,7 @@ _CLASSES = ("label", "class", "category")
 
 
 def unread(extras: Iterable[str], *, classes: bool = False, asked: bool = False) -> list[str]:
-    """A sentence for each extra column whose name makes one think that it should mean something.
+    """Return a sentence for each extra column whose name makes one think that it should mean something.
 
     `classes`: all rows have the same options. `asked`: a template makes the questions.
 

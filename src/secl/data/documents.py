@@ -11,7 +11,7 @@ from secl.display import excerpt
 from secl.errors import DataError
 
 ENDINGS = (".txt", ".md")
-"""Of files that are documents."""
+"""Suffixes of files that are documents."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from secl.errors import DataError, needs
 
 
 def hub_rows(benchmark: str, repository: str, configuration: str, split: str) -> Iterator[LocatedRow]:
-    """The rows of a dataset at an address on the hub, each with its location for error messages.
+    """Yield the rows of a dataset at an address on the hub, each with its location for error messages.
 
     Raises:
         DataError: `datasets` is not installed, or neither the hub nor its cache has the data.

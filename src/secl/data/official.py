@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 def by_subject(rows: Iterable[LocatedRow]) -> list[list[NumberedRow]]:
-    """The rows of each subject, in sorted order of the subjects, and numbered inside; one group if they have none."""
+    """Return the rows of each subject, subjects sorted, rows numbered in each; one group for rows without subjects."""
     subjects: defaultdict[str, list[NumberedRow]] = defaultdict(list)
     for location, row in rows:
         members = subjects[str(row.get("subject"))]
@@ -46,7 +46,7 @@ def by_subject(rows: Iterable[LocatedRow]) -> list[list[NumberedRow]]:
 
 
 def round_robin(groups: Iterable[Sequence[T]]) -> list[T]:
-    """The first row of each group, then the second of each, and so on.
+    """Return the first row of each group, then the second of each, and so on.
 
     >>> round_robin(["abc", "x"])
     ['a', 'x', 'b', 'c']
@@ -55,12 +55,12 @@ def round_robin(groups: Iterable[Sequence[T]]) -> list[T]:
 
 
 def read_gsm8k(data: Path) -> Iterator[LocatedRow]:
-    """Rows {question, answer}."""
+    """Return rows {question, answer}."""
     return _rows(data, "gsm8k", "train.jsonl")
 
 
 def read_mmlu(data: Path) -> Iterator[LocatedRow]:
-    """Rows {question, subject, choices, answer}, subject by subject in sorted order."""
+    """Yield rows {question, subject, choices, answer}, subject by subject in sorted order."""
     folder = data / "mmlu" / "test"
     files = sorted(folder.glob("*_test.csv"), key=lambda path: path.name.removesuffix("_test.csv"))
     if not files:
@@ -76,7 +76,7 @@ def read_mmlu(data: Path) -> Iterator[LocatedRow]:
 
 
 def read_arc(data: Path) -> Iterator[LocatedRow]:
-    """Rows {id, question, choices: {text, label}, answerKey}."""
+    """Return rows {id, question, choices: {text, label}, answerKey}."""
 
     def flat(row: Row) -> Row:
         """AI2 nests a stem and choices in the question; the hub has them side by side."""
@@ -92,7 +92,7 @@ def read_arc(data: Path) -> Iterator[LocatedRow]:
 
 
 def read_truthfulqa(data: Path) -> Iterator[LocatedRow]:
-    """Rows {question, mc1_targets: {choices, labels}}."""
+    """Return rows {question, mc1_targets: {choices, labels}}."""
 
     def flat(row: Row) -> Row:
         """The official file maps option to label; the hub has two lists."""
@@ -106,7 +106,7 @@ def read_truthfulqa(data: Path) -> Iterator[LocatedRow]:
 
 
 def read_truthfulqa_gen(data: Path) -> Iterator[LocatedRow]:
-    """Rows {question, best_answer, correct_answers, incorrect_answers}."""
+    """Return rows {question, best_answer, correct_answers, incorrect_answers}."""
 
     def flat(row: Row) -> Row:
         return {
@@ -120,7 +120,7 @@ def read_truthfulqa_gen(data: Path) -> Iterator[LocatedRow]:
 
 
 def _rows(data: Path, *parts: str, flat: Callable[[Row], Row] = lambda row: row) -> Iterator[LocatedRow]:
-    """The rows of a file, each as the hub has it."""
+    """Yield the rows of a file, each as the hub has it."""
     for row in open_table(data.joinpath(*parts)).rows:
         if not isinstance(row.values, dict):
             raise DataError(f"{row.location} {row.values}")
@@ -185,7 +185,7 @@ def truthfulqa_gen_question(row: Row, index: int, _seed: int) -> Question:
 
 
 def clean(text: object) -> str:
-    """The text with `\\n` as its only line break and without spaces around it."""
+    """Return the text with `\\n` as its only line break and without spaces around it."""
     if not isinstance(text, str):
         raise TypeError(f"{text!r} is not a text")
     return text.replace("\r\n", "\n").replace("\r", "\n").strip()

@@ -45,7 +45,7 @@ def check_options(options: Sequence[str]) -> None:
 
 
 def with_options(question: Question, options: Sequence[str]) -> Question:
-    """A question with the options that all rows have; none leaves it as it is."""
+    """Return a question with the options that all rows have; none leaves it as it is."""
     if not options:
         return question
     if question.options:
@@ -61,7 +61,7 @@ def with_options(question: Question, options: Sequence[str]) -> Question:
 def build_question(
     values: Values, row: tuple[tuple[str, Cell], ...], name: str, number: int, grader: Grader, given: tuple[str, ...]
 ) -> Question:
-    """The question of a row, of its values by their meaning.
+    """Return the question of a row, of its values by their meaning.
 
     Args:
         row: all of its cells, for `Question.row`.
@@ -101,7 +101,7 @@ def build_question(
 
 
 def text(values: Values, key: str) -> str | None:
-    """The value of `key` as a text without outer spaces; numbers become texts, null and "" become None."""
+    """Return the value of `key` as a text without outer spaces; numbers become texts, null and "" become None."""
     value = values.get(key)
     if value is None:
         return None
@@ -113,13 +113,13 @@ def text(values: Values, key: str) -> str | None:
 
 
 def texts(values: Values, key: str) -> tuple[str, ...]:
-    """The members of a list, or of the text "a | b"; none where it is absent."""
+    """Return the members of a list, or of the text "a | b"; none where it is absent."""
     value = _structure(values, key)
     return () if value in (None, "", []) else _texts(value, f"has {key!r}")
 
 
 def truth(values: Values, key: str) -> bool | None:
-    """The value of `key` as true or false; None where it is absent."""
+    """Return the value of `key` as true or false; None where it is absent."""
     value = values.get(key)
     if value is None or value == "":
         return None
@@ -139,7 +139,7 @@ def _as_text(value: object, what: str) -> str:
 
 
 def _texts(value: object, what: str) -> tuple[str, ...]:
-    """The members of a list, or of the text "a | b"."""
+    """Return the members of a list, or of the text "a | b"."""
     if isinstance(value, str):
         value = value.split("|")
     if not isinstance(value, list):
@@ -151,7 +151,7 @@ def _texts(value: object, what: str) -> tuple[str, ...]:
 
 
 def _structure(values: Values, key: str) -> object:
-    """A cell that holds a JSON list or object as that; any other value as it is."""
+    """Return a cell that holds a JSON list or object as that; any other value as it is."""
     value = values.get(key)
     if not isinstance(value, str) or not value.lstrip().startswith(("{", "[")):
         return value
@@ -164,7 +164,7 @@ def _structure(values: Values, key: str) -> object:
 
 
 def _history(values: Values) -> tuple[Turn, ...]:
-    """What was said before: a list of messages as chat APIs have them."""
+    """Return the earlier turns from a list of messages in a chat API's form."""
     value = _structure(values, "history")
     if value in (None, "", []):
         return ()
@@ -180,7 +180,7 @@ def _history(values: Values) -> tuple[Turn, ...]:
 
 
 def _options(values: Values) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The options, and their labels where they have any: {"1": "Rome", "2": "Paris"}."""
+    """Return the options, and their labels where they have any: {"1": "Rome", "2": "Paris"}."""
     lettered = _lettered(values)
     if lettered:
         return lettered, ()
@@ -203,7 +203,7 @@ def _labelled(value: dict[str, object]) -> tuple[object, tuple[str, ...]]:
 
 
 def _lettered(values: Values) -> tuple[str, ...]:
-    """The options in the columns A, B, C, ...; the last ones may be empty."""
+    """Return the options in the columns A, B, C, ...; the last ones may be empty."""
     filled = [letter for letter in LETTERS if values.get(letter) is not None]
     if filled != list(LETTERS[: len(filled)]):
         gap = next(letter for letter in LETTERS if letter not in filled)
@@ -212,7 +212,7 @@ def _lettered(values: Values) -> tuple[str, ...]:
 
 
 def _reference(values: Values, question: Question, labels: tuple[str, ...]) -> tuple[str | References | None, Form]:
-    """What is right, and the form of an open answer that goes with it."""
+    """Return the reference, and the form of an open answer that suits it."""
     keys = [key for key in ("reference", "references", "reference_index") if values.get(key) not in (None, "")]
     if len(keys) > 1:
         raise DataError(f"has both {keys[0]!r} and {keys[1]!r}; keep one.")
@@ -259,7 +259,7 @@ def _references(value: object, what: str) -> tuple[str | References, Form]:
 
 
 def _letter(reference: str, question: Question, labels: tuple[str, ...]) -> str:
-    """The letter of a reference, which is a label, a letter, or the text of an option."""
+    """Return the letter of a reference, which is a label, a letter, or the text of an option."""
     if reference in labels and reference not in question.options:
         return question.letters[labels.index(reference)]
     if reference.isdecimal() and reference not in question.options:

@@ -19,7 +19,7 @@ from secl.question import LETTERS, Form, Question
 
 
 def quiz(domain: str, n: int | None = None, seed: int = 42) -> list[Question]:
-    """The first `n` questions of a domain, one of each kind in turn; None for all.
+    """Return the first `n` questions of a domain, one of each kind in turn; None for all.
 
     The seed determines the order of the questions and of their options.
     """

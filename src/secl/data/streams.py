@@ -20,7 +20,7 @@ from secl.settings.groups import Order
 def load_stream(
     names: Sequence[str], per_domain: int | None, *, order: Order = "forward", seed: int = 42, data: Path | None = None
 ) -> list[Question]:
-    """The first questions of several benchmarks, one benchmark after the other.
+    """Return the first questions of several benchmarks, one benchmark after the other.
 
     Args:
         names: keys of `secl.data.benchmarks.BENCHMARKS`, each once, in forward order; "arc:50" takes 50 of it.
@@ -91,7 +91,7 @@ def fingerprint(
 
 
 def _split_count(name: str, default: int | None) -> tuple[str, int | None]:
-    """The name of a benchmark and its number of questions; "arc:50" has its own."""
+    """Return the name of a benchmark and its number of questions; "arc:50" has its own."""
     base, colon, count = name.partition(":")
     if not colon:
         return name, default

@@ -66,7 +66,7 @@ class Table:
 
 
 def open_table(path: Path) -> Table:
-    """The table in a file, by its suffix.
+    """Return the table in a file, by its suffix.
 
     Raises:
         DataError: the file cannot be read, is empty or of another kind.
@@ -94,7 +94,7 @@ def open_table(path: Path) -> Table:
 
 
 def table_of(source: object, name: str) -> Table:
-    """A table in memory: a DataFrame (pandas or polars), an Arrow table, a `datasets.Dataset`, or dictionaries.
+    """Return a table in memory: a DataFrame (pandas or polars), an Arrow table, a `datasets.Dataset`, or dictionaries.
 
     A list may also hold questions, as texts or as `Question`.
     """
@@ -120,7 +120,7 @@ def table_of(source: object, name: str) -> Table:
 
 
 def parse_json(text: str) -> object:
-    """The value of one JSON text; the DataError of broken JSON begins with a verb, as in "is broken JSON (...)"."""
+    """Return the value of a JSON text; the DataError of broken JSON begins with a verb: "is broken JSON (...)"."""
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
@@ -131,7 +131,7 @@ def parse_json(text: str) -> object:
 
 
 def text_of(path: Path) -> str:
-    """The text of a UTF-8 file; see `_decoded`."""
+    """Return the text of a UTF-8 file; see `_decoded`."""
     return _decoded(path, _content(path))
 
 
@@ -145,7 +145,7 @@ def _content(path: Path) -> bytes:
 
 
 def _decoded(path: Path, content: bytes) -> str:
-    """The text of a UTF-8 file that is not empty, with or without a byte-order mark, line breaks untouched."""
+    """Return the text of a UTF-8 file that is not empty, with or without a byte-order mark, line breaks untouched."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -186,7 +186,7 @@ def _json_list(path: Path, text: str) -> list[object]:
 
 
 def _items(items: Iterable[object], name: str, unit: str) -> list[Row]:
-    """Rows from dictionaries, texts and questions."""
+    """Return rows from dictionaries, texts and questions."""
     return [Row(number, f"{name}, {unit} {number}", _item(item)) for number, item in enumerate(items, start=1)]
 
 
@@ -219,7 +219,7 @@ def csv_rows(path: Path, text: str | None = None, delimiter: str = ",") -> Itera
 
 
 def _with_header(rows: Iterator[tuple[int, Sequence[object]]], source: str, delimiters: str = "") -> Table:
-    """The rows below the first one, which names the columns; a column without a name is called by its number.
+    """Return the rows below the first one, which names the columns; a column without a name is called by its number.
 
     Where `delimiters` are named, a wrong number of cells means that some of them are not quoted.
     """
@@ -242,12 +242,12 @@ def _with_header(rows: Iterator[tuple[int, Sequence[object]]], source: str, deli
 
 
 def _filled(cell: object) -> object:
-    """A cell without spaces around its text; None for an empty one."""
+    """Return a cell without spaces around its text; None for an empty one."""
     return cell.strip() or None if isinstance(cell, str) else cell
 
 
 def _sheet(path: Path, content: bytes) -> Iterator[tuple[int, list[object]]]:
-    """Numbers and cells of the rows of a workbook's first sheet that are not empty."""
+    """Return numbers and cells of the rows of a workbook's first sheet that are not empty."""
     frame = _read(path, content, "openpyxl", "read_excel", "workbook", header=None, dtype=object, na_filter=False)
     if not frame.size:
         raise DataError(f"{path} is empty; fill it.")
@@ -256,7 +256,7 @@ def _sheet(path: Path, content: bytes) -> Iterator[tuple[int, list[object]]]:
 
 
 def _read(path: Path, content: bytes, engine: str, reader: str, kind: str, **how: object) -> Any:
-    """A file as pandas reads it, through a package that knows the format."""
+    """Return a file as pandas reads it, through a package that knows the format."""
     pandas = pandas_for(str(path), engine)
     try:
         return getattr(pandas, reader)(io.BytesIO(content), engine=engine, **how)
@@ -276,5 +276,5 @@ def pandas_for(what: str, *engine: str) -> Any:
 
 
 def _cells(values: Mapping[Any, object]) -> dict[str, object]:
-    """The values of a row as plain JSON values under text names."""
+    """Return the values of a row as plain JSON values under text names."""
     return {str(name): as_json(value) for name, value in values.items()}

@@ -46,7 +46,7 @@ class Template:
         return [part[1:-1] for part in self._parts if part[:1] == "{" and part[-1:] == "}"]
 
     def columns(self, columns: Sequence[str]) -> dict[str, str]:
-        """The column of a table that each name means, without regard to case."""
+        """Return the column of a table that each name means, without regard to case."""
         by_plain = {plain(column): column for column in reversed(columns)}
         for name in self.names:
             if name not in columns and plain(name) not in by_plain:
@@ -55,7 +55,7 @@ class Template:
         return {name: name if name in columns else by_plain[plain(name)] for name in self.names}
 
     def fill(self, values: Mapping[str, object], column_of: Mapping[str, str]) -> str:
-        """The question of a row; an empty cell leaves its place empty."""
+        """Return the question of a row; an empty cell leaves its place empty."""
         cells = {name: values.get(column) for name, column in column_of.items()}
         if all(cell in (None, "") for cell in cells.values()):
             raise DataError(f"leaves every column of the template empty ({', '.join(map(repr, cells))}); fill one in.")

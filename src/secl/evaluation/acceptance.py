@@ -102,7 +102,7 @@ class Advice:
 
 
 class Judgement(NamedTuple):
-    """What a threshold needs of a record.
+    """The part of a record that a threshold needs.
 
     Attributes:
         position: of the record.
@@ -165,7 +165,7 @@ def answers_from(judgements: Iterable[Judgement], log: Sequence[Label] = ()) -> 
 
 
 def advise(answers: Answers, risk: float, certainty: float = 0.9) -> Advice:
-    """The threshold of the largest coverage with a risk, or how far it is away.
+    """Return the threshold of the largest coverage with a risk, or how far it is away.
 
     Raises:
         ParameterError: there are no answers, or a risk or certainty is out of range.

@@ -23,7 +23,7 @@ MAPS: dict[Kind, str] = {"temperature": "temperature", "platt": "Platt"}
 
 
 def with_labels(base: Estimator, kind: Kind) -> Estimator:
-    """An estimator mapped by what five folds of right answers fit."""
+    """Return an estimator mapped by what five folds of right answers fit."""
 
     def mapped(series: Series, _records: Sequence[Record]) -> Series:
         graded = series.where(series.has_grade)
@@ -37,14 +37,14 @@ def with_labels(base: Estimator, kind: Kind) -> Estimator:
 
 
 def _describe_fit(mapped: Recalibrated) -> str:
-    """The mean fit and the range of the mapped confidences, as the paper's tables show them."""
+    """Return the mean fit and the range of the mapped confidences, as the paper's tables show them."""
     value = mapped.value
     fit = f"T={value:.3g}" if isinstance(value, float) else f"a={value[0]:.3g}, b={value[1]:.3g}"
     return f"{fit}, range [{min(mapped.confidence):.2f}, {max(mapped.confidence):.2f}]"
 
 
 def label_free_map(signal: Signal, kind: Kind) -> Estimator:
-    """The frozen confidence mapped by what earlier scored questions of the stream fit, without any right answer."""
+    """Return frozen confidences mapped by a label-free fit to earlier scored questions of the stream."""
 
     def rate(records: Sequence[Record]) -> Iterator[Rating]:
         scores = [_score_of_frozen(signal, record) for record in records]
@@ -64,7 +64,7 @@ def label_free_map(signal: Signal, kind: Kind) -> Estimator:
 
 
 def _score_of_frozen(signal: Signal, record: Record) -> float:
-    """The signal of the frozen model's answer; nan without one."""
+    """Return the signal of the frozen model's answer; nan without one."""
     if record.reply.answer != record.frozen.answer:
         return math.nan
     score = signal(record.question, record.reply, record.evidence)
@@ -72,7 +72,7 @@ def _score_of_frozen(signal: Signal, record: Record) -> float:
 
 
 def constant(stated: Estimator) -> Estimator:
-    """The mean of the confidences stated before, whatever the question: no label and no ranking; the first stays."""
+    """Return the running mean of earlier stated confidences: a constant that needs no labels and ranks nothing."""
 
     def mapped(series: Series, _records: Sequence[Record]) -> Series:
         earlier = np.cumsum(series.confidence)[:-1] / np.arange(1, len(series))
@@ -82,7 +82,7 @@ def constant(stated: Estimator) -> Estimator:
 
 
 def constant_with_labels(stated: Estimator) -> Estimator:
-    """The share of right answers in the other folds, whatever the question."""
+    """Return the share of right answers in the other folds, whatever the question."""
 
     def mapped(series: Series, _records: Sequence[Record]) -> Series:
         graded = series.where(series.has_grade)

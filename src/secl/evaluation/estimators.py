@@ -42,7 +42,7 @@ LABELLED = ("stated_with_labels", "posterior_with_labels")
 
 
 def make_estimators(tau: float = 1.0, formula: Formula = "log") -> dict[str, Estimator]:
-    """All estimators by name, in the order of reports; `tau` and `formula` are those of normalised P(True)."""
+    """Return all estimators by name, in the order of reports; `tau` and `formula` are those of normalised P(True)."""
     norm_p_true = NormalisedPTrue(tau, formula)
     direct = (
         _of_frozen("stated", "Stated (frozen)", lambda r: r.frozen.stated),
@@ -90,7 +90,7 @@ def make_estimators(tau: float = 1.0, formula: Formula = "log") -> dict[str, Est
 
 
 def _of_frozen(name: str, title: str, confidence: Callable[[Record], float | None]) -> Estimator:
-    """The frozen model's reply alone."""
+    """Return the frozen model's reply alone."""
 
     def rate(records: Sequence[Record]) -> Iterator[Rating]:
         return ((record.frozen.answer, confidence(record)) for record in records)
@@ -99,7 +99,7 @@ def _of_frozen(name: str, title: str, confidence: Callable[[Record], float | Non
 
 
 def _of_signal(name: str, title: str, signal: Signal, passes: float, tokens: Cost) -> Estimator:
-    """What the frozen model was asked about the reply: the paper's passes, and tokens beyond those of the answer."""
+    """Return the estimator of a signal. It costs the paper's `passes`, and `tokens` beyond those of the answer."""
 
     def rate(records: Sequence[Record]) -> Iterator[Rating]:
         for record in records:
@@ -117,7 +117,7 @@ def _of_candidates(name: str, title: str, rate: Rate, tokens: Cost = tokens_of_p
 
 
 def _with_labels_of_people(source: Source, title: str) -> Estimator:
-    """The reported confidences after labels, where they were of this source before them."""
+    """Return the reported confidences after labels, where they were of this source before them."""
 
     def rate(records: Sequence[Record]) -> Iterator[Rating]:
         moved = any(record.labelled is not None and record.labelled.labels for record in records)
@@ -147,7 +147,7 @@ def _tokens_of_dinco(record: Record) -> float:
 
 
 def _passes_of_learning(record: Record) -> float:
-    """The paper's ledger: 15 passes for a question that trained, 1 for any other."""
+    """Return the paper's ledger: 15 passes for a question that trained, 1 for any other."""
     return 15.0 if record.update is not None else 1.0
 
 
@@ -161,7 +161,7 @@ def _tokens_of_learning(record: Record) -> float:
 
 
 def foremost(method: Method, names: Container[str]) -> str:
-    """The estimator that a method is for, among those that a run has; the stated confidence if there is none."""
+    """Return the estimator that a method is for, among those that a run has; the stated confidence if there is none."""
     return next((name for name in reversed(method.reports) if name in names), "stated")
 
 

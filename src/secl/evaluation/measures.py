@@ -22,7 +22,7 @@ OF_ORDER = (*OF_BOTH_KINDS, "prr")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measures:
-    """What n graded answers say about a confidence; every measure is nan where it is undefined.
+    """The measures of a confidence on n graded answers; an undefined measure is nan.
 
     Attributes:
         n: answers that counted.
@@ -64,7 +64,7 @@ def measure(
     domains: Sequence[Hashable] | None = None,
     resamples: int = RESAMPLES,
 ) -> Measures:
-    """All measures of n confidences against n grades; arguments as in `secl.metrics.bootstrap`.
+    """Return all measures of n confidences against n grades; arguments as in `secl.metrics.bootstrap`.
 
     There are no intervals with 0 resamples.
 
@@ -92,7 +92,7 @@ def measure(
 
 
 def without_ranking(measures: Measures) -> Measures:
-    """The measures of a constant: what depends on the order of answers is nan, and so are its intervals."""
+    """Return the measures of a constant: what depends on the order of answers is nan, and so are its intervals."""
     undefined: dict[str, Any] = dict.fromkeys(OF_ORDER, math.nan)
     spans = measures.intervals
     if spans is not None:

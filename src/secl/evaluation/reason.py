@@ -38,12 +38,12 @@ UNLIKELY, RARE = 0.05, 1e-3
 
 
 _WORDED = {HIDDEN: True}
-"""Of fields for the sentence alone."""
+"""Metadata of fields that serve the sentence alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a verdict is what it is, with the numbers of its sentence (`secl.reports.verdict.sentence_of`).
+    """The reason for a verdict, with the numbers of its sentence (`secl.reports.verdict.sentence_of`).
 
     Attributes:
         count: answers that show it; graded answers where right answers tell.

@@ -70,7 +70,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Estimator:
-    """How a confidence is computed from records.
+    """A rule that computes a confidence from a record.
 
     Attributes:
         name: short and unique, for files and flags.
@@ -99,7 +99,7 @@ class Estimator:
     mapped: Callable[[Series, Sequence[Record]], Series] = lambda series, _records: series
 
     def estimate(self, records: Sequence[Record]) -> Series:
-        """The series of all records of a run."""
+        """Return the series of all records of a run."""
         rated = [
             (record.position, confidence, self._grade(record, answer), self.tokens(record))
             for record, (answer, confidence) in zip(records, self.rate(records), strict=True)

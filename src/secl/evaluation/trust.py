@@ -72,7 +72,7 @@ class Verdict:
 
 
 def assess(records: Sequence[Record]) -> Verdict:
-    """The verdict on a run: its records in order, with what people said of them (`Record.with_label`), if anything."""
+    """Return the verdict on a run: on its records in order, with their labels if any (`Record.with_label`)."""
     grades = [(record, reported_correct(record)) for record in records]
     known = [(record.confidence, right) for record, right in grades if right is not None]
     ranks = [record.label_free for record, right in grades if right is not None]
@@ -81,7 +81,7 @@ def assess(records: Sequence[Record]) -> Verdict:
 
 
 def conclude(from_records: Sequence[Reason], on_labels: Verdict, questions: int) -> Verdict:
-    """The verdict on so many answers from what is `seen` in their records and from the tests on right answers."""
+    """Return the verdict on so many answers, from the symptoms `seen` and from the tests on graded answers."""
     if not questions:
         return Verdict("unproven", (Reason("unlabelled", "doubt", left=0),), 0, 0)
     proven = on_labels.level == "fine"
@@ -108,7 +108,7 @@ def from_grades(
     chosen: bool = False,
     answers: int | None = None,
 ) -> Verdict:
-    """What right answers say about confidences, and nothing else.
+    """Return the verdict by graded answers alone.
 
     Args:
         graded: confidence and whether the answer is right.
@@ -133,7 +133,7 @@ def from_grades(
 
 
 def _level_reasons(confidences: tuple[float, ...], grades: tuple[bool, ...], *, chosen: bool) -> list[Reason]:
-    """Whether confidences and right answers contradict each other, in the mean or else in places."""
+    """Return whether confidences and right answers contradict each other, in the mean or else in places."""
     mean, accuracy = fmean(confidences), fmean(grades)
     gap = mean - accuracy
     chance = chance_of_count(confidences, sum(grades))
@@ -148,7 +148,7 @@ def _level_reasons(confidences: tuple[float, ...], grades: tuple[bool, ...], *, 
 
 
 def _ranking_reasons(confidences: tuple[float, ...], grades: tuple[bool, ...], left: int | None) -> list[Reason]:
-    """Whether right answers have higher confidences than wrong ones."""
+    """Return whether right answers have higher confidences than wrong ones."""
     if len(grades) < FEWEST:
         return []
     area, interval = separation(confidences, grades)

@@ -85,7 +85,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Objects(Generic[W]):
-    """What a model wrote for a request: JSON objects, or replies with calls of tools.
+    """A model's texts for a request: JSON objects, or replies with calls of tools.
 
     Attributes:
         greedy: the object of the most probable tokens; it is returned.

@@ -173,7 +173,7 @@ class Schema:
 
 
 def _is_descriptions(schema: Mapping[str, object]) -> bool:
-    """Whether a mapping has a description for each name, and is no JSON Schema."""
+    """Return whether a mapping has a description for each name, and is no JSON Schema."""
     return all(isinstance(text, str) for text in schema.values()) and schema.get("type") not in _TYPES
 
 

@@ -27,7 +27,7 @@ GATES: dict[str, Callable[..., Gate]] = {
 
 
 def gate_class(name: str) -> Callable[..., Gate]:
-    """What makes the gate called `name`, which is one of `GATES` or a class in a Python file, "FILE.py:CLASS".
+    """Return the class of the gate `name`: one of `GATES`, or a class in a Python file, "FILE.py:CLASS".
 
     The file is executed.
 
@@ -57,7 +57,7 @@ def gate_class(name: str) -> Callable[..., Gate]:
 
 
 def is_own_gate(name: str) -> bool:
-    """Whether a name has the form of a gate in a Python file, "FILE.py:CLASS".
+    """Return whether a name has the form of a gate in a Python file, "FILE.py:CLASS".
 
     >>> is_own_gate("mine.py:EveryTenth"), is_own_gate("always")
     (True, False)

@@ -28,10 +28,10 @@ class Gate(Protocol):
     __slots__ = ()
 
     def start(self) -> Any:
-        """The state before the first question of a stream."""
+        """Return the state before the first question of a stream."""
 
     def step(self, state: Any, entropy: float) -> tuple[Any, Decision]:
-        """The state after a reply with this entropy (nats), and the decision about it; changes nothing.
+        """Return the state after a reply with this entropy (nats), and the decision about it; changes nothing.
 
         Raises:
             ParameterError: the entropy is negative or not finite.
@@ -39,7 +39,7 @@ class Gate(Protocol):
 
 
 def _in_burst(remaining: int, statistic: float | None, *, alarm: bool = False) -> Decision:
-    """The decision about a question of a burst, with so many to come."""
+    """Return the decision about a question of a burst, with so many to come."""
     return Decision(alarm=alarm, in_burst=True, remaining=remaining, statistic=statistic)
 
 
@@ -164,7 +164,7 @@ class EntropyShift(Gate):
 
 
 def _observed(state: EntropyShiftState, value: float, up: float, down: float) -> EntropyShiftState:
-    """The reference with one more entropy in it (Welford's update)."""
+    """Return the reference with one more entropy in it (Welford's update)."""
     count = state.count + 1
     mean = state.mean + (value - state.mean) / count
     squares = state.squares + (value - state.mean) * (value - mean)
@@ -255,7 +255,7 @@ class PageHinkley(Gate):
 
 
 def replay(gate: Gate, entropies: Iterable[float]) -> list[Decision]:
-    """The decisions of a gate over the entropies of a stream (nats), one per question, without any model.
+    """Return the decisions of a gate over the entropies of a stream (nats), one per question, without any model.
 
     >>> [decision.in_burst for decision in replay(EntropyShift(burst=2), [1.0, 1.1, 1.0])]
     [True, True, False]

@@ -15,7 +15,7 @@ MIN_CHANCE = 1e-4
 """Smallest chance of a label. Its weight is the inverse of its chance, so a smaller one would outweigh all others."""
 
 LabelSource = Literal["review", "feedback"]
-"""Where a label comes from: a review of answers drawn at random (`secl label`, a server's page), or feedback."""
+"""The source of a label: a review of answers drawn at random (`secl label`, a server's page), or feedback."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

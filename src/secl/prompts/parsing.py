@@ -53,7 +53,7 @@ THOUGHTS = (
 
 
 def answer_behind(text: str) -> str | None:
-    """A text without the thought that it begins with; None as long as only more text can tell.
+    """Return a text without the thought that it begins with; None as long as only more text can tell.
 
     >>> answer_behind("Paris"), answer_behind("<think>Let me"), answer_behind("<think>Let me see.</think> Paris")
     ('Paris', None, 'Paris')
@@ -68,7 +68,7 @@ def answer_behind(text: str) -> str | None:
 
 
 def without_thought(text: str) -> str:
-    """A finished text without the thought that it begins with; "" for a thought that never ended."""
+    """Return a finished text without the thought that it begins with; "" for a thought that never ended."""
     answer = answer_behind(text)
     if answer is not None:
         return answer
@@ -76,7 +76,7 @@ def without_thought(text: str) -> str:
 
 
 def is_complete(text: str, form: Form) -> bool:
-    """Whether a generated answer has ended, so that further tokens cannot change it."""
+    """Return whether a generated answer has ended, so that further tokens cannot change it."""
     if form == "text":
         return False
     text = without_thought(text)
@@ -90,13 +90,13 @@ def is_complete(text: str, form: Form) -> bool:
 
 
 def _repeats(text: str) -> bool:
-    """Whether the last two complete lines are equal: small models fall into such loops and never leave them."""
+    """Return whether the last two complete lines are equal: small models fall into such loops and never leave them."""
     finished = [line.strip() for line in text.split("\n")[:-1] if line.strip()]
     return len(finished) > 1 and finished[-1] == finished[-2]
 
 
 def is_loop(text: str) -> bool:
-    """Whether a text ends in a loop: the same words three times or more, its last one may be cut off.
+    """Return whether a text ends in a loop: the same words three times or more, its last one may be cut off.
 
     The period has at most `LONGEST_LOOP` words. The repetitions cover at least half of the text's words, and at least
     `LOOPED_WORDS`. Case and punctuation do not count.
@@ -113,7 +113,7 @@ def is_loop(text: str) -> bool:
 
 
 def _looped(words: Sequence[str], period: int) -> int:
-    """How many words at the end repeat those `period` words earlier, with the first of them that they repeat."""
+    """Return the number of words at the end that repeat the words `period` places earlier, these included."""
     if len(words) <= period:
         return 0
     repeated = 0
@@ -126,7 +126,7 @@ def _looped(words: Sequence[str], period: int) -> int:
 
 
 def trim_answer(text: str, form: Form) -> str:
-    """The answer as written, without a thought before it, the confidence line and all that follows."""
+    """Return the answer as written, without a thought before it, the confidence line and all that follows."""
     text = without_thought(text)
     if form == "text":
         return text
@@ -141,7 +141,7 @@ def trim_answer(text: str, form: Form) -> str:
 
 
 def read_answer(text: str, form: Form) -> str | None:
-    """The answer inside a trimmed reply: a number for the form "number", else the text itself; None for a loop."""
+    """Return the answer in a trimmed reply: a number for the form "number", else the text; None for a loop."""
     if form != "number":
         return None if is_loop(text) else text.strip() or None
     number = parse_number(text)
@@ -149,7 +149,7 @@ def read_answer(text: str, form: Form) -> str | None:
 
 
 def as_written(answer: str, form: Form) -> str:
-    """An answer from elsewhere as the model would have written it: `trim_answer` and `read_answer` find it again.
+    """Return a given answer as the model would have written it: `trim_answer` and `read_answer` find it again.
 
     >>> as_written("Paris ", "short"), as_written("12", "number"), as_written("It is blue.", "sentence")
     ('Paris', 'Answer: 12', 'It is blue.')
@@ -160,13 +160,13 @@ def as_written(answer: str, form: Form) -> str:
 
 
 def is_brief(answer: str, form: Form) -> bool:
-    """Whether an answer is short enough to be compared with others: no page, and no longer than graders read."""
+    """Return whether an answer is short enough to be compared with others: no page, and no longer than graders read."""
     text = answer.strip()
     return len(text) <= LONGEST_TEXT if form != "text" else "\n" not in text and len(text) <= BRIEF
 
 
 def read_list(text: str, form: Form) -> list[str]:
-    """The items of a generated list, one per line, without list marks and blank lines; numbers only for "number"."""
+    """Return the items of a generated list, one per line, without list marks; for "number" only numbers."""
     items = []
     for line in text.splitlines():
         item = _LIST_MARK.sub("", line).strip().rstrip(".").strip("\"'").strip()

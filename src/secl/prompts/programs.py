@@ -52,7 +52,7 @@ class _NoResultError(Exception):
 
 
 def result_of(reply: str) -> Fraction | None:
-    r"""The number that the program in a reply assigns to `answer`, or else prints last; None where there is none.
+    r"""Return the number that a reply's program assigns to `answer`, or else prints last; None without one.
 
     Assignments, the four operations, powers and a few functions of numbers are understood. Whatever else a program has
     (loops, conditions, other names) leaves it without a result, so it cannot do anything, and ends at once; so does a

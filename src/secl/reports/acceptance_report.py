@@ -24,7 +24,7 @@ MOSTLY_WRONG = 0.5
 
 
 def advice_table(answers: Answers, advice: Advice) -> Table:
-    """What to accept for a risk, and what that rests on; or else why nothing, and what it would take."""
+    """Return a table with the threshold for a risk and its basis; or why no threshold exists, and the labels needed."""
     threshold = advice.threshold
     facts = {"accept from": "no confidence"}
     if threshold is not None:
@@ -53,7 +53,7 @@ def advice_table(answers: Answers, advice: Advice) -> Table:
 
 
 def _expected(advice: Advice, threshold: Threshold) -> str:
-    """The share of wrong answers among the accepted ones, and how sure that is."""
+    """Return the share of wrong answers among the accepted ones, and how sure that is."""
     if advice.basis == "labels":
         bound = float(risk_bound(threshold.wrong, threshold.labels, advice.certainty))
         return f"at most {percent(bound)}: guaranteed with {percent(advice.certainty)} certainty"
@@ -62,7 +62,7 @@ def _expected(advice: Advice, threshold: Threshold) -> str:
 
 
 def _basis(advice: Advice) -> str:
-    """What the advice rests on."""
+    """Return the basis of the advice."""
     if advice.basis == "confidences":
         return "the confidences alone"
     drawn = "drawn at random" if advice.basis == "labels" else "that people chose to rate"
@@ -70,14 +70,14 @@ def _basis(advice: Advice) -> str:
 
 
 def _wanted(advice: Advice) -> str:
-    """What a guarantee takes in all."""
+    """Return the number of labels that a guarantee needs in all."""
     if advice.basis == "labels" and (advice.needed is None or advice.needed <= advice.labels):
         return f"at least {advice.fewest} right answers in a row, from the surest on"
     return f"about {counted(advice.needed or advice.fewest, 'label')} of answers drawn at random"
 
 
 def advice_step(advice: Advice) -> str | None:
-    """What to do next; None where every answer may be accepted."""
+    """Return the next command; None if every answer may be accepted."""
     threshold, left = advice.threshold, advice.answers - advice.labels
     if threshold is not None and not threshold.value:
         return None
@@ -90,7 +90,7 @@ def advice_step(advice: Advice) -> str | None:
 
 
 def accepted_line(answer: str | None, confidence: float, accept: float) -> str:
-    """Whether an answer is accepted, in words.
+    """Return whether an answer is accepted, in words.
 
     >>> accepted_line("A", 0.62, 0.6), accepted_line("A", 0.5996, 0.6)
     ('accepted: 0.620 is not below 0.6', 'not accepted: 0.5996 is below 0.6; ask a person or a larger model')
@@ -106,7 +106,7 @@ def accepted_line(answer: str | None, confidence: float, accept: float) -> str:
 
 
 def _accepted(threshold: Threshold | None, *, counts: bool = False) -> tuple[str, ...]:
-    """A threshold and what it accepts, for a table; with its labelled answers and how many of them are wrong."""
+    """Return a threshold and what it accepts, for a table; with its labelled answers and how many of them are wrong."""
     if threshold is None:
         return ("none", *(UNDEFINED,) * (3 if counts else 1))
     more = (amount(threshold.labels), amount(threshold.wrong)) if counts else ()
@@ -114,7 +114,7 @@ def _accepted(threshold: Threshold | None, *, counts: bool = False) -> tuple[str
 
 
 def advice_json(answers: Answers, advice: Advice) -> dict[str, object]:
-    """An advice as JSON values; undefined numbers are None."""
+    """Return an advice as JSON values; undefined numbers are None."""
     plain = asdict(advice)
     threshold = advice.threshold
     if threshold is not None and advice.basis == "labels":  # only what was tested in order has a bound
@@ -133,7 +133,7 @@ CERTAINTY = 0.9
 
 
 def accepted_sentence(records: Sequence[Record]) -> str | None:
-    """How many answers were accepted, and how many of them are right; None where no threshold was set."""
+    """Return a sentence with the number of accepted answers and their accuracy; None without a threshold."""
     judged = [record for record in records if record.accepted is not None]
     if not judged:
         return None
@@ -149,7 +149,7 @@ def accepted_sentence(records: Sequence[Record]) -> str | None:
 
 
 def risk_table(answers: Answers) -> Table:
-    """What may be accepted at some risks: promised where there are labels, else by the confidences alone."""
+    """Return thresholds for some risks: guaranteed by labels, or without labels estimated by the confidences."""
     curve = answers.curve
     by_confidence = {risk: _accepted(estimated(curve, risk)) for risk in RISKS}
     if answers.basis != "labels":

@@ -17,7 +17,7 @@ SMALL_GAIN = 0.05
 
 
 def check_sentences(result: Check) -> list[str]:
-    """The recommended command, the reason, whether to learn, and what a reader must know beside these."""
+    """Return the recommended command, the reason, whether to learn, and what a reader must know beside these."""
     best = " --answer best" if result.answer == "best" else ""
     return [
         f"Use: secl run --method {result.method}{best}",
@@ -58,7 +58,7 @@ def _by_labels(result: Check) -> str:
 
 
 def _learning(result: Check) -> str:
-    """Whether to learn, the verdict and a colon first."""
+    """Return whether to learn, the verdict and a colon first."""
     if not result.labelled:
         return f"cannot tell: none of the {result.questions} questions has a reference or a label."
     if not result.rated:

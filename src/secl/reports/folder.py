@@ -61,12 +61,12 @@ def write_report(folder: Path, run: RunReport, *, of_run: bool = False) -> Path:
 
 
 def listed(rows: Sequence[AnswerRow]) -> Sequence[AnswerRow]:
-    """The answers that the page lists, in the order of the stream."""
+    """Return the answers that the page lists, in the order of the stream."""
     return rows if len(rows) <= MOST else sorted(neediest(rows, MOST), key=lambda row: row.record.position)
 
 
 def data_uri(svg: str) -> str:
-    """A picture as the address of an image that needs no file.
+    """Return a picture as the address of an image that needs no file.
 
     >>> data_uri("<svg/>")
     'data:image/svg+xml;base64,PHN2Zy8+'
@@ -75,7 +75,7 @@ def data_uri(svg: str) -> str:
 
 
 def natural_width(svg: str) -> str:
-    """How wide a picture is where there is room, in CSS.
+    """Return the width of a picture in CSS.
 
     >>> natural_width('<svg width="720.5pt" height="9pt">')
     '720.5pt'
@@ -85,7 +85,7 @@ def natural_width(svg: str) -> str:
 
 
 def render(run: RunReport, sections: Sequence[Section], pictures: Mapping[str, str]) -> str:
-    """The page of a run with these sections, and with the SVGs of their pictures by name."""
+    """Return the page of a run with these sections, and with the SVGs of their pictures by name."""
     from markupsafe import Markup
 
     environment = html_templates(TEMPLATES)

@@ -22,7 +22,7 @@ _DIRECTIONS = frozenset({"LRE", "RLE", "PDF", "LRO", "RLO", "LRI", "RLI", "FSI",
 
 
 def number(value: float | None, digits: int, sign: str = "") -> str:
-    """A number with so many decimals; a dash for None and nan.
+    """Return a number with so many decimals; a dash for None and nan.
 
     >>> number(0.25, 3), number(0.25, 1, "+"), number(math.nan, 3)
     ('0.250', '+0.2', '–')
@@ -31,7 +31,7 @@ def number(value: float | None, digits: int, sign: str = "") -> str:
 
 
 def percent(share: float | None, decimals: int = 0) -> str:
-    """A share in percent; a dash for None and nan.
+    """Return a share in percent; a dash for None and nan.
 
     Tables take one decimal. Sentences take none from 10% to 99%, and one beyond. Only 0 and 1 are "0%" and "100%".
 
@@ -50,17 +50,17 @@ def percent(share: float | None, decimals: int = 0) -> str:
 
 
 def percents(low: float, high: float) -> str:
-    """A range of shares in percent, as in "46 to 93%"."""
+    """Return a range of shares in percent, as in "46 to 93%"."""
     return f"{percent(low).removesuffix('%')} to {percent(high)}"
 
 
 def amount(value: int) -> str:
-    """A count with separators."""
+    """Return a count with separators."""
     return f"{value:,}"
 
 
 def counted(value: int, noun: str) -> str:
-    """A count and its noun.
+    """Return a count and its noun.
 
     >>> counted(1, "run"), counted(2000, "run")
     ('1 run', '2,000 runs')
@@ -69,7 +69,7 @@ def counted(value: int, noun: str) -> str:
 
 
 def span(interval: Interval | None) -> str:
-    """An interval as text; empty if there is none or it is undefined."""
+    """Return an interval as text; empty if there is none or it is undefined."""
     if interval is None or math.isnan(interval.low):
         return ""
     # A dash before a minus sign could not be told from it.
@@ -78,7 +78,7 @@ def span(interval: Interval | None) -> str:
 
 
 def terminal_text(text: str) -> str:
-    r"""Text from outside that a terminal shows and does not obey: control characters are written out.
+    r"""Return text from outside that a terminal shows and does not obey: control characters are written out.
 
     >>> print(terminal_text("bio\x1b[2Jlogy\n"))
     bio\x1b[2Jlogy\n
@@ -87,7 +87,7 @@ def terminal_text(text: str) -> str:
 
 
 def terminal_lines(text: str) -> str:
-    r"""A text of unknown origin whose lines a terminal shows and does not obey.
+    r"""Return a text of unknown origin whose lines a terminal shows and does not obey.
 
     >>> print(terminal_lines("red:\n\x1b[31m, done"))
     red:
@@ -97,7 +97,7 @@ def terminal_lines(text: str) -> str:
 
 
 def xml_text(text: str) -> str:
-    """Text with a replacement character for whatever no XML or HTML file may hold.
+    """Return text with a replacement character for whatever no XML or HTML file may hold.
 
     >>> xml_text("a\\x00b <c>")
     'a�b <c>'
@@ -106,14 +106,14 @@ def xml_text(text: str) -> str:
 
 
 def _is_control(character: str) -> bool:
-    """Whether it is a control, half of a surrogate pair, a line end, or turns the direction of writing."""
+    """Return whether it is a control, half of a surrogate pair, a line end, or turns the direction of writing."""
     if unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp"):
         return True
     return unicodedata.bidirectional(character) in _DIRECTIONS
 
 
 def html_templates(folder: Path) -> jinja2.Environment:
-    """The templates of a folder's HTML pages: whatever a value holds is shown as text; a missing one is an error."""
+    """Return the templates of a folder's HTML pages. Values appear as text; a missing value is an error."""
     import jinja2
 
     def printable(value: object) -> object:

@@ -27,7 +27,7 @@ from secl.settings.names import flag_of, shown
 
 @dataclass(frozen=True)
 class RunReport:
-    """What a report is made of, for one run.
+    """The parts of one run's report.
 
     Attributes:
         records: of the questions answered so far, in order.
@@ -105,7 +105,7 @@ class RunReport:
 
 
 def panels(run: RunReport) -> tuple[list[Panel], list[Panel]]:
-    """The graded confidences of a run: the foremost, and the others."""
+    """Return the graded confidences of a run: the foremost, and the others."""
     drawn: dict[str, Panel] = {}
     for name, row in run.summary.estimators.items():
         confidences, grades = run.summary.series[name].graded()
@@ -116,7 +116,7 @@ def panels(run: RunReport) -> tuple[list[Panel], list[Panel]]:
 
 
 def command(settings: RunSettings, mode: Mode = "ask") -> str:
-    """The command that makes the same run again, in a folder of its own.
+    """Return the command that makes the same run again, in a folder of its own.
 
     >>> from secl.runs.settings import RunSettings
     >>> command(RunSettings.of({"stream.benchmarks": ["capitals:9"], "method": "secl", "gate.burst": 20}))

@@ -89,7 +89,7 @@ def print_sections(sections: Sequence[Section], screen: Console) -> None:
 
 
 def sections_of(run: RunReport) -> Iterator[Section]:
-    """The sections of a report, the result first."""
+    """Yield the sections of a report, the result first."""
     table = main_table(run) or bands_table(run.rows)
     yield Section("Result", result_sentences(run), [table], warning=not run.complete)
     verdict = run.trust
@@ -171,7 +171,7 @@ def _timeline(run: RunReport) -> Section:
 
 
 def posterior_notes(records: Sequence[Record]) -> list[str]:
-    """What the posteriors of a run show, in plain words, a sentence or two each; empty for a run without any."""
+    """Return a few sentences about the posteriors of a run; empty for a run without posteriors."""
     posteriors = [record.posterior for record in records if record.posterior is not None]
     if not posteriors:
         return []
@@ -184,7 +184,7 @@ def posterior_notes(records: Sequence[Record]) -> list[str]:
 
 
 def _letters_sentence(reliability: float | None, questions: int) -> str:
-    """What the model's letters are worth, and how many questions showed it; empty without letters."""
+    """Return a sentence about the reliability of the model's letters; empty without letters."""
     if reliability is None:
         return ""
     seen = f"seen in {counted(questions, 'question')}" if questions else "as known before the first question"
@@ -193,7 +193,7 @@ def _letters_sentence(reliability: float | None, questions: int) -> str:
 
 
 def _changed_by_best(records: Sequence[Record]) -> str:
-    """How often the most probable candidate is another one."""
+    """Return how often the most probable candidate differs from the model's own answer."""
     changed = sum(record.best_answer != record.reply.answer for record in records)
     if not all(record.gated for record in records):  # another one cannot be given in their place
         returned = "given answer" if any(record.given for record in records) else "value in the object"
@@ -232,7 +232,7 @@ def graders_line(records: Sequence[Record]) -> str | None:
 
 
 def _comparable(record: Record) -> bool:
-    """Whether a grader of these graded it: no option, no field, no other rule, no label."""
+    """Return whether a grader of these graded it: no option, no field, no other rule, no label."""
     question = record.question
     is_open = not question.options and record.outcome != "field"
     graded = is_open and question.reference is not None and record.label is None
@@ -253,7 +253,7 @@ PURPOSES = {
 
 
 def provenance_table(run: RunReport) -> Table:
-    """How the run was made: model, stream, settings and environment."""
+    """Return tables of the run's model, stream, settings and environment."""
     manifest, settings, adapter = run.manifest, run.manifest.settings, run.manifest.adapter
     changed = ", ".join(f"{key} = {_joined(value)}" for key, value in settings.changed().items())
     weights = str(adapter.get("base_model_name_or_path") or "")
@@ -287,7 +287,7 @@ def _joined(value: object) -> str:
 
 
 def ledger_table(records: Sequence[Record]) -> Table:
-    """Tokens through the network by purpose: in total, for each question, and as a share of all."""
+    """Return tokens through the network by purpose: in total, for each question, and as a share of all."""
     by_purpose = {
         name: sum(getattr(record.ledger, purpose) for record in records) for purpose, name in PURPOSES.items()
     }

@@ -26,14 +26,14 @@ LABELLED_NOTE = (
 
 
 def summary_table(summary: Summary) -> Table:
-    """A row for each confidence; what is undefined is a dash."""
+    """Return a row for each confidence; what is undefined is a dash."""
     rows = [[*score_cells(row).values()] for row in summary.estimators.values()]
     columns = [Column(heading, text=not index, wraps=not index) for index, heading in enumerate(COLUMNS)]
     return Table(columns, {"": rows}, (caption(summary), *footnotes(summary)))
 
 
 def main_table(run: RunReport) -> Table | None:
-    """The confidences that a run is about: whose answers are right how often, and the scores; None without a grade."""
+    """Return accuracy and scores of the confidences that a run's method reports; None without a graded answer."""
     rows = [row for name in run.foremost if (row := run.summary.estimators.get(name)) and row.n]
     headings = ("Confidence", "Accuracy", "Mean confidence", "Brier", "AUROC")
     texts = [
@@ -49,7 +49,7 @@ def main_table(run: RunReport) -> Table | None:
 
 
 def score_cells(row: EstimatorSummary | None) -> dict[str, Cell]:
-    """The cells of a confidence by the headings of `COLUMNS`; dashes without one."""
+    """Return the cells of a confidence by the headings of `COLUMNS`; dashes without one."""
     if row is None:
         return {heading: Cell(UNDEFINED) for heading in COLUMNS}
     intervals, within = row.intervals or {}, row.ece_within_floor
@@ -72,7 +72,7 @@ OTHERS = tuple(each.name for each in fields(Measures) if each.name not in (*MEAS
 
 
 def summary_csv(run: str, summary: Summary) -> str:
-    """Every number at full precision: a row for each domain (empty: all) and estimator, all of this run."""
+    """Return every number at full precision: a row for each domain (empty: all) and estimator, all of this run."""
     ranges = [f"{measure}{end}" for measure in MEASURES for end in ("", "_low", "_high")]
     first = ("run", "domain", "estimator", "confidence", "needs_right_answers", "n")
     rows = [
@@ -95,7 +95,7 @@ def _values(row: EstimatorSummary) -> tuple[object, ...]:
 
 
 def caption(summary: Summary) -> str:
-    """What a reader must know about the numbers: how many questions, what learning did, the cost, and the bin rule."""
+    """Return notes on the table: number of questions, effect of learning, cost, and the bin rule."""
     parts = [f"{amount(summary.trained)} trained", counted(summary.alarms, "alarm")]
     for count, words in (
         (summary.failed, "taken back, with numbers that are not finite"),
@@ -116,7 +116,7 @@ def caption(summary: Summary) -> str:
 
 
 def footnotes(summary: Summary) -> list[str]:
-    """What the stars mean, where there are any, and why there are dashes."""
+    """Return the meaning of stars and dashes, if the table has any."""
     rows = summary.estimators.values()
     notes = []
     if any(row.estimator.title.endswith("*") for row in rows):
@@ -133,7 +133,7 @@ def footnotes(summary: Summary) -> list[str]:
 
 
 def domain_table(run: RunReport) -> Table:
-    """How calibrated a run was in each domain, before and after, and how much was learned there."""
+    """Return a table of calibration and learning for each domain."""
     stated = {"stated": "Stated (frozen)"} if "stated" in run.summary.estimators or not run.main else {}
     names = stated | ({run.main.estimator.name: run.main.estimator.title} if run.main else {})
     headings = ["Questions", "Brier", "ECE", "AUROC", "Accuracy", *(["Trained", "Alarms"] if run.watched else [])]

@@ -53,19 +53,19 @@ class Table:
 def plain_table(
     headings: Sequence[str], rows: Iterable[Sequence[str]], notes: Sequence[str] = (), *, texts: int = 0
 ) -> Table:
-    """A table of cells without details; its first columns, so many, hold texts, which a narrow terminal may break."""
+    """Return a table of cells without details; a narrow terminal may break the texts of its first `texts` columns."""
     columns = [Column(heading, text=number < texts, wraps=number < texts) for number, heading in enumerate(headings)]
     return Table(columns, {"": [[Cell(text) for text in row] for row in rows]}, notes)
 
 
 def listing(headings: Sequence[str], rows: Iterable[Sequence[str]], *, names: int = 1) -> RichTable:
-    """A table of texts for a terminal; its first columns, so many, hold names, which are never broken."""
+    """Return a table of texts for a terminal; its first columns, so many, hold names, which are never broken."""
     columns = [Column(heading, text=True, wraps=number >= names) for number, heading in enumerate(headings)]
     return to_rich(Table(columns, {"": [[Cell(text) for text in row] for row in rows]}))
 
 
 def to_rich(table: Table) -> RichTable:
-    """The table for a terminal: details below their cells, words of a heading on lines of their own, notes below.
+    """Return the table for a terminal: details below cells, words of headings on their own lines, notes at the end.
 
     Its texts may hold anything; control characters are written out.
     """
@@ -96,7 +96,7 @@ def _rich_cell(cell: Cell) -> Text:
 
 
 def to_csv(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Rows of values as CSV, every number at full precision; None and nan are empty fields, and no text is a formula.
+    """Return rows as CSV with full precision. None and nan are empty fields, and no text is a formula.
 
     >>> to_csv(("name", "value"), [("a", 0.1), ("b", None)])
     'name,value\\na,0.1\\nb,\\n'

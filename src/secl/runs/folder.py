@@ -17,7 +17,7 @@ BESIDE = (UNFINISHED, "keys.json")
 """What may lie in the folder of a new run: what is left of one that was never made, and the API keys of a server."""
 
 RESUME = "go on with --resume {folder}"
-"""How to go on with a run that has stopped."""
+"""The command that continues a stopped run."""
 
 
 def check_is_run(folder: Path) -> None:

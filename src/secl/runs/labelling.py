@@ -12,7 +12,7 @@ from secl.runs.manifest import Manifest
 from secl.runs.store import Store
 
 SEED = 42
-"""Of the order in which answers are reviewed."""
+"""Seed of the order in which answers are reviewed."""
 
 
 def current_records(store: Store, log: Sequence[Label] | None = None) -> Iterator[Record]:

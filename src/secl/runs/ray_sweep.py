@@ -37,7 +37,7 @@ from secl.runs.sweep import (
 )
 
 RETRIES = 2
-"""How often a run is started again after the death of its worker; then it is taken for the run's own fault."""
+"""Restarts of a run after the death of its worker; a further death counts as the run's own fault."""
 
 LOCAL_ENVIRONMENT = {
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # listen on the loopback address only; read when Ray is imported
@@ -188,5 +188,5 @@ def _connected(address: str | None, workers: int) -> Iterator[ModuleType]:
 
 
 def _last_line(problem: Exception) -> str:
-    """The end of Ray's long error messages."""
+    """Return the end of Ray's long error messages."""
     return (str(problem).strip().splitlines() or [type(problem).__name__])[-1].rstrip(".")

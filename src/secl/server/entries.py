@@ -63,7 +63,7 @@ class Served:
 
 
 def answer_text(record: Record) -> str:
-    """The answer as people read it; what was written if no answer can be read in it."""
+    """Return the answer as people read it; what was written if no answer can be read in it."""
     return record.reply.text.strip() if record.answer is None else record.question.named(record.answer)
 
 
@@ -73,5 +73,5 @@ def new_record_id() -> str:
 
 
 def moment(seconds: float) -> str:
-    """A time in seconds since 1970 as people read it, in UTC: "1970-01-01 00:00:00"."""
+    """Return a time in seconds since 1970 as people read it, in UTC: "1970-01-01 00:00:00"."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")

@@ -42,12 +42,12 @@ _VERSIONS = """
 
 
 def versions(state: ServerStore, count: int = -1) -> list[Values]:
-    """The newest kept adapter versions; `position` and `time` are of their first answers, `drift` of the weights."""
+    """Return the newest kept versions; `position` and `time` of their first answers, `drift` of their weights."""
     names = ("version", "position", "time", "drift")
     return [dict(zip(names, row, strict=True)) for row in state.rows(_VERSIONS, count)]
 
 
 def version_now(state: ServerStore) -> int:
-    """The adapter version at which learning stands: of the latest update, or of a rollback after it."""
+    """Return the adapter version at which learning stands: of the latest update, or of a rollback after it."""
     rows = state.rows("SELECT version FROM learner")
     return int(rows[0][0]) if rows else 0

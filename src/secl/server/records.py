@@ -57,7 +57,7 @@ class Found:
 
 
 def search(state: ServerStore, wanted: Search) -> Found:
-    """The newest records that fit. Raises ParameterError: none can, or the query has no word to find."""
+    """Return the newest records that fit. Raises ParameterError: none can, or the query has no word to find."""
     if wanted.min_confidence > wanted.max_confidence:
         bounds = f"min_confidence is {wanted.min_confidence} and max_confidence {wanted.max_confidence}"
         raise ParameterError(f"{bounds}, so nothing can fit; exchange them.")
@@ -83,7 +83,7 @@ def search(state: ServerStore, wanted: Search) -> Found:
 
 
 def _match(state: ServerStore, wanted: Search) -> str:
-    """The words in SQLite's language, each quoted, so that none of them is an operator."""
+    """Return the words in SQLite's language, each quoted, so that none of them is an operator."""
     if state.keep_text != "full":
         kept = f"this server keeps no texts (--keep-text {state.keep_text})"
         raise ParameterError(f"{kept}, so there are no words to find.")
@@ -134,7 +134,7 @@ def _point(row: Sequence[object]) -> Point:
 
 
 def listed(state: ServerStore, positions: Sequence[int]) -> list[Listed]:
-    """The records at these positions, in their order."""
+    """Return the records at these positions, in their order."""
     marks = ", ".join("?" * len(positions))
     with state.moment():
         rows = state.rows(_POINTS.format(which=f"position IN ({marks})"), *positions)
@@ -151,7 +151,7 @@ def listed(state: ServerStore, positions: Sequence[int]) -> list[Listed]:
 
 
 def latest_points(state: ServerStore, count: int) -> list[Point]:
-    """Of the latest answers those that the model gave itself, the oldest first."""
+    """Return those of the latest answers that the model wrote itself, the oldest first."""
     latest = "position IN (SELECT position FROM served ORDER BY position DESC LIMIT ?) AND outcome != 'given'"
     return [_point(row) for row in state.rows(_POINTS.format(which=latest), count)]
 
@@ -166,7 +166,7 @@ class Queue:
 
 
 def review_queue(state: ServerStore, after: int | None = None) -> Queue:
-    """The answers to rate behind the record at position `after`: each of the latest is as likely to come first.
+    """Return the answers to rate behind the record at position `after`: each of the latest is as likely to come first.
 
     Answers that volunteers have rated are among them: without those the rest would be right too often. The rank of a
     record depends on its position alone, so a review goes on where it was left.

@@ -18,7 +18,7 @@ NOT_KEPT, ANOTHER = "(not kept)", "(another one, not kept)"
 
 
 def redacted(record: Record, keep: Keep) -> Record:
-    """A record without the texts that may not be stored; candidates become numbers, equal ones the same."""
+    """Return a record without the texts that may not be stored; candidates become numbers, equal ones the same."""
     if keep == "full":
         return record
     question, posterior, number = record.question, record.posterior, _numbered(record)

@@ -41,7 +41,7 @@ REST = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """What is kept: so many of the latest records, or those that are at most so many days old; None keeps all."""
+    """The records to keep: a number of the latest ones, or a number of days; None keeps all."""
 
     records: int | None = None
     days: int | None = None

@@ -46,14 +46,14 @@ SILENCE = 10.0
 
 
 class Limits(Settings):
-    """What the service takes on."""
+    """Limits of the service's load."""
 
     batch: Annotated[int, Parameter("--max-batch-size")] = Field(16, ge=1, description="Most questions in one pass.")
     queue: Annotated[int, Parameter("--max-queue")] = Field(256, ge=1, description="Most questions that wait.")
 
 
 class HttpSettings(Settings):
-    """What one HTTP request may ask for."""
+    """Limits of one HTTP request."""
 
     max_tokens: int = Field(default=1024, ge=1, le=2**31, description="Most tokens of a text.")
     timeout: float = Field(default=300.0, gt=0, description="Seconds until a request is given up.")
@@ -61,7 +61,7 @@ class HttpSettings(Settings):
 
 
 def public_name(name: str) -> str:
-    """The model's name to the outside: of a folder or file the last part, which tells nothing about this machine.
+    """Return the model's public name: of a folder or file the last part alone, without paths of this machine.
 
     >>> public_name("/models/tiny"), public_name("org/model")
     ('tiny', 'org/model')

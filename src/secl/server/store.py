@@ -76,7 +76,7 @@ class ServerStore(Store):
         return cls(folder, writable=True)
 
     def read(self, query: str, *values: object) -> Iterator[Any]:
-        """The rows of a query, on a connection that threads share read whole, between two transactions."""
+        """Return the rows of a query, on a connection that threads share read whole, between two transactions."""
         rows = super().read(query, *values)
         if not self.writable:
             return rows
@@ -84,7 +84,7 @@ class ServerStore(Store):
             return iter([*rows])
 
     def rows(self, query: str, *values: object) -> list[Any]:
-        """All rows of a query. Raises RunError: the file is damaged."""
+        """Return all rows of a query. Raises RunError: the file is damaged."""
         return list(self.read(query, *values))
 
     @contextmanager
@@ -171,12 +171,12 @@ class ServerStore(Store):
             return label
 
     def is_drawn(self, position: int) -> bool:
-        """Whether the latest label of a record has a known chance."""
+        """Return whether the latest label of a record has a known chance."""
         query = "SELECT chance FROM labels WHERE position = ? ORDER BY number DESC LIMIT 1"
         return any(chance is not None for (chance,) in self.rows(query, position))
 
     def position_of(self, name: str) -> int:
-        """The position of a record from its id, or from its number. Raises ParameterError: no record has this id."""
+        """Return the position of a record by id or number. Raises ParameterError: no record has this id."""
         if name.isascii() and name.isdigit() and len(name) <= 18:
             return int(name)
         for (position,) in self.rows("SELECT position FROM served WHERE id = ?", name):
@@ -185,7 +185,7 @@ class ServerStore(Store):
         raise ParameterError(f"there is no record {name[:40]!r}{pruned}.")
 
     def served(self, position: int) -> Served:
-        """One record. Raises ParameterError: there is no such record, or it was pruned."""
+        """Return one record. Raises ParameterError: there is no such record, or it was pruned."""
         if 0 <= position < self.first:
             raise ParameterError(f"the record {position} was pruned; kept are {self.first} to {len(self) - 1}.")
         latest = self.latest(1, until=position)
@@ -194,7 +194,7 @@ class ServerStore(Store):
         return latest[0]
 
     def latest(self, count: int, *, until: int | None = None) -> list[Served]:
-        """The last records up to position `until`, the oldest first."""
+        """Return the last records up to position `until`, the oldest first."""
         with self.lock:
             last = len(self) - 1 if until is None else min(until, len(self) - 1)
             first = max(0, last - count + 1)
@@ -209,7 +209,7 @@ class ServerStore(Store):
         ]
 
     def events(self, count: int = -1, *kinds: EventKind, before: float = math.inf) -> list[Event]:
-        """The latest `count` events (-1: all) of these kinds up to a moment (seconds since 1970), the oldest first."""
+        """Return the latest `count` events (-1: all) of these kinds, up to a moment (seconds since 1970), in order."""
         query = f"""
             SELECT time, kind, position, version, detail FROM events
             WHERE {f"kind IN ({', '.join('?' * len(kinds))})" if kinds else "1"} AND time <= ?

@@ -54,7 +54,7 @@ INDEXED = 10_000
 
 
 def reported_numbers(record: Record) -> tuple[float | None, float | None, bool | None]:
-    """The confidence, what the frozen model stated, and whether the threshold accepts the answer."""
+    """Return the confidence, what the frozen model stated, and whether the threshold accepts the answer."""
     return defined(record.confidence), defined(record.frozen.stated), record.accepted
 
 

@@ -38,7 +38,7 @@ class Settings(BaseModel):
 
 
 def describe(group: type[Settings], problem: ValidationError) -> str:
-    """The first error of a validation as one sentence that names the key, the value and what is allowed."""
+    """Return the first error of a validation as one sentence that names the key, the value and what is allowed."""
     error = problem.errors(include_url=False)[0]
     value = error["input"]
     if not error["loc"]:
@@ -67,7 +67,7 @@ def allowed(field: FieldInfo) -> str:
 
 
 def _range(constraints: Iterable[object]) -> list[str]:
-    """The bounds of a number in words."""
+    """Return the bounds of a number in words."""
     bounds = {
         name: getattr(constraint, name)
         for constraint in constraints

@@ -188,7 +188,7 @@ class Adapter:
         self.version = 0
 
     def weights(self) -> bytes:
-        """The weights alone in the safetensors format with PEFT's names: what a version is."""
+        """Return the weights alone in the safetensors format with PEFT's names: what a version is."""
         named = {_peft_name(name): tensor.detach().cpu().contiguous() for name, tensor in self.parameters.items()}
         return bytes(save(named, metadata={"format": "pt"}))
 
@@ -209,7 +209,7 @@ class Adapter:
 
     @property
     def relative_norm(self) -> float:
-        """How far the adapted weights are from the frozen ones: norm of the change over norm of what was changed."""
+        """Return the norm of the weights' change, relative to the norm of the changed weights."""
         from peft.utils.integrations import dequantize_module_weight
 
         change = base = 0.0
@@ -266,7 +266,7 @@ def _peft_name(name: str) -> str:
 
 
 def _elsewhere(model: PreTrainedModel, modules: Sequence[str]) -> str | None:
-    """A pattern for all that is not in the text model of a multimodal one, where modules of these names are, too."""
+    """Return a pattern for modules of these names outside a multimodal model's text model."""
     text = decoder_of(model)
     prefix = next(name for name, module in model.named_modules() if module is text)
     inside = re.compile(rf"{re.escape(prefix)}\." if prefix else "")
@@ -275,6 +275,6 @@ def _elsewhere(model: PreTrainedModel, modules: Sequence[str]) -> str | None:
 
 
 def _adapted(model: PreTrainedModel, layers: Sequence[int], modules: Sequence[str]) -> list[nn.Module]:
-    """The linear modules that LoRA goes onto."""
+    """Return the linear modules that LoRA goes onto."""
     chosen = [layer for number, layer in enumerate(layers_of(model)) if number in layers]
     return [module for layer in chosen for name, module in layer.named_modules() if name.endswith(tuple(modules))]

@@ -63,7 +63,7 @@ class Row:
     notes: list[float] = field(default_factory=list)
 
     def ended(self) -> bool:
-        """Whether no token follows."""
+        """Return whether no token follows."""
         return self.matcher.is_stopped() or len(self.tokens) >= self.limit
 
 

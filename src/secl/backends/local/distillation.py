@@ -75,7 +75,7 @@ def stated_confidence(logits: Tensor) -> Tensor:
 
 
 def _finite(tokens: float, **values: Tensor) -> float:
-    """The first of some numbers, which come from the device together, if all are finite; `tokens` are spent by now."""
+    """Fetch numbers from the device together, and return the first if all are finite; `tokens` are spent so far."""
     numbers: list[float] = torch.stack([*values.values()]).tolist()
     for what, number in zip(values, numbers, strict=True):
         if not math.isfinite(number):

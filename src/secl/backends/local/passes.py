@@ -55,7 +55,7 @@ class TextRow(Batch):
         self.left.append(captured)
 
     def passed(self) -> Pass:
-        """The pass over prompt and text; over the prompt alone if layers with a window let go of its keys."""
+        """Return the pass over prompt and text; over the prompt alone if layers with a window let go of its keys."""
         trie = Trie.of([[*self.prompt.trie.tokens.tolist(), *self.tokens]])
         if not self.tokens or any(layer.keys.shape[-2] < len(trie.tokens) for layer in self.cache.layers):
             return self.prompt
@@ -165,7 +165,7 @@ class Passes:
 
     @torch.no_grad()
     def behind(self, begun: Sequence[Pass], lengths: Sequence[int | None] | None = None) -> Batch | None:
-        """A batch with a row behind the first tokens, or all, of each pass.
+        """Return a batch with a row behind the first tokens, or all, of each pass.
 
         None where there is too little memory for all rows: the writer reads fewer of them at a time again.
         """
@@ -181,7 +181,7 @@ class Passes:
 
 
 def _result(steps: Generator[object, None, R]) -> R:
-    """What a generator returns in the end."""
+    """Run a generator to its end and return its result."""
     while True:
         try:
             next(steps)
@@ -208,7 +208,7 @@ def _grouped(
 
 
 def groups(sizes: Sequence[int], most: int) -> list[list[int]]:
-    """Numbers of neighbours that go together, as long as their sizes add up to at most `most`.
+    """Return numbers of neighbours that go together, as long as their sizes add up to at most `most`.
 
     >>> groups([600, 300, 300, 1200], 1000)
     [[0, 1], [2], [3]]

@@ -9,13 +9,13 @@ from secl.backends.local.asking.asker import Verdicts
 
 
 class SharedAnswers:
-    """What models of the same weights share; their owner clears it when none of them will ask the same again."""
+    """A cache that models of the same weights share. Its owner clears it when none of them asks the same again."""
 
     def __init__(self) -> None:
         self._answers: dict[Hashable, tuple[Windows, Verdicts]] = {}
 
     def to(self, *key: Hashable) -> tuple[Windows, Verdicts]:
-        """The windows and verdicts of those that ask alike: with the same weights, adapted layers, prompts and seed."""
+        """Return windows and verdicts of models with the same weights, adapted layers, prompts and seed."""
         return self._answers.setdefault(key, ({}, {}))
 
     def clear(self) -> None:

@@ -26,14 +26,14 @@ from secl.backends.text_stream import FreeText
 from secl.writing import Piece, Token, Writing
 
 CGROUP = Path("/sys/fs/cgroup")
-"""Where Linux tells the limits of a container."""
+"""Files in which Linux keeps the limits of a container."""
 
 GREEDY = 1e-4
 """Temperatures below take the most probable token: logits divided by less may be infinite."""
 
 
 def room_for_texts(model: PreTrainedModel) -> int:
-    """Tokens whose keys and values half of the free memory holds; the other half is for answers and lessons."""
+    """Return tokens whose keys and values half of the free memory holds; the other half is for answers and lessons."""
     config = text_config(model.config)
     heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
     size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads

@@ -48,7 +48,7 @@ Arguments = ParamSpec("Arguments")
 
 
 def styled(draw: Callable[Arguments, Figure]) -> Callable[Arguments, Figure]:
-    """A function that draws in the style of all pictures, and leaves matplotlib's own settings alone."""
+    """Return a function that draws in the style of all pictures, and leaves matplotlib's own settings alone."""
 
     @functools.wraps(draw)
     def drawn(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Figure:
@@ -61,7 +61,7 @@ def styled(draw: Callable[Arguments, Figure]) -> Callable[Arguments, Figure]:
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """An empty figure, in inches; ten inches are the width of a page."""
+    """Return an empty figure, in inches; ten inches are the width of a page."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -97,7 +97,7 @@ def write_picture(figure: Figure, stem: str | Path, keep: Collection[str] | None
 
 
 def spread(count: int) -> npt.NDArray[np.intp]:
-    """The places that are drawn of so many: all, or `POINTS` of them, evenly spread, the first and the last included.
+    """Return the places to draw of so many: all, or `POINTS` evenly spread from the first to the last.
 
     >>> spread(4).tolist(), spread(10_000)[[0, -1]].tolist()
     ([0, 1, 2, 3], [0, 9999])
@@ -106,7 +106,7 @@ def spread(count: int) -> npt.NDArray[np.intp]:
 
 
 def wrapped(title: str, width: int = 26) -> str:
-    """A title on as many lines as a small panel needs.
+    """Return a title on as many lines as a small panel needs.
 
     >>> wrapped("Normalised P(True) + temperature*")
     'Normalised P(True) +\\ntemperature*'

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LEVEL = 0.9
-"""Of the exact interval at each coverage: a 20th is left out at either side."""
+"""Certainty of the exact interval at each coverage: 5 % are left out at either side."""
 
 FEWEST = 5
 """Accepted labels from which a share of wrong ones is drawn."""
@@ -25,7 +25,7 @@ SHOWN = 0.05
 
 @styled
 def risk_coverage_figure(curve: RiskCoverage, risks: Sequence[float] = ()) -> Figure:
-    """What labels show with exact intervals, and what confidences expect; `risks` are horizontal lines."""
+    """Draw the risk by labels with exact intervals, and the risk that confidences expect; `risks` are lines."""
     from matplotlib.ticker import PercentFormatter
 
     figure = new_figure(6.0, 3.4)
@@ -53,7 +53,7 @@ def risk_coverage_figure(curve: RiskCoverage, risks: Sequence[float] = ()) -> Fi
 
 
 def _highest(curve: RiskCoverage) -> float:
-    """The largest share of wrong ones that is to be seen, a tenth at least."""
+    """Return the largest share of wrong ones that is to be seen, a tenth at least."""
     wide = curve.coverage >= SHOWN
     shares = np.concatenate([curve.expected[wide], curve.risk[wide & (curve.labels >= FEWEST)]])
     return float(shares.max(initial=0.1))

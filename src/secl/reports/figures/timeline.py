@@ -37,7 +37,7 @@ MOST_DOMAINS = 12
 
 @styled
 def timeline_figure(records: Sequence[Record], *, window: int = 20, adapted: bool = True) -> Figure:
-    """What the gate did over a stream, in panels that share the position in the stream.
+    """Draw the gate over a stream, in panels that share the position in the stream.
 
     Entropy of every reply with its running mean; the gate's statistic, where it has one; stated confidence of the
     frozen model and of the adapted one, and the posterior of its answers (running means), with signal and target where

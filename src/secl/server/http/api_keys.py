@@ -52,7 +52,7 @@ class Keys:
         self._keys: tuple[Key, ...] = ()
 
     def all(self) -> tuple[Key, ...]:
-        """All keys, as the file has them now; none without a file. Raises ParameterError: it cannot be read."""
+        """Return all keys, as the file has them now; none without a file. Raises ParameterError: it cannot be read."""
         try:
             status = self.path.stat()
             stamp = (status.st_mtime_ns, status.st_size, status.st_ino)
@@ -70,7 +70,7 @@ class Keys:
         return self._keys
 
     def find(self, token: str) -> Key | None:
-        """The key that a token belongs to; takes the same time however much of a wrong token is right."""
+        """Return the key that a token belongs to; takes the same time however much of a wrong token is right."""
         digest = hash_of(token)
         return next((key for key in self.all() if hmac.compare_digest(key.sha256, digest)), None)
 
@@ -119,7 +119,7 @@ class Keys:
 
 
 def permits(role: Role | None, needed: Role) -> bool:
-    """Whether a caller with a role, None for a caller without a key, may do what needs a role."""
+    """Return whether a caller with a role, None for a caller without a key, may do what needs a role."""
     return role is not None and ROLES.index(role) >= ROLES.index(needed)
 
 

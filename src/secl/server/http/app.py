@@ -27,7 +27,7 @@ log = logging.getLogger("secl.server")
 def create_app(
     service: Service, keys: Keys | None = None, settings: HttpSettings | None = None, *, loopback: bool = True
 ) -> FastAPI:
-    """A service, which the caller starts and stops, behind HTTP; with `loopback` it is bound to this machine alone."""
+    """Return the HTTP application of a service; with `loopback` it is bound to this machine alone."""
     keys, settings, metrics = keys or Keys(service.state.folder), settings or HttpSettings(), Metrics(service)
     app = FastAPI(
         title="secl",
@@ -63,7 +63,7 @@ async def _on_secl_error(_request: Request, error: SeclError) -> Response:
 
 
 async def _on_invalid_request(request: Request, error: RequestValidationError) -> Response:
-    """A body or a query that does not have the described shape; its values are not quoted."""
+    """Return a body or a query that does not have the described shape; its values are not quoted."""
     first = error.errors()[0]
     if first["loc"] == ("body",) and "json" not in request.headers.get("content-type", "").lower():
         sentence = "the body is not sent as JSON; send it with the header Content-Type: application/json."

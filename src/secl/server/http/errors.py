@@ -24,7 +24,7 @@ from secl.server.entries import Values
 
 
 class Error(BaseModel):
-    """What went wrong, in one sentence and in words for programs."""
+    """An error: one sentence, and codes for programs."""
 
     message: str
     type: str
@@ -69,7 +69,7 @@ def error_response(error: RequestError) -> AsciiJson:
 
 
 def error_json(error: RequestError) -> dict[str, dict[str, str | None]]:
-    """A refusal in OpenAI's error shape, for a response or for the end of a stream."""
+    """Return a refusal in OpenAI's error shape, for a response or for the end of a stream."""
     kind = ERROR_TYPES.get(error.status, "invalid_request_error" if error.status < 500 else "server_error")
     return {"error": {"message": error.message, "type": kind, "param": error.param, "code": error.code}}
 

@@ -68,7 +68,7 @@ def _turn(message: Message, field: str) -> Turn:
 
 
 def question_in(messages: Sequence[Message], domain: str = "default", *, tools: bool = True) -> Question:
-    """The question that a conversation asks, to be answered with a text.
+    """Return the question that a conversation asks, to be answered with a text.
 
     `tools`: whether the model reads earlier calls and their results.
 
@@ -98,7 +98,7 @@ def question_in(messages: Sequence[Message], domain: str = "default", *, tools: 
 
 
 def check_length(question: Question, *answers: str) -> Question:
-    """The question, if it is not too long together with answers to it. Raises RequestError: 413."""
+    """Return the question, if it is not too long together with answers to it. Raises RequestError: 413."""
     turns = [turn.text for turn in question.history]
     texts = (question.text, question.context, question.system, *turns, *question.options, *answers)
     length = sum(map(len, texts))

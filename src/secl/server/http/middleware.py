@@ -110,7 +110,7 @@ class Authentication:
         await self.app(scope, receive, send)
 
     async def _role(self, request: Request) -> Role | None:
-        """The caller's role; None for a public path, and on a page, which then asks for a key. Raises RequestError."""
+        """Return the caller's role; None for a public path or a page, which asks for a key. Raises RequestError."""
         path = request.scope["path"]
         if path in PUBLIC_PATHS or path.startswith("/static/"):
             return None
@@ -129,7 +129,7 @@ class Authentication:
         raise RequestError(401, message, "invalid_api_key", headers={"www-authenticate": "Bearer"})
 
     def _look_up(self, token: str | None) -> tuple[bool, Key | None]:
-        """Whether a file of keys exists, be it empty by now, and the key that a token belongs to."""
+        """Return whether a file of keys exists, be it empty by now, and the key that a token belongs to."""
         try:
             key = self.keys.find(token or "")
         except ParameterError as problem:  # every request is rejected until the file is mended
@@ -154,7 +154,7 @@ def require(needed: Role) -> Callable[[Request], None]:
 
 
 def is_loopback(name: str) -> bool:
-    """Whether a host's name or address means this machine, as "localhost" and "::1" do."""
+    """Return whether a host's name or address means this machine, as "localhost" and "::1" do."""
     try:
         return name.lower() == "localhost" or ipaddress.ip_address(name).is_loopback
     except ValueError:
@@ -201,7 +201,7 @@ class BodyLimit:
 
 
 async def read_at_most(limit: int, receive: Receive) -> bytes | None:
-    """A body of at most `limit` bytes; None if there are more, of which `DRAINED_BYTES` have been read."""
+    """Return a body of at most `limit` bytes; None if there are more, of which `DRAINED_BYTES` have been read."""
     pieces, length, more = [], 0, True
     while more and length <= DRAINED_BYTES:
         message = await receive()
@@ -216,7 +216,7 @@ async def read_at_most(limit: int, receive: Receive) -> bytes | None:
 
 
 def replay(body: bytes, receive: Receive) -> Receive:
-    """A source of messages that gives a body that was read already, and then those of the real source."""
+    """Return a source of messages that gives a body that was read already, and then those of the real source."""
     unread = [body]
 
     async def source() -> Message:

@@ -42,7 +42,7 @@ FIRST_PASSED = 3
 
 
 def listening(host: str | None, port: int | None) -> socket.socket:
-    """The socket to serve at: the one that systemd passes to this process, else a new one. Raises ParameterError."""
+    """Return the socket to serve at: systemd's, if it passes one, else a new one. Raises ParameterError."""
     # Its variables are taken out of the environment, so that no child takes the socket for its own.
     passed = {name: os.environ.pop(name, "") for name in ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES")}
     if passed["LISTEN_PID"] != str(os.getpid()):
@@ -61,7 +61,7 @@ def listening(host: str | None, port: int | None) -> socket.socket:
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A socket that is bound to an address, and accepts nothing yet. Raises ParameterError: the address is taken."""
+    """Bind a socket to an address; it does not listen yet. Raises ParameterError: the address is taken."""
     if not 0 <= port < 2**16:
         raise ParameterError(f"--port is {port}; it must be from 0 to 65535.")
     with ExitStack() as refused:
@@ -79,12 +79,12 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def is_local(listener: socket.socket) -> bool:
-    """Whether only this machine can reach a socket."""
+    """Return whether only this machine can reach a socket."""
     return is_loopback(str(listener.getsockname()[0]))
 
 
 def url(listener: socket.socket) -> str:
-    """The address of a socket as a client writes it."""
+    """Return the address of a socket as a client writes it."""
     host, port = listener.getsockname()[:2]
     return f"http://{f'[{host}]' if ':' in host else host}:{port}/"
 
@@ -204,7 +204,7 @@ def notify(state: str) -> None:
 
 
 def where_it_stands(verb: str, service: Service) -> str:
-    """Where a server's stream is, in a line."""
+    """Return a line about the position of a server's stream."""
     learner, stands = service.learner, f"{verb} after {counted(service.position, 'record')}"
     if not learner.calibrator.learns:
         return stands

@@ -103,7 +103,7 @@ def ask_whether_one_implies(asker: Asker, question: Question, pairs: Sequence[Pa
 
 
 def first_by_key(answers: Sequence[str], form: Form) -> dict[object, str]:
-    """The answers without repetitions, the first of each, in order.
+    """Return the answers without repetitions, the first of each, in order.
 
     >>> list(first_by_key(["Paris", "London", "Paris.", "Rome"], "short").values())
     ['Paris', 'London', 'Rome']

@@ -20,7 +20,7 @@ Pair = tuple[str, str]
 
 @functools.lru_cache(maxsize=1)
 def nli_model(name: str, device: torch.device) -> NliModel:
-    """An NLI model, the latest of which is kept: it never learns, so runs have it in common."""
+    """Return an NLI model, the latest of which is kept: it never learns, so runs have it in common."""
     return NliModel(name, device)
 
 

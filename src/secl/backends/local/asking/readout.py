@@ -29,7 +29,7 @@ class Readout:
         self.paper = paper
 
     def choice(self, question: Question, reading: Reading, version: int, named: str | None = None) -> Reply:
-        """The reply to a multiple-choice question (see `Prompting.choices`): the likeliest letter, or a named one."""
+        """Return the reply to a multiple-choice question (see `Prompting.choices`): the likeliest or a given letter."""
         letter, *digits = reading.bundle.positions
         (logits,) = reading.logits([letter], self.token_ids.letters[: len(question.options)])
         chosen = logits.index(max(logits)) if named is None else question.letters.index(named)
@@ -41,7 +41,7 @@ class Readout:
         return replace(reply, option_log_p=tuple(min(0.0, logit + constant) for logit in logits))
 
     def open(self, question: Question, text: str, reading: Reading, version: int) -> Reply:
-        """The reply to an open question, whose answer stands in the reading (see `Prompting.written`)."""
+        """Return the reply to an open question, whose answer stands in the reading (see `Prompting.written`)."""
         *inside, _after, digit = reading.bundle.positions
         (sequence,) = reading.bundle.answers
         own = [sequence[length] for _, length in inside]
@@ -61,7 +61,7 @@ class Readout:
         return tuple(shares(row)[0] for row in reading.logits(positions, self.token_ids.yes_no))
 
     def p_true(self, reading: Reading, candidates: Sequence[str], source: str) -> PTrue:
-        """P(True) and P(False) of candidates, one for each verdict sequence of a bundle."""
+        """Return P(True) and P(False) of candidates, one for each verdict sequence of a bundle."""
         true, false = self.token_ids.true, self.token_ids.false
         if self.paper:
             true, false = true[:1], false[:1]

@@ -54,7 +54,7 @@ class Replay:
 
 @dataclass
 class Captured:
-    """What entered the layers from the first adapted one on, and the head.
+    """Inputs of the layers from the first adapted one on, and of the head.
 
     Attributes:
         hidden: states (1, T, d) before the first of these layers; None before it has run.
@@ -85,7 +85,7 @@ class Captured:
         return _rows_of(self.hidden, rows), _change(partial(_rows_of, rows=rows), self.arguments)
 
     def joined(self, rows: Tensor, *after: Captured) -> Captured:
-        """The tokens `rows`, and behind them all those of other passes."""
+        """Return the tokens `rows`, and behind them all those of other passes."""
         hidden, arguments = self.cut(rows)
         further = [each.hidden for each in after if each.hidden is not None]
         whole = _change(
@@ -96,7 +96,7 @@ class Captured:
 
 @dataclass(frozen=True)
 class Pass:
-    """What one forward pass of the frozen model left: every network of the same weights can go on from it.
+    """Captured inputs of one frozen forward pass, from which every network of the same weights can continue.
 
     Attributes:
         trie: the T tokens.
@@ -120,18 +120,18 @@ class Pass:
         return self.trie.paths if self.part is None else self.part
 
     def frozen(self, nodes: Nodes) -> Tensor:
-        """What the head reads of the frozen model (N, d) at `nodes`."""
+        """Return the frozen model's inputs of the head at `nodes`: (N, d)."""
         return self.states[sent(nodes, self.states.device)]
 
 
 def _rows_of(part: Tensor, rows: Tensor) -> Tensor:
-    """The entries of some tokens in a tensor (T,), (B, T) or (B, T, d)."""
+    """Return the entries of some tokens in a tensor (T,), (B, T) or (B, T, d)."""
     rows = rows.to(part.device)
     return part[rows] if part.ndim == 1 else part[:, rows]
 
 
 def _change(change: Callable[..., Tensor], *passes: Sequence[Arguments]) -> list[Arguments]:
-    """The arguments of all layers, those with an entry for each token changed; of several passes the last one's rest.
+    """Return the arguments of all layers with `rows` of every entry by token; other entries are the last pass's.
 
     What layers have in common, as most do their rotary embeddings, is changed once.
     """

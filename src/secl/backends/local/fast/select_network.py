@@ -56,7 +56,7 @@ class PlainNetwork:
 
     @torch.no_grad()
     def run(self, sequences: Sequence[Sequence[int]]) -> Pass:
-        """One forward pass of the frozen model for each sequence."""
+        """Return one forward pass of the frozen model for each sequence."""
         trie = Trie.of(sequences, shared=False)
         states = torch.cat([self.forward(sequence) for sequence in sequences])
         return Pass(trie, Sight.of(trie), states, Captured(None, []))
@@ -75,7 +75,7 @@ class PlainNetwork:
         return Replay(len(order), compute)
 
     def forward(self, sequence: Sequence[int]) -> Tensor:
-        """What the head reads of one sequence: hidden states (length, d), or the logits (length, V) themselves."""
+        """Return the inputs of the head for one sequence: hidden states (length, d), or its logits (length, V)."""
         tokens = torch.tensor([list(sequence)], device=self.device)
         logits: Tensor = self.model(input_ids=tokens, use_cache=False).logits
         return logits[0] if isinstance(self.head, AsLogits) else self._hidden[0].to(self.device)
@@ -87,7 +87,7 @@ Network = SharedNetwork | PlainNetwork
 
 @dataclass(frozen=True)
 class Trial:
-    """What a model computes by itself, which is what a path through it has to reproduce.
+    """The model's own results, which every path has to reproduce.
 
     Attributes:
         branches: two sequences of one length with a common first half: a mask or positions that mix them up change the
@@ -132,7 +132,7 @@ def check_usable(name: str, trial: Trial) -> None:
 
 
 def connect(model: PreTrainedModel, adapter: Adapter, first: int, trial: Trial) -> Network:
-    """The fast path if it reproduces what the model computed in its trial, else the plain path with a warning."""
+    """Return the fast path if it reproduces the model's own results, else the plain path with a warning."""
     with short_windows(trial.config, _window(trial.branches)):
         fast = _fast_network(model, adapter, first, trial)
         if isinstance(fast, SharedNetwork):
@@ -147,7 +147,7 @@ def connect(model: PreTrainedModel, adapter: Adapter, first: int, trial: Trial) 
 
 
 def _fast_network(model: PreTrainedModel, adapter: Adapter, first: int, trial: Trial) -> SharedNetwork | str:
-    """The fast path through a model, or why it cannot be taken.
+    """Return the fast path through a model, or why it cannot be taken.
 
     It rests on how transformers builds its layers, which differs from family to family and changes from release to
     release. So no list of families decides, but a comparison with the model itself.

@@ -94,7 +94,7 @@ class SharedNetwork:
 
     @torch.no_grad()
     def run(self, sequences: Sequence[Sequence[int]], *, keep: bool = False) -> Pass:
-        """One forward pass over the distinct tokens of `sequences`: of the frozen model, as long as the adapter is off.
+        """Compute one forward pass over the distinct tokens of `sequences`; without the adapter, of the frozen model.
 
         A pass that is to grow keeps its keys and values.
         """
@@ -159,7 +159,7 @@ class SharedNetwork:
         return Pass(trie, sight, out.last_hidden_state[0].to(self.device), captured, cache)
 
     def _attention(self, length: int = 0) -> AbstractContextManager[None]:
-        """How a pass attends; one of `length` tokens is learned from where gradients are enabled."""
+        """Return the attention of a pass of `length` tokens; a short pass with gradients takes a deterministic one."""
         if self.sparse:
             return tree_attention(self.config)
         # The backward passes of fused kernels add in any order; this one does not, and needs memory for all pairs.
@@ -167,7 +167,7 @@ class SharedNetwork:
         return sdpa_kernel(SDPBackend.MATH) if exact else nullcontext()
 
     def masks(self, sight: Sight, queries: Tensor | None = None, *, known: int = 0) -> list[Arguments]:
-        """The arguments that tell the attention of each layer which tokens see which.
+        """Return the arguments that tell the attention of each layer which tokens see which.
 
         Args:
             sight: of the tokens.
@@ -186,7 +186,7 @@ class SharedNetwork:
         return [{MASK: dense[id(seen[kind])]} for kind in self.kinds]
 
     def _dense(self, sight: Sight, known: int) -> Tensor | None:
-        """A mask (1, 1, N, T) to be added to scores; None for a single sequence, where kernels are faster without."""
+        """Return a mask (1, 1, N, T) to add to scores; None for a single sequence, for which kernels are faster."""
         if sight.is_chain and sight.window is None and not known and self.config._attn_implementation == "sdpa":
             return None
         hidden = ~sight.to(self.device).pairs(slice(known, None))
@@ -195,7 +195,7 @@ class SharedNetwork:
         return mask.masked_fill_(hidden, torch.finfo(self.dtype).min)[None, None]
 
     def grow(self, forward: Pass, paths: Sequence[Nodes], sequences: Sequence[Sequence[int]]) -> Pass:
-        """A pass over longer sequences; what they have in common with those of `forward` is not computed again.
+        """Return a pass over longer sequences; what they have in common with those of `forward` is not computed again.
 
         Args:
             paths: nodes of sequences in `forward`, from the first token on.
@@ -223,7 +223,7 @@ class SharedNetwork:
         )
 
     def adapted(self, forward: Pass, nodes: Nodes) -> Replay:
-        """A replay that computes the final hidden states (N, d) of this adapted model at `nodes` of a pass.
+        """Return a replay that computes the final hidden states (N, d) of this adapted model at `nodes` of a pass.
 
         The pass may be that of another network of the same weights, whose adapter begins at the same layer.
         """

@@ -30,7 +30,7 @@ window."""
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What T tokens see in a layer.
+    """The positions that T tokens attend to in a layer.
 
     Attributes:
         enters, leaves: (T,) when the walk enters and leaves each token.
@@ -65,35 +65,35 @@ class Sight:
         return bool((self.depths == torch.arange(len(self.depths))).all())
 
     def in_layer(self, kind: str, config: PreTrainedConfig) -> Sight:
-        """The same in a layer of a kind; itself where nothing is too far away."""
+        """Return the same in a layer of a kind; itself where nothing is too far away."""
         # The first token of a sequence has depth 0, so the deepest is the one that may be too far from what it sees.
         near = kind == WHOLE or int(self.depths.max()) < config.sliding_window
         return self if near else replace(self, window=config.sliding_window)
 
     def at(self, nodes: Tensor) -> Sight:
-        """The same for some of the tokens."""
+        """Return the same for some of the tokens."""
         return replace(self, enters=self.enters[nodes], leaves=self.leaves[nodes], depths=self.depths[nodes])
 
     def to(self, device: torch.device) -> Sight:
-        """The same with its numbers on a device."""
+        """Return the same with its numbers on a device."""
         enters, leaves, depths = torch.stack([self.enters, self.leaves, self.depths]).to(device, non_blocking=True)
         return replace(self, enters=enters, leaves=leaves, depths=depths)
 
     def seen(self, nodes: Tensor) -> Tensor:
-        """Numbers of the tokens, ascending, that at least one of some others sees where nothing is too far away."""
+        """Return the numbers, ascending, of the tokens that at least one of these tokens sees in a `WHOLE` layer."""
         entered = self.enters[nodes].sort().values
         during = torch.searchsorted(entered, self.leaves) > torch.searchsorted(entered, self.enters)
         return during.nonzero()[:, 0]
 
     def pairs(self, queries: Tensor | slice, keys: Tensor | slice = slice(None)) -> Tensor:
-        """Whether each of N tokens sees each of K others: (N, K)."""
+        """Return whether each of N tokens sees each of K others: (N, K)."""
         entered, depth = self.enters[queries][:, None], self.depths[queries][:, None]
         pairs = (self.enters[keys] <= entered) & (entered < self.leaves[keys])
         return pairs if self.window is None else pairs & (depth - self.depths[keys] < self.window)
 
 
 def layer_kinds(config: PreTrainedConfig) -> list[str]:
-    """The kind of each layer: `WHOLE` or `LOCAL`."""
+    """Return the kind of each layer: `WHOLE` or `LOCAL`."""
     # Where no layer is named all are alike, and see less if there is a window: so does transformers infer them.
     usual = LOCAL if getattr(config, "sliding_window", None) else WHOLE
     kinds = getattr(config, "layer_types", None) or [usual] * config.num_hidden_layers

@@ -130,7 +130,7 @@ def _interface(
     s_aux: Tensor | None = None,
     **_unused: object,
 ) -> tuple[Tensor, None]:
-    """How transformers calls an attention; `block_masks`, one of each layer, say what a token may see."""
+    """Compute attention as transformers calls it; `block_masks`, one for each layer, hold the visible tokens."""
     return attend(query, key, value, block_masks[module.layer_idx], scaling, softcap, s_aux), None
 
 

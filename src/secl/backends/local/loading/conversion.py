@@ -169,7 +169,7 @@ def _write_in_rows(
 def _dequantised(
     name: str, tensor: ReaderTensor, config: PreTrainedConfig, precision: torch.dtype, advance: Advance
 ) -> Tensor:
-    """A weight as transformers has it, with a few rows in float32 at a time."""
+    """Return a weight as transformers has it, with a few rows in float32 at a time."""
     from gguf import dequantize
 
     rows = _in_order(name, tensor.data, config)
@@ -184,7 +184,7 @@ def _dequantised(
 
 
 def _weights_of(model: PreTrainedModel, stored: Mapping[str, ReaderTensor]) -> dict[str, ReaderTensor]:
-    """The stored tensors under the names that the model has for them, in the order of these."""
+    """Return the stored tensors under the names that the model has for them, in the order of these."""
     from gguf import MODEL_ARCH_NAMES, get_tensor_name_map
 
     kind = next(kind for kind, name in MODEL_ARCH_NAMES.items() if name == model.config.model_type)
@@ -199,7 +199,7 @@ def _weights_of(model: PreTrainedModel, stored: Mapping[str, ReaderTensor]) -> d
 
 
 def _in_order(name: str, rows: NDArray[np.generic], config: PreTrainedConfig) -> NDArray[np.generic]:
-    """The rows of a weight as transformers orders them.
+    """Return the rows of a weight as transformers orders them.
 
     GGUF has those of Llama's queries and keys in pairs that its rotary embedding turns together; transformers has the
     first of all pairs of a head, then the second.

@@ -40,7 +40,7 @@ def as_model_error(name: str) -> Iterator[None]:
 
 
 def out_of_memory(problem: Exception) -> bool:
-    """Whether a device has too little memory; only CUDA has a class of errors for it."""
+    """Return whether a device has too little memory; only CUDA has a class of errors for it."""
     said = str(problem)
     other = isinstance(problem, RuntimeError) and ("MPS backend out of memory" in said or "DefaultCPUAllocator" in said)
     return other or isinstance(problem, torch.OutOfMemoryError)
@@ -86,7 +86,7 @@ def in_halves(work: Callable[[Sequence[T]], list[R]], items: Sequence[T]) -> lis
 
 
 def _reason(name: str, problem: BaseException) -> str:
-    """Why a model cannot be loaded, and what to do about it where the hub is the reason."""
+    """Return why a model cannot be loaded, with a remedy if the hub is the reason."""
     repository = PRESETS[name].source if name in PRESETS else name
     for cause in _causes(problem):
         if isinstance(cause, GatedRepoError):
@@ -105,7 +105,7 @@ def _reason(name: str, problem: BaseException) -> str:
 
 
 def _causes(problem: BaseException) -> Iterator[BaseException]:
-    """An exception, what it was raised from, and so on: transformers hides the hub's exceptions behind its own."""
+    """Yield an exception and its causes: transformers hides the hub's exceptions behind its own."""
     cause: BaseException | None = problem
     while cause is not None:
         yield cause

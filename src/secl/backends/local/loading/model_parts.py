@@ -18,12 +18,12 @@ FINAL_NORMS = ("norm", "final_layernorm", "final_layer_norm", "ln_f", "norm_f")
 
 
 def text_config(config: PreTrainedConfig) -> PreTrainedConfig:
-    """The part of a configuration that is about the text model."""
+    """Return the part of a configuration that is about the text model."""
     return config.get_text_config(decoder=True)
 
 
 def decoder_of(model: PreTrainedModel) -> PreTrainedModel:
-    """The text model without its head; the model itself where transformers does not know its parts."""
+    """Return the text model without its head; the model itself where transformers does not know its parts."""
     decoder = model.get_decoder()
     return getattr(model, "model", model) if decoder is model else decoder  # Llama 4 has another name for it
 
@@ -46,7 +46,7 @@ class LinearHead:
 
     @classmethod
     def of(cls, model: PreTrainedModel) -> LinearHead:
-        """The head of a transformers causal language model; raises `ModelError` where it has none."""
+        """Return the head of a transformers causal language model; raises `ModelError` where it has none."""
         module = model.get_output_embeddings()
         if module is None:
             raise ModelError(f"{type(model).__name__} has no output embedding.")
@@ -130,7 +130,7 @@ class Layout:
 
 
 def layers_of(model: nn.Module) -> list[nn.Module]:
-    """The decoder layers of a model; of one whose layout is not known, the model itself."""
+    """Return the decoder layers of a model; of one whose layout is not known, the model itself."""
     try:
         return list(Layout.find(model).layers)
     except ModelError:

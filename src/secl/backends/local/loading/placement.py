@@ -32,7 +32,7 @@ AUTO = "auto"
 
 
 def choose_device(device: str) -> torch.device:
-    """The device for a name; "auto" prefers CUDA, then MPS, then the CPU.
+    """Return the device for a name; "auto" prefers CUDA, then MPS, then the CPU.
 
     Raises:
         ParameterError: an unknown name.
@@ -51,7 +51,7 @@ def choose_device(device: str) -> torch.device:
 
 
 def read_map(source: str) -> str | dict[str, int | str]:
-    """A device map: "auto", or the devices of modules from a JSON file, {"model.embed_tokens": "cuda:0", ...}.
+    """Return a device map: "auto", or the devices of modules from a JSON file, {"model.embed_tokens": "cuda:0", ...}.
 
     Raises:
         ParameterError: the file cannot be read, or holds no such table.
@@ -81,7 +81,7 @@ def check_map(devices: Mapping[str, int | str], model: nn.Module) -> None:
 
 
 def compute_device(module: nn.Module) -> torch.device:
-    """Where a module computes, wherever its weights lie; of a whole model its home."""
+    """Return the device that computes a module, wherever its weights lie; of a whole model its main device."""
     device = getattr(getattr(module, "_hf_hook", None), "execution_device", None)
     return next(module.parameters()).device if device is None else torch.device(device)
 
@@ -102,7 +102,7 @@ def weights_at_hand(modules: Iterable[nn.Module]) -> Iterator[None]:
 
 
 def described_devices(model: PreTrainedModel) -> str:
-    """What the layers of a model compute on: "cpu", "NVIDIA H100", or "20 x NVIDIA A100, 12 x Tesla T4"."""
+    """Return the devices of a model's layers: "cpu", "NVIDIA H100", or "20 x NVIDIA A100, 12 x Tesla T4"."""
     names = [_device_name(compute_device(layer)) for layer in layers_of(model)]
     parts = [(name, len(list(group))) for name, group in itertools.groupby(names)]
     return parts[0][0] if len(parts) == 1 else ", ".join(f"{count} x {name}" for name, count in parts)

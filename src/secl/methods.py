@@ -33,7 +33,7 @@ _FREE = (
     *("stated", "constant", "constant_labelled", "letter_probability", "stated_temperature", "stated_platt"),
     *("stated_with_labels", "posterior_with_labels"),
 )
-"""What costs nothing beside the answers: what a confidence has to beat, and what labels make of the reported one."""
+"""What costs nothing besides the answers: what a confidence has to beat, and what labels make of the reported one."""
 
 _SCORED = (*_FREE, "label_free_platt", "p_true", "norm_p_true")
 

@@ -60,7 +60,7 @@ class Question:
         domain: where it comes from, for per-domain figures.
         id: a name that is unique in its stream.
         form: the shape of the answer; "choice" exactly when there are options, "short" unless said otherwise.
-        context: a passage to answer from, which the model is shown beside the question; "" for none.
+        context: a passage to answer from, which the model reads before the question; "" for none.
         system: the system text of the conversation; "" for the model's own.
         history: what was said before, between the system text and the question.
         row: the row of the table that it comes from, names and values of all columns in order; empty without one. No
@@ -221,12 +221,12 @@ class GivenAnswer:
     Attributes:
         answer: as given. With options, an option's letter or text in upper or lower case, or both, as in "B. Paris";
             it becomes the letter.
-        rivals: answers to an open question to compare it with, beside those that the model draws itself; with options
+        rivals: answers to an open question to compare it with, besides those that the model draws itself; with options
             the other options are the rivals.
         correct: whether it is right; None takes the question's reference, if there is one.
 
     Raises:
-        QuestionError: an empty answer, one that is none of the options, or rivals beside options.
+        QuestionError: an empty answer, one that is none of the options, or rivals besides options.
 
     >>> GivenAnswer(Question("Capital of France?", options=("Rome", "Paris")), "paris").answer
     'B'

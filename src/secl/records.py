@@ -1,8 +1,21 @@
-"""The nouns behind a question. Read this after `secl.question`: all the rest maps one of these to the next.
+"""The record of a question and its parts. Read this after `secl.question`: other modules map one part to the next.
 
     question -> reply -> decision -> evidence -> update -> record
 
-All are frozen and hold plain Python values, so a record can be stored, compared and replayed without a model.
+A record of SmolLM2 under the method "posterior", shortened:
+
+    position    28
+    question    "What is the capital of Kenya?", options Praia, Mombasa, Maseru, Nairobi, reference "D"
+    reply       answer "B", bins (0.12, 0.04, ..., 0.70), so stated 0.75; entropy 1.95 nats, version 0
+    decision    in_burst False; statistic None: the gate "never" has none
+    evidence    candidates: letters in two orders, likelihoods (`secl.evidence`)
+    posterior   probabilities (0.01, 0.12, 0.04, 0.82), own 1, weights letters 0.0 and likelihood 0.5
+    labelled    confidence 0.82, low 0.52, high 0.95, labels 0
+    outcome     "idle", update None
+    correct     False, about the reply "B"; answers_best True, so `text` is "Nairobi" and `confidence` 0.82
+    ledger      147 tokens for the answer, 37 for the second order, 32 for the likelihoods
+
+All parts are frozen and hold plain Python values, so a record can be stored, compared and replayed without a model.
 Probabilities lie in [0, 1], entropies are in nats.
 """
 
@@ -25,7 +38,7 @@ class Reply:
 
     Attributes:
         text: the answer as written, without the confidence line.
-        answer: the option letter, the number, or the short text read from it; None where nothing could be read.
+        answer: the option letter, the number, or the short text read from it; None if nothing could be read.
         bins: ten probabilities of the digits 0 to 9, renormalised to sum to 1; bin k stands for [k/10, (k+1)/10). Empty
             where no confidence was asked for, which is nan then, as are entropy and digit_mass.
         digit_mass: probability of the ten digits together before that, in [0, 1]; low mass means the model did not
@@ -59,7 +72,7 @@ class Reply:
         """Stated confidence, soft read-out (Eq. soft_conf): the expected bin centre, in [0.05, 0.95]."""
         if not self.bins:
             return math.nan
-        # Rounded once: the built-in sum rounds otherwise from Python 3.12 on, and this is stored beside the bins.
+        # Rounded once: the built-in sum rounds otherwise from Python 3.12 on, and this is stored besides the bins.
         return math.fsum(p * (k + 0.5) / 10 for k, p in enumerate(self.bins))
 
     @property
@@ -133,7 +146,7 @@ class Record(Shown):
         posterior: of the candidates; None where none was computed.
         answers_best: whether the posterior's most probable candidate is what is answered, and not the model's own
             answer.
-        labelled: what labels make of the confidence; None where that was not asked.
+        labelled: what labels make of the confidence; None if that was not asked.
         accept: lowest `label_free` of an answer that is accepted, when this one was given; None without a threshold.
         signal: what is learned from, normalised P(True) of the answer (Eq. normp) unless another signal was chosen;
             None without usable evidence.
@@ -177,7 +190,7 @@ class Record(Shown):
 
     @property
     def text(self) -> str | None:
-        """The returned answer as text, with options the text of one; None where no answer could be read."""
+        """The returned answer as text, with options the text of one; None if no answer could be read."""
         return None if self.answer is None else self.question.text_of(self.answer)
 
     @property

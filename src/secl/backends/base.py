@@ -35,7 +35,7 @@ class Bundle:
         positions: where an adapted model will be asked about the answers.
         verdicts: sequences that end before a verdict; the frozen model alone reads these, and what follows.
         orders: sequences that end before an option letter, with the options in another order.
-        spans: candidates, behind the question and behind none, whose likelihood is wanted.
+        spans: candidates, after the question and after none, whose likelihood is wanted.
         draft: the text that the first answer repeats, from `TokenBackend.write` or `write_texts`; a backend goes on
             from what it kept in it.
     """
@@ -165,11 +165,11 @@ class TokenBackend(Protocol[R]):
     def write(self, batches: Sequence[Sequence[Draft]]) -> None:
         """Finish drafts with the frozen model; drafts of one batch go through the network together.
 
-        `Draft.begun` of each is set to whatever `read` and later drafts behind the same prompt can go on from.
+        `Draft.begun` of each is set to whatever `read` and later drafts after the same prompt can go on from.
         """
 
     def write_texts(self, prompt: TokenSequence, writing: Writing) -> Iterator[Piece]:
-        """Write texts behind a prompt with the frozen model; `max_tokens` is given, and there is room for them.
+        """Write texts after a prompt with the frozen model; `max_tokens` is given, and there is room for them.
 
         The last piece of each text holds its draft.
         """

@@ -35,7 +35,7 @@ class CallForm:
     Attributes:
         opening: before the name of the first tool.
         middle: between a name and its arguments, which are a JSON object.
-        closing: behind the last arguments.
+        closing: after the last arguments.
         between: between arguments and the name of the next tool; None if a turn has one call.
         text: beginning of a reply without a call, such as an empty thought; the prompt ends before this text.
         native: whether the chat template shows tools; else the system text describes them.

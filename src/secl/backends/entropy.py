@@ -29,7 +29,7 @@ def entropy_of(log_p: Iterable[float], vocabulary: int) -> float:
 
 
 def _tail(rest: float, smallest: float, count: int, others: int) -> float:
-    """Entropy of a tail of mass `rest` behind `count` tokens: p(i) = p(count) (i / count)^-s, with the s that fits.
+    """Entropy of a tail of mass `rest` after `count` tokens: p(i) = p(count) (i / count)^-s, with the s that fits.
 
     Sums over ranks are integrals over u = i / count from 1 to R. With a = 1 - s the mass is
     p(count) count (R^a - 1) / a.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class CheckedSettings(AskedSettings):
-    """What a check asks: answers, also behind thoughts."""
+    """What a check asks: answers, also after thoughts."""
 
     prompts: Annotated[PromptSettings, FLAT, OF_MODEL] = PromptSettings()
 

@@ -14,7 +14,7 @@ EVERY = 30.0
 """Seconds between two lines."""
 
 ENOUGH = 10
-"""Questions behind an estimate: the first one comes when all that are looked at together with it are answered."""
+"""Questions before the first estimate: all those that share its window."""
 
 Show = Callable[[int, int | None, str], None]
 """Shows how much is done, of how much (None as long as that is unknown), and what is being done."""

@@ -113,13 +113,13 @@ def text(values: Values, key: str) -> str | None:
 
 
 def texts(values: Values, key: str) -> tuple[str, ...]:
-    """Return the members of a list, or of the text "a | b"; none where it is absent."""
+    """Return the members of a list, or of the text "a | b"; none if it is absent."""
     value = _structure(values, key)
     return () if value in (None, "", []) else _texts(value, f"has {key!r}")
 
 
 def truth(values: Values, key: str) -> bool | None:
-    """Return the value of `key` as true or false; None where it is absent."""
+    """Return the value of `key` as true or false; None if it is absent."""
     value = values.get(key)
     if value is None or value == "":
         return None

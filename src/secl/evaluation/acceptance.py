@@ -136,7 +136,7 @@ def answers_from(judgements: Iterable[Judgement], log: Sequence[Label] = ()) -> 
     standing_labels = standing(log)
     chances = {source: {each.chance for each in standing_labels if each.source == source} for source in SOURCES}
     labels = {label.position: label for label in standing_labels}
-    # A volunteer's word behind a drawn label does not change the sample.
+    # A volunteer's word after a drawn label does not change the sample.
     labels |= {each.position: each for each in standing(e for e in log if e.chance is not None or e.correct is None)}
     confidence: list[float] = []
     known: list[dict[str, bool]] = []  # by source, whether each answer is right

@@ -1,4 +1,4 @@
-"""Estimators that cost nothing beside what they start from: confidences mapped by a fit, and constants.
+"""Estimators that cost nothing besides what they start from: confidences mapped by a fit, and constants.
 
 A confidence that is worth its cost beats all of them. A title with a star is fitted to right answers, each fold by the
 others.

@@ -38,8 +38,8 @@ class Measures:
         accuracy: share of right answers.
         mean_confidence: mean of the confidences.
         intervals: 95% intervals by name of the measure, those of calibration errors by `secl.metrics.error_interval`,
-            the others by a bootstrap over questions, and nan where there is none (`secl.metrics.bootstrap.intervals`);
-            None where they were not asked for.
+            the others by a bootstrap over questions, and nan if there is none (`secl.metrics.bootstrap.intervals`);
+            None if they were not asked for.
     """
 
     n: int

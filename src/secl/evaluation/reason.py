@@ -47,13 +47,13 @@ class Reason:
 
     Attributes:
         count: answers that show it; graded answers where right answers tell.
-        total: answers that were looked at; 0 where it is about one answer alone.
+        total: answers that were looked at; 0 if it is about one answer alone.
         value: what was measured: AUROC, ECE, a mean confidence, or a probability.
-        beside: what belongs beside it: accuracy beside a mean confidence, the 95% quantile of the floor beside an ECE.
+        beside: a number to compare with: the accuracy for a mean confidence, the floor's 95% quantile for an ECE.
         chance: probability of so large a difference if the confidences are calibrated.
         interval: of the AUROC.
         more: graded answers that are missing.
-        left: answers that could be labelled; None where further ones are to come.
+        left: answers that could be labelled; None if further ones are to come.
         won, lost: wrong answers that learning made right, right ones that it made wrong.
         answer: the letter of all answers, or the option chosen in another order.
         best: whether the most probable candidates were the answers.

@@ -16,7 +16,7 @@ from secl.metrics.graded import Vector
 from secl.records import Record
 
 Rating = tuple[str | None, float | None]
-"""An answer (None if it could not be read), and the probability that it is correct (None where it is undefined)."""
+"""An answer (None if it could not be read), and the probability that it is correct (None if it is undefined)."""
 
 Cost = Callable[[Record], float]
 """Forward passes, or tokens, spent on one question."""
@@ -36,7 +36,7 @@ class Series:
         confidence: in [0, 1].
         correct: 1 for right, 0 for wrong, nan without a reference.
         tokens: that went through the network for it.
-        fitted: what was fitted, in words, for example "T=1.8"; None where nothing was.
+        fitted: what was fitted, in words, for example "T=1.8"; None if nothing was.
     """
 
     positions: npt.NDArray[np.intp] = field(default_factory=lambda: np.empty(0, dtype=np.intp))

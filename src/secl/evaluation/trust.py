@@ -114,7 +114,7 @@ def from_grades(
         graded: confidence and whether the answer is right.
         ranks: label-free confidences, where labels have moved the others: labels must not rank their own answers.
         chosen: whether people chose what to rate, and may have chosen what was wrong.
-        answers: how many there are, graded or not; None where further ones are to come.
+        answers: how many there are, graded or not; None if further ones are to come.
     """
     n = len(graded)
     if not n:

@@ -91,7 +91,7 @@ class WritesCalls(Protocol):
     def write_calls(
         self, requests: Sequence[CallRequest], samples: Callable[[CallRequest, WrittenReply], int]
     ) -> list[Objects[WrittenReply] | SeclError]:
-        """Write the most probable reply to each request, and samples beside it; as `WritesObjects.write_objects`."""
+        """Write the most probable reply to each request, and samples besides it; as `WritesObjects.write_objects`."""
         ...
 
 
@@ -162,7 +162,7 @@ def weigh_calls(
 
 
 def samples_wanted(request: CallRequest, greedy: WrittenReply) -> int:
-    """Return the number of samples to draw beside a reply: none if every choice and argument is certain."""
+    """Return the number of samples to draw besides a reply: none if every choice and argument is certain."""
     schemas = {tool.name: tool.schema for tool in request.tools}
     found = [greedy.ended.log_p] if greedy.ended is not None else []
     for number, call in enumerate(greedy.calls):
@@ -185,7 +185,7 @@ def _weighed(request: CallRequest, written: Objects[WrittenReply], weigh: Weigh,
     offered = tuple(tool.name for tool in request.offered)
 
     def choice(number: int, reading: Reading | None) -> Record | None:
-        """Return the record of the choice of a call's tool, or of none behind the last call."""
+        """Return the record of the choice of a call's tool, or of none after the last call."""
         if reading is None or not (request.chooses or number):
             return None
         values = (*offered, NO_TOOL) if request.choice == "auto" or number else offered

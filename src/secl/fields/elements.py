@@ -17,7 +17,7 @@ def elements_of(
 
     An element belongs to a list whatever its place there; of equal elements each has its own partner. A field's value
     is the element, or null where a list lacks it. So an element that only samples have is a null in the returned list,
-    and the pointer of its field, such as "/tags/3", lies behind the list's last element.
+    and the pointer of its field, such as "/tags/3", lies after the list's last element.
 
     Args:
         leaf, question: of the whole list.

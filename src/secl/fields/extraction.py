@@ -167,7 +167,7 @@ def request_of(document: object, schema: Schema, *, context: str = "", instructi
     Args:
         document: its text.
         context: a passage that the model reads before the document.
-        instruction: rules for the values, beside the descriptions in the schema.
+        instruction: rules for the values, besides the descriptions in the schema.
 
     Raises:
         QuestionError: the document is empty or no text.
@@ -276,7 +276,7 @@ def field_question(leaf: Leaf, request: ObjectRequest) -> Question:
 
 
 def samples_wanted(request: ObjectRequest, greedy: WrittenObject) -> int:
-    """Return the number of samples to draw beside an object: none if every value is certain."""
+    """Return the number of samples to draw besides an object: none if every value is certain."""
     return SAMPLES if uncertain_places(request, greedy) else 0
 
 

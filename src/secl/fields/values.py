@@ -18,7 +18,7 @@ from secl.prompts.templates import NONE_OF_THESE
 from secl.question import Question, has_half_character
 
 Span = tuple[int, int]
-"""First character of a value, and the first behind it."""
+"""First character of a value, and the first after it."""
 
 _DECODER = json.JSONDecoder()
 _SPACE = " \t\r\n"

@@ -4,8 +4,8 @@ Options are graded by their letter. Every other question has one of these grader
 an answer that fits any of several right answers:
 
     auto      the everyday rule, `secl.grading.everyday`: what a person who reads the answer would say. The default, but
-              for questions of the form "number" (number) and questions with wrong answers beside right ones (overlap)
-    exact     the texts are equal but for case, accents, punctuation, articles and ways to write a number
+              for questions of the form "number" (number) and questions with wrong answers besides right ones (overlap)
+    exact     the texts are equal except for case, accents, punctuation, articles and ways to write a number
     contains  the right answer stands in the answer as whole words
     number    the number that the answer ends in is equal (GSM8K)
     regex     the reference is a regular expression, searched for without regard to case

@@ -63,7 +63,7 @@ class Word:
     Attributes:
         text: as normalised (`secl.grading.texts.normalise_text`).
         written: as written, without punctuation around it.
-        after: punctuation behind it that ends a clause; "(" where a parenthesis opens there.
+        after: punctuation after it that ends a clause; "(" where a parenthesis opens there.
         article: whether an article, which is no word of its own, stands before it.
         listed: whether it stands in a list of three and more.
     """

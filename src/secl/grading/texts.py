@@ -115,7 +115,7 @@ def parse_number(text: str) -> Fraction | None:
     """Return the number that a text ends in, exactly; None without a number.
 
     In order of preference: the number after the last "####" (GSM8K); the number after the last "Answer:" or "answer
-    is", on that line and behind its last "="; the last number of the text. Commas in thousands, currency signs, units
+    is", on that line and after its last "="; the last number of the text. Commas in thousands, currency signs, units
     and trailing periods are ignored ("50%" is 50); fractions, mixed numbers and exponents are understood. A division
     by zero is no number.
     """

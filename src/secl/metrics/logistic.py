@@ -1,4 +1,4 @@
-"""Logistic regression with a Gaussian prior, by Newton's method: behind Platt scaling and the map of labels."""
+"""Logistic regression with a Gaussian prior, by Newton's method, for Platt scaling and the map of labels."""
 
 from __future__ import annotations
 

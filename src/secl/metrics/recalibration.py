@@ -150,14 +150,14 @@ def cross_validated(confidence: npt.ArrayLike, correct: npt.ArrayLike, kind: Kin
 
 
 FEWEST_SCORED, MOST_REFITTED = 10, 1000
-"""Fewest scored questions behind a map along a stream, and most that each fit a map anew: long streams stay linear."""
+"""Fewest scored questions for a map along a stream, and most that each fit a map anew: long streams stay linear."""
 
 
 def label_free(confidence: npt.ArrayLike, signal: npt.ArrayLike | Sequence[float | None], kind: Kind) -> Vector:
     """Map each confidence of a stream by a map fitted to the signals of the questions before it, without labels.
 
     This is the control for learning by weights: the same signal, and at most two numbers to learn. The signal is nan or
-    None where a question was not scored. The first `FEWEST_SCORED` scored questions keep their confidences. Then every
+    None if a question was not scored. The first `FEWEST_SCORED` scored questions keep their confidences. Then every
     new signal fits a map anew; beyond `MOST_REFITTED`, every 2% more do.
     """
     signals = np.asarray(signal, dtype=np.float64)
@@ -166,7 +166,7 @@ def label_free(confidence: npt.ArrayLike, signal: npt.ArrayLike | Sequence[float
     mapped, scored, count = confidences.copy(), np.flatnonzero(~unscored), FEWEST_SCORED
     while count <= scored.size:
         following = count + (count // 50 if count >= MOST_REFITTED else 1)
-        end = scored[following - 1] + 1 if following <= scored.size else None  # the next map begins behind its signal
+        end = scored[following - 1] + 1 if following <= scored.size else None  # the next map begins after its signal
         earlier, later = scored[:count], slice(scored[count - 1] + 1, end)
         mapped[later] = FITS[kind](confidences[earlier], targets[earlier])(confidences[later])
         count = following

@@ -158,7 +158,7 @@ def _walk(curve: RiskCoverage, risk: float, certainty: float) -> npt.NDArray[np.
         return np.zeros(0, np.intp)
     first = max(fewest, min(labels // FIRST_TEST_PART, MOST_IN_FIRST_TEST))
     expected = labels * curve.coverage
-    # The spread of a sample without replacement: none where every answer has a label.
+    # The spread of a sample without replacement: none if every answer has a label.
     spread = np.sqrt(expected * (1 - curve.coverage) * (1 - labels / curve.answers))
     enough = expected - 2 * spread >= first - 1e-9
     # Where everything is accepted, every label counts, and there is no spread.

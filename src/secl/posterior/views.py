@@ -2,6 +2,13 @@
 
 A view is a pure function of evidence. Its numbers are natural logarithms up to a constant of the question, so only
 differences between candidates count. A new view is one function and one entry in `VIEWS`.
+
+The views of the example in `secl.evidence`, before letters are centred by place:
+
+                   Praia    Mombasa    Maseru    Nairobi
+    letters        -2.60      -1.35     -1.76      -2.35     mean of the two orders
+    likelihood     -3.35       0.84     -1.18       4.70     for Nairobi: (-2.21 + 13.82 / 2) / 1
+    posterior       0.01       0.12      0.04       0.82     softmax(0.0 letters + 0.5 likelihood)
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ _LIST_MARK = re.compile(r"^\s*(?:\(?\d+[.):]|[-*•])\s*")
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """The texts before and behind a thought of a family of models.
+    """The texts before and after a thought of a family of models.
 
     Given the text `empty` as its beginning (an empty thought, or what opens the answer), such a model thinks no more.
     """

@@ -17,7 +17,7 @@ SMALL_GAIN = 0.05
 
 
 def check_sentences(result: Check) -> list[str]:
-    """Return the recommended command, the reason, whether to learn, and what a reader must know beside these."""
+    """Return the recommended command, the reason, whether to learn, and what a reader must know besides these."""
     best = " --answer best" if result.answer == "best" else ""
     return [
         f"Use: secl run --method {result.method}{best}",

@@ -76,7 +76,7 @@ class RunReport:
 
     @property
     def learned(self) -> bool:
-        """Whether there is an adapted model beside the frozen one."""
+        """Whether there is an adapted model besides the frozen one."""
         return "secl" in self.summary.estimators
 
     @cached_property

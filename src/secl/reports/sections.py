@@ -213,7 +213,7 @@ FEW = 0.03
 def graders_line(records: Sequence[Record]) -> str | None:
     """What the graders say of the same answers: where they disagree, the numbers depend on the grader.
 
-    None where they agree but for a few.
+    None if they agree except for a few.
     """
     open_ones = [record for record in records if _comparable(record)]
     grades = {

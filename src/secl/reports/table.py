@@ -28,14 +28,14 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell of a table; its detail stands below or behind its text in smaller type."""
+    """A cell of a table; its detail stands below or after its text in smaller type."""
 
     text: str
     detail: str = ""
 
 
 MOST_PADDED = 7
-"""Columns that have a blank behind them in a terminal; more would not fit into 80 characters."""
+"""Columns that have a blank after them in a terminal; more would not fit into 80 characters."""
 
 Row = Sequence[Cell]
 """As many cells as there are columns."""

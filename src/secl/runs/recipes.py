@@ -54,7 +54,7 @@ def with_absolute_paths(values: Mapping[str, object]) -> dict[str, object]:
 
 
 def _path(name: str, value: str) -> str | None:
-    """Return the path that a setting means; None where it names something else."""
+    """Return the path that a setting means; None if it names something else."""
     if name in FILES:
         return value
     path = os.path.expanduser(value)

@@ -1,13 +1,19 @@
-"""One SQLite file per run: what was asked, answered, decided and learned, one transaction per question.
+"""One SQLite file for each run, with one transaction for each question.
 
     manifest   key -> JSON: settings, fingerprints, environment, configuration of the adapter
-    records    one row per question: its record as JSON, and columns that SQLite reads from the JSON
+    records    a row for each question: its record as JSON, and columns that SQLite reads from the JSON
     versions   the adapter after a burst, or every KEEP_EVERY updates: safetensors bytes with PEFT's names
     learner    a single row: the whole state of learning after the latest question
-    labels     what people said of answers, a log (`secl.labels.Label`)
+    labels     a log of human judgements (`secl.labels.Label`)
 
-A question's record and the learner's state are written together or not at all, so a run that is killed at any moment
-goes on from its last finished question.
+Rows of a run, shortened:
+
+    manifest   ("mode", '"ask"'), ("total", '40'), ("tau", '0.7'), ...
+    records    (28, 0.41, '{"position": 28, "question": {"text": "What is the capital of Kenya?", ...', 'idle', 0, None)
+    labels     (1, 28, 1, 0.82, "quiz/capitals", 0.82, 1795636800.0, "review", None)
+
+The store writes a question's record and the learner's state together or not at all. A run that is killed at any moment
+continues after its last finished question.
 """
 
 from __future__ import annotations

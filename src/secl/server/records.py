@@ -166,7 +166,7 @@ class Queue:
 
 
 def review_queue(state: ServerStore, after: int | None = None) -> Queue:
-    """Return the answers to rate behind the record at position `after`: each of the latest is as likely to come first.
+    """Return the answers to rate after the record at position `after`: each of the latest is as likely to come first.
 
     Answers that volunteers have rated are among them: without those the rest would be right too often. The rank of a
     record depends on its position alone, so a review goes on where it was left.

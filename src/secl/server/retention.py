@@ -33,7 +33,7 @@ STEP, MERGED = 100, 100
 """Most records that one step prunes, and pages of the index of words that it writes anew, without pruned words."""
 
 VERSIONS = 50
-"""Newest adapter versions that are kept, so that one can be gone back to, beside those that answered a kept record."""
+"""Newest adapter versions that are kept, so that one can be gone back to, besides those that answered a kept record."""
 
 REST = 2.0
 """Pause after a step, as a multiple of the time it took: the file belongs to answers for the rest."""

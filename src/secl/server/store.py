@@ -1,8 +1,12 @@
-"""What a server remembers: the tables of a run (`secl.runs.store`), and beside them those of `secl.server.tables`.
+"""The state folder of a server: the tables of a run (`secl.runs.store`), and those of `secl.server.tables`.
 
-Labels, what people said about answers, are a log: confidences follow it, weights never learn from it. A reply is sent
-after its record is on disk, synchronised, so that it also survives a power cut. Its lesson is written later, together
-with the learner's new state.
+Labels are a log. They move confidences and never train weights. The server sends a reply after its record is
+synchronised to disk, so the record survives a power cut. The record's lesson is written later, together with the
+learner's new state. Rows of a state folder:
+
+    records    as in `secl.runs.store`
+    served     (28, "rec_0a1b2c3d4e5f", 1795636800.0, 8, 0.82, 0.75, None)    position, id, time, batch, reported, ...
+    events     (1, 1795636000.0, "start", None, 0, "smollm2")                 id, time, kind, position, version, detail
 """
 
 from __future__ import annotations

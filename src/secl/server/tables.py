@@ -1,4 +1,4 @@
-"""Tables of a state folder beside those of a run, with counters and indexes: the overview scans none of them.
+"""Tables of a state folder besides those of a run, with counters and indexes: the overview scans none of them.
 
 Triggers count in the transaction that changes a record, whoever writes. Counters count everything that ever was, also
 what has been pruned.

@@ -24,7 +24,7 @@ class Settings(BaseModel):
     """
 
     TABLE: ClassVar[str] = ""
-    """The group's name with a dot behind it, as its settings have in front; empty for what has no group."""
+    """The group's name with a dot after it, as its settings have in front; empty for what has no group."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 

@@ -311,7 +311,7 @@ class Prompts:
         self._plain = Batch.of(backend.model, [*map(list, prompts)]) if self._grows is None else None
 
     def batch(self, numbers: Sequence[int]) -> Batch:
-        """Return a batch with a row behind each of these prompts, which may repeat."""
+        """Return a batch with a row after each of these prompts, which may repeat."""
         if self._plain is None:
             batch = None if self._grows is None else self._grows.behind([self._passes[number] for number in numbers])
             if batch is None:

@@ -47,7 +47,7 @@ class Distiller:
             NotFiniteError: a loss, a gradient or that confidence is not finite; nothing has changed.
         """
         losses: list[float] = []
-        tokens = replay.tokens * (STEP * self.epochs + 1)  # a forward pass behind the steps reads the result
+        tokens = replay.tokens * (STEP * self.epochs + 1)  # a forward pass after the steps reads the result
         with adapter.all_or_nothing():
             # The trunk below the adapted layers is the same in every step, so a step replays the top layers alone.
             for _ in range(self.epochs):

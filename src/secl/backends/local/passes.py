@@ -1,4 +1,4 @@
-"""Which token sequences share a pass through the network, and how texts go on behind a pass over their prompt."""
+"""Which token sequences share a pass through the network, and how texts go on after a pass over their prompt."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Attention grows with the square. No device has a number of its own, because a pa
 
 @dataclass
 class TextRow(Batch):
-    """A free text behind its prompt, and all that a pass over both would have left.
+    """A free text after its prompt, and all that a pass over both would have left.
 
     Attributes:
         prompt: the pass over the prompt.
@@ -93,7 +93,7 @@ class Passes:
         whole = [i for i in range(len(bundles)) if i not in begun]
         passes = _grouped(shared.run, [sequences[i] for i in whole], [sizes[i] for i in whole])
         found = dict(zip(whole, passes, strict=True))
-        # Bundles that go on from one pass share the next; one behind a free text goes on alone.
+        # Bundles that go on from one pass share the next; one after a free text goes on alone.
         for _, same in groupby(sorted(begun, key=free.__contains__), lambda i: (id(begun[i].states), i in free and i)):
             numbers = list(same)
             first, paths = begun[numbers[0]], [begun[i].paths[0] for i in numbers]
@@ -142,7 +142,7 @@ class Passes:
         """Send unfinished drafts through the network, as the adapted model while the adapter is on.
 
         Returns:
-            them as a batch to go on from, None where there is too little memory for all together or on the plain path,
+            them as a batch to go on from, None if there is too little memory for all together or on the plain path,
             and the pass over each.
         """
         if self.shared is None:
@@ -165,9 +165,9 @@ class Passes:
 
     @torch.no_grad()
     def behind(self, begun: Sequence[Pass], lengths: Sequence[int | None] | None = None) -> Batch | None:
-        """Return a batch with a row behind the first tokens, or all, of each pass.
+        """Return a batch with a row after the first tokens, or all, of each pass.
 
-        None where there is too little memory for all rows: the writer reads fewer of them at a time again.
+        None if there is too little memory for all rows: the writer reads fewer of them at a time again.
         """
         paths = [forward.paths[0][:end] for forward, end in zip(begun, lengths or [None] * len(begun), strict=True)]
         try:
@@ -196,7 +196,7 @@ def _grouped(
     sizes: Sequence[int],
     paths: Sequence[Nodes] | None = None,
 ) -> list[Pass]:
-    """Run the sequences of bundles behind their `paths`, if any; neighbours share a pass of `GROUP_TOKENS`, all new."""
+    """Run the sequences of bundles after their `paths`, if any; neighbours share a pass of `GROUP_TOKENS`, all new."""
 
     def together(numbers: Sequence[int]) -> list[Pass]:
         sequences = [sequence for number in numbers for sequence in bundles[number]]

@@ -54,7 +54,7 @@ def _free_memory(device: torch.device) -> int:
 
 
 def write_texts(passes: Passes, rules: TextRules, prompt: Sequence[int], writing: Writing) -> Iterator[Piece]:
-    """Write texts behind a prompt, one token of each in turn; `max_tokens` is given, and the adapter is off."""
+    """Write texts after a prompt, one token of each in turn; `max_tokens` is given, and the adapter is off."""
     begun = yield from passes.text(prompt)
     # The prompt goes through the network once for all texts.
     rows = [begun, *(replace(begun, cache=copy.deepcopy(begun.cache)) for _ in range(writing.n - 1))]

@@ -29,7 +29,7 @@ _PLAIN = {"top_p": 1.0, "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0, "pr
 
 @dataclass(frozen=True, slots=True)
 class CompletionRequest:
-    """Settings of the text to generate behind each prompt.
+    """Settings of the text to generate after each prompt.
 
     Attributes:
         tokens: most tokens of the text.
@@ -92,7 +92,7 @@ class TokenServer:
     def complete(
         self, model: str, prompts: Sequence[Sequence[int]], request: CompletionRequest
     ) -> list[tuple[Step, ...]]:
-        """Generate behind each prompt (token ids) with an adapter; "" names the base model.
+        """Generate after each prompt (token ids) with an adapter; "" names the base model.
 
         Raises:
             UnavailableError: no answer now.
@@ -125,7 +125,7 @@ class TokenServer:
     def stream(
         self, prompt: Sequence[int], request: CompletionRequest, n: int
     ) -> Iterator[tuple[int, tuple[Step, ...], str | None]]:
-        """Write `n` texts behind a prompt with the base model.
+        """Write `n` texts after a prompt with the base model.
 
         Yields:
             the number of a text, its next steps, and its finish reason at the end. Raises what `complete` does.

@@ -48,7 +48,7 @@ def _case(asker: Asker, rated: GivenAnswer, kinds: frozenset[EvidenceKind]) -> C
 
 
 def _find_rivals(asker: Asker, case: Case) -> None:
-    """Find what P(True) is asked about beside the answer: the given rivals, or else those of a list of answers."""
+    """Find what P(True) is asked about besides the answer: the given rivals, or else those of a list of answers."""
     rivals: Sequence[str] = ()
     case.source = "none"
     if case.question.options:

@@ -53,7 +53,7 @@ class Batch:
         return cls(model, cache, mask, _next_logits(model, cache, mask, tokens, (mask.cumsum(-1) - 1).clamp(min=0)))
 
     def clear(self) -> None:
-        """Let go of all tensors; nothing can be written behind these rows any more."""
+        """Let go of all tensors; nothing can be written after these rows any more."""
         self.cache, self.mask, self.logits = DynamicCache(), self.mask.new_empty(0), self.logits.new_empty(0)
 
     def step(self, keep: list[int], tokens: list[int]) -> None:
@@ -73,7 +73,7 @@ class Batch:
 def _next_logits(
     model: PreTrainedModel, cache: DynamicCache, mask: Tensor, tokens: Tensor, positions: Tensor
 ) -> Tensor:
-    """Send tokens through the network behind those in the cache, and give the logits behind the last of each row."""
+    """Send tokens through the network after those in the cache, and give the logits after the last of each row."""
     out = model(
         input_ids=tokens,
         attention_mask=mask,
@@ -88,7 +88,7 @@ def _next_logits(
 
 @dataclass(frozen=True)
 class KeptRow:
-    """Keys and values (1, heads, tokens, d) of each layer behind a finished row, without its padding."""
+    """Keys and values (1, heads, tokens, d) of each layer after a finished row, without its padding."""
 
     layers: Sequence[tuple[Tensor, Tensor]]
 
@@ -105,7 +105,7 @@ class KeptRow:
 
 
 def go_on(model: PreTrainedModel, begun: Sequence[tuple[KeptRow, int, int]]) -> Batch:
-    """Return a batch of rows that go on from kept ones: each behind so many of their tokens, and one token more."""
+    """Return a batch of rows that go on from kept ones: each after so many of their tokens, and one token more."""
     longest = max(length for _, length, _ in begun)
 
     def padded(part: Tensor, length: int) -> Tensor:

@@ -25,7 +25,7 @@ PER_TOKEN = ("position_ids", "position_embeddings", "cache_position")
 """Layer arguments with one entry per token (last or last-but-one dimension); everything else must not hold tensors."""
 
 Arguments = dict[str, object]
-"""What a layer is given beside hidden states, by name."""
+"""What a layer is given besides hidden states, by name."""
 
 MASK, BLOCK_MASKS = MASKS = ("attention_mask", "block_masks")
 """The layer arguments that say which tokens see which: transformers' own, and the one that
@@ -59,7 +59,7 @@ class Captured:
     Attributes:
         hidden: states (1, T, d) before the first of these layers; None before it has run.
         arguments: the other ones of each layer.
-        final: states (1, T, d) before the head; None where it did not run.
+        final: states (1, T, d) before the head; None if it did not run.
     """
 
     hidden: Tensor | None
@@ -85,7 +85,7 @@ class Captured:
         return _rows_of(self.hidden, rows), _change(partial(_rows_of, rows=rows), self.arguments)
 
     def joined(self, rows: Tensor, *after: Captured) -> Captured:
-        """Return the tokens `rows`, and behind them all those of other passes."""
+        """Return the tokens `rows`, and after them all those of other passes."""
         hidden, arguments = self.cut(rows)
         further = [each.hidden for each in after if each.hidden is not None]
         whole = _change(
@@ -157,7 +157,7 @@ def _change(change: Callable[..., Tensor], *passes: Sequence[Arguments]) -> list
 
 @contextmanager
 def only_rows(layer: nn.Module, rows: Tensor) -> Iterator[None]:
-    """Within the block only the tokens `rows` (N,) of a single row of tokens are right behind a layer, the last one.
+    """Within the block only the tokens `rows` (N,) of a single row of tokens are right after a layer, the last one.
 
     A decoder layer without modules of the usual names is left as it is.
     """

@@ -92,7 +92,7 @@ class Trial:
     Attributes:
         branches: two sequences of one length with a common first half: a mask or positions that mix them up change the
             logits of one of them.
-        logits: behind each of their tokens, (2, length, vocabulary).
+        logits: after each of their tokens, (2, length, vocabulary).
         config: of the text model, whose windows are short in the trial: local layers must see as little of the tree as
             of a text.
     """

@@ -5,7 +5,7 @@ same, so the trunk of a question is computed once: hooks keep the hidden states 
 together with the arguments (mask, rotary embeddings, positions) that each layer above received. Replaying the top
 layers on them with the adapter switched on gives the adapted model; doing so with gradients is all that training needs.
 
-Answers are written behind their prompts and then read together with the question for their confidence. A pass over
+Answers are written after their prompts and then read together with the question for their confidence. A pass over
 prompts keeps its keys and values, and grows: of the longer sequences only what is new goes through the network.
 """
 
@@ -103,7 +103,7 @@ class SharedNetwork:
 
     @torch.no_grad()
     def begin(self, tokens: Sequence[int]) -> Generator[Piece, None, tuple[Pass, DynamicCache]]:
-        """Read one sequence as the model itself does, for a text to be written behind it.
+        """Read one sequence as the model itself does, for a text to be written after it.
 
         A piece without text stands for each chunk but the last; other work may go in between.
 
@@ -135,7 +135,7 @@ class SharedNetwork:
 
     @torch.no_grad()
     def read(self, trie: Trie, sight: Sight, cache: Cache | None, known: int = 0) -> Pass:
-        """Send the nodes of a tree through the network, but for the first `known`, whose keys and values are cached.
+        """Send the nodes of a tree through the network, except for the first `known`, whose keys and values are cached.
 
         Returns:
             a pass over the others, whose states and captured states are theirs alone.

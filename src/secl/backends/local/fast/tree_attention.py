@@ -29,7 +29,7 @@ BLOCK = 96
 class Block:
     """Some tokens (N,) and the tokens (K,) that at least one of them sees.
 
-    The bias (N, K), float32, is added to the scores: 0 where a token sees another, else a large negative number.
+    The bias (N, K), float32, is added to the scores: 0 if a token sees another, else a large negative number.
     """
 
     rows: Tensor | slice

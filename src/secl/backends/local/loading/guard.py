@@ -80,7 +80,7 @@ def in_halves(work: Callable[[Sequence[T]], list[R]], items: Sequence[T]) -> lis
         RuntimeWarning,
         stacklevel=2,
     )
-    torch.cuda.empty_cache()  # what the failed work held is free here, behind its handler
+    torch.cuda.empty_cache()  # what the failed work held is free here, after its handler
     half = len(items) // 2
     return in_halves(work, items[:half]) + in_halves(work, items[half:])
 

@@ -112,7 +112,7 @@ Head = LinearHead | AsLogits
 
 @dataclass(frozen=True)
 class Layout:
-    """The decoder of a causal language model, its layers in order, and the norm behind the last one."""
+    """The decoder of a causal language model, its layers in order, and the norm after the last one."""
 
     decoder: nn.Module
     layers: nn.ModuleList

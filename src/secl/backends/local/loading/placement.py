@@ -124,7 +124,7 @@ def twin(model: PreTrainedModel) -> PreTrainedModel:
         shared[id(weight)] = nn.Parameter(weight.detach(), requires_grad=False) if plain else weight
     for module in model.modules():
         parts = [getattr(getattr(module, "_hf_hook", None), "weights_map", None)]
-        # What bitsandbytes keeps beside its weights: scales, and views of the weights.
+        # What bitsandbytes keeps besides its weights: scales, and views of the weights.
         parts += [getattr(module, name, None) for name in ("state", "quant_state")]
         shared |= {id(part): part for part in parts if part is not None}
     return copy.deepcopy(model, shared)

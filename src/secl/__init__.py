@@ -1,7 +1,7 @@
 """secl gives every answer of a chat model the probability that it is correct, without labels.
 
-`load` is the front door. What most programs need is here, the rest in the modules (docs/extending.md). Names that need
-a network load PyTorch when they are first used.
+`load` is the front door. Most programs need only the names here; docs/extending.md names further modules. Names that
+need a network load PyTorch when they are first used.
 
 >>> import secl
 >>> model = secl.load(secl.ScriptedModel())        # a stand-in for secl.load("smollm2")

@@ -53,7 +53,7 @@ class Turn:
 
     Attributes:
         role: who speaks.
-        text: what is said; may be empty.
+        text: of the message; may be empty.
         calls: tools that an assistant called.
         answers: of a tool's turn the id of the call whose result it is; "" for the next call without a result.
     """

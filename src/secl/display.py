@@ -35,7 +35,7 @@ def excerpt(text: str, longest: int = EXCERPT) -> str:
 
 
 def _shown(value: object, longest: int = EXCERPT, quoted: Callable[[str], str] = str) -> str:
-    """Three digits of a number, the beginning of a text."""
+    """Return a number with three digits, or the beginning of a text."""
     if isinstance(value, float):
         return f"{value:.3f}"
     if isinstance(value, tuple):

@@ -217,7 +217,7 @@ class Record(Shown):
     def candidates(self) -> tuple[tuple[str, float], ...]:
         """Possible answers with their probabilities before labels, the most probable first; empty without a posterior.
 
-        What is missing to 1 belongs to answers that are not among them; equal options share one entry.
+        The rest of 1 belongs to answers that are not listed; equal options share one entry.
         """
         posterior = self.posterior
         if posterior is None:
@@ -230,7 +230,7 @@ class Record(Shown):
     def accepted(self) -> bool | None:
         """Whether the confidence before labels reaches `accept`; None without a threshold, False without an answer.
 
-        Labels do not move what a threshold is compared with, so a threshold means the same whatever labels exist.
+        Labels do not move this confidence, so a threshold keeps its meaning when labels arrive.
         """
         return None if self.accept is None else self.answer is not None and self.label_free >= self.accept
 

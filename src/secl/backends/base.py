@@ -1,4 +1,4 @@
-"""What passes between the model and what reads and writes for it: bundles of token sequences, and what is read."""
+"""Requests to an engine and its results: bundles of token sequences, and readings of them."""
 
 from __future__ import annotations
 

@@ -10,13 +10,13 @@ from secl.prompts.parsing import answer_behind, without_thought
 from secl.writing import Finish, Piece, Token, Writing
 
 HALF = "\ufffd"
-"""What a decoder makes of the first bytes of a character."""
+"""A decoder's text for the first bytes of a character."""
 
 
 class FreeText:
     """One text as it is written: its tokens go in, its pieces come out and never have to be taken back.
 
-    What may become a stop text, or the rest of a character, is held back until the next token tells.
+    Text that may become a stop text or a part of a character waits for the next token.
 
     Attributes:
         ended: whether its last piece is out.
@@ -32,7 +32,7 @@ class FreeText:
         self._held = ""
 
     def push(self, token: int, reported: tuple[Token, ...] = ()) -> Piece:
-        """Add a token, with what is reported of it."""
+        """Add a token with its log-probabilities."""
         self.draft.written.append(token)
         if token in self.rules.end_ids:
             return self.end("stop")

@@ -1,6 +1,6 @@
-"""The loop over a stream of questions: `secl.Calibrator`, and what it is made of.
+"""The loop over a stream of questions: `secl.Calibrator` and its parts.
 
-Read `calibrator`, the loop; `lesson`, what is gathered and learned; and `stream`, where a stream stands.
+Read `calibrator`, the loop; `lesson`, evidence and update; and `stream`, the state of a stream.
 """
 
 from secl.calibrator.calibrator import Calibrator

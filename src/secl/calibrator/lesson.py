@@ -1,4 +1,4 @@
-"""What is asked about an answer, and what is learned from it: nothing, or one step towards the target (Eq. target)."""
+"""Evidence about an answer, and the update from it: none, or one step towards the target (Eq. target)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BINS = 10
 
 
 def gather(model: Model, record: Record, reply: Reply, wanted: Collection[EvidenceKind], samples: int) -> Evidence:
-    """Ask the frozen model for what is wanted about a reply and what the record does not have."""
+    """Gather the wanted evidence about a reply that the record lacks, from the frozen model."""
     question, evidence = record.question, record.evidence
     if "p_true" in wanted and evidence.p_true is None:
         evidence = replace(evidence, p_true=model.score_p_true(question, reply))

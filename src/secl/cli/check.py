@@ -63,7 +63,7 @@ def check_command(
 
 
 def _print(store: Store, *, as_json: bool) -> tuple[tuple[str, str], ...]:
-    """Print the check of an open run; return what the run has left out."""
+    """Print the check of an open run; return the omitted questions."""
     from secl.evaluation.json_values import json_value
     from secl.reports.check_section import check_sentences
     from secl.reports.run_report import RunReport

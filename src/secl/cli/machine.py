@@ -1,6 +1,6 @@
 """How the processes that we start use the machine: settings that torch reads once, before it is imported.
 
-The command line makes them; a program that imports the library keeps its own. What the user has set stays.
+Only the command line makes them; variables that the user has set stay.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ of cuBLAS."""
 
 
 def set_defaults() -> None:
-    """Set what is not set; to be called before torch is imported. Processes that are started inherit it."""
+    """Set unset variables, before torch is imported. Child processes inherit them."""
     # Our count would win over a policy that the user has set.
     chosen = WAITING if WAIT_POLICY in os.environ else {}
     for name, value in DEFAULTS.items():

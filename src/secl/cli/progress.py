@@ -17,7 +17,7 @@ ENOUGH = 10
 """Questions before the first estimate: all those that share its window."""
 
 Show = Callable[[int, int | None, str], None]
-"""Shows how much is done, of how much (None as long as that is unknown), and what is being done."""
+"""Shows the work that is done, the total (None while unknown), and the present step."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What the columns of a question file mean, whatever they are called."""
+"""Meanings of the columns of a question file, under all their names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ KEYS = (
     "question", "options", "reference", "references", "reference_index", "domain", "id", "form", "grader", "context",
     "system", "history", "answer", "correct", "rivals",
 )  # fmt: skip
-"""The columns that mean something; `secl.data.question_files` says what. A and so on are options, the rest extras."""
+"""Columns with a meaning (`secl.data.question_files`). A, B, ... are options, other columns extras."""
 
 SYNONYMS = {
     "prompt": "question",

@@ -53,7 +53,7 @@ def load_stream(
 
 
 def arrange(questions: Sequence[Question], order: Order, seed: int = 42) -> list[Question]:
-    """Return questions in another order: "reversed" is that of the domains, "shuffled" mixes all by the seed."""
+    """Return questions in another order: "reversed" reverses the domains, "shuffled" mixes all questions."""
     if order == "reversed":
         domains: defaultdict[str, list[Question]] = defaultdict(list)
         for question in questions:

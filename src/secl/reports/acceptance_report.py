@@ -1,4 +1,4 @@
-"""Which answers may be accepted: thresholds in words, as tables and as JSON, and what was accepted."""
+"""Thresholds and accepted answers: as sentences, tables and JSON."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ASSUMPTION = (
     "This holds for answers like these: the labelled ones must be a random sample of them, and later ones come from "
     "the same kinds of questions."
 )
-"""What every promise rests on."""
+"""Conditions of every guarantee."""
 
 MOSTLY_WRONG = 0.5
 """A promise of so many wrong ones is of no use, and is left out."""

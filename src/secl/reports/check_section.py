@@ -1,4 +1,4 @@
-"""What a report and `secl check` say of a run: which method fits, and whether learning would help."""
+"""The advice of a report and of `secl check`: which method fits, and whether learning would help."""
 
 from __future__ import annotations
 

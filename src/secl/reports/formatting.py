@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import jinja2
 
 UNDEFINED = RANGE = "–"  # noqa: RUF001  an en dash, as tables use it
-"""What stands where there is no number, and between the ends of an interval."""
+"""Text for a missing number, and between the ends of an interval."""
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 

@@ -1,4 +1,4 @@
-"""What a report is made of, and which of the confidences of a run it is about."""
+"""The parts of a report, and the choice of the confidence that it is about."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class Section:
         command: for the shell; empty for none.
         warning: whether the first sentence is one.
         folded: whether the page shows the title alone until the reader opens it.
-        answers: what the page lists in a table that can be searched, in place of `tables`; empty for none.
+        answers: rows of the page's searchable table, in place of `tables`; empty for none.
     """
 
     title: str
@@ -249,7 +249,7 @@ PURPOSES = {
     "comparing": "beams and entailment",
     "learning": "updates",
 }
-"""What people call the entries of a `secl.records.Ledger`."""
+"""Names of the entries of a `secl.records.Ledger` in reports."""
 
 
 def provenance_table(run: RunReport) -> Table:

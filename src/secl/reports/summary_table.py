@@ -22,7 +22,7 @@ LABELLED_NOTE = (
     "+ labels: the confidences that are shown, moved by what people said of answers; of a run by what they said of the "
     "other answers."
 )
-"""What a reader must know about the rows of `LABELLED`."""
+"""Note on the rows of `LABELLED`."""
 
 
 def summary_table(summary: Summary) -> Table:

@@ -24,7 +24,7 @@ def gravest(verdict: Verdict) -> list[str]:
 
 
 def sentence_of(reason: Reason) -> str:
-    """Return a reason in words; it ends with what to do where something can be done."""
+    """Return a reason in words, with the remedy if one exists."""
     shown = f"{reason.count:,} of {counted(reason.total, _NOUNS.get(reason.code, 'answer'))}"
     match reason.code:
         case "same_letter" if not reason.total:

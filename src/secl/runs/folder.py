@@ -1,4 +1,4 @@
-"""The folder of a run or of a server: what may be written where, who may write, and what a refusing disk says."""
+"""The folder of a run or of a server: its files, its lock, and errors of the disk."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from secl.errors import RunError, StorageError
 FILE = "run.sqlite"
 UNFINISHED = f"{FILE}.new"
 BESIDE = (UNFINISHED, "keys.json")
-"""What may lie in the folder of a new run: what is left of one that was never made, and the API keys of a server."""
+"""Files that a new run's folder may hold: the rest of an unfinished start, and the API keys of a server."""
 
 RESUME = "go on with --resume {folder}"
 """The command that continues a stopped run."""

@@ -1,4 +1,4 @@
-"""Labels of a run: the review of its answers, and its records with what came of it."""
+"""Labels of a run: the review of its answers, and its records with their labels."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Runs in this process. Those of one model over one stream go on in lockstep, a window of questions after the other.
 
-What the frozen model says about a question, and the trunk states that the adapted one goes on from, are the same in all
+The frozen model's readings of a question, and the trunk states from which the adapted one continues, are equal in all
 of them, so they are computed once. Records are those of each run alone to the last digit, tokens included (but where a
 device runs out of memory); only seconds are not, because the first run of a window computes what the others find there.
 """

@@ -1,4 +1,4 @@
-"""What a state folder gives back: records with the circumstances of their replies, and events of learning."""
+"""Entries of a state folder: records with the circumstances of their replies, and events of learning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A state folder holds what people asked, so only the user who runs the server may enter it; and how it is copied."""
+"""Access to a state folder, which only the server's user may enter because it holds users' questions; and its copy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a server has done so far, read from its state folder; nothing here needs the model or changes anything."""
+"""The history of a server, read from its state folder without the model."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ BEGINNING = 200
 """Characters of a question and of an answer that are shown in a list."""
 
 RECENT = 1000
-"""Latest answers among which the next one to rate is chosen: what people say is to hold for what is answered now."""
+"""Latest answers from which a review draws, because labels shall describe present answers."""
 
 SEED = 42
 

@@ -1,4 +1,4 @@
-"""What is stored of texts: everything, or nothing; numbers, option letters and domains are always stored."""
+"""Storage of texts: all or none. Numbers, option letters and domains are always stored."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from secl.question import Question
 from secl.records import Record, Reply
 
 Keep = Literal["none", "full"]
-"""What is stored of texts: nothing, or the texts themselves."""
+"""Whether texts are stored."""
 
 NOT_KEPT, ANOTHER = "(not kept)", "(another one, not kept)"
 """In place of a text, and of an answer of the frozen model that is not the reply's."""

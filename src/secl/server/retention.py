@@ -1,4 +1,4 @@
-"""What a state folder keeps, and how the rest is pruned: the oldest records first, in steps that delay no answer.
+"""Pruning of a state folder: the oldest records first, in steps that delay no answer.
 
 A step is one transaction, with a checkpoint of the stream where the kept records begin, so that these can still be
 replayed. Killed between two steps, a folder is as whole as before. What is pruned is overwritten.
@@ -27,7 +27,7 @@ log = logging.getLogger("secl.server")
 DAY = 86400.0
 
 INTERVAL = 600.0
-"""Seconds between two looks for what need not be kept any more; each that prunes writes the index of words anew."""
+"""Seconds between two prunings, each of which writes the index of words anew."""
 
 STEP, MERGED = 100, 100
 """Most records that one step prunes, and pages of the index of words that it writes anew, without pruned words."""
@@ -64,7 +64,7 @@ class Retention:
 
 
 class Pruner:
-    """A thread that looks every ten minutes for what need not be kept any more.
+    """A thread that prunes every ten minutes.
 
     `last_error`: why the latest look failed, in one sentence; None after a success.
     """
@@ -86,7 +86,7 @@ class Pruner:
             self._thread.join()
 
     def look(self) -> None:
-        """Prune what need not be kept any more."""
+        """Prune records beyond the limit."""
         try:
             records = prune(self.state, self.policy, until=self._stopping.is_set)
         except Exception as problem:  # of whatever kind: this thread goes on

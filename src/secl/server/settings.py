@@ -1,4 +1,4 @@
-"""What a server takes on, how far learning may go by itself, and what one request may ask for."""
+"""Limits of a server: its load, its learning, and one request."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BACKLOG = 1000
 """Questions that wait for their lesson; further ones are dropped."""
 
 MAX_DRIFT = 0.1
-"""Largest norm of what learning adds to the weights, over that of the weights, before it is paused."""
+"""Largest norm of the learned change, relative to the norm of the weights, before learning pauses."""
 
 SHARE = 0.2
 """Time of learning between two batches under load, as a fraction of the last batch, in [0, 1); answers take at most so

@@ -32,7 +32,7 @@ from secl.server.redaction import Keep, redacted
 from secl.server.tables import TABLES, insert_served
 
 HINT = "a running server goes on by itself"
-"""What a user has to do once the disk takes records again."""
+"""Advice to a user for the time after an error of the disk."""
 
 BUSY_TIMEOUT = 1.0
 """Seconds that a write waits for a database that another process has locked; people are waiting for their answers."""

@@ -12,7 +12,7 @@ from pydantic.fields import FieldInfo
 from secl.errors import ParameterError
 
 OFF = "off"
-"""What flags and files say for a `None` that switches something off."""
+"""Spelling in flags and files of a `None` that switches something off."""
 
 
 class Settings(BaseModel):

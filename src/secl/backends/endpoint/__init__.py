@@ -1,1 +1,1 @@
-"""Models behind servers with OpenAI's API that gives log-probabilities, and what vLLM servers can do beyond that."""
+"""Models behind servers with OpenAI's API and log-probabilities, and the further abilities of vLLM servers."""

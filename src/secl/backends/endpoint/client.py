@@ -89,7 +89,7 @@ class Endpoint:
         """Return the JSON that answers a request.
 
         Raises:
-            QuestionError: the server refuses what is in the request.
+            QuestionError: the server refuses the content of the request.
             UnavailableError: no answer now.
             NotLoadedError: the server does not have the model.
             ModelError: the server refuses for another reason.

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from secl.errors import ModelError, needs
 
 _NEEDED = ("torch", "transformers", "accelerate", "peft", "gguf")
-"""What the extra `local` installs; everything else in the library does without."""
+"""Packages of the extra `local`, which only this package imports."""
 
 for _name in _NEEDED:
     if find_spec(_name) is None:

@@ -135,7 +135,7 @@ class Adapter:
 
     @cached_property
     def optimizer(self) -> torch.optim.AdamW:
-        """AdamW on the weights, with what it has gathered since the last reset."""
+        """AdamW on the weights, with its moments since the last reset."""
         return self._new_optimizer()
 
     def _new_optimizer(self) -> torch.optim.AdamW:

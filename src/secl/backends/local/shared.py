@@ -1,4 +1,4 @@
-"""What the frozen model answers, for other models of the same weights that are asked the same questions."""
+"""Answers of a frozen model, shared by models of the same weights that are asked the same questions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all pictures share: colours, a style, and how a figure becomes PNG and SVG.
+"""Parts that all pictures share: colours, style, and writing as PNG and SVG.
 
 Pictures are drawn without a screen and without global state; the same data give the same bytes.
 """

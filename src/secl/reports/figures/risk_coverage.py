@@ -17,7 +17,7 @@ LEVEL = 0.9
 """Certainty of the exact interval at each coverage: 5 % are left out at either side."""
 
 FEWEST = 5
-"""Accepted labels from which a share of wrong ones is drawn."""
+"""Fewest accepted labels for which the picture shows a share of wrong answers."""
 
 SHOWN = 0.05
 """Coverage from which the height of the plot is chosen: further to the left a few labels make any share."""

@@ -1,4 +1,4 @@
-"""The gate's timeline: what it saw over a stream, when it fired, and what learning made of the confidence."""
+"""The gate's timeline: its input over a stream, its alarms, and the confidence as learning changes it."""
 
 from __future__ import annotations
 

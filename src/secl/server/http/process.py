@@ -123,7 +123,7 @@ def answer_until_stopped(
 
 
 class Server(uvicorn.Server):
-    """Uvicorn, with a slower end: what was sent on a connection that it has accepted is answered."""
+    """Uvicorn, which before its end answers all requests on accepted connections."""
 
     def __init__(
         self, app: ASGIApp, service: Service, timeout: float, on_ready: Callable[[], None], early: Sequence[int]

@@ -1,1 +1,1 @@
-"""What a model is asked, and what is read off. Read `asker`, what all share, then `readout`, from logits to digits."""
+"""Prompts and read-out of a model. Read `asker`, which all share, then `readout`, from logits to digits."""

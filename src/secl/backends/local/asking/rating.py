@@ -1,7 +1,7 @@
 """Answers from elsewhere, rated by the frozen model: all that is asked about a window of them goes in shared passes.
 
-The prompts are those of answering, with the given answer in the place of the model's own: what is said about the
-model's own answer, given to it, is what it says without being given it.
+The prompts are those of answering, with the given answer in the place of the model's own. So a rating of the
+model's own answer equals the model's confidence in it.
 """
 
 from __future__ import annotations

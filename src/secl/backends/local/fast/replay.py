@@ -1,4 +1,4 @@
-"""Parts of a network run again, with the adapter on, on what entered them in a pass of the frozen model.
+"""Parts of a network run again with the adapter on, on their inputs from a pass of the frozen model.
 
 Keys and values of the last layer are needed at every token, but queries, the output projection and the feed-forward
 part at the requested ones alone. Hooks hand those modules the requested rows and put zeros in the place of the others,
@@ -67,7 +67,7 @@ class Captured:
     final: Tensor | None = None
 
     def keep(self, hidden: Tensor, arguments: Arguments) -> None:
-        """Note what enters the next layer."""
+        """Keep the inputs of the next layer."""
         if self.hidden is None:
             self.hidden = hidden
         # A replay computes keys and values of its own, so it gets no cache; and other tokens have other masks.
@@ -133,7 +133,7 @@ def _rows_of(part: Tensor, rows: Tensor) -> Tensor:
 def _change(change: Callable[..., Tensor], *passes: Sequence[Arguments]) -> list[Arguments]:
     """Return the arguments of all layers with `rows` of every entry by token; other entries are the last pass's.
 
-    What layers have in common, as most do their rotary embeddings, is changed once.
+    Arguments that layers share, such as rotary embeddings, are changed once.
     """
     changed: dict[tuple[int, ...], object] = {}
 

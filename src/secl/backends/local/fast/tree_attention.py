@@ -19,7 +19,7 @@ from transformers import AttentionInterface, PreTrainedConfig
 from secl.backends.local.fast.sight import Sight
 
 NAME = "secl_tree"
-"""What transformers knows this attention by."""
+"""Name of this attention in transformers."""
 
 BLOCK = 96
 """Queries in a block: fewer waste less on pairs that do not see each other, more are faster to multiply."""

@@ -1,1 +1,1 @@
-"""From a name to a model in memory. Read `loader`; the others are what a name, a file or a machine may need."""
+"""From a name to a model in memory. Read `loader`; the other modules serve some names, files or machines."""

@@ -46,7 +46,7 @@ def adopt(model: Any, tokenizer: Any) -> Loaded:
 
 
 def _check(name: str, model: object) -> None:
-    """Reject what is no plain causal language model."""
+    """Reject a model that is no plain causal language model."""
     if hasattr(model, "peft_config") or getattr(model, "_hf_peft_config_loaded", False):
         raise ModelError(
             f"the model {name!r} carries a PEFT adapter; pass model.merge_and_unload(), or the base model alone."

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from gguf import ReaderTensor
 
 UNFINISHED = ".unfinished-"
-"""What the names of folders begin with that are not complete yet."""
+"""Beginning of the names of incomplete folders."""
 
 SAMPLE_BLOCKS, BLOCK = 64, 65536
 

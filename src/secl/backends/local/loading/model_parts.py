@@ -37,7 +37,7 @@ class LinearHead:
 
     Attributes:
         softcap: the bound of a soft cap on the logits (Gemma 2), or None.
-        scale: what the logits are multiplied by before that (Granite, Cohere).
+        scale: factor of the logits before that (Granite, Cohere).
     """
 
     module: nn.Linear

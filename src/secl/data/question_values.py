@@ -1,6 +1,6 @@
-"""One row of a question file as a question: texts, options, and what is right.
+"""A row of a question file as a question: texts, options and reference.
 
-What is wrong with a row is said without its place, as in "has no 'question'"; the reader names the place before it.
+Errors omit the row's place, as in "has no 'question'"; the caller puts the place before them.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ def fingerprint(
     given: Sequence[GivenAnswer] | None = None,
     grammar: Mapping[str, object] | None = None,
 ) -> str:
-    """64 hexadecimal digits that change with what is asked, or given to be rated, field by field, and with its order.
+    """Return 64 hexadecimal digits of all fields of the questions and given answers, in their order.
 
     How answers are graded is no part of it: that may be set for a whole run. `grammar` is the JSON Schema of the
     objects whose fields the questions are.

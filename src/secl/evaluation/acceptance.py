@@ -38,19 +38,19 @@ from secl.metrics.risk_control import (
 from secl.records import Record
 
 Basis = Literal["labels", "volunteers", "confidences"]
-"""What a statement rests on: labels of answers drawn at random, labels that people volunteered, or no label at all."""
+"""Basis of a statement: labels of answers drawn at random, labels of volunteers, or no labels."""
 
 SOURCES = get_args(LabelSource)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Answers:
-    """Answers with their confidences, and what is known of them.
+    """Answers with their confidences and labels.
 
     Attributes:
         confidence: label-free, in [0, 1]; 0 for an answer that could not be read, which is never accepted.
         correct: 1 or 0, nan without a label.
-        basis: what the labels are.
+        basis: origin of the labels.
         left_out: labels that are not used, because a guarantee rests on others.
     """
 
@@ -72,7 +72,7 @@ class Advice:
     Attributes:
         risk: largest share of wrong ones among accepted answers, in [1e-9, 1).
         certainty: probability that the guarantee holds, in (0, 1).
-        basis: what `threshold` rests on.
+        basis: of `threshold`.
         answers, labels: how many there are.
         wrong: how many of the labelled answers are wrong.
         surest_wrong: whether the most confident labelled answer is wrong, or one of several that are as confident.
@@ -116,7 +116,7 @@ class Judgement(NamedTuple):
 
 
 def judgement_of(record: Record) -> Judgement:
-    """Return what a threshold needs of a record. A label in the record does not count as its reference."""
+    """Return the judgement of a record. A label in the record does not count as its reference."""
     reference = reported_correct(record) if record.label is None else grade(record.question, record.answer)
     return Judgement(record.position, 0.0 if record.answer is None else record.label_free, reference)
 

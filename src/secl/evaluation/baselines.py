@@ -1,4 +1,4 @@
-"""Estimators that cost nothing besides what they start from: confidences mapped by a fit, and constants.
+"""Estimators without further cost: confidences mapped by a fit, and constants.
 
 A confidence that is worth its cost beats all of them. A title with a star is fitted to right answers, each fold by the
 others.
@@ -23,7 +23,7 @@ MAPS: dict[Kind, str] = {"temperature": "temperature", "platt": "Platt"}
 
 
 def with_labels(base: Estimator, kind: Kind) -> Estimator:
-    """Return an estimator mapped by what five folds of right answers fit."""
+    """Return an estimator mapped by a five-fold cross-validated fit to graded answers."""
 
     def mapped(series: Series, _records: Sequence[Record]) -> Series:
         graded = series.where(series.has_grade)

@@ -92,7 +92,7 @@ def measure(
 
 
 def without_ranking(measures: Measures) -> Measures:
-    """Return the measures of a constant: what depends on the order of answers is nan, and so are its intervals."""
+    """Return the measures of a constant: measures of ranking are nan, and so are their intervals."""
     undefined: dict[str, Any] = dict.fromkeys(OF_ORDER, math.nan)
     spans = measures.intervals
     if spans is not None:

@@ -1,4 +1,4 @@
-"""Why a confidence may or may not be acted on: what a verdict (`secl.evaluation.trust`) is made of."""
+"""Reasons of a verdict (`secl.evaluation.trust`): why one may or may not act on a confidence."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Reason:
     Attributes:
         count: answers that show it; graded answers where right answers tell.
         total: answers that were looked at; 0 if it is about one answer alone.
-        value: what was measured: AUROC, ECE, a mean confidence, or a probability.
+        value: the measured number: AUROC, ECE, a mean confidence, or a probability.
         beside: a number to compare with: the accuracy for a mean confidence, the floor's 95% quantile for an ECE.
         chance: probability of so large a difference if the confidences are calibrated.
         interval: of the AUROC.
@@ -58,7 +58,7 @@ class Reason:
         answer: the letter of all answers, or the option chosen in another order.
         best: whether the most probable candidates were the answers.
         stated: whether the confidences are the stated ones.
-        chosen: whether people chose what to rate.
+        chosen: whether volunteers chose the answers to label.
     """
 
     code: Code

@@ -1,4 +1,4 @@
-"""What an estimator is: an answer and a confidence for each record, the series that they give, and their cost."""
+"""Estimators: an answer and a confidence for each record, their series, and their cost."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Estimator:
         learned: true if it rates what the adapted model reports, which a run without learning does not have.
         needs_labels: true if it is fitted to right answers, as no method of ours is.
         ranks: false where the order of answers means nothing: for a constant, and for maps that differ between folds.
-        mapped: what becomes of the series of these ratings.
+        mapped: a function that maps the series of these ratings.
     """
 
     name: str

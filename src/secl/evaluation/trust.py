@@ -1,6 +1,6 @@
 """May one act on these confidences? A verdict with its reasons.
 
-What is judged is what was reported: `Record.answer` and `Record.confidence`. Tests against right answers come first
+The verdict is about `Record.answer` and `Record.confidence`. Tests on graded answers come first
 (`from_grades`): they overrule what can be seen without any (`seen`), which shows that something is wrong and never that
 all is right.
 """
@@ -44,7 +44,7 @@ class Verdict:
         reasons: the most severe first.
         graded: answers among them, or labels, that are known to be right or wrong.
         accuracy: share of these that is right; nan without any.
-        source: what most of the confidences are, "stated" or "posterior"; "reported" where that is not looked at.
+        source: most frequent source of the confidences, "stated" or "posterior"; "reported" if not examined.
     """
 
     level: Level
@@ -113,7 +113,7 @@ def from_grades(
     Args:
         graded: confidence and whether the answer is right.
         ranks: label-free confidences, where labels have moved the others: labels must not rank their own answers.
-        chosen: whether people chose what to rate, and may have chosen what was wrong.
+        chosen: whether volunteers chose the answers to label, perhaps the wrong ones.
         answers: how many there are, graded or not; None if further ones are to come.
     """
     n = len(graded)

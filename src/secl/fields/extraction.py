@@ -1,4 +1,4 @@
-"""JSON objects whose fields have confidences: requests, what a model writes for them, and extractions."""
+"""JSON objects whose fields have confidences: requests, a model's texts for them, and extractions."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def token_limit(fields: int, wanted: int | None) -> int:
 
 
 def id_of(text: str) -> str:
-    """Return the id of a question by what it asks: 12 hexadecimal digits."""
+    """Return the id of a question from its content: 12 hexadecimal digits."""
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:12]
 
 

@@ -17,7 +17,7 @@ Node = Mapping[str, Any]
 """A JSON Schema, or a part of one."""
 
 Kind = Literal["text", "number", "choice", "json"]
-"""What a value is: a text, a number, one of listed values (booleans too), or JSON: lists, and texts of a format."""
+"""Kind of a value: a text, a number, one of listed values (booleans too), or JSON (lists, texts of a format)."""
 
 _KINDS: Mapping[object, Kind] = {"string": "text", "number": "number", "integer": "number"}
 _TYPES = ("string", "number", "integer", "boolean", "null", "array", "object")
@@ -220,7 +220,7 @@ class _Walk:
         return {"anyOf": [closed, _NULL]} if nullable and path else closed
 
     def _resolved(self, node: object, path: tuple[str, ...], within: tuple[str, ...]) -> tuple[Node, tuple[str, ...]]:
-        """Return a node with what it refers to in it, and the references so far."""
+        """Return a node with its references resolved, and the names of these references."""
         name = f"the field {'/'.join(path)!r}" if path else "the root"
         while True:
             if not isinstance(node, Mapping):
@@ -247,7 +247,7 @@ class _Walk:
 
 
 def _without_null(node: Node) -> tuple[Node, bool]:
-    """Return what a node is when it is not null, and whether it may be null."""
+    """Return a node without null, and whether it may be null."""
     for key in ("anyOf", "oneOf"):
         parts = node.get(key)
         if isinstance(parts, Sequence) and _NULL in parts:

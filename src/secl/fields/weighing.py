@@ -131,6 +131,6 @@ def whole_confidence(fields: Sequence[Record]) -> float:
 def whole_accepted(fields: Sequence[Record], accept: float | None) -> bool | None:
     """Return whether the probability before labels that all fields are correct reaches a threshold; None without one.
 
-    As for a single answer (`Record.accepted`), labels do not move what a threshold is compared with.
+    A threshold compares the confidence before labels, as for a single answer (`Record.accepted`).
     """
     return None if accept is None else math.prod(record.label_free for record in fields) >= accept

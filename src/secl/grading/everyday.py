@@ -94,7 +94,7 @@ def _says(question: str, reference: str, answer: str) -> bool:
 
 
 def _polarity(answer: str) -> bool | None:
-    """Return what an answer says to a question of yes or no; None if it says that it does not know."""
+    """Return the answer to a question of yes or no; None for "I do not know"."""
     words = read_words(answer)
     for place, word in enumerate(words):
         begins = not place or words[place - 1].after or words[place - 1].text in CONJUNCTIONS
@@ -250,5 +250,5 @@ def _to_choose(amounts: Sequence[Amount], text: str) -> bool:
 
 
 def _before(text: str, place: int) -> str:
-    """Return the end of what stands before a place: as much as may matter."""
+    """Return the words before a place, as many as may matter."""
     return text[max(place - 40, 0) : place]

@@ -153,7 +153,7 @@ def _offered(words: Sequence[Word], start: int, end: int) -> bool:
 
 
 def mentioned(question: str, reference: str, answer: str, *, listed: bool = False) -> bool:
-    """Return whether an answer gives a reference, a name or a few words, as what it answers.
+    """Return whether an answer gives a reference, a name or a few words, as its answer.
 
     `listed` accepts a mention among others to choose from.
     """

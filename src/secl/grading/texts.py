@@ -98,7 +98,7 @@ def _without_punctuation(text: str) -> str:
 
 
 def _replacement(text: str, position: int) -> str:
-    """Return what a character that is no letter, digit or space becomes: itself, nothing, or a space."""
+    """Return the replacement of a character that is no letter, digit or space: itself, nothing, or a space."""
     character = text[position]
     if character == "#" or not unicodedata.category(character).startswith("P"):
         return character

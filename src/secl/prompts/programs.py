@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 
 FENCE = "```"
-"""What a program stands between."""
+"""Mark before and after a program."""
 
 OPENING = f"{FENCE}python\n"
-"""What a reply begins with that is a program."""
+"""Beginning of a reply that is a program."""
 
 _ESCAPE = re.compile(r"\\[^\r\n]")
 """Python warns of those that it does not know, such as "\\$", and no number has one."""
@@ -44,7 +44,7 @@ _CALLS: Mapping[str, Callable[..., Fraction | int]] = {
 }
 
 _PRINTED = "print()"
-"""The name of what is printed; no program can assign to it."""
+"""Name of a printed value; no program can assign to it."""
 
 
 class _NoResultError(Exception):
@@ -80,7 +80,7 @@ def result_of(reply: str) -> Fraction | None:
 
 
 def _run(line: ast.stmt, names: dict[str, Fraction]) -> None:
-    """Do what a line says with the names so far."""
+    """Execute a line with the names so far."""
     match line:
         case ast.Assign(targets=targets, value=value) if all(isinstance(each, ast.Name) for each in targets):
             number = _value(value, names)

@@ -42,12 +42,16 @@ class Setup(Settings):
     device: Annotated[Device, OF_MODEL] = Field("auto", description="auto, cpu, cuda, cuda:1, ... or mps.")
     quantize: Annotated[Quantize | None, OF_MODEL] = Field(None, description="8bit or 4bit layers (bitsandbytes).")
     benchmarks: Annotated[Names, OF_QUESTIONS] = Field(STREAM, description="In order, for example arc,capitals:50.")
-    per_domain: Annotated[int, OF_QUESTIONS] = Field(500, ge=1, description="Questions of each benchmark; 500.")
+    per_domain: Annotated[int, OF_QUESTIONS] = Field(
+        500, ge=1, description="Questions of each benchmark; 500 by default."
+    )
     data: Annotated[str | None, OF_QUESTIONS] = Field(
         None, description="Folder of benchmarks; SECL_DATA, else the hub."
     )
     gate: Annotated[str, OF_METHOD] = Field(PAPER_GATE, description="Gate of runs that learn; page-hinkley.")
-    tau: Annotated[float | None, OF_METHOD] = Field(None, gt=0, description="Of P(True) Norm; the model's own.")
+    tau: Annotated[float | None, OF_METHOD] = Field(
+        None, gt=0, description="Temperature of P(True) Norm; the model's own by default."
+    )
     nli: Annotated[str | None, OF_METHOD] = Field(None, description="NLI model of DINCO; the model itself by default.")
     against: PaperModel | None = Field(None, description="The paper's model to compare with; by name or hub id.")
 

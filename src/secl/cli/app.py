@@ -44,7 +44,9 @@ AsJson = Annotated[bool, Parameter(name="--json", negative=(), help="Print one J
 Full = Annotated[bool, Parameter(negative=(), help="Print all tables, not only the result.")]
 Set = Annotated[
     list[str] | None,
-    Parameter(name="--set", group=METHOD, help="Another setting, as evidence.tau=0.7 (docs/reference/settings.md)."),
+    Parameter(
+        name="--set", group=METHOD, help="Another setting, for example evidence.tau=0.7 (docs/reference/settings.md)."
+    ),
 ]
 Flag = Parameter(negative=())
 """A switch without an opposite."""

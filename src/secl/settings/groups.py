@@ -178,7 +178,7 @@ class ExtractSettings(Settings):
         None, description="JSON Schema of the object, or a JSON object of names and descriptions."
     )
     text: str = Field("text", min_length=1, description="Column with the documents.")
-    instruction: str = Field("", description="Rules for the values, beside the descriptions in the schema.")
+    instruction: str = Field("", description="Rules for the values, in addition to the schema's descriptions.")
 
 
 class GateSettings(Settings):

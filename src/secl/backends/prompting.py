@@ -221,7 +221,7 @@ class Prompting:
             prompt, wanted = len(self.answer(question)), f" and {least} for its answer" if least > 1 else ""
             raise TooLongError(
                 f"the conversation takes {prompt} tokens{wanted}, more than the {prompt + max(0, room)} that the model "
-                "can read beside the question for its confidence; shorten it, or ask for fewer tokens."
+                "can read with the question for its confidence; shorten it, or ask for fewer tokens."
             )
         return replace(writing, max_tokens=min(room, writing.max_tokens or room))
 

@@ -51,7 +51,7 @@ class RecipeTables(Settings):
     loop: Annotated[LoopSettings, FLAT, OF_METHOD] = LoopSettings()
     adapter: Annotated[AdapterSettings, UNFLAGGED] = AdapterSettings()
     paper: Annotated[bool, UNFLAGGED] = Field(
-        False, description="Ask, sample and learn to the letter of the paper, where secl does otherwise."
+        False, description="Ask, sample and learn exactly as the paper does, also where secl differs by default."
     )
     seed: Annotated[Seed, OF_METHOD] = Field(42, description="Seed of everything random.")
 

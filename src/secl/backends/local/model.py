@@ -41,7 +41,7 @@ class LocalModel(LatestEvidence, StructuredWriting, Shown):
     Args:
         loaded: from `secl.backends.local.loading.loader.load`.
         adapter: layers and modules that it leaves open come from the model's preset.
-        paper: whether it is asked to the letter of the paper, where secl does otherwise (docs/paper.md).
+        paper: whether it is asked exactly as in the paper, also where secl differs by default (docs/paper.md).
         distractors: of an open answer, 1 to 9.
         answer_weights: whose weights write the answers, "adapted" or "frozen".
         nli: hub id or folder of the NLI model that compares answers for DINCO; None asks this model itself.

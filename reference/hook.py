@@ -19,6 +19,13 @@ _CODE = re.compile(r"`[^`\n]+`")
 ICON = "src/secl/server/http/pages/assets/icon.svg"
 
 
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Name the version at the foot of every page."""
+    source = (outside.ROOT / "src/secl/__init__.py").read_text(encoding="utf-8")
+    config.copyright = f"secl {re.findall(r'__version__ = .(.+).$', source, re.MULTILINE)[0]}, {config.copyright}"
+    return config
+
+
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages of files outside of docs/."""
     docs = [(f"docs/{file.src_uri}", file.content_string) for file in files.documentation_pages()]

@@ -104,7 +104,8 @@ def _cell(cell: dict[str, Any]) -> str:
     for output in cell["outputs"]:
         shown = {kind: "".join(value) for kind, value in output.get("data", {"text/plain": output.get("text")}).items()}
         if "text/html" in shown:
-            parts.append("\n".join(line for line in shown["text/html"].splitlines() if line.strip()))
+            plain = re.sub(r"<style.*?</style>| border=.1. class=.dataframe.", "", shown["text/html"], flags=re.DOTALL)
+            parts.append("\n".join(line for line in plain.splitlines() if line.strip()))  # a blank line ends the HTML
         elif "image/png" in shown:
             parts.append(
                 f'<img alt="Output of the cell above" src="data:image/png;base64,{shown["image/png"].strip()}">'

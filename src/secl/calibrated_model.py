@@ -133,7 +133,7 @@ class CalibratedModel(Shown):
             document: the text to read.
             schema: a pydantic class, a JSON Schema, or a mapping of names to descriptions (docs/fields.md).
             context: a passage that the model reads before the document.
-            instruction: rules for the values, beside the descriptions in the schema.
+            instruction: rules for the values, besides the descriptions in the schema.
 
         Raises:
             ParameterError: the schema is not valid, is recursive or has no fields; llguidance is not installed; or the
@@ -247,7 +247,7 @@ class CalibratedModel(Shown):
         Args:
             question, options, context, system, history: as for `ask`.
             answer: as given; with options a letter, the text of an option, or both.
-            rivals: answers to an open question to compare it with, beside those that the model draws.
+            rivals: answers to an open question to compare it with, besides those that the model draws.
 
         Returns:
             a record of outcome "given"; `reply` has the confidence that the model states for this answer.

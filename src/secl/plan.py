@@ -68,23 +68,23 @@ class Plan:
         return cls(method.gate, signal, posterior, frozenset(kinds), on, learns, loop, paper)
 
     def wanted(self, in_burst: bool) -> frozenset[EvidenceKind]:
-        """What is gathered about the answer to a question in a burst, or outside of any."""
+        """Return the evidence to gather about an answer, in a burst or outside."""
         return self.kinds if in_burst or self.on == "always" else frozenset()
 
     def weighed(self, in_burst: bool) -> frozenset[EvidenceKind]:
-        """What of it is gathered with the answer, because the posterior is a part of it."""
+        """Return the evidence to gather with the answer, before the confidence: the posterior needs it."""
         wanted = self.wanted(in_burst)
         return wanted & {"candidates", *self._read} if "candidates" in wanted else frozenset()
 
     @property
     def rated(self) -> frozenset[EvidenceKind]:
-        """What is asked about an answer from elsewhere beyond its own P(True); candidates are always compared."""
+        """Evidence about an answer from elsewhere, beyond its own P(True). Candidates are always compared."""
         asked: set[EvidenceKind] = {"candidates", *self._read, *(kind for kind in self.kinds if kind == "p_true")}
         return frozenset(asked)
 
     @property
     def _read(self) -> frozenset[EvidenceKind]:
-        """What the posterior reads beside the candidates."""
+        """Evidence that the posterior reads besides the candidates."""
         return frozenset({"p_true"} if "p_true" in self.posterior.views else ())
 
     def returns_best(self, question: Question) -> bool:

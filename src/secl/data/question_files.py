@@ -2,11 +2,11 @@
 
     question         the text; the one column that is needed, unless a template makes the question from others
     options          a list, "a | b", an object of label and text, or the columns A, B, C, ... (`option_a`)
-    reference        what is right: a letter or the text of an option, or a free text or number
+    reference        the right answer: a letter or the text of an option, or a free text or number
     references       several right answers: a list, "a | b", or {"correct": [...], "incorrect": [...]}
     reference_index  the right option's number, counted from 0
-    context, system  a passage beside the question, and the system text
-    history          what was said before: [{"role": "user", "content": "..."}, ...]
+    context, system  a passage before the question, and the system text
+    history          earlier turns: [{"role": "user", "content": "..."}, ...]
     domain, id, form, grader  as in `secl.Question`
     answer, correct  an answer to rate, and whether it is right; `secl score` rates it
     rivals           other answers to an open question, which it is compared with: a list, or "a | b"
@@ -61,8 +61,8 @@ class QuestionFile:
 
     Attributes:
         questions: those that can be used, in order.
-        given: an answer to rate for each question; None where the model answers itself.
-        skipped: where the others are, and what is wrong with each.
+        given: an answer to rate for each question; None if the model answers itself.
+        skipped: place and problem of each row that is left out.
         notes: sentences about columns that were perhaps meant to be read, and about equal options.
     """
 
@@ -94,7 +94,7 @@ def read_rows(
     template: str | None = None,
     rate: bool = False,
 ) -> QuestionFile:
-    """The questions of a file or of a table in memory, in order.
+    """Return the questions of a file or of a table in memory, in order.
 
     Defaults: the id is `<name>-<line, four digits>`, the domain is the name, and the form is "choice" with options,
     "sentence" where right and wrong answers are listed, and "short" otherwise.
@@ -132,7 +132,7 @@ def read_rows(
     filling = functools.cache(lambda: made_by.columns(table.columns) if made_by else {})
 
     def read(raw: Row) -> tuple[str, tuple[Question, str | None, GivenAnswer | None]]:
-        """The id of a question, the question, its answer as written, and the answer to rate."""
+        """Return the id of a question, the question, its answer as written, and the answer to rate."""
         if isinstance(raw.values, str):
             raise DataError(raw.values)
         if isinstance(raw.values, Question):
@@ -186,7 +186,7 @@ def _given(
 def read_questions(
     source: object, *, name: str = "questions", skip_bad: bool = False, columns: Mapping[str, str] | None = None
 ) -> list[Question]:
-    """The questions of a file or a table in memory; see `read_rows`.
+    """Return the questions of a file or a table in memory; see `read_rows`.
 
     >>> read_questions([{"question": "Capital of Peru?", "reference": "Lima", "year": 1535}])[0].row
     (('question', 'Capital of Peru?'), ('reference', 'Lima'), ('year', 1535))
@@ -225,7 +225,7 @@ def usable(
 
 
 def _extras(table: Table, meaning_of: Callable[[tuple[str, ...]], dict[str, str | None]]) -> Iterator[str]:
-    """The columns that are read as nothing and are not empty."""
+    """Yield the columns that are read as nothing and are not empty."""
     for row in table.rows:
         if isinstance(row.values, dict):
             with suppress(DataError):
@@ -243,7 +243,7 @@ def _check_mapped(table: Table, columns: Mapping[str, str], source: str) -> None
 
 
 def cell_of(value: object) -> Cell:
-    """A value as a question keeps it: lists and objects as a text."""
+    """Return a value as a question keeps it: lists and objects as a text."""
     if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
         return joined(value)
     if value is None or isinstance(value, str | int | float):

@@ -1,4 +1,4 @@
-"""What is known about a run before its first question, as its folder keeps it."""
+"""The manifest of a run: all facts that are fixed before its first question."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from secl.runs.store import Store
 from secl.settings.groups import Dtype
 
 Mode = Literal["ask", "score", "extract"]
-"""What a run does with its questions."""
+"""The task of a run."""
 
 PRECISIONS: dict[str, Dtype] = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
 """PyTorch's names of precisions, and ours."""
@@ -35,16 +35,16 @@ class Manifest(BaseModel):
 
     Attributes:
         settings: with absolute paths; those of a server name no questions.
-        mode: "ask" where the model answers the questions, "score" where it rates the answers beside them, "extract"
+        mode: "ask" where the model answers the questions, "score" where it rates the answers besides them, "extract"
             where the questions are fields of documents.
         model: fingerprint of the model.
         model_tau: the model's own temperature of normalised P(True).
-        letters: what was known of the model's letters before the run (`secl.model.Model.letters`).
+        letters: prior reliability of the model's letters (`secl.model.Model.letters`).
         stream: fingerprint of the questions.
         skipped: where each question was that was left out (`--skip-bad`), and what is wrong with it.
         unanswerable: ids of those that the model could not be asked.
-        environment: what else the last digit of a record depends on.
-        adapter: configuration of the adapter in PEFT's words; empty if there is none.
+        environment: versions and devices on which the last digit of a record depends.
+        adapter: configuration of the adapter in PEFT's words; empty without one.
         calibration: the labels of the run that `settings.model.calibration` names, copied here.
         created: date and time in ISO format.
     """
@@ -74,7 +74,7 @@ class Manifest(BaseModel):
         unanswerable: tuple[str, ...] = (),
         calibration: tuple[Label, ...] = (),
     ) -> Self:
-        """The manifest of a run that begins now."""
+        """Return the manifest of a run that begins now."""
         return cls(
             settings=settings if isinstance(settings, RunSettings) else RunSettings(**settings.model_dump()),
             mode="extract" if isinstance(asked, DocumentFile) else "ask" if asked.given is None else "score",
@@ -93,7 +93,7 @@ class Manifest(BaseModel):
 
     @classmethod
     def of(cls, store: Store) -> Self:
-        """The manifest of an open run; a RunError if its folder holds none.
+        """Return the manifest of an open run; a RunError if its folder holds none.
 
         Documents of an extraction that gave no object are among the skipped ones.
         """
@@ -120,7 +120,7 @@ class Manifest(BaseModel):
         return self.settings.tau(self.model_tau)
 
     def to_load(self, settings: Recipe | None = None) -> Recipe:
-        """The settings (those of the run unless given) with the precision that the run began with.
+        """Return the settings (those of the run unless given) with the precision that the run began with.
 
         Where it was left to the machine, another processor may prefer another one, which would be another model.
         """
@@ -132,18 +132,18 @@ class Manifest(BaseModel):
 
     @property
     def plan(self) -> Plan:
-        """What the loop follows, as the run began."""
+        """The settings of the loop when the run began."""
         return self.settings.plan(self.model_tau, self.letters)
 
 
 def stream_fingerprint(asked: QuestionFile) -> str:
-    """What changes with the questions, the answers to rate, or the schema of the objects whose fields they are."""
+    """Return a digest of the questions, of the answers to rate, or of the schema of their objects."""
     grammar = asked.requests[0].schema.grammar if isinstance(asked, DocumentFile) else None
     return fingerprint(asked.questions, asked.given, grammar)
 
 
 def environment(model: Model) -> dict[str, str | int]:
-    """What else the last digit of a record depends on: versions of libraries, machine, and the model's own words."""
+    """Return the environment on which last digits depend: versions of libraries, machine, and the model's device."""
     versions = {name: number for name in _LIBRARIES if (number := _version(name)) is not None}
     return {**versions, "machine": platform.machine(), **model.environment}
 

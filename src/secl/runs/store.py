@@ -190,7 +190,7 @@ class Store(Shown):
         self.db.execute("INSERT INTO labels VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", astuple(label))
 
     def records(self, where: str = "1", *values: object) -> Iterator[Record]:
-        """The records that a condition on their row `r` lets through, in order; all by default."""
+        """Yield the records that a condition on their row `r` lets through, in order; all by default."""
         for (body,) in self.read(f"SELECT body FROM records r WHERE {where} ORDER BY r.position", *values):
             try:
                 yield from_body(body)
@@ -198,7 +198,7 @@ class Store(Shown):
                 raise self.damaged(problem) from problem
 
     def record(self, position: int) -> Record:
-        """The record at a position; a ParameterError if there is none."""
+        """Return the record at a position; a ParameterError if there is none."""
         record = next(self.records("r.position = ?", position), None) if position in range(len(self)) else None
         if record is None:
             raise ParameterError(f"{self.folder} has no record {position}; it has {len(self)}, counted from 0.")
@@ -210,7 +210,7 @@ class Store(Shown):
         return bool(next(self.read("SELECT count(*) FROM sqlite_master WHERE name = 'served'"))[0])
 
     def __len__(self) -> int:
-        """How many records there ever were: the position of the next one."""
+        """Number of records ever written: the position of the next one."""
         return int(next(self.read("SELECT coalesce(max(position) + 1, 0) FROM records"))[0])
 
     @property
@@ -220,12 +220,12 @@ class Store(Shown):
 
     @property
     def pruned(self) -> str | None:
-        """What is missing, in one sentence; None where every record is there."""
+        """Return a sentence about missing records; None if every record exists."""
         first = self.first
         return f"The records 0 to {first - 1} of {self.folder} were pruned." if first else None
 
     def keeps(self, version: int) -> bool:
-        """Whether an adapter version is kept."""
+        """Return whether an adapter version is kept."""
         return bool(list(self.read("SELECT 1 FROM versions WHERE version = ?", version)))
 
     @property
@@ -234,7 +234,7 @@ class Store(Shown):
         return float(next(self.read("SELECT total(seconds) FROM records"))[0])
 
     def snapshot(self) -> bytes | None:
-        """The learner's latest state; None before the first update."""
+        """Return the learner's latest state; None before the first update."""
         row = next(self.read("SELECT snapshot FROM learner"), None)
         return None if row is None else bytes(row[0])
 
@@ -244,7 +244,7 @@ class Store(Shown):
             self.write_label(label)
 
     def label_log(self, after: int = 0) -> tuple[Label, ...]:
-        """All entries behind this number in order, also those that were corrected or taken back later."""
+        """Return all entries after this number in order, also those that were corrected or taken back later."""
         try:
             rows = self.read("SELECT * FROM labels WHERE number > ? ORDER BY number", after)
             return tuple(map(_label, rows))
@@ -252,15 +252,15 @@ class Store(Shown):
             raise self.damaged(problem) from problem
 
     def labels(self) -> tuple[Label, ...]:
-        """The labels that stand: the last one of each answer, unless it was taken back."""
+        """Return the labels that stand: the last one of each answer, unless it was taken back."""
         return standing(self.label_log())
 
     def versions(self) -> list[int]:
-        """Numbers of the kept adapter versions."""
+        """Return numbers of the kept adapter versions."""
         return [int(version) for (version,) in self.read("SELECT version FROM versions ORDER BY version")]
 
     def weights(self, version: int) -> bytes:
-        """A kept adapter version in the safetensors format; a RunError if it was not kept."""
+        """Return a kept adapter version in the safetensors format; a RunError if it was not kept."""
         row = next(self.read("SELECT weights FROM versions WHERE version = ?", version), None)
         if row is None:
             numbers = ", ".join(map(str, self.versions())) or "none"
@@ -268,19 +268,19 @@ class Store(Shown):
         return bytes(row[0])
 
     def read(self, query: str, *values: object) -> Iterator[Any]:
-        """The rows of a query; a RunError if the file is damaged."""
+        """Yield the rows of a query; a RunError if the file is damaged."""
         try:
             yield from self.db.execute(query, values)
         except sqlite3.DatabaseError as problem:
             raise self.damaged(problem) from problem
 
     def damaged(self, problem: Exception) -> RunError:
-        """The error that says what is wrong with the file."""
+        """Return the error for a damaged file."""
         return RunError(f"{self.folder / FILE} is damaged or no run: {problem}.")
 
 
 def _label(row: tuple[Any, ...]) -> Label:
-    """A label from its row."""
+    """Return a label from its row."""
     values = dict(zip(_LABEL, row, strict=True))
     if isinstance(values["chance"], float):  # one label of a tiny chance must not keep a state from being read
         values["chance"] = max(MIN_CHANCE, values["chance"])

@@ -55,7 +55,7 @@ OnProgress = Callable[[Job, int, int], None]
 
 
 def read_sweep(path: Path) -> list[RunSettings]:
-    """The settings of every run in a sweep file (`ready`); of several values for one, that of `[[runs]]` wins.
+    """Return the settings of every run in a sweep file (`ready`); of several values for one, that of `[[runs]]` wins.
 
     Raises:
         DataError: the file cannot be read or is not TOML.
@@ -95,7 +95,7 @@ def _check_tables(grid: object, variants: object) -> None:
 
 
 def ready(values: Mapping[str, object]) -> RunSettings:
-    """Settings of a run that is to be done, with paths as from here; a gate in a file is loaded to see what it is."""
+    """Return the settings of a run, with paths relative to here; loads a gate from a file to check it."""
     settings = RunSettings.of(with_absolute_paths(values))
     settings.build_gate()
     return settings
@@ -119,7 +119,7 @@ def plan(runs: Iterable[RunSettings], out: Path) -> list[Job]:
 
 
 def write_index(jobs: Sequence[Job], out: Path) -> None:
-    """Write what sets each run apart into the folder of a sweep, beside the runs of earlier, smaller sweeps."""
+    """Write what sets each run apart into the folder of a sweep, besides the runs of earlier, smaller sweeps."""
     index = out / INDEX
     with storage_errors(out, "start the sweep again"):
         out.mkdir(parents=True, exist_ok=True)
@@ -135,7 +135,7 @@ def _digest(settings: RunSettings) -> str:
 
 
 def progress_of(job: Job) -> tuple[int, int] | None:
-    """The number of recorded questions of a job's run and of all its questions; None if it has not begun."""
+    """Return the number of recorded questions of a job's run and of all its questions; None if it has not begun."""
     if not (job.folder / FILE).exists():
         check_free(job.folder)
         return None
@@ -151,7 +151,7 @@ def progress_of(job: Job) -> tuple[int, int] | None:
 
 
 def is_finished(job: Job) -> bool:
-    """Whether the folder holds the complete run, with its summary."""
+    """Return whether the folder holds the complete run, with its summary."""
     progress = progress_of(job)
     if progress is None or progress[0] < progress[1]:
         return False
@@ -180,7 +180,7 @@ def open_job(job: Job, load: Load | None = None) -> Run:
 
 
 def groups(jobs: Iterable[Job]) -> list[list[Job]]:
-    """The jobs that can go in lockstep: with one model in this process and one stream; others are alone.
+    """Return the jobs that can go in lockstep: with one model in this process and one stream; others are alone.
 
     Models come in the order of their first job, and so do the streams of each.
     """
@@ -201,14 +201,14 @@ def raise_first(failures: Sequence[SeclError]) -> None:
 
 
 def question_counts(jobs: Sequence[Job]) -> dict[str, int]:
-    """The number of questions of each run, by its name; every stream is read once."""
+    """Return the number of questions of each run, by its name; every stream is read once."""
     of_stream = {job.settings.stream: job.settings for job in jobs}
     counts = {stream: len(read_stream(settings).questions) for stream, settings in of_stream.items()}
     return {job.name: counts[job.settings.stream] for job in jobs}
 
 
 def read_files(folder: Path) -> dict[str, bytes]:
-    """The content of every file in a folder, by its path inside."""
+    """Return the content of every file in a folder, by its path inside."""
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 

@@ -88,7 +88,7 @@ class ResponseFormat(BaseModel):
 
 
 class Function(BaseModel):
-    """What a tool is called, what it does, and a schema of its arguments."""
+    """Name, description and argument schema of a tool."""
 
     model_config = ConfigDict(extra="allow")
     name: str
@@ -136,7 +136,7 @@ class ChatRequest(BaseModel):
 
     @property
     def object_wanted(self) -> ResponseFormat | None:
-        """The format of the object that is asked for; None where a text is."""
+        """The format of the object that is asked for; None if a text is."""
         wanted = self.response_format
         return wanted if wanted is not None and wanted.type in OBJECTS else None
 

@@ -60,7 +60,7 @@ class TextEvents(WritingJob):
         return event
 
     async def next_within(self, seconds: float) -> Piece | Ended | None:
-        """The next event, if it comes by then; errors as of `next`."""
+        """Return the next event, if it comes by then; errors as of `next`."""
         try:
             async with asyncio.timeout(seconds):
                 event = await self._events.get()
@@ -71,14 +71,14 @@ class TextEvents(WritingJob):
         return event
 
     async def whole(self) -> Ended:
-        """The texts with their answers; errors as of `next`."""
+        """Return the texts with their answers; errors as of `next`."""
         while not isinstance(event := await self.next(), Ended) or event.answers is None:
             pass
         return event
 
 
 async def unless_gone(request: Request, work: Awaitable[T]) -> T:
-    """The result of some work, which is cancelled when the client disconnects; a `RequestError` (499) then."""
+    """Return the result of some work, which is cancelled when the client disconnects; a `RequestError` (499) then."""
     task, gone = asyncio.ensure_future(work), asyncio.ensure_future(_disconnected(request))
     waiting: set[asyncio.Future[T] | asyncio.Future[None]] = {task, gone}
     try:
@@ -103,7 +103,7 @@ def _too_late(timeout: float, what: str) -> RequestError:
 
 
 def of_service(problem: Exception) -> SeclError:
-    """What the client is told about a failure behind the service's queue."""
+    """Return the HTTP error for a failure behind the service's queue."""
     if isinstance(problem, REQUEST_ERRORS):
         return problem
     if isinstance(problem, UnavailableError):

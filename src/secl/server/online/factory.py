@@ -87,7 +87,7 @@ def open_service(
 
 
 def reopened(folder: Path, settings: Recipe, keep_text: Keep) -> ServerStore | None:
-    """The state that a server has left, open for writing; None where one can be begun. Raises RunError."""
+    """Return the state that a server has left, open for writing; None if one can be begun. Raises RunError."""
     if not (folder / FILE).exists():
         check_free(folder)
         return None
@@ -107,7 +107,7 @@ def _differs(folder: Path, those: str) -> RunError:
 
 
 def begun(folder: Path, settings: Recipe, keep_text: Keep, model: Model) -> ServerStore:
-    """A new state of a server around a model; errors as of `ServerStore.create`."""
+    """Return a new state of a server around a model; errors as of `ServerStore.create`."""
     manifest = Manifest.new(settings, model, QuestionFile(()), calibration=calibration(settings, model))
     return ServerStore.create(folder, {**manifest.to_json(), "keep_text": keep_text})
 

@@ -88,7 +88,7 @@ class TextWriters:
             self._changed.notify_all()
 
     def stop(self) -> None:
-        """Finish what was begun, and what waits."""
+        """Finish all jobs, begun or waiting."""
         with self._changed:
             self._stopping = True
             self._changed.wait_for(lambda: not self.active)
@@ -121,7 +121,7 @@ class TextWriters:
                 self._begin()
 
     def _answered(self, job: WritingJob, texts: Sequence[Written]) -> tuple[Answer, ...]:
-        """The answers to what was written, once they are there."""
+        """Wait for the records of the written texts."""
         requests = [
             Request(asked=job.question, future=Future(), written=text, record_id=identifier)
             for text, identifier in zip(texts, job.record_ids, strict=False)
@@ -134,7 +134,7 @@ class TextWriters:
             self.unrated -= set(job.record_ids)
 
     def _written(self, job: WritingJob, coming: Iterator[Piece]) -> tuple[Written, ...] | None:
-        """The texts; None if the job was cancelled."""
+        """Return the texts; None if the job was cancelled."""
         pieces: list[Piece] = []
         while not job.cancelled.is_set():
             with self._turn() as seconds:

@@ -65,7 +65,7 @@ class Question:
         history: what was said before, between the system text and the question.
         row: the row of the table that it comes from, names and values of all columns in order; empty without one. No
             model sees it, and exports give it back.
-        grader: how an answer to an open question is graded, one of `GRADERS`; empty for what its form implies.
+        grader: rule that grades an open answer, one of `GRADERS`; empty for the default of its form.
 
     Raises:
         QuestionError: empty text, one option, more than 26 options, or a reference that is no option.

@@ -128,7 +128,7 @@ class Reading(Protocol):
     def text_statistics(
         self, positions: Sequence[Position], tokens: Sequence[int], next_ids: Sequence[int]
     ) -> TextStatistics:
-        """Of a text: `tokens` stand at all positions but the last, where the tokens `next_ids` are of interest."""
+        """Of a text: `tokens` stand at all positions but the last; `next_ids` are tokens to look up at the last."""
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ Show = Callable[[int, int | None, str], None]
 def follow(text: str, total: int | None, done: int = 0, *, transient: bool = False) -> Iterator[Show]:
     """Show progress while the block runs.
 
-    Until something is done, the bar is shown as busy and not as empty: questions are looked at many at once.
+    Until the first window is done, the bar is busy rather than empty.
     """
     from rich import progress
 

@@ -65,7 +65,7 @@ class Word:
         written: as written, without punctuation around it.
         after: punctuation after it that ends a clause; "(" where a parenthesis opens there.
         article: whether an article, which is no word of its own, stands before it.
-        listed: whether it stands in a list of three and more.
+        listed: whether it is a member of a list of three or more.
     """
 
     text: str

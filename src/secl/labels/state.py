@@ -70,7 +70,7 @@ WIDE = Prior(slope=0.4, shift=0.8, domains=0.5, choice=2.0)
 """Prior of confidences that need calibration."""
 
 NARROW = Prior(slope=0.1, shift=0.2, domains=0.125, choice=2.0)
-"""Prior of confidences that are calibrated as they are: a quarter of the wide one."""
+"""Prior for confidences that are calibrated already: a quarter as wide."""
 
 
 @dataclass(frozen=True, slots=True)

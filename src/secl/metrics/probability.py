@@ -73,7 +73,7 @@ def directional_target(stated: float, signal: float, alpha: float, delta: float)
     """Return the target of a stated confidence (Eq. target): stated + alpha clip(signal - stated, -delta, delta).
 
     Args:
-        alpha: step size, in [0, 1] (paper: 0.5); 1 goes the whole clipped way, 0 stays.
+        alpha: step size, in [0, 1] (paper: 0.5); 1 moves the whole clipped distance, 0 not at all.
         delta: bound on the way, 0 or more (paper: 0.15); one step moves the confidence by at most alpha * delta.
 
     Raises:

@@ -53,7 +53,7 @@ THOUGHTS = (
 
 
 def answer_behind(text: str) -> str | None:
-    """Return a text without the thought that it begins with; None as long as only more text can tell.
+    """Return a text without the thought that it begins with; None while the text is too short to decide.
 
     >>> answer_behind("Paris"), answer_behind("<think>Let me"), answer_behind("<think>Let me see.</think> Paris")
     ('Paris', None, 'Paris')

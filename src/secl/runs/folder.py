@@ -74,7 +74,7 @@ def connect(path: Path, writable: bool) -> sqlite3.Connection:
 
 @contextmanager
 def storage_errors(folder: Path, then: str = "try again") -> Iterator[None]:
-    """A disk that is full or refuses becomes one sentence that says how to go on; {folder} in it is the folder."""
+    """Turn errors of the disk into one sentence with the remedy; {folder} in it is the folder."""
     try:
         yield
     except (OSError, sqlite3.OperationalError) as problem:

@@ -42,7 +42,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 def with_absolute_paths(values: Mapping[str, object]) -> dict[str, object]:
     """Return settings by their dotted names with absolute paths, so that a run can be resumed from any folder.
 
-    A model is taken for a path where a file or folder has its name, unless it is a preset.
+    A model is a path if a file or folder has its name, unless it is a preset.
     """
     names = dotted(values)
     for name in (*FILES, "evidence.nli", "gate.name", "model.name"):

@@ -11,7 +11,7 @@ from pydantic import Field
 from secl.settings.base import Settings
 
 TEXTS = 16
-"""Texts written at once: more of them make each slower, and no machine of one process has room for many more."""
+"""Most texts written at once. More texts make each slower, and need more memory than one machine has."""
 
 BACKLOG = 1000
 """Questions that wait for their lesson; further ones are dropped."""

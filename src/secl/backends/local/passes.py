@@ -123,7 +123,7 @@ class Passes:
         """Read the prompts of answers that are to be written; samples go on from those that were read before.
 
         Returns:
-            the answers to come as a batch; None for lists and for drafts that go on, whose prompts are not kept.
+            the answers to come as a batch; None for lists and for continued drafts, whose prompts are not kept.
         """
         if self.shared is None or not drafts or any(draft.lines is not None or draft.written for draft in drafts):
             return None

@@ -97,7 +97,7 @@ def log_request(scope: Scope, status: int, seconds: float) -> None:
 class Authentication:
     """Puts the role of the caller into the scope as `secl_role`, and refuses callers without one.
 
-    Only a server that is bound to this machine alone, with `loopback`, can do without keys.
+    Without keys, the server must be bound to this machine alone (`loopback`).
     """
 
     def __init__(self, app: ASGIApp, keys: Keys, *, loopback: bool) -> None:

@@ -157,7 +157,7 @@ def _change(change: Callable[..., Tensor], *passes: Sequence[Arguments]) -> list
 
 @contextmanager
 def only_rows(layer: nn.Module, rows: Tensor) -> Iterator[None]:
-    """Within the block only the tokens `rows` (N,) of a single row of tokens are right after a layer, the last one.
+    """Within the block the last layer computes only the tokens `rows` (N,) of a single row of tokens.
 
     A decoder layer without modules of the usual names is left as it is.
     """

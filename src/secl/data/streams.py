@@ -23,7 +23,7 @@ def load_stream(
     """Return the first questions of several benchmarks, one benchmark after the other.
 
     Args:
-        names: keys of `secl.data.benchmarks.BENCHMARKS`, each once, in forward order; "arc:50" takes 50 of its questions.
+        names: keys of `secl.data.benchmarks.BENCHMARKS`, each once, in forward order; "arc:50" takes 50 questions.
         per_domain: questions of each benchmark that has no number of its own, at least 1; None for all.
         order: as in `arrange`.
         seed: of the shuffle and of the benchmarks that use one.

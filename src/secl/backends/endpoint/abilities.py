@@ -181,7 +181,7 @@ def find_out(endpoint: Endpoint, model: str, thinking: Thinking = "off") -> Abil
             return abilities if thinking == "off" else _let_think(endpoint, abilities, thinking)
     if accepted is None:
         said_last = " ".join(dict.fromkeys(refusals[-len(LIMITS) :]))
-        raise ModelError(f"{model} cannot be asked with log-probabilities, which a confidence is read off: {said_last}")
+        raise ModelError(f"{model} cannot be asked with log-probabilities, which confidences need: {said_last}")
     if thinking == "off":
         raise ModelError(
             f"{model} thinks before it answers, and {endpoint.url} does not keep it from that when asked to "

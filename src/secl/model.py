@@ -33,7 +33,7 @@ class ModelAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rating:
-    """What the frozen model says about an answer that was given to it.
+    """The frozen model's reading of an answer from elsewhere.
 
     Attributes:
         reply: the given answer as if this model had written it: how sure it states to be of it, and how probable and
@@ -59,7 +59,7 @@ class Model(Protocol):
         letters: correlation of its option letters between two orders of the options, place effects removed, -1 to 1;
             None if it was not measured.
         writes_apart: whether texts are written elsewhere, so that `write` may go on in several threads at once and
-            beside all other calls.
+            besides all other calls.
     """
 
     name: str
@@ -75,11 +75,11 @@ class Model(Protocol):
 
     @property
     def environment(self) -> dict[str, str | int]:
-        """Where and how it computes (device, type of the body, threads): what the last digit may depend on."""
+        """Device, precision and threads, on which the last digit of a record may depend."""
 
     @property
     def adapter_config(self) -> dict[str, object]:
-        """Configuration of the adapter as plain JSON values, in PEFT's words; empty if there is none."""
+        """Configuration of the adapter as plain JSON values, in PEFT's words; empty without one."""
 
     @property
     def version(self) -> int:
@@ -159,7 +159,7 @@ class Model(Protocol):
         """Letters under further orders and likelihoods of all candidates; None if there are none to compare."""
 
     def score_p_true(self, question: Question, reply: Reply) -> PTrue | None:
-        """P(True) of the reply's answer and of its distractors; None without a readable answer."""
+        """Return P(True) of the reply's answer and of its distractors; None without a readable answer."""
 
     def sample(self, question: Question, count: int) -> tuple[str | None, ...]:
         """Further answers, drawn at temperature 1, in the form of `Reply.answer`."""
@@ -178,13 +178,13 @@ class Model(Protocol):
         """Go back to version 0 with an empty optimizer; numbers of versions are never used twice."""
 
     def snapshot(self) -> bytes:
-        """The whole state of learning: weights, optimizer, version, random state."""
+        """Return the whole state of learning: weights, optimizer, version, random state."""
 
     def restore(self, snapshot: bytes) -> None:
         """Return to a snapshot, bit for bit."""
 
     def weights(self) -> bytes:
-        """The adapter's weights alone: what a version is."""
+        """Return the adapter's weights alone: what a version is."""
 
     def load_version(self, weights: bytes, version: int) -> None:
         """Go back to a version by its weights; the optimizer starts anew, the next update takes a new number."""

@@ -17,7 +17,7 @@ MAX_TOP = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Writing:
-    """How a text is to be written.
+    """Parameters of a text to write.
 
     Attributes:
         max_tokens: most tokens that it may have, at least 1; None for as many as the model can read.
@@ -70,14 +70,14 @@ class Token:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """What was written of one text since its last piece.
+    """The part of a text that was written since its last piece.
 
     Attributes:
         choice: number of the text, from 0.
         text: may be empty; never holds part of a stop text or of a character.
         tokens: where log-probabilities were asked for.
         finish, prompt_tokens, completion_tokens: in the last piece.
-        draft: what the model keeps of the text, in the last piece, for reading on behind the text; opaque to others.
+        draft: what the model keeps of the text, in the last piece, for reading on after the text; opaque to others.
         thought: of the model before the text, in the last piece; "" if a server hides it, None without a thought.
         thought_tokens, thought_cut: its length, and whether it had no room for its end.
     """
@@ -118,7 +118,7 @@ class Written:
 
     @classmethod
     def of(cls, pieces: Iterable[Piece]) -> tuple[Written, ...]:
-        """The texts that pieces make up, in the order of their numbers.
+        """Return the texts that pieces make up, in the order of their numbers.
 
         >>> [text.text for text in Written.of([Piece(text="Par"), Piece(text="is", finish="stop")])]
         ['Paris']

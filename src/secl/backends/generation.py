@@ -33,13 +33,13 @@ def list_tokens(form: Form, listed: int) -> int:
 
 
 def question_seed(seed: int, question: Question, purpose: object) -> int:
-    """A seed for one purpose of one question, so that a resumed run draws what an uninterrupted one drew."""
+    """Return a seed for one purpose of one question, so that a resumed run draws what an uninterrupted one drew."""
     digest = hashlib.sha256(f"{seed}/{purpose}/{question.id}/{question.text}".encode()).digest()
     return int.from_bytes(digest[:7], "big")
 
 
 def decode_behind(tokenizer: Decoder, context: Sequence[int], tokens: Sequence[int]) -> str:
-    """The text of tokens behind others, without that of these.
+    """Return the text of tokens behind others, without that of these.
 
     Some decoders drop the space at the start of what they are given, and others render the end of a text otherwise when
     more follows, so the context goes along, and the text begins where it parts from that of the context alone.
@@ -105,7 +105,7 @@ class Draft:
 
     @classmethod
     def answer(cls, prompt: list[int], form: Form, prefix: Sequence[int] = ()) -> Draft:
-        """A greedy answer, of which some tokens may be written already."""
+        """Return a greedy answer, of which some tokens may be written already."""
         return cls(prompt, form, MAX_ANSWER_TOKENS[form], written=list(prefix))
 
     @property
@@ -127,15 +127,15 @@ class TextRules:
         self.end_ids = {token for token in (*listed, tokenizer.eos_token_id) if token is not None}
 
     def text(self, draft: Draft) -> str:
-        """What is written of a draft so far."""
+        """Return the text of a draft so far."""
         return decode_behind(self.tokenizer, draft.prompt[-CONTEXT:], draft.written)
 
     def answer(self, draft: Draft) -> str:
-        """The answer in a draft, without what was written behind it."""
+        """Return the answer in a draft, without what was written after it."""
         return trim_answer(self.text(draft), draft.form)
 
     def thought(self, draft: Draft) -> Thought:
-        """A finished thought without what ended it."""
+        """Return a finished thought without what ended it."""
         written = draft.written
         closed = bool(written) and (written[-1] in draft.ends or written[-1] in self.end_ids)
         text = decode_behind(self.tokenizer, draft.prompt[-CONTEXT:], written[:-1] if closed else written)
@@ -143,7 +143,7 @@ class TextRules:
         return Thought(text=text.strip().rstrip(" \n*#\ufffd"), tokens=len(written), cut=not (closed or stop))
 
     def ended(self, draft: Draft) -> bool:
-        """Whether a draft is finished."""
+        """Return whether a draft is finished."""
         last = draft.written[-1:]
         if len(draft.written) >= draft.limit or (last and (last[0] in self.end_ids or last[0] in draft.ends)):
             return True
@@ -154,7 +154,7 @@ class TextRules:
 
 
 def items_of(text: str, form: Form, listed: int) -> list[str]:
-    """The items of a list as it was written; the last line of one that ran into its token limit is cut off."""
+    """Return the items of a list as it was written; the last line of one that ran into its token limit is cut off."""
     lines = text.splitlines()[:listed]
     complete = lines[:-1] if 1 < len(lines) < listed and not text.endswith("\n") else lines
     return read_list("\n".join(complete), form)

@@ -1,6 +1,6 @@
-"""What an open answer is compared with: further answers that the model draws, and its choice among all of them.
+"""Comparison of an open answer with further answers that the model draws, and the model's choice among all.
 
-What the model generates and what it recognises are different evidence. The first is how often it says the same again,
+Generating and recognising are different evidence. The first is how often the model says the same again,
 the second the letter of the answer among its own distinct answers and "None of these", so that nothing has to assume
 that one of them is right.
 """
@@ -18,7 +18,7 @@ from secl.prompts.programs import result_of
 from secl.question import Form, Question
 
 FIRST = 3
-"""Answers that are drawn at first. Where all say what the answer says, no more are."""
+"""Answers drawn at first. More follow if one of these differs from the answer."""
 
 FURTHER = 2
 """Answers that are drawn beyond these where one of them says something else."""
@@ -27,7 +27,7 @@ LISTED = 3
 """Most other answers, the most frequent ones, that the model chooses among."""
 
 DECIMALS = 6
-"""Decimal places of what a program computes; of a number below 1 those behind its leading zeros."""
+"""Decimal places of what a program computes; of a number below 1 those after its leading zeros."""
 
 PROGRAM_TOKENS = 160
 """Most tokens of a program."""
@@ -46,11 +46,11 @@ class Drawn:
 
 
 Way = int | None
-"""How a further answer comes about: the number of a sample, or None for a program."""
+"""The source of a further answer: the number of a sample, or None for a program."""
 
 
 def rounds(question: Question, *, thinks: bool = False) -> tuple[Sequence[Way], Sequence[Way]]:
-    """What is drawn for a question at first, and what beyond that where the first disagrees with the answer.
+    """Further answers to draw: the first ones, and more if one of these differs from the answer.
 
     A number that was found by reasoning is checked by a program, which costs less than to reason again. Other samples
     of a model that `thinks` take a thought each, so one is drawn, and another where they disagree.
@@ -63,7 +63,7 @@ def rounds(question: Question, *, thinks: bool = False) -> tuple[Sequence[Way], 
 
 
 def computed(program: str) -> Sample:
-    """What a program says."""
+    """Return the result of a program."""
     number = result_of(program)
     if number:
         number = Fraction(round(number, DECIMALS - 1 + len(str(int(1 / abs(number))))))
@@ -71,7 +71,7 @@ def computed(program: str) -> Sample:
 
 
 def settled(question: Question, answer: str, drawn: Sequence[Sample], rivals: Sequence[str] = ()) -> bool:
-    """Whether all that was drawn says what the answer says, so that no more has to be drawn."""
+    """Return whether all that was drawn says what the answer says, so that no more has to be drawn."""
     _, numbers = group(question, [each.text for each in drawn], (answer, *rivals))
     return all(number == 0 for number in numbers)
 
@@ -115,7 +115,7 @@ class Distractors:
 
 
 NOTHING = Distractors([], "none")
-"""Of an answer that cannot be compared with others."""
+"""Distractors of an answer that cannot be compared with others."""
 
 
 def choose_distractors(
@@ -141,7 +141,7 @@ def choose_distractors(
 
 
 def distinct(answer: str, candidates: Iterable[str], form: Form, count: int) -> list[str]:
-    """The first `count` candidates that differ from `answer` and from each other once normalised.
+    """Return the first `count` candidates that differ from `answer` and from each other once normalised.
 
     >>> distinct("The Nile", ["nile", "Amazon", "the amazon", "Volga"], "short", 4)
     ['Amazon', 'Volga']

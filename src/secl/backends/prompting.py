@@ -32,7 +32,7 @@ from secl.settings.groups import NUCLEUS
 from secl.writing import Writing
 
 BEHIND_A_THOUGHT = 160
-"""Tokens that an answer behind a thought and the question for its confidence take at most."""
+"""Tokens that an answer after a thought and the question for its confidence take at most."""
 
 MARGIN = 16
 """Tokens of a prompt beyond the question and the answer that no estimate counts: branches, verdicts, line breaks."""
@@ -48,7 +48,7 @@ class Prompting:
         thinker: how the model thinks before it answers; None if it answers at once.
 
     Attributes:
-        alongside: whether the confidence in an open answer is stated in the reply, and not in a turn behind it.
+        alongside: whether the confidence in an open answer is stated in the reply, and not in a turn after it.
         top_p: probability of the nucleus that samples come from.
         listed: answers that a list is asked for; one of them may be the answer that they are compared with.
     """
@@ -77,7 +77,7 @@ class Prompting:
     def _prefilled(self, question: Question) -> bool:
         return question.form != "short" or self.prefilled
 
-    # A thought is what the model thought before the answer; None where it answers at once.
+    # A thought is what the model thought before the answer; None if it answers at once.
 
     def _answer(self, question: Question, thought: str | None = None) -> Prompt:
         if thought is not None and self.thinker is not None:
@@ -89,7 +89,7 @@ class Prompting:
         return self.thinker is not None and not question.free
 
     def thought(self, question: Question, limit: int) -> Draft:
-        """The thought before an answer, to be written, by a model that reads `limit` tokens."""
+        """Return the thought before an answer, to be written, by a model that reads `limit` tokens."""
         thinker = self.thinker
         if thinker is None:
             raise ValueError("this model answers at once.")
@@ -101,23 +101,23 @@ class Prompting:
         )
 
     def answer(self, question: Question, thought: str | None = None) -> list[int]:
-        """Ids after which an answer begins."""
+        """Return ids after which an answer begins."""
         return self._encode(self._answer(question, thought))
 
     def confidence(self, question: Question, text: str, thought: str | None = None) -> list[int]:
-        """Ids after which the confidence digit comes: behind an option letter, or behind an open answer."""
+        """Return ids after which the confidence digit comes: after an option letter, or after an open answer."""
         before = self._answer(question, thought)
         return self._before(confidence_prompt(question, text, alongside=self.alongside, before=before), "0")
 
     def given(self, question: Question, answer: str, *, behind_thought: bool = False) -> str:
-        """An open answer from elsewhere as the model would have written it behind the prompt, or behind a thought."""
+        """An open answer from elsewhere as the model would have written it after the prompt, or after a thought."""
         if behind_thought:
             return f" {answer.strip()}"
         text = as_written(answer, question.form)
         return f" {text}" if self._answer(question).prefill else text
 
     def choices(self, question: Question, thought: str | None = None) -> Bundle:
-        """A branch for every option, so that letter and confidence are read in one go.
+        """Return a branch for every option, so that letter and confidence are read in one go.
 
         The positions are before the letter, and before the digit of each option in turn.
         """
@@ -127,11 +127,11 @@ class Prompting:
         return Bundle(branches, [(0, letter), *digits])
 
     def orders(self, question: Question, orders: Sequence[Sequence[int]]) -> list[list[int]]:
-        """Ids after which a letter comes, for the options in each order."""
+        """Return ids after which a letter comes, for the options in each order."""
         return [self._before(order_prompt(question, order), " A") for order in orders]
 
     def spans(self, question: Question, candidates: Sequence[str]) -> list[Span]:
-        """Each candidate behind the question, then each behind no question."""
+        """Return each candidate after the question, then each after no question."""
         form: Form = "short" if question.form in ("choice", "number", "short") else "sentence"
         spans = []
         for alone in (False, True):
@@ -143,7 +143,7 @@ class Prompting:
         return spans
 
     def written(self, question: Question, text: str, draft: Draft | None = None, thought: str | None = None) -> Bundle:
-        """An open answer, from a draft or from elsewhere, with the question for its confidence behind it.
+        """Return an open answer, from a draft or from elsewhere, with the question for its confidence after it.
 
         The positions are before each token of the answer, before what follows its last token, and before the digit.
         """
@@ -156,24 +156,24 @@ class Prompting:
         return Bundle([sequence], positions, draft=draft)
 
     def verdicts(self, question: Question, candidates: Sequence[str]) -> list[list[int]]:
-        """Ids after which True or False comes, for each candidate."""
+        """Return ids after which True or False comes, for each candidate."""
         asked = (p_true_prompt(question, candidate, paper=self.paper) for candidate in candidates)
         return [self._before(prompt, "True") for prompt in asked]
 
     def program(self, question: Question) -> list[int]:
-        """Ids after which a program begins."""
+        """Return ids after which a program begins."""
         return self._encode(program_prompt(question))
 
     def answer_list(self, question: Question) -> list[int]:
-        """Ids after which a list of answers begins."""
+        """Return ids after which a list of answers begins."""
         return self._encode(distractor_prompt(question, self.listed))
 
     def verification(self, question: Question, candidate: str) -> list[int]:
-        """Ids after which Yes or No comes."""
+        """Return ids after which Yes or No comes."""
         return self._before(verification_prompt(question, candidate), "Yes")
 
     def entailment(self, question: Question, premise: str, hypothesis: str) -> list[int]:
-        """Ids after which the letter comes that tells how two answers relate."""
+        """Return ids after which the letter comes that tells how two answers relate."""
         return self._before(entailment_prompt(question, premise, hypothesis), " A")
 
     def check_length(self, question: Question, limit: int, answer: str | None = None) -> None:
@@ -208,7 +208,7 @@ class Prompting:
             )
 
     def with_room(self, question: Question, writing: Writing, limit: int) -> Writing:
-        """How a free answer is written so that the model, which reads `limit` tokens, can read what is asked behind it.
+        """Return the parameters of a free answer that leave room for the questions about it within `limit` tokens.
 
         Raises:
             TooLongError: there is no room for as many tokens as are wanted.

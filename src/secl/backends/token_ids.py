@@ -32,13 +32,13 @@ SAMPLE = Question("Is water wet?", options=("yes", "no"))
 """A question to try a model on."""
 _DAY = date(2024, 7, 26)
 NO_THOUGHTS: dict[str, object] = {"enable_thinking": False, "thinking": False, "thinking_budget": 0}
-"""What templates call their switch for thoughts; one that has none does not look at it."""
+"""Names of a template's switch for thoughts; a template without a switch ignores them."""
 _TODAY = re.compile(r"""strftime_now\(\s*(["'])(.*?)\1\s*\)""")
 _ANY_TEXT, _PLAIN = "\ud800", "\ud801"
 """Halves of characters, which no text of a user has: a text that is found again in a conversation, and what stands
 before a text that is no special token, though it reads like one."""
 _MARK = re.compile(r"[^\w\s].*\w.*[^\w\s]", re.DOTALL)
-"""What marks a role in a chat template: a word in brackets."""
+"""A mark of a role in a chat template: a word in brackets."""
 
 
 Message = dict[str, Any]
@@ -58,7 +58,7 @@ class Decoder(Protocol):
 
 
 class Tokenizer(Decoder, Protocol):
-    """What is asked of a transformers tokenizer."""
+    """The part of a transformers tokenizer that secl uses."""
 
     chat_template: str | None
 
@@ -81,11 +81,11 @@ class TokenIds:
     """Renders prompts to token ids and knows the ids of the digits, the option letters, True and False.
 
     Attributes:
-        digits: ids of the ten digits behind "Confidence: ".
-        letters: ids of the option letters behind "Answer:", as many as are single tokens.
+        digits: ids of the ten digits after "Confidence: ".
+        letters: ids of the option letters after "Answer:", as many as are single tokens.
         true: ids of the variants of "True" (case, leading space) at the start of a reply.
         false: the same for "False".
-        yes_no: ids of "Yes" and "No" at the start of a reply; empty where they are not single tokens.
+        yes_no: ids of "Yes" and "No" at the start of a reply; empty if they are not single tokens.
         thinker: how the model thinks before it answers, where a prompt has a thought.
     """
 
@@ -139,7 +139,7 @@ class TokenIds:
 
     @cached_property
     def reserved(self) -> tuple[str, ...]:
-        """What only the chat template may say: special tokens, and others with which it marks roles."""
+        """Tokens that only the chat template may write: special tokens, and others that mark roles."""
         template, added = self.tokenizer.get_chat_template(), self.tokenizer.added_tokens_decoder.values()
         if self.thinker is not None:
             template += self.thinker.opening + self.thinker.closing
@@ -162,7 +162,7 @@ class TokenIds:
         return render(self.tokenizer, quoted, self.thinker, thinking=thinking)
 
     def _quoted(self, text: str) -> str:
-        """A text with `_PLAIN` before everything in it that reads like a reserved token."""
+        """Return a text with `_PLAIN` before everything in it that reads like a reserved token."""
         found = [each for each in self.reserved if each in text]
         places = {match.start() for each in found for match in re.finditer(re.escape(each), text)}
         return "".join(_PLAIN * (i in places) + char for i, char in enumerate(text)) if places else text
@@ -175,11 +175,11 @@ class TokenIds:
 
     def encode(self, text: str) -> list[int]:
         """Token ids of a rendered text; the chat template has already put the special tokens in."""
-        # Cut behind the first character of what reads like a token, it is none.
+        # Cut after the first character of what reads like a token, it is none.
         first, *others = re.sub(f"{_PLAIN}(.)", rf"\1{_PLAIN}", text).split(_PLAIN)
         ids = self._ids(first)
         for other in others:
-            # Some tokenizers put a space before a text; behind a line break they do not.
+            # Some tokenizers put a space before a text; after a line break they do not.
             before, whole = self._ids("\n"), self._ids(f"\n{other}")
             ids += whole[len(before) :] if whole[: len(before)] == before else self._ids(other)
         return ids
@@ -193,7 +193,7 @@ class TokenIds:
 
 
 def template_error(name: str, problem: jinja2.TemplateError) -> ModelError:
-    """What to say of a model whose chat template does not work."""
+    """Return the error for a model whose chat template does not work."""
     return ModelError(f"the chat template of the model {name!r} does not work: {problem}.")
 
 
@@ -225,7 +225,7 @@ class Thinker:
 
 
 def render(tokenizer: Tokenizer, prompt: Prompt, thinker: Thinker | None = None, *, thinking: bool = False) -> str:
-    """The full text of a prompt in the model's chat format, up to where the model goes on.
+    """Return the full text of a prompt in the model's chat format, up to where the model goes on.
 
     `thinking` renders it up to where its thought begins.
     """
@@ -274,7 +274,7 @@ def _conversation(chat: Chat, turns: list[Message], system: str) -> str:
 
 
 def _as_answered(chat: Chat, text: str, earlier: list[Message], system: str, thought: str | None = None) -> str:
-    """A conversation in which the model's answer stands behind what it was written behind.
+    """Return a conversation in which the model's answer stands after what it was written behind.
 
     A template that switches thinking off begins a reply with an empty thought, and leaves that out where the reply has
     become an earlier turn. An answer is read with the very tokens before it that it was written with, which are those
@@ -322,7 +322,7 @@ def render_turns(
 
 @lru_cache(maxsize=8)
 def _dated(template: str) -> str:
-    """A template with a fixed date where it puts in today's, so that records are the same from day to day.
+    """Return a template with a fixed date where it puts in today's, so that records are the same from day to day.
 
     transformers gives templates a clock that cannot be replaced.
     """
@@ -330,7 +330,7 @@ def _dated(template: str) -> str:
 
 
 def _last_tokens(tokenizer: Tokenizer, text: str, words: Sequence[str]) -> list[int | None]:
-    """The id of each word behind `text`; None where it is not exactly one token more than the first word's prefix."""
+    """The id of each word after `text`; None if it is not exactly one token more than the first word's prefix."""
     encoded = [tokenizer(text + word, add_special_tokens=False)["input_ids"] for word in words]
     prefix = encoded[0][:-1]
     ids = [ids[-1] if ids[:-1] == prefix else None for ids in encoded]
@@ -338,7 +338,7 @@ def _last_tokens(tokenizer: Tokenizer, text: str, words: Sequence[str]) -> list[
 
 
 def distinct_tokens(*groups: Sequence[Sequence[int]]) -> list[int]:
-    """Count the tokens of each group of sequences that no sequence before has at the same place behind the same text.
+    """Count the tokens of each group of sequences that no sequence before has at the same place after the same text.
 
     >>> distinct_tokens([[1, 2, 3], [1, 2, 4, 5]], [[1, 2], [1, 6]])
     [5, 1]

@@ -30,7 +30,7 @@ from secl.signals import NormalisedPTrue, Signal, make_signal
 from secl.writing import Written
 
 UNDECIDED = Decision(alarm=False, in_burst=False, remaining=0, statistic=None)
-"""Of a given answer. No gate reads its entropy, which belongs to another model's words."""
+"""The decision about a given answer. No gate reads its entropy, because another model wrote the words."""
 
 
 class Calibrator(Shown):

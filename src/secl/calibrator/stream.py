@@ -1,6 +1,6 @@
 """Where a stream stands, and the windows of upcoming questions that share passes through the network.
 
-What the frozen model says about a question never goes stale, so it is computed for a whole window at once, and so is
+The frozen model's readings of a question never go stale, so a whole window is read at once, and so is
 what the adapted model says as long as no update is expected. A pass of another shape rounds differently: records of a
 stream with and without windows agree to rounding (in float32 to about 1e-4; in bfloat16 an answer may differ), while a
 resumed run uses the same windows and gives the same records to the last digit.
@@ -24,11 +24,11 @@ round differently."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamState:
-    """Where a stream stands; everything that `Calibrator.answer` changes besides the model.
+    """The state of a stream: everything that `Calibrator.answer` changes besides the model.
 
     Attributes:
         position: of the next question, from 0.
-        posterior: what the views of the candidates have taught so far.
+        posterior: state of the posterior (place effects, reliability of letters).
         decision: the latest one; None before the first question.
         entropy: of the latest reply, in nats; 1 before the first.
     """
@@ -41,14 +41,14 @@ class StreamState:
     entropy: float = 1.0
 
     def step(self, gate: Gate, entropy: float) -> tuple[StreamState, Decision]:
-        """The state after a reply with this entropy (nats), and what the gate decides."""
+        """Return the state after a reply with this entropy (nats), and the gate's decision."""
         state, decision = gate.step(self.gate, entropy)
         return replace(self, position=self.position + 1, gate=state, decision=decision, entropy=entropy), decision
 
     def follow(
         self, record: Record, gate: Gate, rule: PosteriorRule
     ) -> tuple[StreamState, Decision | None, Posterior | None]:
-        """The state after a record, what the gate decides if it looks (`Record.gated`), and the posterior."""
+        """Return the state after a record, what the gate decides if it looks (`Record.gated`), and the posterior."""
         after, decision = replace(self, position=self.position + 1), None
         if record.gated:
             after, decision = self.step(gate, record.reply.entropy)
@@ -57,7 +57,7 @@ class StreamState:
 
 
 def predict_bursts(gate: Gate, state: Any, entropy: float, count: int) -> list[bool]:
-    """Whether each of the next `count` questions is in a burst if the entropy (nats) stays as it is.
+    """Return whether each of the next `count` questions is in a burst if the entropy (nats) stays as it is.
 
     >>> from secl.gates import EntropyShift
     >>> gate = EntropyShift(burst=2)

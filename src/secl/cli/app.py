@@ -1,4 +1,4 @@
-"""The command line itself: the application, what its commands share, and how mistakes end."""
+"""The application of the command line, parts that commands share, and the handling of errors."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def main() -> None:
 
 
 def _hint(complaint: str) -> str:
-    """How a setting without a flag is set, behind the complaint about the flag; empty for others."""
+    """Return a hint at --set for an unknown flag that names a setting; empty for other flags."""
     option = re.search(r"--(?:no-)?([a-z-]+)", complaint)
     key = option[1].replace("-", "_") if option else ""
     name = nearest(key)
@@ -114,7 +114,7 @@ def print_json(values: dict[str, object]) -> None:
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Where tables and paths are printed."""
+    """Return the console for tables and paths."""
     from rich.console import Console
 
     return Console(markup=False, stderr=stderr)  # paths and domains may hold brackets

@@ -1,4 +1,4 @@
-"""Commands that ask one question, or say what can be asked: ask, models, methods and benchmarks."""
+"""Commands that ask one question or list names: ask, models, methods and benchmarks."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from secl.runs.runner import Run
 
 Finish = Callable[["Run"], None]
-"""What is done with a run whose questions are all answered."""
+"""A function that takes a run after its last question."""
 
 DEMO: dict[str, object] = {
     "method": "secl",
@@ -30,7 +30,7 @@ DEMO: dict[str, object] = {
     "loop.evidence_on": "always",
     "evidence.extra_evidence": ("candidates",),
 }
-"""What `secl demo` runs: the built-in quiz, judged everywhere so that P(True) and posterior can be compared."""
+"""Settings of `secl demo`: the built-in quiz with P(True) for every question, to compare it with the posterior."""
 
 DEMO_NEXT = (
     'next: secl ask "What is the capital of Kenya?" --option Lagos --option Nairobi\n'
@@ -112,7 +112,7 @@ def proceed(open_run: Callable[[Path], Run], folder: Path | None, finish: Finish
     Args:
         open_run: opens the run in a folder.
         folder: of the run; None keeps nothing.
-        finish: what follows the last question.
+        finish: reports the run after the last question.
         quiet: print nothing about the model.
     """
     with TemporaryDirectory(prefix="secl-") if folder is None else nullcontext(folder) as place:

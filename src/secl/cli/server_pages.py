@@ -24,7 +24,7 @@ MAX_FINDINGS = 50
 
 
 def history_page(past: Values) -> list[RenderableType]:
-    """A summary and two tables: versions and events; of what `secl.server.history.history` returns."""
+    """Return a summary and two tables, versions and events, of a `secl.server.history.history`."""
     learning = "on" if past["learns"] else "off, for this method learns nothing"
     if past["paused"] is not None:
         learning = f"paused: {terminal_lines(past['paused'])}"
@@ -79,7 +79,7 @@ def _time(seconds: float | None) -> str:
 
 
 def explanation_page(explanation: Explanation) -> list[RenderableType]:
-    """Why an answer got its number, from the question to the lesson."""
+    """Print the explanation of a confidence, from the question to the lesson."""
     from rich.text import Text
 
     served, record = explanation.served, explanation.served.record
@@ -121,7 +121,7 @@ AGREES = {True: "agree", None: "not verifiable", False: "different"}
 
 
 def verification_page(outcome: Verification) -> list[RenderableType]:
-    """What was verified and how it came out, the findings last."""
+    """Print the results of a verification, the findings last."""
     counts = Counter(finding.check for finding in outcome.findings)
     records = counted(outcome.examined, "record")
     agreeing = {
@@ -155,6 +155,6 @@ def verification_page(outcome: Verification) -> list[RenderableType]:
 
 
 def _apart(outcome: Verification, check: str) -> str:
-    """How far numbers that agree lie apart at most; nothing where they are the same."""
+    """Return the largest difference between numbers that agree; empty if all are the same."""
     largest = outcome.largest.get(check)
     return f" (numbers at most {largest:.1g} apart)" if largest else ""

@@ -22,7 +22,7 @@ not be computed again; 2 is a mistake, as everywhere."""
 
 @app.command
 def history(state: StateFolder, /, *, as_json: AsJson = False) -> None:
-    """Show what a server has learned: lessons, versions, how far each moved the weights, events."""
+    """Show what a server has learned: lessons, events, and versions with their distance from the frozen weights."""
     from secl.cli.server_pages import history_page
     from secl.server.history import history
     from secl.server.store import ServerStore

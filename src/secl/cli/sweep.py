@@ -64,7 +64,7 @@ def check_place(on: str, workers: int | None) -> None:
 
 
 def overview(jobs: Sequence[Job]) -> RichTable:
-    """What a sweep is made of and how far each run is."""
+    """Print the runs of a sweep and the progress of each."""
     from secl.reports.table import listing
     from secl.runs.sweep import is_finished, progress_of
 

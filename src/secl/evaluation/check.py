@@ -13,7 +13,7 @@ scores, for ECE alone can be won by knowing less, and Brier alone by knowing mor
     cannot tell    else, and always below `FEWEST_COMPARED` questions or `FEWEST_OF_A_KIND` right or wrong answers
 
 How often that is wrong was measured (docs/lab/log.md). Against a badly overconfident stated confidence even a constant
-near the base rate wins, so the AUROC of the signal is told beside the verdict.
+near the base rate wins, so the AUROC of the signal is told besides the verdict.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MIN_GAIN = 0.02
 """Smallest gain in ECE that is worth learning for."""
 
 Basis = Literal["labels", "experience"]
-"""What a recommendation stands on: right answers, or what was measured with other models and questions."""
+"""Basis of a recommendation: graded answers, or measurements with other models and questions."""
 
 Verdict = Literal["adapt", "do not adapt", "cannot tell"]
 
@@ -52,7 +52,7 @@ class Check:
         best: the same from the posterior of own answers (a) to that of best answers (b); empty unless the posterior is
             recommended by right answers.
         answer: "best" where best answers are right more often for sure.
-        thought: the same from letters without a thought (a) to those behind thoughts (b); empty without enough of both.
+        thought: the same from letters without a thought (a) to those after thoughts (b); empty without enough of both.
         signal: the same from the stated confidence (a) to normalised P(True) (b); empty without enough answers.
         verdict: whether to learn, which follows from `signal`.
     """
@@ -99,7 +99,7 @@ def check(series: Mapping[str, Series]) -> Check:
 
 
 def decide(signal: Mapping[str, Difference]) -> Verdict:
-    """The verdict over the differences from stated confidence to normalised P(True)."""
+    """Return the verdict over the differences from stated confidence to normalised P(True)."""
     if signal["ece"].falls and signal["brier"].falls:
         return "adapt"
     if signal["brier"].rises or signal["ece"].interval.low > -MIN_GAIN:
@@ -118,7 +118,7 @@ def _lowest_brier(series: Mapping[str, Series], gains: Mapping[str, Mapping[str,
 
 
 def _differences(a: Series, b: Series, *, of_each_kind: int = FEWEST_OF_A_KIND) -> dict[str, Difference]:
-    """All measures over the questions that both have a grade for; empty if they are too few for a verdict."""
+    """Return all measures over the questions that both have a grade for; empty if they are too few for a verdict."""
     first, second = (each.where(each.has_grade) for each in (a, b))
     shared, ours, theirs = np.intersect1d(first.positions, second.positions, return_indices=True)
     sides = first.confidence[ours], first.correct[ours], second.confidence[theirs], second.correct[theirs]

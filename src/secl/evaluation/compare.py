@@ -16,7 +16,7 @@ from secl.metrics.standard import OF_BOTH_KINDS
 from secl.records import Record
 
 Key = tuple[str, str]
-"""What makes two questions the same one: id and text."""
+"""Return the identity of a question: id and text."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """How the confidence of side b differs from that of side a.
+    """The differences between the confidences of side b and side a.
 
     Attributes:
         shared: number of questions answered in both runs.
@@ -85,7 +85,7 @@ class Comparison:
 def compare(a: Side, b: Side, *, resamples: int = 1000) -> Comparison:
     """Paired differences (b - a) of two confidences over the questions that both runs have answered.
 
-    Questions are matched by id and text, so the runs may have asked them in different orders, and others beside them,
+    Questions are matched by id and text, so the runs may have asked them in different orders, and others besides them,
     which are left out.
     """
     shared = [key for key in a.by_question if key in b.by_question]

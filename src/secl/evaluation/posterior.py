@@ -16,24 +16,24 @@ LIKELIHOOD = PosteriorRule(("likelihood",))
 
 
 THOUGHTS = PosteriorRule(("thoughts",))
-"""The posterior of the letters behind thoughts alone."""
+"""The posterior of the letters after thoughts alone."""
 
 
 def of_own(records: Sequence[Record], posteriors: Sequence[Posterior | None]) -> Iterator[Rating]:
-    """The model's own answers, rated by these posteriors."""
+    """Yield the model's own answers, rated by these posteriors."""
     for record, posterior in zip(records, posteriors, strict=True):
         yield record.reply.answer, None if posterior is None else posterior.confidence
 
 
 def of_best(records: Sequence[Record]) -> Iterator[Rating]:
-    """The most probable candidates, rated by the recorded posteriors."""
+    """Yield the most probable candidates, rated by the recorded posteriors."""
     for record in records:
         posterior = record.posterior
         yield record.best_answer, None if posterior is None else posterior.probabilities[posterior.best]
 
 
 def of_at_once(records: Sequence[Record]) -> Iterator[Rating]:
-    """The options that the letters without a thought prefer, where the answers stand behind thoughts."""
+    """Yield the options that the letters without a thought prefer, where the answers stand after thoughts."""
     for record in records:
         candidates, letters = record.evidence.candidates, record.question.letters
         at_once = [] if candidates is None else [each.log_p for each in candidates.letters if each.thought is None]
@@ -63,13 +63,13 @@ def order_averaged(record: Record) -> float | None:
 
 
 def _of_option(question: Question, letter: str, shares: Sequence[float]) -> float:
-    """The share of an option, with those of options that are equal to it."""
+    """Return the share of an option, with those of options that are equal to it."""
     own = question.option(letter)
     return sum(share for share, option in zip(shares, question.options, strict=True) if option == own)
 
 
 def tokens_of_posterior(record: Record) -> float:
-    """Tokens of the answer and of what the recorded posterior weighs; self-consistency has its own samples."""
+    """Return the tokens of the answer and of the posterior's evidence; self-consistency has its own samples."""
     evidence, ledger = record.evidence, record.ledger
     drawn = 0 if evidence.candidates is None else len(evidence.candidates.samples)
     others = 0 if evidence.samples is None or record.question.options else len(evidence.samples)
@@ -89,7 +89,7 @@ def paper_passes(record: Record) -> float:
 
 
 def replayed(rule: PosteriorRule, records: Sequence[Record]) -> list[Posterior | None]:
-    """The posteriors that a rule gives along recorded evidence; None where there is none."""
+    """Return the posteriors that a rule gives along recorded evidence; None without one."""
     state = rule.start()
     posteriors: list[Posterior | None] = []
     for record in records:

@@ -32,7 +32,7 @@ class EstimatorSummary(Measures):
         estimator: the estimator.
         cost_paper: forward passes per question, as the paper counts.
         cost_measured: tokens through the network per token of plain answering; nan without any.
-        fitted: what was fitted, in words; None where nothing was.
+        fitted: what was fitted, in words; None if nothing was.
     """
 
     estimator: Estimator = field(metadata={HIDDEN: True})
@@ -60,7 +60,7 @@ class Summary(Shown):
         cost_paper: the paper's forward passes per question: 15 if trained, 1 if not; nan without questions.
         cost_measured: tokens through the network per token of plain answering; nan without questions.
         estimators: by name, in the order of reports.
-        domains: the summary of each domain, in order of appearance; empty in these.
+        domains: the summary of each domain, in order of appearance; empty in a domain's summary.
         series: by the name of the estimator, in the order of reports; empty in the summaries of domains.
     """
 
@@ -120,7 +120,7 @@ def summarise(
 
 
 def _by_domain(series: Series, domain_of: Mapping[int, str]) -> dict[str, Series]:
-    """The part of a series in each domain, by the domains of its positions."""
+    """Return the part of a series in each domain, by the domains of its positions."""
     rows: dict[str, list[int]] = {}
     for row, position in enumerate(series.positions.tolist()):
         rows.setdefault(domain_of[position], []).append(row)

@@ -1,4 +1,4 @@
-"""What shows without any right answer that a confidence is not to be relied on."""
+"""Symptoms of an unreliable confidence that need no graded answer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from secl.metrics.calibration import chance_of_count
 from secl.records import Record
 
 Source = Literal["stated", "posterior"]
-"""Where a reported confidence comes from, but for labels."""
+"""The source of a reported confidence, before labels."""
 
 NEARLY_ALL = 0.9
 """Share of the answers from which something holds for nearly all."""
@@ -26,7 +26,7 @@ LOW_LETTER_MASS = 0.05
 
 
 def seen(records: Sequence[Record]) -> list[Reason]:
-    """What the records show, in order, without any right answer."""
+    """Return the symptoms that records show without references, in order."""
     reasons = [_of_changed_answers(records), _of_letters(records)]
     if len(records) >= FEWEST:
         reasons += [_of_digits(records), _of_unreadable(records), _of_spread(records)]
@@ -34,7 +34,7 @@ def seen(records: Sequence[Record]) -> list[Reason]:
 
 
 def _of_letters(records: Sequence[Record]) -> Reason | None:
-    """Whether one letter is answered whatever the options say."""
+    """Return whether one letter is answered whatever the options say."""
     # Questions with the same options in the same order (yes or no) may well have the same answer.
     chosen = (each for each in records if each.question.options and each.answer is not None and not each.given)
     different = {record.question.options: record for record in chosen}
@@ -57,7 +57,7 @@ def _of_letters(records: Sequence[Record]) -> Reason | None:
 
 
 def _of_digits(records: Sequence[Record]) -> Reason | None:
-    """Whether the stated confidence comes from digits that the model does not want to say."""
+    """Return whether the stated confidence comes from digits that the model does not want to say."""
     masses = [record.reply.digit_mass for record in records if source_of(record) == "stated"]
     if len(masses) < FEWEST or median(masses) >= LOW_DIGIT_MASS:
         return None
@@ -65,7 +65,7 @@ def _of_digits(records: Sequence[Record]) -> Reason | None:
 
 
 def _of_unreadable(records: Sequence[Record]) -> Reason | None:
-    """Whether many replies hold no readable answer."""
+    """Return whether many replies hold no readable answer."""
     count = sum(record.answer is None for record in records)
     if count < 0.2 * len(records):
         return None
@@ -73,7 +73,7 @@ def _of_unreadable(records: Sequence[Record]) -> Reason | None:
 
 
 def _of_spread(records: Sequence[Record]) -> Reason | None:
-    """Whether nearly all confidences are the same before labels, which move equal ones apart."""
+    """Return whether nearly all confidences are the same before labels, which move equal ones apart."""
     confidences = [record.label_free for record in records]
     middle = median(confidences)
     same = sum(abs(each - middle) <= 0.01 for each in confidences)
@@ -83,7 +83,7 @@ def _of_spread(records: Sequence[Record]) -> Reason | None:
 
 
 def _of_changed_answers(records: Sequence[Record]) -> Reason | None:
-    """How many answers learning has changed, and whether that did harm."""
+    """Return the symptom that learning has changed answers, "doubt" if accuracy fell."""
     changed = [record for record in records if record.reply.answer != record.frozen.answer and record.reply.version]
     if not changed:
         return None
@@ -94,20 +94,20 @@ def _of_changed_answers(records: Sequence[Record]) -> Reason | None:
 
 
 def source_of(record: Record) -> Source:
-    """Where `Record.confidence` comes from, but for labels."""
+    """Where `Record.confidence` comes from, except for labels."""
     posterior = record.posterior
     alone = posterior is None or (posterior.confidence is None and not record.answers_best)
     return "stated" if alone else "posterior"
 
 
 def main_source(records: Sequence[Record]) -> Source:
-    """What most of the reported confidences are."""
+    """Return the most frequent source of the reported confidences."""
     sources = [source_of(record) for record in records]
     return "stated" if 2 * sources.count("stated") >= len(sources) else "posterior"
 
 
 def seen_in_one(record: Record) -> list[Reason]:
-    """What one answer shows about itself, where there are no others to compare it with."""
+    """Return the symptoms of a single answer."""
     reply, reasons = record.reply, []
     if reply.digit_mass < LOW_DIGIT_MASS:
         reasons.append(Reason("digit_mass", "doubt", value=reply.digit_mass))
@@ -121,7 +121,7 @@ def seen_in_one(record: Record) -> list[Reason]:
 
 
 def _other_choice(record: Record) -> str | None:
-    """What the model chooses in another order of the options, if that is not its answer; None without such evidence."""
+    """Return the model's choice under another order of the options, if it differs from its answer; else None."""
     question, compared = record.question, record.evidence.candidates
     if compared is None or not question.options or record.reply.answer is None:
         return None

@@ -2,7 +2,7 @@
 
     P(candidate) = softmax( sum over the views of weight * view )
 
-The weights are constants (`views.VIEWS`; docs/lab/log.md shows how flat the result is around them) but for one
+The weights are constants (`views.VIEWS`; docs/lab/log.md shows how flat the result is around them) except for one
 number that the stream shows without labels: the reliability s of the letters, how far they follow the
 options and not their order.
 """

@@ -26,7 +26,7 @@ from secl.records import Record, Reply
 from secl.settings.groups import ViewName
 
 Values = tuple[float | None, ...]
-"""One number for each candidate; None where the view has none."""
+"""One number for each candidate; None if the view has none."""
 
 SMOOTHING = 0.5
 """Pseudo-count of every candidate among the answers drawn."""
@@ -38,13 +38,13 @@ LEAST_REST = 0.05
 """Least probability of an answer that is none of the candidates."""
 
 DOUBT = 0.2
-"""How far the letters behind thoughts are moved to equal probabilities."""
+"""How far the letters after thoughts are moved to equal probabilities."""
 
 VALUES = "values"
-"""How the source of candidates begins that are values of a field (`secl.fields`)."""
+"""Beginning of `source` for candidates that are values of a field (`secl.fields`)."""
 
 VALUE_SLOPE = 0.6
-"""By how much the log-odds of a field's value grow with those of its text; models are overconfident of fields."""
+"""Slope from the log-odds of a value's text to those of the value; models are overconfident about fields."""
 
 LEAST_WRONG = 0.01
 """Least probability that the value of a field is wrong, before the slope."""
@@ -67,9 +67,9 @@ def likelihood(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) 
 
 
 def thoughts(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Values | None:  # noqa: ARG001
-    """Return ln of the mean probability of each option behind the thoughts, moved to uniform by `DOUBT`.
+    """Return ln of the mean probability of each option after the thoughts, moved to uniform by `DOUBT`.
 
-    A thought makes up the model's mind, so the letter behind a single one is nearly certain, right or wrong. The mean
+    A thought makes up the model's mind, so the letter after a single one is nearly certain, right or wrong. The mean
     over thoughts, each with its own order of the options, is never surer than the surest of them.
     """
     letters = [each.log_p for each in candidates.letters if each.thought is not None]
@@ -100,7 +100,7 @@ def samples(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> 
     The model's own answer counts as drawn once, and every candidate half a time more (`SMOOTHING`). Answers that are
     none of the candidates count for the last one. Numbers found in different ways hardly agree by chance, so each way
     adds as much as the one before (`VOTE`). Values of fields have no such view if they have the view `value`: samples
-    are drawn behind the same beginning, so they would estimate its probability once more.
+    are drawn after the same beginning, so they would estimate its probability once more.
     """
     if not candidates.samples or value(candidates, reply, evidence) is not None:
         return None
@@ -133,7 +133,7 @@ def value(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Va
     """Return ln of the probability of each value of a field.
 
     The model's own value is right with sigmoid(`VALUE_SLOPE` logit P), where P is the probability of its text under the
-    schema, at most 1 - `LEAST_WRONG`. The others share what is left as their texts do.
+    schema, at most 1 - `LEAST_WRONG`. The others share the rest in proportion to their texts.
     """
     log_p = _log_p_of_texts(candidates, reply)
     if not log_p or not candidates.source.startswith(VALUES):

@@ -67,16 +67,16 @@ _BEHIND_A_THOUGHT: dict[Form, tuple[str, str]] = {
     "sentence": ("answer truthfully in one short sentence", "<one short sentence>"),
     "number": ("write the final number", "<number>"),
 }
-"""What is asked for behind a thought, and its shape."""
+"""What is asked for after a thought, and its shape."""
 
 _LIKE_A_REPLY = re.compile(r"(?<=\bconfidence)\s*[:=]\s*|(?<=\banswer)\s*[:=]\s*", re.IGNORECASE)
 _LIKE_A_CONFIDENCE = re.compile(r"(?<=\bconfidence)\s*[:=]\s*", re.IGNORECASE)
 
 _PREFILLS: dict[Form, str] = {"choice": "Answer:", "short": "Answer:"}
-"""Beginnings of replies. Not every model gives better short answers behind its own (`answer_prompt`)."""
+"""Beginnings of replies. Not every model gives better short answers after its own (`answer_prompt`)."""
 
 _KINDS: dict[Form, str] = {"number": "a number", "short": "a few words"}
-"""What the answers of a list are; one short sentence each in any other form."""
+"""Kind of the answers in a list; in any other form, one short sentence each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +100,12 @@ class Prompt:
     thought: str | None = None
 
     def begun(self, text: str) -> Prompt:
-        """This prompt with the reply begun by `text`, behind the prefill."""
+        """This prompt with the reply begun by `text`, after the prefill."""
         return replace(self, prefill=self.prefill + text)
 
 
 def quoted(passage: str) -> str:
-    """A passage as it is shown: without the colon behind "Confidence" or "Answer", so that nothing looks like a reply.
+    """A passage as it is shown: without the colon after "Confidence" or "Answer", so that nothing looks like a reply.
 
     Models copy what looks like our own format, so a passage that states a confidence would set the model's.
     """
@@ -113,7 +113,7 @@ def quoted(passage: str) -> str:
 
 
 def unstated(text: str) -> str:
-    """A question or a candidate as it is shown: without the colon behind "Confidence", for the same reason.
+    """Return a question or a candidate as it is shown: without the colon after "Confidence", for the same reason.
 
     >>> unstated("Is it Rome? Confidence: 9")
     'Is it Rome? Confidence 9'
@@ -122,7 +122,7 @@ def unstated(text: str) -> str:
 
 
 def _asked(question: Question) -> str:
-    """What all prompts of a question begin with."""
+    """Return the turns that all prompts of a question begin with."""
     passage = f"{quoted(question.context)}\n\n" if question.context else ""
     return f"{passage}Question: {unstated(question.text)}\n"
 
@@ -144,7 +144,7 @@ def answer_prompt(question: Question, *, alongside: bool = False, prefilled: boo
 
 
 def request_for(thinking: Thinking) -> str:
-    """The sentence that asks a model for a thought, of at most so many tokens.
+    """Return the sentence that asks a model for a thought, of at most so many tokens.
 
     >>> request_for(160)
     'Think step by step in at most 90 words.'
@@ -154,7 +154,7 @@ def request_for(thinking: Thinking) -> str:
 
 
 def thinking_prompt(question: Question, request: str, thought: str) -> Prompt:
-    """Ask for an answer behind a thought; with options, for an answer and then a confidence digit.
+    """Ask for an answer after a thought; with options, for an answer and then a confidence digit.
 
     Args:
         question: of any form but "text", about which nothing is asked.
@@ -174,12 +174,12 @@ def _listed(question: Question) -> str:
 
 
 def _prompt(question: Question, user: str, prefill: str = "") -> Prompt:
-    """A turn of ours in the conversation that a question belongs to."""
+    """Return a prompt of secl as a turn of the question's conversation."""
     return Prompt((user,), prefill, question.system, question.history)
 
 
 def other_order(options: int) -> tuple[int, ...]:
-    """The reversed order, so that over both every option stands equally far down, and has two letters.
+    """Return the reversed order, so that over both every option stands equally far down, and has two letters.
 
     Of an odd number of options, the middle one trades places with a neighbour. An order has the number of the option at
     each place.
@@ -192,7 +192,7 @@ def other_order(options: int) -> tuple[int, ...]:
 
 
 def as_choice(question: Question, answers: Sequence[str]) -> Question:
-    """An open question as a choice between answers to it and "None of these"; which is right is not known.
+    """Return an open question as a choice between answers to it and "None of these"; which is right is not known.
 
     >>> as_choice(Question("Capital of France?", reference="Paris", grader="contains"), ("Paris", "Rome")).options
     ('Paris', 'Rome', 'None of these')
@@ -201,7 +201,7 @@ def as_choice(question: Question, answers: Sequence[str]) -> Question:
 
 
 def orders_of_answers(answers: int, seed: int) -> list[tuple[int, ...]]:
-    """Two orders of answers to an open question and, behind them, "None of these".
+    """Two orders of answers to an open question and, after them, "None of these".
 
     Shuffled by the seed, so that the model's own answer has no place of its own; "None of these" comes last or first.
 
@@ -222,7 +222,7 @@ def order_prompt(question: Question, order: Sequence[int]) -> Prompt:
 
 
 def candidate_prompt(question: Question, form: Form, *, alone: bool = False) -> Prompt:
-    """Ask for an answer of this form without options: what a candidate's likelihood depends on.
+    """Ask for an answer of this form without options, for the likelihood of a candidate.
 
     `alone` leaves out the question, its passage and what was said before, under the same system text. They are evidence
     for an answer like the question, so the likelihood "alone" is free of them (the domain premise of PMI, Holtzman et
@@ -250,7 +250,7 @@ def confidence_prompt(
     prefilled: bool = True,
     before: Prompt | None = None,
 ) -> Prompt:
-    """Ask for the confidence digit of an answer: in the same reply behind a letter, in a turn behind an open answer, or
+    """Ask for the confidence digit of an answer: in the same reply after a letter, in a turn after an open answer, or
     `alongside` it. The reply began as `answer_prompt` begins it, unless the prompt `before` it is given."""
     before = before or answer_prompt(question, alongside=alongside, prefilled=prefilled)
     if question.options:

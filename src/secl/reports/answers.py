@@ -36,7 +36,7 @@ NO_SIGN = "less confidence than in the others"
 
 @dataclass(frozen=True, slots=True)
 class AnswerRow:
-    """What was answered to one question, and what is known about it.
+    """An answer, with its confidence and grade.
 
     Attributes:
         answer: for people, an option with its letter and text; empty if none could be read.
@@ -56,7 +56,7 @@ class AnswerRow:
 
     @property
     def remarks(self) -> list[str]:
-        """Its signs in words, and what else became of it."""
+        """Return its symptoms in words, and the outcome of learning."""
         changed = self.record.reply.answer != self.record.frozen.answer
         more = {"changed by adapting": changed, "not accepted": self.record.accepted is False}
         return [*(SIGNS[sign] for sign in self.signs), *(word for word in more if more[word])]
@@ -75,7 +75,7 @@ class AnswerRow:
 
 
 def answer_rows(records: Sequence[Record]) -> list[AnswerRow]:
-    """A row for each record, in the order of the stream."""
+    """Return a row for each record, in the order of the stream."""
     return [_row(record) for record in records]
 
 
@@ -111,7 +111,7 @@ LONGEST = 160
 """Characters of a question or an answer in a table."""
 
 NOTHING = "no readable answer"
-"""What stands in the place of an answer that could not be read."""
+"""Text in place of an answer that could not be read."""
 
 GRADES = {True: "right", False: "wrong", None: ""}
 """Grades in words; an answer without a reference has none."""
@@ -148,7 +148,7 @@ COLUMNS: dict[str, tuple[Column, Callable[[AnswerRow], Cell]]] = {
         lambda row: Cell(", ".join(SIGNS[sign] for sign in row.signs) or NO_SIGN),
     ),
 }
-"""What can be said of an answer, by the names that `questions_table` takes."""
+"""Columns of an answer, by the names that `questions_table` takes."""
 
 
 def questions_table(rows: Sequence[AnswerRow], *names: str) -> Table:
@@ -159,7 +159,7 @@ def questions_table(rows: Sequence[AnswerRow], *names: str) -> Table:
 
 
 def wrong_table(rows: Sequence[AnswerRow]) -> Table | None:
-    """The wrong answers with the highest confidence, the highest first; None without any."""
+    """Return the wrong answers with the highest confidence, the highest first; None without any."""
     wrong = sorted((row for row in rows if row.correct is False), key=lambda row: -row.record.confidence)[:MOST_WRONG]
     names = ("question and options", "answers", "right", "confidence", "stated")
     return questions_table(wrong, *names) if wrong else None

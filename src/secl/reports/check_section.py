@@ -29,7 +29,7 @@ def check_sentences(result: Check) -> list[str]:
 
 
 def _thinking(result: Check) -> list[str]:
-    """Whether thoughts make more answers correct; empty without thoughts or references."""
+    """Return whether thoughts make more answers correct; empty without thoughts or references."""
     if not result.thought:
         return []
     accuracy = result.thought["accuracy"]

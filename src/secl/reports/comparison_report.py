@@ -1,4 +1,4 @@
-"""What `secl compare` says: a table of differences, and what else a reader must know."""
+"""The output of `secl compare`: a table of differences, and notes."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ NOTE = (
     "sides, because the ECE of few answers is biased, and end at -1 and 1. Fewer than "
     f"{FEWEST_COMPARED} questions have none, nor has AUROC with fewer than {FEWEST_OF_A_KIND} right or wrong answers."
 )
-"""What a reader must know about a table of differences."""
+"""Notes on a table of differences."""
 
 
 def comparison_table(comparison: Comparison) -> Table:
-    """All measures, then the Brier score of each domain where there are several; it fits 80 columns."""
+    """Return all measures, then the Brier score of each domain where there are several; it fits 80 columns."""
     sections = {"": {MEASURES[measure]: difference for measure, difference in comparison.measures.items()}}
     if len(comparison.domains) > 1:
         sections["Brier by domain"] = comparison.domains
@@ -51,7 +51,7 @@ def _row(name: str, difference: Difference) -> Row:
 
 
 def remarks(comparison: Comparison) -> list[str]:
-    """What a reader must know beside the table, a sentence each."""
+    """Return notes on the table."""
     a, b = (f"{floor.mean:.3f} (in 95% of cases up to {floor.upper:.3f})" for floor in comparison.floors.values())
     lines = [
         f"A would have an ECE of {a} by chance alone and B of {b}, were they perfectly calibrated.",

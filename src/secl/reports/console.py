@@ -24,7 +24,7 @@ LONGEST = 300
 """Characters of a candidate in the table of an answer."""
 
 MOST = 5
-"""Candidates in the table of an answer, beside the returned and the model's own answer."""
+"""Candidates in the table of an answer, besides the returned and the model's own answer."""
 
 
 def answer_table(record: Record) -> Table:
@@ -49,27 +49,27 @@ def answer_table(record: Record) -> Table:
 
 
 def _candidate(posterior: Posterior, number: int) -> str:
-    """A candidate as text; the last one may collect the probability of all unlisted answers."""
+    """Return a candidate as text; the last one may collect the probability of all unlisted answers."""
     unlisted = posterior.none_last and number == len(posterior.candidates) - 1
     return "any other answer" if unlisted else posterior.candidates[number]
 
 
 def _confidence(record: Record) -> str:
-    """The confidence with its 90 % interval, where there is one."""
+    """Return the confidence with its 90 % interval, where there is one."""
     band = record.labelled
     likely = percent(record.confidence)
     return f"{likely} ({percents(band.low, band.high)})" if band else likely
 
 
 def answer_reasons(record: Record) -> list[str]:
-    """Why the confidence is not to be relied on, or else what it rests on, a sentence each."""
+    """Return sentences on why the confidence is not reliable, or else on its sources."""
     reasons = [sentence_of(reason) for reason in seen_in_one(record)]
     own = record.posterior is None or record.posterior.own == record.posterior.best
     return reasons or ([_why(record)] if own else [])
 
 
 def _why(record: Record) -> str:
-    """What the number rests on, in one sentence."""
+    """Return a sentence about the source of the confidence."""
     question, evidence, posterior = record.question, record.evidence, record.posterior
     if posterior is None:
         return "There are no two different candidates to compare."
@@ -100,7 +100,7 @@ def _repeated(drawn: Sequence[Sample], number: int) -> str:
 
 
 def answer_details(record: Record, tau: float) -> list[RichTable]:
-    """What the answer rests on: numbers by name, the ten bins of the stated confidence, and P(True)."""
+    """Return the evidence: numbers by name, the ten bins of the stated confidence, and P(True)."""
     reply, posterior, p_true = record.reply, record.posterior, record.evidence.p_true
     facts = {"stated confidence": f"{reply.stated:.3f}"}
     if reply.version:
@@ -119,12 +119,12 @@ def answer_details(record: Record, tau: float) -> list[RichTable]:
 
 
 def _ranked(posterior: Posterior) -> list[int]:
-    """The numbers of the candidates, the most probable first."""
+    """Return the numbers of the candidates, the most probable first."""
     return sorted(range(len(posterior.candidates)), key=lambda number: -posterior.probabilities[number])
 
 
 def bins_table(reply: Reply, frozen: Reply) -> RichTable:
-    """The probability of each of the ten digits behind a stated confidence, now and of the frozen model."""
+    """Return the probability of each of the ten digits of a stated confidence, now and of the frozen model."""
     rows = [
         (f"{digit}", f"{p:.4f}", f"{before:.4f}", "█" * round(BAR * p))
         for digit, (p, before) in enumerate(zip(reply.bins, frozen.bins, strict=True))
@@ -133,7 +133,7 @@ def bins_table(reply: Reply, frozen: Reply) -> RichTable:
 
 
 def p_true_table(p_true: PTrue) -> RichTable:
-    """P(True) of an answer, which stands first, and of its distractors."""
+    """Return P(True) of an answer, which stands first, and of its distractors."""
     pairs = zip(p_true.probabilities, p_true.candidates, strict=True)
     rows = [(f"{p:.4f}", candidate) for p, candidate in pairs]
     return listing(("P(True)", f"candidate ({p_true.distractor_source}; the answer first)"), rows)

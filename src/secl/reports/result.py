@@ -1,4 +1,4 @@
-"""The result of a run: how many answers are right, what the confidences expected, the verdict, and what to do next."""
+"""The result of a run: accuracy, mean confidence, verdict, and the next command."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ ANSWERS: dict[Level, str] = {
 
 
 def result_sentences(run: RunReport) -> list[str]:
-    """The counts, right answers against what the confidences expected, and what else the numbers say."""
+    """Return sentences: counts, accuracy against mean confidence, and further findings."""
     accepted = accepted_sentence(run.records)
     return [_counts(run), *_right(run), *([accepted] if accepted else [])]
 
 
 def _counts(run: RunReport) -> str:
-    """How many questions were answered, and how many were left out or remain."""
+    """Return a sentence with the numbers of answered, omitted and remaining questions."""
     text = f"{counted(len(run.records), 'question')} answered"
     if not run.complete:
         text = f"{amount(len(run.records))} of {counted(run.manifest.total, 'question')} answered"
@@ -50,7 +50,7 @@ def _counts(run: RunReport) -> str:
 
 
 def _right(run: RunReport) -> list[str]:
-    """Right answers against what the confidences expected, and whether surer answers are right more often."""
+    """Return sentences: accuracy against mean confidence, and the ranking."""
     graded = [row for row in run.rows if row.correct is not None]
     if run.mostly_ungraded or not graded:
         return [headline(run)]
@@ -67,7 +67,7 @@ def _right(run: RunReport) -> list[str]:
 
 
 def _level(run: RunReport, gap: float) -> str:
-    """Whether the confidences are too low or too high, as the verdict's tests have it."""
+    """Return whether the confidences are too low or too high, as the verdict's tests have it."""
     codes = run.trust.codes
     if "overconfident" in codes or "underconfident" in codes:
         return f"{'over' if gap > 0 else 'under'}confident by {100 * abs(gap):.0f} points"
@@ -89,7 +89,7 @@ def _ranking(confidences: Sequence[float], grades: Sequence[bool]) -> str:
 
 
 def bands_table(rows: Sequence[AnswerRow]) -> Table:
-    """How many answers have a confidence in each fifth of [0, 1]."""
+    """Return a table of the number of answers in each fifth of [0, 1]."""
     counts = Counter(min(int(row.record.confidence * BANDS), BANDS - 1) for row in rows)
     lines = [(f"{band / BANDS:g} to {(band + 1) / BANDS:g}", amount(counts[band])) for band in sorted(counts)[::-1]]
     return plain_table(("confidence", "answers"), lines, texts=1)
@@ -110,7 +110,7 @@ def look_first(rows: Sequence[AnswerRow]) -> str | None:
 
 
 def next_step(run: RunReport, folder: Path) -> str:
-    """What to type next."""
+    """Return the next command."""
     shell_name = shlex.quote(str(folder))
     if not run.complete:
         return f"secl run --resume {shell_name}"
@@ -131,7 +131,7 @@ RANGES = (
     "Estimated right: the mean confidence, and where the share of right answers lies in 95% of cases if each answer is "
     "right with its probability. A confidence that is off by 0.1 moves it by as much."
 )
-"""What a reader must know about the table of domains."""
+"""Note on the table of domains."""
 
 
 def estimate_share(confidences: Sequence[float]) -> tuple[float, float, float]:
@@ -151,12 +151,12 @@ def estimate_share(confidences: Sequence[float]) -> tuple[float, float, float]:
 
 
 def ungraded(rows: Sequence[AnswerRow]) -> list[AnswerRow]:
-    """The answers without a label and without a right one to compare with."""
+    """Return the answers without a label and without a right one to compare with."""
     return [row for row in rows if row.correct is None]
 
 
 def headline(run: RunReport) -> str:
-    """The estimated share of right answers and what it rests on, for a run in which few answers are graded."""
+    """Return a sentence with the estimated accuracy and its basis, for a run with few graded answers."""
     rows, graded = ungraded(run.rows), [row for row in run.rows if row.correct is not None]
     share, low, high = estimate_share([row.record.confidence for row in rows])
     which = " without a label or a reference" if graded else ""
@@ -168,7 +168,7 @@ def headline(run: RunReport) -> str:
 
 
 def _basis(run: RunReport, rows: Sequence[AnswerRow]) -> str:
-    """What most of the confidences are."""
+    """Return the most frequent source of the confidences."""
     names: dict[Source, str] = {
         "posterior": "the posterior, made without labels",
         "stated": "stated confidence, adapted to the model's own P(True) without labels"
@@ -181,7 +181,7 @@ def _basis(run: RunReport, rows: Sequence[AnswerRow]) -> str:
 
 
 def _of_graded(rows: Sequence[AnswerRow]) -> str:
-    """How many of the graded answers are right, and what the confidences had made of them."""
+    """Return a sentence with accuracy and mean confidence of the graded answers."""
     share = fmean(bool(row.correct) for row in rows)
     low, high = wilson(share, len(rows))
     mean = fmean(row.record.confidence for row in rows)
@@ -192,7 +192,7 @@ def _of_graded(rows: Sequence[AnswerRow]) -> str:
 
 
 def share_notes(rows: Sequence[AnswerRow]) -> list[str]:
-    """How many of these answers have a sign of trouble, a sentence for each sign."""
+    """Return a sentence for each symptom with the number of answers that show it."""
     counts = Counter(sign for row in rows for sign in row.signs)
     return [
         f"{counted(counts[sign], 'answer')} of {amount(len(rows))}: {SIGNS[sign]}." for sign in SIGNS if counts[sign]

@@ -19,12 +19,12 @@ _REPORTED = ("text", "letter", "confidence", "low", "high", "candidates", "accep
 
 
 def to_plain(record: Record) -> dict[str, Any]:
-    """A record as nested dictionaries and lists."""
+    """Return a record as nested dictionaries and lists."""
     return dict(_adapter().dump_python(record, warnings=False))  # as dataclasses.asdict, and much faster
 
 
 def to_export(record: Record) -> dict[str, object]:
-    """The same for other tools, first with what people act on: the returned answer and its confidence."""
+    """Return a record for other tools, beginning with the returned answer and its confidence."""
     values = {name: getattr(record, name) for name in _REPORTED} | to_plain(record)
     for key, reply in (("reply", record.reply), ("frozen", record.frozen)):
         values[key] |= {name: getattr(reply, name) for name in _COMPUTED}
@@ -42,7 +42,7 @@ def from_plain(values: Mapping[str, object]) -> Record:
 
 
 def to_body(record: Record) -> str:
-    """A record as the JSON that is stored; numbers that JSON does not have are texts there, such as "nan"."""
+    """Return a record as the JSON that is stored; numbers that JSON does not have are texts there, such as "nan"."""
     values = to_plain(record)
     try:
         return json.dumps(values, allow_nan=False)
@@ -51,7 +51,7 @@ def to_body(record: Record) -> str:
 
 
 def from_body(body: str) -> Record:
-    """The record of `to_body`; errors as of `from_plain`."""
+    """Return the record of `to_body`; errors as of `from_plain`."""
     try:
         return from_plain(from_json(body))  # three times as fast as Python's parser
     except ValueError:  # half a character, which only Python's parser reads, or an error

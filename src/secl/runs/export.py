@@ -54,7 +54,7 @@ def to_frame(records: Iterable[Record], *, full: bool = False) -> Any:
 
 
 def to_table(records: Iterable[Record], *, full: bool = False) -> tuple[list[str], list[list[object]]]:
-    """The columns and rows of a table of records: the cells of each question's own row, then the results.
+    """Return the columns and rows of a table of records: the cells of each question's own row, then the results.
 
     A column of results that is empty everywhere is left out; a column of the questions that is called like one of them
     gets `PREFIX`. Questions without a row have their id, domain, text, options and reference.
@@ -63,7 +63,7 @@ def to_table(records: Iterable[Record], *, full: bool = False) -> tuple[list[str
 
 
 def _to_object_table(store: Store, full: bool, review: bool) -> tuple[list[str], list[list[object]]]:
-    """The same for an extraction: a row for each document; if `full`, for each field.
+    """Return the same for an extraction: a row for each document; if `full`, for each field.
 
     Documents without an object come last, in a review first.
     """
@@ -103,7 +103,7 @@ def _merged(
 
 
 def _described(question: Question) -> dict[str, object]:
-    """What there is of a question, in the columns of a question file."""
+    """Return a question as columns of a question file."""
     several = question.reference if isinstance(question.reference, References) else None
     values: dict[str, object] = {
         "id": question.id,
@@ -119,7 +119,7 @@ def _described(question: Question) -> dict[str, object]:
 
 
 def _results(record: Record, full: bool) -> dict[str, object]:
-    """What people act on: the answer, its confidence, and whether it is right as far as references and labels tell."""
+    """Return the columns to act on: answer, confidence, and its correctness by label or reference."""
     results: dict[str, object] = {
         "answer": record.text,
         "confidence": defined(record.confidence),
@@ -137,7 +137,7 @@ def _results(record: Record, full: bool) -> dict[str, object]:
 
 
 def _numbers(values: Mapping[str, object], prefix: str = "") -> dict[str, object]:
-    """The fields of a complete record as columns: "reply.entropy" is the entropy of its reply."""
+    """Return the fields of a complete record as columns: "reply.entropy" is the entropy of its reply."""
     columns: dict[str, object] = {}
     for name, value in values.items():
         if isinstance(value, dict):
@@ -205,7 +205,7 @@ def write(
 
 
 def _ordered(store: Store, review: bool) -> Sequence[Record]:
-    """The records of a run; for a review, the least certain first."""
+    """Return the records of a run; for a review, the least certain first."""
     records = list(current_records(store))
     return sorted(records, key=lambda record: -expected_errors([record])) if review else records
 
@@ -229,7 +229,7 @@ def _write_text(stream: IO[str], store: Store, format: str, full: bool, review: 
 
 
 def _cell(value: object) -> object:
-    """A value as a cell of a spreadsheet: lists as one text, and no text a formula."""
+    """Return a value as a cell of a spreadsheet: a list as one text, and no text as a formula."""
     if isinstance(value, list):
         value = joined([item if isinstance(item, str) else repr(item) for item in value])
     return harmless(value)

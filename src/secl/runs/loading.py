@@ -1,4 +1,4 @@
-"""What settings name: the questions, and the model with its adapter."""
+"""Load the questions and the model that settings name."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Named = TypeVar("Named", bound=Recipe)
 
 
 def read_stream(settings: RunSettings, mode: Mode = "ask") -> QuestionFile:
-    """The questions that settings name, in the order in which they are asked, before any model has seen them.
+    """Return the questions that settings name, in the order in which they are asked, before any model has seen them.
 
     Raises:
         DataError: a benchmark or a file cannot be read, or a row has no answer to rate in the mode "score".
@@ -71,7 +71,7 @@ def read_stream(settings: RunSettings, mode: Mode = "ask") -> QuestionFile:
 
 
 def askable(file: QuestionFile, model: Model, skip_bad: bool) -> tuple[QuestionFile, tuple[str, ...]]:
-    """The questions that a model can be asked, or whose answers it can rate; and the ids of the others.
+    """Return the questions that a model can be asked, or whose answers it can rate; and the ids of the others.
 
     A document that the model cannot read fails when its turn comes (`secl.runs.failures`).
 
@@ -114,7 +114,7 @@ def load_model(settings: Recipe, shared: SharedAnswers | None = None, *, key: st
 
 
 def named(settings: Named) -> Named:
-    """The settings with the name of the only model that their endpoint has, where they name none."""
+    """Return the settings with the name of the only model that their endpoint has, where they name none."""
     if settings.model.engine != "openai" or settings.model.name:
         return settings
     from secl.backends.endpoint.abilities import only_model
@@ -176,7 +176,7 @@ def _model_cache() -> ModelCache:
 
 
 def calibration(settings: Recipe, model: Model, mode: Mode = "ask") -> tuple[Label, ...]:
-    """Return the labels of the run or server that `settings.model.calibration` names; none where it names none.
+    """Return the labels of the run or server that `settings.model.calibration` names; none if it names none.
 
     Raises:
         RunError: the folder is no run, has no labels, or its confidences are those of another model or method.

@@ -68,7 +68,7 @@ class Run:
 
     @functools.cached_property
     def manifest(self) -> Manifest:
-        """What was known before the first question."""
+        """The state before the first question."""
         return Manifest.of(self.store)
 
     def proceed(self, progress: Progress | None = None) -> None:
@@ -80,7 +80,7 @@ class Run:
                 progress(len(self.records), len(self.questions), record)
 
     def steps(self) -> Iterator[Record]:
-        """What remains, question by question, each recorded before it is handed out."""
+        """Yield a record for each remaining question, after it was stored."""
         if isinstance(self.asked, DocumentFile):
             upcoming = extract_fields(self.calibrator, self.asked, self.records, self.store)
         elif self.asked.given is None:
@@ -113,7 +113,7 @@ class Run:
         self.records.append(record)
 
     def _at_end_of_burst(self) -> bool:
-        """Whether the latest question was the last of its burst; the bursts of `Always` have no end."""
+        """Return whether the latest question was the last of its burst; the bursts of `Always` have no end."""
         decision = self.records[-1].decision if self.records else None
         ended = decision is not None and decision.in_burst and decision.remaining == 0
         return ended and not isinstance(self.calibrator.gate, Always)
@@ -168,7 +168,7 @@ def start_run(settings: RunSettings, folder: Path, load: Load | None = None, *, 
 
 
 def _weak(settings: RunSettings) -> tuple[str, ...]:
-    """A sentence where the embedded model is to classify, or to extract fields."""
+    """Return a sentence where the embedded model is to classify, or to extract fields."""
     hard = settings.stream.options or settings.extract.schema_file
     return (TOO_WEAK,) if hard and settings.model.name == EMBEDDED else ()
 
@@ -235,7 +235,7 @@ def _check_same(manifest: Manifest, model: Model, folder: Path) -> tuple[str, ..
 
 
 def _changed(records: Sequence[Record], manifest: Manifest, questions: Sequence[Question]) -> str:
-    """How the questions differ from those of a run, as far as the run has asked them."""
+    """Return how the questions differ from those that a run has asked."""
     for record, question in zip(records, questions, strict=False):
         if record.question != question:
             where = f"they part at position {record.position}, {record.question.id!r} then, {question.id!r} now"
@@ -246,7 +246,7 @@ def _changed(records: Sequence[Record], manifest: Manifest, questions: Sequence[
 
 
 def estimators_of(manifest: Manifest) -> dict[str, Estimator]:
-    """The estimators that the method of a run is for; without learning there is no SECL to estimate."""
+    """Return the estimators that the method of a run is for; without learning there is no SECL to estimate."""
     settings, method = manifest.settings, manifest.settings.named_method
     estimators = make_estimators(manifest.tau, settings.evidence.formula)
     names = {*(method.reports or estimators)}

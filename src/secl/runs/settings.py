@@ -1,4 +1,4 @@
-"""The settings of a server (`Recipe`) and of a run (`RunSettings`): what they mean together, and whether they fit."""
+"""The settings of a server (`Recipe`) and of a run (`RunSettings`), and checks that they fit together."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Recipe(RecipeTables):
 
     @classmethod
     def _defaults(cls, given: Mapping[str, object]) -> dict[str, object]:
-        """What the given method and engine prefer."""
+        """Return the defaults of the given method and engine."""
         name = given.get("method", cls.model_fields["method"].default)
         chosen = method(name) if isinstance(name, str) else method("posterior")
         defaults: dict[str, object] = {"paper": chosen.paper}
@@ -67,7 +67,7 @@ class Recipe(RecipeTables):
         return {name: value for name, value in here.items() if value != usual[name]}
 
     def differences(self, other: Recipe, sides: tuple[str, str] = ("there", "here")) -> list[str]:
-        """Return settings that differ, as "evidence.tau: 0.7 there, 1.0 here", but for `CHANGEABLE_SETTINGS`."""
+        """Return settings that differ, as "evidence.tau: 0.7 there, 1.0 here", except for `CHANGEABLE_SETTINGS`."""
         there, here = self.dotted(), other.dotted()
         return [
             f"{name}: {as_compared(name, there[name])} {sides[0]}, {as_compared(name, here[name])} {sides[1]}"
@@ -144,11 +144,11 @@ class Recipe(RecipeTables):
         return method(self.method)
 
     def plan(self, tau: float = 1.0, letters: float | None = None) -> Plan:
-        """Return what the loop follows.
+        """Return the plan of the loop.
 
         Args:
             tau: the model's own temperature of normalised P(True).
-            letters: what is known of the model's letters (`secl.model.Model.letters`).
+            letters: prior reliability of the model's letters (`secl.model.Model.letters`).
         """
         from secl.posterior.rule import PosteriorRule  # NumPy, and SciPy below
         from secl.signals import make_signal
@@ -207,7 +207,7 @@ class RunSettings(Recipe, RunTables):
 
     @classmethod
     def _defaults(cls, given: Mapping[str, object]) -> dict[str, object]:
-        """What method, engine and stream prefer; published results on benchmarks rate own answers."""
+        """Return the defaults of method, engine and stream. Published results on benchmarks rate own answers."""
         own = {"loop.answer": "own"} if given.get("stream.benchmarks") else {}
         return super()._defaults(given) | own
 

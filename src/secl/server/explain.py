@@ -47,7 +47,7 @@ class Explained(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why an answer got its number.
+    """The explanation of a confidence.
 
     Attributes:
         prompt: the conversation whose next token was the confidence digit, as pairs of role and text, before the chat
@@ -100,7 +100,7 @@ def explain(state: ServerStore, position: int) -> Explanation:
 def conversation(
     question: Question, reply: Reply, *, alongside: bool = False, prefilled: bool = True, request: str = ""
 ) -> tuple[tuple[str, str], ...]:
-    r"""The conversation whose next token was the confidence digit, as pairs of role and text.
+    r"""Return the conversation whose next token was the confidence digit, as pairs of role and text.
 
     `alongside`: the same reply gives an open answer and its confidence. `prefilled`: short ones begin with "Answer:".
     `request`: asks for the reply's thought.
@@ -129,7 +129,7 @@ def conversation(
 
 
 def _lesson(record: Record, bin_gate: int | None, paused: str | None) -> str:
-    """The outcome of a lesson and its reason; `paused` is why learning was paused then."""
+    """Return the outcome of a lesson and its reason; `paused` is why learning was paused then."""
     update, signal = record.update, record.signal
     if update is not None and signal is not None:
         rule = "" if bin_gate is None else f", more than {counted(bin_gate, 'bin')} apart"
@@ -157,7 +157,7 @@ def _lesson(record: Record, bin_gate: int | None, paused: str | None) -> str:
 
 
 def remark_on(record: Record, *, expected: bool) -> str | None:
-    """How to read a confidence as stated where a posterior was `expected`, in one sentence; None elsewhere."""
+    """Return a sentence if the confidence is a stated one although a posterior was `expected`; else None."""
     if source_of(record) == "posterior" or not expected:
         return None
     if record.reply.answer is None:
@@ -169,7 +169,7 @@ def remark_on(record: Record, *, expected: bool) -> str | None:
 
 
 def weights_in_words(posterior: Posterior) -> str:
-    """The weights of the views, and what the letters' reliability rests on."""
+    """Return the weights of the views, and the basis of the letters' reliability."""
     weights = ", ".join(f"{name} {weight:.3f}" for name, weight in posterior.weights)
     if posterior.reliability is None:
         return weights
@@ -178,7 +178,7 @@ def weights_in_words(posterior: Posterior) -> str:
 
 
 def _number(record: Record, expected: bool) -> list[str]:
-    """Where the reported confidence comes from: the posterior or the statement, labels, the threshold."""
+    """Return the sources of the reported confidence: posterior or statement, labels, threshold."""
     mass = record.reply.digit_mass
     little = (
         f"asked for its confidence, the model gave all ten digits together a probability of only {mass:.2f}, so its "

@@ -53,7 +53,7 @@ def load_recorded_model(state: ServerStore) -> Model:
 
 
 def environment_changes(state: ServerStore, model: Model) -> list[str]:
-    """How machine and libraries differ from when the state was begun, as "torch: 2.8 there, 2.9 here"."""
+    """Return the differences of machine and libraries since the state began, as "torch: 2.8 there, 2.9 here"."""
     then, now = state.manifest["environment"], environment(model)
     changes = [f"{key}: {then[key]} there, {now.get(key, 'another')} here" for key in then if then[key] != now.get(key)]
     starts = sum(event.kind == "start" for event in state.events())
@@ -68,7 +68,7 @@ class Rederived:
     Attributes:
         agrees: None if unverifiable, because a close choice between words came out otherwise or texts were not kept.
         difference: largest one of its probabilities; logarithms and entropies count by `NATS`; None if incomparable.
-        detail: what differs, or why the reply is unverifiable, in one sentence; empty where it agrees.
+        detail: what differs, or why the reply is unverifiable, in one sentence; empty if it agrees.
     """
 
     position: int
@@ -113,7 +113,7 @@ def rederive(
 
 
 def left_open(now: Record, record: Record, tolerance: float) -> str:
-    """Why rounding leaves open whether a reply agrees with a record, in one sentence; "" where it does not."""
+    """Return why rounding makes a comparison with a record impossible, in one sentence; "" if it does not."""
     if now.reply.text == record.reply.text and distance(replace(now, evidence=record.evidence), record) <= tolerance:
         drawn = [each and each.candidates for each in (now.evidence.candidates, record.evidence.candidates)]
         return "the model draws other answers now; the reply itself agrees" if drawn[0] != drawn[1] else ""
@@ -126,7 +126,7 @@ def left_open(now: Record, record: Record, tolerance: float) -> str:
 
 
 def computed(state: ServerStore, model: Model, record: Record, *, stored: bool = False) -> Record:
-    """A record with what a model says now, asked as by a server; `stored` rates open answers as they stand."""
+    """Return a record computed again by a model, asked as by a server; `stored` open answers are rated, not written."""
     calibrator = build_calibrator(Manifest.of(state).settings, model)
     if record.given:
         (rating,) = model.rate_given([record.as_given()], calibrator.plan.rated)
@@ -225,5 +225,5 @@ def _of_candidates(evidence: CandidateEvidence | None) -> tuple[object, ...] | N
 
 
 def _by_token(log_p: float | None, text: str | None) -> float | None:
-    """The log-probability of a token of a text, at four bytes a token."""
+    """Return the log-probability of a token of a text, at four bytes a token."""
     return None if log_p is None else log_p / (NATS * max(1, len((text or "").encode()) // 4))

@@ -1,6 +1,6 @@
-"""Where a stream stands, kept in the state folder every so many records: a start does not replay the whole history.
+"""Checkpoints of a stream in the state folder, so that a start does not replay the whole history.
 
-A checkpoint holds what gate and posterior remember, as compressed JSON, and no text; labels have a log of their own.
+A checkpoint holds the states of gate and posterior as compressed JSON, and no text; labels have their own log.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ EVERY = 1000
 
 
 def due(before: int, stream: StreamState) -> bytes | None:
-    """The checkpoint of a stream that stood before a position and has gone on; None where it is not time for one."""
+    """The checkpoint of a stream that stood before a position and has gone on; None if it is not time for one."""
     return pack(stream) if stream.position // EVERY > before // EVERY else None
 
 
@@ -37,7 +37,7 @@ def resume(state: ServerStore, gate: Gate, rule: PosteriorRule, until: int | Non
 
 
 def latest(state: ServerStore, until: int, gate: Gate) -> StreamState | None:
-    """The latest checkpoint at a position or before it."""
+    """Return the latest checkpoint at a position or before it."""
     query = "SELECT state FROM checkpoints WHERE position <= ? ORDER BY position DESC LIMIT 1"
     rows = state.rows(query, until)
     try:
@@ -47,7 +47,7 @@ def latest(state: ServerStore, until: int, gate: Gate) -> StreamState | None:
 
 
 def pack(stream: StreamState) -> bytes:
-    """A stream as a checkpoint, without labels and texts."""
+    """Return a stream as a checkpoint, without labels and texts."""
     values = {
         "position": stream.position,
         "gate": stream.gate and asdict(stream.gate),
@@ -61,7 +61,7 @@ def pack(stream: StreamState) -> bytes:
 
 
 def unpack(blob: bytes, gate: Gate) -> StreamState:
-    """A stream from a checkpoint. Raises ValueError, KeyError, TypeError, zlib.error: it is damaged."""
+    """Return a stream from a checkpoint. Raises ValueError, KeyError, TypeError, zlib.error: it is damaged."""
     values = json.loads(zlib.decompress(blob))
     letters = {tuple(group): TypeAdapter(LetterSums).validate_python(sums) for group, sums in values["posterior"]}
     decision = values["decision"]

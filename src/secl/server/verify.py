@@ -59,7 +59,7 @@ class Examination:
 def examine(state: ServerStore) -> Examination:
     """Replay gate, posterior and labels over all that is stored, and compare what else follows from the records.
 
-    What has been pruned is left out. Where a record cannot be read or replayed, nothing behind it is replayed.
+    What has been pruned is left out. Where a record cannot be read or replayed, nothing after it is replayed.
     """
     found = Examination()
     with state.moment():
@@ -128,7 +128,7 @@ CONTRADICTIONS = {
 
 
 class LabelsAgain:
-    """The log of labels, taken into account again up to what each record knew."""
+    """The log of labels, replayed for each record up to the labels that existed then."""
 
     def __init__(self, state: ServerStore) -> None:
         self._log = deque(state.label_log())
@@ -138,7 +138,7 @@ class LabelsAgain:
         self._state = LabelState.start(Manifest.of(state).calibration)
 
     def difference(self, record: Record) -> tuple[float, str]:
-        """How far what labels made of a record is from what they make of it now, and that in a sentence."""
+        """Return how much a record's calibrated confidence differs when computed again, and a sentence about it."""
         confidences = (record.label_free, record.question.domain, record.confidence)
         for label in self._about.get(record.position, ()):
             if (label.confidence, label.domain, label.reported) != confidences:

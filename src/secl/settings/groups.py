@@ -39,7 +39,7 @@ def check_device(name: str) -> str:
 
 
 Device = Annotated[str, AfterValidator(check_device)]
-"""Where the network computes: auto, cpu, cuda, mps, or one of several GPUs by its number, such as cuda:1."""
+"""The device of the network: auto, cpu, cuda, mps, or one of several GPUs by its number, such as cuda:1."""
 
 EvidenceOn = Literal["burst", "always"]
 Loss = Literal["directional", "mse"]
@@ -60,7 +60,7 @@ def _split(value: object) -> object:
 
 
 def _pairs(value: object) -> object:
-    """Pairs "key=name", from a list of them or from a table."""
+    """Return pairs "key=name", from a list of them or from a table."""
     return tuple(f"{key}={name}" for key, name in value.items()) if isinstance(value, Mapping) else _split(value)
 
 
@@ -109,7 +109,7 @@ class ModelSettings(Settings):
 
     @property
     def answered_by(self) -> Engine:
-        """What answers; endpoints alone mean vLLM."""
+        """The engine of the model; an endpoint without an engine means vLLM."""
         return self.engine or ("vllm" if self.endpoint else "local")
 
 
@@ -126,7 +126,7 @@ Thinking = Annotated[Literal["off", "auto"] | int, BeforeValidator(check_thinkin
 
 
 class PromptSettings(Settings):
-    """What stands before an answer."""
+    """Settings of prompts."""
 
     TABLE = "prompts."
 
@@ -200,12 +200,12 @@ class GateSettings(Settings):
     epsilon: Annotated[float | None, UNFLAGGED] = Field(None, description="page-hinkley: rise in nats that is ignored.")
 
     def overrides(self) -> dict[str, object]:
-        """The parameters that differ from the gate's own values."""
+        """Return the parameters that differ from the gate's own values."""
         return self.model_dump(exclude={"name"}, exclude_none=True)
 
 
 class EvidenceSettings(Settings):
-    """What the frozen model is asked about an answer, and how that becomes the training signal."""
+    """Evidence about an answer, and the training signal made of it."""
 
     TABLE = "evidence."
 
@@ -220,7 +220,7 @@ class EvidenceSettings(Settings):
 
 
 ENDPOINT_VIEWS: tuple[ViewName, ...] = ("letters", "samples", "text", "value", "thoughts", "p_true")
-"""What a server with OpenAI's API can tell of candidates: it gives no likelihoods of texts."""
+"""Views that a server with OpenAI's API supports: it gives no likelihoods of texts."""
 
 
 DEFAULT_VIEWS: tuple[ViewName, ...] = ("letters", "likelihood", "samples", "text", "value", "thoughts")
@@ -228,7 +228,7 @@ DEFAULT_VIEWS: tuple[ViewName, ...] = ("letters", "likelihood", "samples", "text
 
 
 class PosteriorSettings(Settings):
-    """What becomes one probability of each candidate (`secl.posterior`)."""
+    """The views that the posterior combines (`secl.posterior`)."""
 
     TABLE = "posterior."
 
@@ -240,7 +240,7 @@ class PosteriorSettings(Settings):
 
 
 class LoopSettings(Settings):
-    """The learning rule (Eq. target), and what evidence is gathered where."""
+    """The learning rule (Eq. target), and when evidence is gathered."""
 
     TABLE = "loop."
 

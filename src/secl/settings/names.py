@@ -131,7 +131,7 @@ def _remedy(name: str) -> str:
 
 
 def flag_of(name: str) -> str | None:
-    """Return the flag of a setting; None where only --set and recipes set it."""
+    """Return the flag of a setting; None if only --set and recipes set it."""
     table, _, key = name.rpartition(".")
     metadata = [*(RunTables.model_fields[table].metadata if table else ()), *SETTINGS[name].metadata]
     if UNFLAGGED in metadata:

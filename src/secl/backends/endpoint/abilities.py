@@ -211,7 +211,7 @@ def _let_think(endpoint: Endpoint, abilities: Abilities, thinking: Thinking) -> 
     """Return the abilities with the fields that let the model think.
 
     Raises:
-        ModelError: it does not think, or log-probabilities behind a thought are those of other tokens.
+        ModelError: it does not think, or log-probabilities after a thought are those of other tokens.
     """
     budget = thinking if isinstance(thinking, int) else None
     budgets: Sequence[Switch] = ({},) if budget is None else (dict.fromkeys(BUDGETS, budget), {})

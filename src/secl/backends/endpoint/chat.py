@@ -57,7 +57,7 @@ class Requests:
             written = ask(think)
             if not written.thought_cut or not think or self.abilities.off is None:
                 return written
-            again = ask(False)  # a thought without an end has no answer behind it
+            again = ask(False)  # a thought without an end has no answer after it
             return replace(
                 again,
                 prompt_tokens=written.prompt_tokens + again.prompt_tokens,

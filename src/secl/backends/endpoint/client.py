@@ -21,7 +21,7 @@ KEY = "SECL_ENDPOINT_KEY"
 """Environment variable with the server's key."""
 
 RETRIES = 3
-"""Further requests to a server that is busy, has broken down or is not there."""
+"""Repetitions of a request to a server that is busy, broken or absent."""
 
 CONNECT_SECONDS = 5.0
 
@@ -35,7 +35,7 @@ Body = Mapping[str, object]
 
 
 class _Connections(openai.DefaultHttpxClient):
-    """Connections on which silence is final: the server may be at work on a request, and a second would double that."""
+    """Connections that do not repeat a request after a silence, because the server may still be at work on it."""
 
     def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         try:
@@ -103,7 +103,7 @@ class Endpoint:
     def stream(self, route: str, body: Body) -> Generator[Any, None, None]:
         """Yield the chunks of an answer as they come; closing the iterator ends the request. Raises what `post` does.
 
-        A server that breaks off may end the chunks without an error: whoever reads them looks for the end of the text.
+        A server that breaks off may end the chunks without an error, so the caller checks for the end of the text.
         """
         with (
             self._sentences(route),
@@ -170,7 +170,7 @@ class Upstream:
     def chat(self, body: Body) -> Generator[dict[str, Any]]:
         """Yield the chunks of the answer to a chat request; without "stream" the answer is the only chunk.
 
-        Raises UnavailableError also behind the chunks of a stream that no choice ends.
+        Raises UnavailableError also after the chunks of a stream that no choice ends.
         """
         request, ended = {**body, "model": self.model}, False
         if not body.get("stream"):

@@ -1,7 +1,7 @@
 """Letters, digits, True and False, read off the most probable tokens that a server reports.
 
 A chat API does not let us begin a reply, so a model may write "**B**" or "My confidence is 8." where a letter or a
-digit is asked for. What counts is the distribution where it says one of the names that it was asked for; spellings of
+digit is asked for. secl reads the distribution at the token that spells one of the names; spellings of
 the same name ("B", " B", "B.") are added up. Where it says none of them, its first token counts: the names among the
 most probable ones there have little mass, and that is reported.
 """
@@ -29,7 +29,7 @@ VERDICTS = ("true", "false")
 
 
 def entropy(token: Token) -> float:
-    """Return the entropy (nats) behind a token, with an estimated tail (`secl.backends.entropy`)."""
+    """Return the entropy (nats) after a token, with an estimated tail (`secl.backends.entropy`)."""
     return entropy_of((log_p for _, log_p in _reported(token)), VOCABULARY)
 
 
@@ -116,7 +116,7 @@ def bins_of(chosen: NameDistribution) -> tuple[tuple[float, ...], float]:
 
 
 def within(tokens: Sequence[Token], text: str) -> Sequence[Token]:
-    """Return the tokens up to the end of an answer, without those written behind it."""
+    """Return the tokens up to the end of an answer, without those written after it."""
     written = ""
     for number, token in enumerate(tokens):
         written += token.text

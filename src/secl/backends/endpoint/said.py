@@ -17,7 +17,7 @@ Usage = Mapping[str, int]
 """Numbers of tokens, "prompt_tokens" and "completion_tokens"; empty if the server does not give them."""
 
 THOUGHT_FIELDS = ("reasoning_content", "reasoning")
-"""Fields beside "content" in which servers return a thought."""
+"""Fields besides "content" in which servers return a thought."""
 
 END = re.compile(r"<[^<>\s]*>$")
 """A token that ends a reply, such as "<|im_end|>" or "</s>": some servers report it, and leave it out of the text."""
@@ -89,7 +89,7 @@ class Said:
 
 
 def split_thought(text: str, *, unopened: bool = False) -> tuple[str | None, str]:
-    """Return the thought that a text begins with, or None, and the answer behind it, "" before the end of the thought.
+    """Return the thought that a text begins with, or None, and the answer after it, "" before the end of the thought.
 
     >>> split_thought("<think>Hm.</think>\\n\\nParis"), split_thought("Paris")
     (('Hm.', 'Paris'), (None, 'Paris'))

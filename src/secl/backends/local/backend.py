@@ -39,14 +39,14 @@ UNLIMITED = 1 << 30
 
 @dataclass(frozen=True)
 class _Rows:
-    """What turns hidden states into log-probabilities: the head, and the ids whose logits are exact."""
+    """The map from hidden states to log-probabilities: the head, and the ids whose logits are exact."""
 
     head: Head
     special: Tensor
     device: torch.device
 
     def log_p(self, states: Tensor) -> Iterator[Tensor]:
-        """Log-probabilities of the vocabulary behind hidden states (N, d), some rows at a time: (n, V)."""
+        """Log-probabilities of the vocabulary after hidden states (N, d), some rows at a time: (n, V)."""
         for some in torch.split(states, ROWS):
             yield self.head.logits(some, self.special).log_softmax(-1)
 
@@ -100,7 +100,7 @@ class LocalReading:
         positions = self.bundle.span_positions
         if not positions:
             return []
-        # Candidates begin behind the same text, whose next token is looked up once.
+        # Candidates begin after the same text, whose next token is looked up once.
         nodes, places = np.unique(
             self.nodes([position for span in positions for position in span]), return_inverse=True
         )
@@ -128,7 +128,7 @@ class LocalReading:
 
     @torch.no_grad()
     def most_likely(self, positions: Sequence[Position]) -> list[int]:
-        """What the model would write next at each position."""
+        """Return the most probable next token at each position."""
         chosen = [self.rows.head.written(some).argmax(-1) for some in torch.split(self.hidden(positions), ROWS)]
         tokens: list[int] = torch.cat(chosen).tolist()
         return tokens
@@ -193,7 +193,7 @@ class LocalBackend:
 
     @property
     def shape(self) -> tuple[str, int]:
-        """Precision and first adapted layer: what last digits depend on beside the weights."""
+        """Precision and first adapted layer: what last digits depend on besides the weights."""
         return str(self.model.dtype), self.first
 
     def read(self, bundles: Sequence[Bundle]) -> list[LocalReading]:
@@ -226,7 +226,7 @@ class LocalBackend:
     def rewrite(self, drafts: Sequence[Draft], readings: Sequence[LocalReading], version: int) -> list[Draft | None]:
         """The frozen model's answer is the adapted one's as far as both choose the same tokens; it goes on from there.
 
-        The adapted readings tell at no cost which token it would choose behind each one that the frozen model wrote.
+        The adapted readings tell at no cost which token it would choose after each one that the frozen model wrote.
         """
         rewritten = [self._diverging(draft, reading, version) for draft, reading in zip(drafts, readings, strict=True)]
         unfinished = [draft for draft in rewritten if draft is not None and not self.rules.ended(draft)]
@@ -236,7 +236,7 @@ class LocalBackend:
         return rewritten
 
     def _diverging(self, draft: Draft, reading: LocalReading, version: int) -> Draft | None:
-        """An answer up to the first token that the adapted model writes otherwise; None if it ends the same."""
+        """Return an answer up to the first token that the adapted model writes otherwise; None if it ends the same."""
         inside = reading.bundle.positions[:-1]  # before each token of the answer, and before what follows the last
         (sequence,) = reading.bundle.answers
         written = [sequence[length] for _, length in inside[:-1]]
@@ -264,7 +264,7 @@ class LocalBackend:
         return self.distiller.train(self.adapter, self.network.head, replay, frozen, self._digits, target)
 
     def publish(self) -> None:
-        """Nothing to do: the weights are where the answers are computed."""
+        """Do nothing: the weights are in this process."""
 
     def set_pause_hook(self, hook: Callable[[], None]) -> None:
         self.writer.alone = False  # a pass that pauses does so for the sake of another one
@@ -272,4 +272,4 @@ class LocalBackend:
             layer.register_forward_pre_hook(lambda *_arguments: hook())
 
     def close(self) -> None:
-        """Nothing to end."""
+        """Do nothing."""

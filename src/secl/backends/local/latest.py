@@ -23,7 +23,7 @@ from secl.records import Reply
 class LatestEvidence:
     """The part of `secl.backends.local.model.LocalModel` that gathers further evidence.
 
-    What the pass that answered has shown already is not computed again.
+    Results of the pass that answered are not computed again.
     """
 
     asker: Asker
@@ -34,7 +34,7 @@ class LatestEvidence:
     _latest: Case | None
 
     def score_p_true(self, question: Question, reply: Reply) -> PTrue | None:
-        """P(True) of the answer and of its distractors from the frozen model; None without a readable answer."""
+        """Return P(True) of the answer and of its distractors from the frozen model; None without a readable answer."""
         if reply.answer is None:
             return None
         case = self._latest_case(question)
@@ -63,7 +63,7 @@ class LatestEvidence:
     def sample(self, question: Question, count: int) -> tuple[str | None, ...]:
         """Further answers of the frozen model at temperature 1; option letters come from the pass that answered.
 
-        A model that thinks gives letters behind further thoughts.
+        A model that thinks gives letters after further thoughts.
 
         Draws depend on the question and the seed, but servers with other hardware may draw otherwise.
         """
@@ -85,7 +85,7 @@ class LatestEvidence:
         return dinco.gather(self.asker, self._nli, question, answers, reply.answer, samples) if answers else None
 
     def _option_shares(self, question: Question, purpose: Purpose) -> tuple[float, ...]:
-        """The frozen model's probabilities of the option letters."""
+        """Return the frozen model's probabilities of the option letters."""
         case = self._latest_case(question)
         if case is None:
             case = self.answering.prefetch([Case(question)], 0)[question, None]

@@ -175,7 +175,7 @@ class LocalModel(LatestEvidence, StructuredWriting, Shown):
         self._window = self.answering.prefetch(cases, self.version if weights_fixed else 0)
 
     def _case(self, question: Question, written: str | Written | None, evidence: Collection[EvidenceKind]) -> Case:
-        """A question, and what was written in answer to it as it stands in the conversation."""
+        """Return a question, and what was written in answer to it as it stands in the conversation."""
         thinks = self.prompting.thinks(question)
         known = written is not None and not question.options
         given = self.prompting.given(question, str(written), behind_thought=thinks) if known else None

@@ -148,7 +148,7 @@ class Writer:
 
 
 def draw(logits: Tensor, chances: Sequence[float], top_p: float) -> list[int]:
-    """A token for each row of logits (rows, vocabulary) from its nucleus, by a number in [0, 1) each."""
+    """Return a token for each row of logits (rows, vocabulary) from its nucleus, by a number in [0, 1) each."""
     p = logits.softmax(-1)
     nucleus, order = p.topk(min(FIRST_LOOK, p.shape[-1]))
     if not bool((nucleus.sum(-1) >= top_p).all()):

@@ -90,7 +90,7 @@ def later(record_id: str) -> Secl:
 
 
 def secl_of(answer: Answer, *, full: bool) -> Secl:
-    """The object with the confidence of an answer."""
+    """Return the object with the confidence of an answer."""
     record, confidence = answer.record, defined(answer.record.confidence)
     secl: Secl = {
         "confidence": confidence,
@@ -117,6 +117,6 @@ def candidates_of(pairs: Sequence[tuple[str, float]]) -> list[Candidate]:
 
 
 def answer_reply(answer: Answer, *, full: bool) -> AnswerReply:
-    """The reply to a plain question or to an answer to rate, and the object for one part of an answer."""
+    """Return the reply to a plain question or to an answer to rate, and the object for one part of an answer."""
     record = answer.record
     return {"text": record.text, "letter": record.letter, **secl_of(answer, full=full)}

@@ -24,7 +24,7 @@ BINS = tuple(k / 10 for k in range(1, 11))
 
 
 def problems(service: Service, *, details: bool = False) -> list[str]:
-    """What does not work now, one sentence each; `details` adds errors, which can name folders and addresses."""
+    """Return a sentence for each failing part; `details` adds errors, which can name folders and addresses."""
     learner = service.learner
     answers_fail = service.last_error is not None and not service.storage_fails
     lessons_fail = learner.last_error is not None and not learner.storage_fails
@@ -99,7 +99,7 @@ class Metrics(Collector):
             self._accepted.labels(str(answer.record.accepted).lower()).inc()
 
     def collect(self) -> Iterator[Metric]:
-        """What the service is doing now, read when Prometheus asks."""
+        """Gauges of the service's state, read when Prometheus asks."""
         service, learner = self.service, self.service.learner
         level = service.monitor.verdict.level
         gauges = (

@@ -1,4 +1,4 @@
-"""What replies to chats hold, whole and as streams of server-sent events, with an object `secl` in every choice.
+"""Replies to chats, whole and as streams of server-sent events, with an object `secl` in every choice.
 
 A stream: role of each choice -> pieces, as they are written -> for each choice why it ended, and its `secl` -> usage ->
 [DONE]. An object comes in one piece.
@@ -69,7 +69,7 @@ class LogProbs(TypedDict):
 
 
 class CalledFunction(TypedDict):
-    """What is called, with a JSON object of arguments as a text."""
+    """The called function, with its arguments as the text of a JSON object."""
 
     name: str
     arguments: str
@@ -140,7 +140,7 @@ def text_usage(texts: Sequence[Written]) -> Usage:
 
 
 def log_probs(tokens: Sequence[Token]) -> LogProbs | None:
-    """The log-probabilities of a text, or of a piece of it; None without tokens."""
+    """Return the log-probabilities of a text, or of a piece of it; None without tokens."""
     content: list[TokenLogProb] = [
         {**_log_prob(token.text, token.log_p), "top_logprobs": [_log_prob(*top) for top in token.top]}
         for token in tokens
@@ -149,12 +149,12 @@ def log_probs(tokens: Sequence[Token]) -> LogProbs | None:
 
 
 def _log_prob(text: str, log_p: float) -> TopLogProb:
-    """Of a token. A decoder turns bytes of half a character into U+FFFD, so the original bytes are unknown."""
+    """UTF-8 bytes of a token. A decoder turns half a character into U+FFFD, so its original bytes are unknown."""
     return {"token": text, "logprob": max(LEAST, log_p), "bytes": None if "\ufffd" in text else list(text.encode())}
 
 
 def choice_of(text: str, finish: Finish, secl: Secl, tokens: Sequence[Token] = (), index: int = 0) -> Choice:
-    """A text with its confidence."""
+    """Return a text with its confidence."""
     message: AnswerMessage = {"role": "assistant", "content": text, "refusal": None}
     return {
         "index": index,
@@ -166,7 +166,7 @@ def choice_of(text: str, finish: Finish, secl: Secl, tokens: Sequence[Token] = (
 
 
 def calls_choice(text: str, calls: Sequence[ToolCall], secl: Secl) -> Choice:
-    """Calls with their confidence, and what is said beside them."""
+    """Calls with their confidence, and the text of the reply."""
     choice = choice_of(text, "stop", secl)
     choice["finish_reason"] = "tool_calls"
     choice["message"]["content"] = text or None
@@ -209,7 +209,7 @@ class ChatReply:
         }
 
     def texts(self, ended: Ended) -> Completion:
-        """The whole reply with texts."""
+        """Return the whole reply with texts."""
         confidences = [secl_of(answer, full=self.full) for answer in ended.answers or ()]
         return self.whole(_choices(ended.texts, confidences), text_usage(ended.texts))
 
@@ -232,7 +232,7 @@ class ChatReply:
             yield self._headed({"choices": [], "usage": text_usage(event.texts)})
 
     async def chunks_at_once(self, reply: Completion) -> AsyncIterator[Values]:
-        """The chunks of a reply that is there as a whole."""
+        """Yield the chunks of a reply that is there as a whole."""
         for choice in reply["choices"]:
             delta: Values = {**choice["message"]}
             if "tool_calls" in delta:
@@ -243,7 +243,7 @@ class ChatReply:
             yield self._headed({"choices": [], "usage": reply["usage"]})
 
     async def passed(self, upstream: Upstream, body: Values, secl: Secl) -> AsyncGenerator[Values]:
-        """The chunks of another server's answer, with `secl` where its choices end; errors as of `wait_for`."""
+        """Yield the chunks of another server's answer, with `secl` where its choices end; errors as of `wait_for`."""
         chunks, loop = upstream.chat(body), asyncio.get_running_loop()
         thread = ThreadPoolExecutor(1, thread_name_prefix="secl-passing")
         try:
@@ -257,7 +257,7 @@ class ChatReply:
         except Exception as problem:
             raise of_service(problem) from None
         finally:
-            thread.submit(chunks.close)  # behind a chunk that is still awaited
+            thread.submit(chunks.close)  # after a chunk that is still awaited
             thread.shutdown(wait=False)
 
     def _headed(self, chunk: Values) -> Values:
@@ -265,7 +265,7 @@ class ChatReply:
         return {**head, **({"usage": None} if self.with_usage else {}), **chunk}
 
     def _chunk(self, index: int, delta: Values, **more: object) -> Values:
-        """A chunk of one choice."""
+        """Return a chunk of one choice."""
         choice = {"index": index, "delta": delta, "finish_reason": None, "logprobs": None, **more}
         return self._headed({"choices": [choice]})
 

@@ -1,4 +1,4 @@
-"""Routes that answer: OpenAI's chat and the model behind it, plain questions, and answers from elsewhere to rate."""
+"""Routes that answer: OpenAI's chat and the model after it, plain questions, and answers from elsewhere to rate."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from secl.server.settings import HttpSettings, public_name
 class AskRequest(BaseModel):
     """A question. With options it is multiple choice; without them the answer is a few words unless `form` says else.
 
-    `context`: a passage beside the question. `history`: turns between system text and question. `detail`: "full"
+    `context`: a passage before the question. `history`: turns between system text and question. `detail`: "full"
     asks for all.
     """
 
@@ -158,7 +158,7 @@ def check_model(requested: str, name: str) -> None:
 
 
 def question_of(body: AskRequest, form: Form = "short") -> Question:
-    """The question of a plain request; an open one has this form unless the request names another.
+    """Return the question of a plain request; an open one has this form unless the request names another.
 
     Raises RequestError, QuestionError: a part of it is missing, unusable or too long.
     """
@@ -177,6 +177,6 @@ def question_of(body: AskRequest, form: Form = "short") -> Question:
 
 
 def given_in(body: ScoreRequest) -> GivenAnswer:
-    """The answer to rate, with its question; errors as of `question_of`."""
+    """Return the answer to rate, with its question; errors as of `question_of`."""
     question = question_of(body, "short" if len(body.answer.split()) <= MAX_WORDS else "sentence")
     return GivenAnswer(check_length(question, body.answer, *body.rivals), body.answer, tuple(body.rivals))

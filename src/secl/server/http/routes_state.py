@@ -43,7 +43,7 @@ class RollbackRequest(BaseModel):
 
 
 class PauseRequest(BaseModel):
-    """Why learning is to pause."""
+    """The reason for a pause of learning."""
 
     model_config = ConfigDict(extra="forbid")
     reason: Annotated[Text, Field(min_length=1, max_length=500)] = "by hand"
@@ -122,7 +122,7 @@ def control_router(service: Service) -> APIRouter:
 
     @router.get("/v1/state", response_model=State, dependencies=[Depends(require("read"))])
     def now() -> AsciiJson:
-        """What the page shows."""
+        """Return the values that the page shows."""
         return AsciiJson(view(service).model_dump())
 
     @router.post("/v1/rollback", dependencies=only_admin)

@@ -135,7 +135,7 @@ async def structured_reply(
 
 
 def _whole(answer: StructuredAnswer) -> Secl:
-    """The confidence of an object or of calls, without that of their parts."""
+    """Return the confidence of an object or of calls, without that of their parts."""
     if not answer.answers:
         return unrated(WITHOUT_PARTS)
     secl = unrated(IN_PARTS if all(each.stored for each in answer.answers) else NOT_STORED)
@@ -144,7 +144,7 @@ def _whole(answer: StructuredAnswer) -> Secl:
 
 
 def _call(call: Call, parts: Iterator[AnswerReply]) -> CallSecl:
-    """The confidences of a call; `parts` begin with those of its records."""
+    """Return the confidences of a call; `parts` begin with those of its records."""
     return {
         "name": call.name,
         "confidence": defined(call.confidence),

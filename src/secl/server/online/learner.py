@@ -89,7 +89,7 @@ class Learner:
         return len(self._waiting)
 
     def admit(self, records: Sequence[Record]) -> list[Record]:
-        """The records as they are to be stored: those whose lesson the backlog has no room for are dropped."""
+        """Return the records as they are to be stored: those whose lesson the backlog has no room for are dropped."""
         room = BACKLOG - len(self._waiting)
         admitted = []
         for record in records:
@@ -181,7 +181,7 @@ class Learner:
                     self._changed.wait(RETRY)
 
     def _train(self, record: Record) -> None:
-        """Hold one lesson; whatever goes wrong leaves the weights as they were, and this thread alive."""
+        """Run one lesson. After any error the weights are as before, and this thread continues."""
         before, version, failed = None, self.model.version, record
         try:
             before = self.model.snapshot()

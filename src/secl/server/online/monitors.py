@@ -21,7 +21,7 @@ LABELS = 100
 
 
 class Monitor:
-    """What the latest answers say, and the latest ones that people have rated.
+    """The latest answers, and the latest labelled answers.
 
     Attributes:
         graded: reported confidence of the latest labelled answers, whether they are right, label-free confidence.
@@ -41,7 +41,7 @@ class Monitor:
         _ = self.verdict  # logs a change
 
     def refresh(self, labelled: Sequence[tuple[float, bool, float]]) -> None:
-        """Take what people said instead of what they had said before, in the order of the answers."""
+        """Replace earlier labels by these, in the order of the answers."""
         self.graded = tuple(labelled[-LABELS:])
         self._changes += 1
 

@@ -23,7 +23,7 @@ from secl.writing import Written
 Asked = Question | GivenAnswer | ObjectRequest | CallRequest
 
 Found = Record | Extraction | Calls | SeclError
-"""What a model gives to a request."""
+"""A model's result for a request."""
 
 GATHER = 0.005
 """Seconds that the first request waits for others: clients answered together ask again together."""
@@ -36,7 +36,7 @@ class Answer:
     Attributes:
         record_id: random, by which clients ask for the record.
         stored: whether the record is on disk; if not, its position will be used again.
-        remark: how to read its confidence, in one sentence; None if there is nothing to say.
+        remark: one sentence about its confidence; None if there is nothing to say.
     """
 
     record: Record
@@ -47,7 +47,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class StructuredAnswer:
-    """An object or calls, with the answer of each of their records; none where the request wants no confidence."""
+    """An object or calls, with the answer of each of their records; none if the request wants no confidence."""
 
     found: Extraction | Calls
     answers: tuple[Answer, ...]
@@ -83,7 +83,7 @@ class Request:
 
 
 def answer_together(calibrator: Calibrator, batch: Sequence[Request]) -> Sequence[Found]:
-    """What a model gives to requests of one kind, whose passes are shared; each may fail alone."""
+    """Return a model's results for requests of one kind, which share passes. Each request may fail alone."""
     asked: list[Any] = [request.asked for request in batch]
     model: Any = calibrator.model
     match asked[0]:
@@ -97,7 +97,7 @@ def answer_together(calibrator: Calibrator, batch: Sequence[Request]) -> Sequenc
 
 
 def records_of(found: Found, *, rate: bool) -> tuple[Record, ...]:
-    """What is recorded of an answer: itself, or the parts of an object or of calls if these are rated."""
+    """Return the records of an answer: one, or one for each rated part of an object or of calls."""
     if isinstance(found, Record):
         return (found,)
     return found.records if rate and not isinstance(found, SeclError) else ()
@@ -141,7 +141,7 @@ class RequestQueue:
             return bool(self._requests)
 
     def take(self) -> list[Request]:
-        """The next requests, all of one kind, without cancelled ones."""
+        """Return the next requests, all of one kind, without cancelled ones."""
         taken: list[Request] = []
         with self._changed:
             waiting = self._requests

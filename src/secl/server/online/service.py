@@ -239,7 +239,7 @@ class Service:
         return answers
 
     def _answerable(self, request: Request) -> bool:
-        """Whether the model can answer or rate what is asked; if not, its future says why."""
+        """Return whether the model can answer or rate what is asked; if not, its future says why."""
         try:
             request.check(self.model)
         except Exception as problem:
@@ -280,7 +280,7 @@ class Service:
         return True
 
     def refresh_labels(self) -> None:
-        """Take into account what people have said since the last time."""
+        """Apply the labels that came since the last call."""
         self.monitor.refresh([label[:3] for label in labelled_answers(self.state, LABELS)])
 
     def _load_newest(self) -> None:

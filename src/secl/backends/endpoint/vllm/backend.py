@@ -21,7 +21,7 @@ from secl.errors import NotFiniteError
 from secl.writing import Piece, Token, Writing
 
 STOPS = ("\n", "Confidence:")
-"""An answer can only be complete behind one of these (`secl.prompts.parsing.is_complete`), so it is written piece by
+"""An answer can only be complete after one of these (`secl.prompts.parsing.is_complete`), so it is written piece by
 piece up to the next one."""
 
 TOP = 20
@@ -114,8 +114,8 @@ class VllmReading:
         return self.backend.server.complete(self.backend.adapter_name(self.version), prefixes, request)
 
     def _note(self, position: Position, step: Step) -> None:
-        """Keep what is reported at a position."""
-        # A token that was drawn, or stands in a prompt, is reported beside the most probable ones.
+        """Keep the log-probabilities of a position."""
+        # A token that was drawn, or stands in a prompt, is reported besides the most probable ones.
         self._best[position] = heapq.nlargest(self.backend.top, step.log_p.values())
         self._log_p[position] = {**self._log_p.get(position, {}), **step.log_p}
 

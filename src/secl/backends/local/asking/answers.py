@@ -31,7 +31,7 @@ class Answering:
         asker: reads and writes.
         rewrites: whether the adapted model answers anew; if not, it reads the frozen model's answer, and what it adds
             is its confidence.
-        windows: of other models that ask alike; None where there are none.
+        windows: of other models that ask alike; None without any.
     """
 
     def __init__(self, asker: Asker, *, rewrites: bool, windows: Windows | None = None) -> None:
@@ -53,7 +53,7 @@ class Answering:
         return window
 
     def _frozen(self, window: dict[Turn, Case]) -> tuple[dict[Turn, Case], list[Job]]:
-        """Answers of the frozen model, and the jobs that are left to do; none where they were shared."""
+        """Answers of the frozen model, and the jobs that are left to do; none if they were shared."""
         key = tuple((turn, case.kinds) for turn, case in window.items())
         known = None if self.windows is None else self.windows.get(key)
         if known is not None:
@@ -73,12 +73,12 @@ class Answering:
     def adapt(self, case: Case, version: int) -> None:
         """Add the answer of an adapted version in the place of an older one's.
 
-        No record pays for what an update made stale, because a resumed run does not repeat it.
+        No record pays for readings that an update made stale, because a resumed run does not repeat them.
         """
         self.asker.backend.together(self._adapt([case], version))
 
     def reply(self, case: Case, version: int, letter: str | None) -> Reply:
-        """The reply of a version; of multiple choice to a letter, where one was given before."""
+        """Return the reply of a version; of multiple choice to a letter, where one was given before."""
         answer = case.answer_of(version)
         if letter is not None and case.question.options and letter != answer.reply.text:
             answer = Answer(answer.reading, None, answer.tokens, answer.counts)
@@ -121,7 +121,7 @@ class Answering:
         self._read(cases)
 
     def _read(self, cases: Sequence[Case]) -> None:
-        """Read the answers with the frozen model; count what it took to write them."""
+        """Read the answers with the frozen model; count the tokens that writing took."""
         if cases:
             read_answers(self.asker, [*cases, *(each for case in cases for each in case.further)])
         for case in cases:
@@ -143,7 +143,7 @@ class Answering:
         return [partial(self._read_adapted, case, version) for case in cases]
 
     def _rewrite(self, cases: Sequence[Case], version: int) -> None:
-        """Replace the open answers where the adapted model writes another one: that is what it has confidence in."""
+        """Replace open answers if the adapted model writes another one: its confidence is about its own answer."""
         backend, drafts = self.asker.backend, [case.draft for case in cases if case.draft is not None]
         rewritten = backend.rewrite(drafts, [case.answer_of(version).reading for case in cases], version)
         changed = [

@@ -1,4 +1,4 @@
-"""What asks a model in this process, or servers of the same model: prompts, read-out, meter and seed together."""
+"""Prompts, read-out, meter and seed of a model, in this process or on servers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Asker:
         meter: counts the tokens by purpose.
         seed: of all that is drawn.
         verdicts: P(True) of candidates by question, candidates and their source, with its tokens; shared with others
-            that ask alike, None where there are none.
+            that ask alike, None without any.
     """
 
     learner: LocalBackend
@@ -44,11 +44,11 @@ class Asker:
     verdicts: Verdicts | None = None
 
     def seed_for(self, question: Question, purpose: object) -> int:
-        """A seed for one purpose of one question."""
+        """Return a seed for one purpose of one question."""
         return question_seed(self.seed, question, purpose)
 
     def answer_draft(self, question: Question, thought: Thought | None) -> Draft:
-        """A greedy answer to an open question, to be written: at once, or behind a thought."""
+        """Return a greedy answer to an open question, to be written: at once, or after a thought."""
         if thought is None:
             return Draft.answer(self.prompting.answer(question), question.form)
         # Behind a thought a number stands alone, as a few words do.
@@ -56,11 +56,11 @@ class Asker:
         return replace(Draft.answer(self.prompting.answer(question, thought.text), form), thought=thought)
 
     def answer_in(self, draft: Draft) -> str:
-        """The answer in a draft."""
+        """Return the answer in a draft."""
         return self.learner.rules.answer(draft)
 
     def p_true(self, question: Question, answer: str, of_options: PTrue | None, listing: Draft | None) -> PTrue:
-        """P(True) of an answer in the form of `Reply.answer`, and of its rivals; `listing` as for `distractors`.
+        """Return P(True) of an answer in the form of `Reply.answer`, and of its rivals; `listing` as for `distractors`.
 
         `of_options` is that of all options in their order, where it is known already.
         """
@@ -93,7 +93,7 @@ class Asker:
         return p_true
 
     def list_of_answers(self, question: Question, attempt: int | None = None) -> Draft:
-        """A list of answers to an open question, to be written: the greedy one, or a drawn one."""
+        """Return a list of answers to an open question, to be written: the greedy one, or a drawn one."""
         seed = None if attempt is None else self.seed_for(question, attempt)
         prompt, listed = self.prompting.answer_list(question), self.prompting.listed
         limit, top_p = list_tokens(question.form, listed), self.prompting.top_p

@@ -27,7 +27,7 @@ from secl.question import Question
 
 
 def compared(asker: Asker, question: Question, answer: str, thought: Thought | None = None) -> CandidateEvidence | None:
-    """What is said of the candidates, read in a pass of its own; None where the answer cannot be compared.
+    """Return the evidence about the candidates from a separate pass; None for an answer that cannot be compared.
 
     `thought` is what stands before an open answer.
     """
@@ -56,7 +56,7 @@ def among_options(asker: Asker, question: Question, *, behind_thought: bool = Fa
 
 
 def compare_answers(asker: Asker, cases: Iterable[Case]) -> None:
-    """Draw further answers to open questions, which become choices between what they say and "None of these".
+    """Draw further answers to open questions. The distinct answers and "None of these" become options.
 
     A case gets no comparison if its answer is too long to be compared with others, the model has too few letters, or
     the candidates together are longer than it can read.
@@ -82,7 +82,7 @@ def _among(asker: Asker, case: Case, drafts: Sequence[Draft]) -> Comparison | No
 
 
 def writing_tokens(drafts: Sequence[Draft], read: Iterable[Sequence[int]] = ()) -> int:
-    """Tokens that drafts of one question take: each prompt once, unless it was `read` for another text."""
+    """Return tokens that drafts of one question take: each prompt once, unless it was `read` for another text."""
     prompts = {tuple(draft.prompt) for draft in drafts} - {*map(tuple, read)}
     thoughts = sum(draft.thought.tokens for draft in drafts if draft.thought is not None)
     return sum(map(len, prompts)) + sum(draft.tokens for draft in drafts) + thoughts

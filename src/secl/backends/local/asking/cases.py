@@ -20,10 +20,10 @@ Turn = tuple[Question, str | None]
 
 @dataclass(frozen=True)
 class Comparison:
-    """What is read to compare candidates.
+    """Sequences that compare candidates.
 
     Attributes:
-        bundle: a sequence for each order, and spans of the candidates, behind the question first and then behind none.
+        bundle: a sequence for each order, and spans of the candidates, after the question first and then after none.
         candidates: their texts; those without spans are the last ones.
         orders: the number of the candidate at each place.
         source: where the candidates come from.
@@ -39,7 +39,7 @@ class Comparison:
     sampling: int = 0
 
     def read(self, reading: Reading, readout: Readout) -> CandidateEvidence:
-        """What a reading of the bundle, or of one with its orders and spans, says about the candidates."""
+        """Return the evidence about the candidates from a reading of the bundle, or of a larger one."""
         count = len(self.candidates)
         letters, likelihoods = readout.letters(reading, count), reading.likelihoods()
         half = len(likelihoods) // 2
@@ -82,17 +82,17 @@ class Case:
 
     Attributes:
         given: the answer that is there already: an option letter, or a text as it stands in the conversation.
-        kinds: evidence that is wanted beside the answer.
-        answer: what candidates are compared with; None for what cannot be read, and before the answer is there.
+        kinds: evidence that is wanted besides the answer.
+        answer: the answer that candidates are compared with; None if unreadable, or not written yet.
         rivals: other answers that were given, which say something else.
         thought: what the model thought before the answer; None if it answers at once.
         order, seed: of a further thought: the option at each place, and the seed that it is drawn with.
-        further: cases of the same options in other orders, each behind a thought of its own.
+        further: cases of the same options in other orders, each after a thought of its own.
         draft: the text as it is written, or as far as a given text was; None for multiple choice and other given texts.
         text: the open answer as it stands in the conversation; None for multiple choice, and before it is there.
-        listing: a list of answers, for distractors; None where it is not needed.
-        comparison: of all candidates; None where it is not wanted, or there is nothing to compare.
-        judged, source: texts whose P(True) is read beside the answer, and where they come from.
+        listing: a list of answers, for distractors; None if it is not needed.
+        comparison: of all candidates; None if it is not wanted, or there is nothing to compare.
+        judged, source: texts whose P(True) is read besides the answer, and where they come from.
         finding: tokens of looking for what is judged.
         frozen: answer of the frozen model.
         p_true, candidates: evidence about `judged` and about the candidates; None if it was not requested.
@@ -148,23 +148,23 @@ class Case:
         }
 
     def answer_of(self, version: int) -> Answer:
-        """The answer of the adapted model, or the frozen one's for version 0."""
+        """Return the answer of the adapted model, or the frozen one's for version 0."""
         return self.adapted if version and self.adapted is not None else self.frozen
 
     def digit_position(self, reading: Reading, reply: Reply) -> Position:
-        """Where the confidence of a reply is stated."""
+        """Return the position at which the confidence of a reply is stated."""
         positions = reading.bundle.positions
         return positions[1 + self.question.letters.index(reply.text)] if self.question.options else positions[-1]
 
     def copy(self) -> Case:
-        """The same, to go on independently."""
+        """Return the same, to go on independently."""
         copied = replace(self, draft=None if self.draft is None else replace(self.draft))
         copied.frozen = self.frozen
         return copied
 
 
 def read_answers(asker: Asker, cases: Sequence[Case]) -> None:
-    """Read the answer of each case with the frozen model, and beside it all that is asked about the case."""
+    """Read the answer of each case with the frozen model, and besides it all that is asked about the case."""
     bundles = []
     for case in cases:
         prompting, question, thought = asker.prompting, case.question, case.thought_text
@@ -192,7 +192,7 @@ def read_reply(asker: Asker, case: Case, answer: Answer, version: int, letter: s
 
 
 def read_evidence(asker: Asker, case: Case) -> None:
-    """Read off what the frozen model says of the judged texts and of the candidates."""
+    """Read off the frozen model's verdicts on the judged texts, and the evidence about the candidates."""
     if case.judged:
         case.p_true = asker.readout.p_true(case.frozen.reading, case.judged, case.source)
     if case.comparison is not None:
@@ -202,7 +202,7 @@ def read_evidence(asker: Asker, case: Case) -> None:
 
 
 def _letters(asker: Asker, case: Case) -> LetterOrder:
-    """The letters behind a further thought, by the options."""
+    """Return the letters after a further thought, by the options."""
     reply = asker.readout.choice(case.question, case.frozen.reading, 0)
     log_p = tuple(reply.option_log_p[case.order.index(number)] for number in range(len(case.order)))
     return LetterOrder(order=case.order, log_p=log_p, thought=case.thought, bins=reply.bins)

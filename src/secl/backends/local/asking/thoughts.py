@@ -1,6 +1,6 @@
 """Thoughts before answers, and further thoughts about the same question, whose answers are evidence about the first.
 
-All thoughts of a window are written as one batch. The answer, its confidence and the letters are read behind them.
+All thoughts of a window are written as one batch. The answer, its confidence and the letters are read after them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FURTHER = 3
 def think(asker: Asker, cases: Sequence[Case]) -> None:
     """Write the thought before each answer.
 
-    With options, a second thought over their other order is sampled beside it if candidates are compared.
+    With options, a second thought over their other order is sampled besides it if candidates are compared.
     """
     thinking = [case for case in cases if asker.prompting.thinks(case.question)]
     for case in thinking:
@@ -51,7 +51,7 @@ def sampled_thoughts(asker: Asker, wanted: Iterable[tuple[Question, int]]) -> li
 
 
 def sampled_letters(asker: Asker, question: Question, count: int) -> tuple[str | None, ...]:
-    """Sample thoughts about a question with options, and read the most probable letter behind each."""
+    """Sample thoughts about a question with options, and read the most probable letter after each."""
     thoughts = sampled_thoughts(asker, [(question, FURTHER + number) for number in range(count)])
     cases = [Case(question, thought=thought) for thought in thoughts]
     read_answers(asker, cases)
@@ -80,5 +80,5 @@ def _write(asker: Asker, cases: Sequence[Case]) -> None:
 
 
 def _chosen(asker: Asker, case: Case) -> str:
-    """The text of the option that the model chose behind a thought."""
+    """Return the text of the option that the model chose after a thought."""
     return case.question.text_of(asker.readout.choice(case.question, case.frozen.reading, 0).text)

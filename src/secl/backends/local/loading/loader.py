@@ -148,7 +148,7 @@ def load(
 
 
 def wrap(name: str, model: PreTrainedModel, tokenizer: Tokenizer, *, fingerprint: str = "in memory") -> Loaded:
-    """A model that is in memory already (a tiny random one in a test, say) as a `Loaded`.
+    """Return a model that is in memory already (a tiny random one in a test, say) as a `Loaded`.
 
     Raises:
         ModelError: it has no attention modules of a known name.
@@ -162,7 +162,7 @@ def wrap(name: str, model: PreTrainedModel, tokenizer: Tokenizer, *, fingerprint
 
 
 def text_class(name: str, config: PreTrainedConfig) -> type[AutoModelForCausalLM | AutoModelForImageTextToText]:
-    """What transformers loads a model with, so that it continues texts: of a multimodal one the whole, too.
+    """Return the class of transformers that loads a model for continuing texts, multimodal ones included.
 
     Raises:
         ModelError: it does not write texts.
@@ -180,7 +180,7 @@ def text_class(name: str, config: PreTrainedConfig) -> type[AutoModelForCausalLM
 
 
 def locate(name: str) -> Path | str:
-    """The folder or file that `name` stands for, or `name` itself as a hub id.
+    """Return the folder or file that `name` stands for, or `name` itself as a hub id.
 
     Raises:
         ModelError: a path that does not exist, or is neither a model folder nor a GGUF file.
@@ -216,7 +216,7 @@ def _packaged_gguf(source: str) -> Path:
 
 
 def choose_dtype(dtype: str, device: torch.device) -> torch.dtype:
-    """The precision of the body; "auto" is bf16 on CUDA and on CPUs that multiply it natively, else fp32.
+    """Return the precision of the body; "auto" is bf16 on CUDA and on CPUs that multiply it natively, else fp32.
 
     Raises:
         ParameterError: an unknown name.

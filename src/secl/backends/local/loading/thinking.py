@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 ASKED = Question("Is water wet?", form="text")
-"""What a model is asked, as in a chat, to see how it begins."""
+"""Conversation of the trial that shows how a model begins a reply."""
 
 CHANNEL = "<|channel|>analysis"
 """How gpt-oss opens a thought."""
@@ -108,7 +108,7 @@ def _marked(tokenizer: Tokenizer, marks: Marks) -> Thinker:
 
 
 def with_budget(thinker: Thinker, thinking: Thinking) -> Thinker:
-    """The same thinker with a budget: what its template or the request says of it, and the most tokens."""
+    """Return the same thinker with a budget: what its template or the request says of it, and the most tokens."""
     if not isinstance(thinking, int):
         return thinker if thinker.request else replace(thinker, budget=FREE_THOUGHT)
     if thinker.request:
@@ -133,12 +133,12 @@ def check_at_once(name: str, thinker: Thinker) -> None:
 
 
 def _mark(thought: Marks) -> str:
-    """The first token of a thought's opening, where it is one of the tokenizer's own."""
+    """Return the first token of a thought's opening, where it is one of the tokenizer's own."""
     return "<|channel|>" if thought.opening == CHANNEL else thought.opening
 
 
 def _beginning(template: str, reply: str, known: list[Marks]) -> str:
-    """What has to stand at the beginning of a reply, as far as the template tells; "" for nothing."""
+    """Return the beginning of a reply that the template demands; "" for none."""
     for thought in known:
         if thought.opening in reply.rpartition(thought.closing)[2]:  # the template opens a thought and leaves it open
             line_end = "" if reply.endswith("\n") else "\n"
@@ -149,7 +149,7 @@ def _beginning(template: str, reply: str, known: list[Marks]) -> str:
 
 
 def _given(tokenizer: Tokenizer, text: str) -> Tokenizer:
-    """The tokenizer with a template that lets every reply begin with `text`."""
+    """Return the tokenizer with a template that lets every reply begin with `text`."""
     extended = copy.copy(tokenizer)
     addition = "{% if add_generation_prompt %}{{ " + json.dumps(text) + " }}{% endif %}"
     extended.chat_template = tokenizer.get_chat_template().removesuffix("\n") + addition
@@ -157,7 +157,7 @@ def _given(tokenizer: Tokenizer, text: str) -> Tokenizer:
 
 
 def _thinks(model: PreTrainedModel, tokenizer: Tokenizer, known: list[Marks]) -> Marks | None:
-    """The thought that a reply of the model begins with."""
+    """Return the thought that a reply of the model begins with."""
     prompt = tokenizer(render(tokenizer, answer_prompt(ASKED)), add_special_tokens=False)["input_ids"]
     begun = torch.tensor([prompt], device=compute_device(model))
     with quiet():

@@ -1,6 +1,6 @@
 """The pages of a server: the overview, the list of records, one record, and the review.
 
-They are rendered here as a whole; small scripts beside them keep the overview up to date. Nothing comes from other
+They are rendered here as a whole; small scripts besides them keep the overview up to date. Nothing comes from other
 hosts. The pages of records open the state folder to read.
 """
 
@@ -96,7 +96,7 @@ def page_router(service: Service) -> APIRouter:
 
 
 def records_page(folder: Path, wanted: dict[str, str], *, thresholds: bool) -> Page:
-    """The list of records that fit the query `wanted`, with a filter for thresholds where the server has one."""
+    """Return the list of records that fit the query `wanted`, with a filter for thresholds where the server has one."""
     problem, query, page = "", Search(), Found((), None)
     with at_one_moment(folder) as reader:
         try:
@@ -129,7 +129,7 @@ def records_page(folder: Path, wanted: dict[str, str], *, thresholds: bool) -> P
 
 
 def found_in_words(page: Found, query: Search) -> str:
-    """The number of records on a page of a list, in words.
+    """Return the number of records on a page of a list, in words.
 
     >>> found_in_words(Found((7,), None), Search(label="right"))
     '1 record fits.'
@@ -167,7 +167,7 @@ def record_page(folder: Path, name: str) -> Page:
 
 
 def review_page(folder: Path, after: int | None, name: str) -> Page:
-    """Return the answer to rate next, behind the record at position `after`, or the record of this name."""
+    """Return the answer to rate next, after the record at position `after`, or the record of this name."""
     with at_one_moment(folder) as reader:
         try:
             queue = review_queue(reader, after)

@@ -30,7 +30,7 @@ ASSETS = Path(__file__).parent / "assets"
 
 
 def overview(state: State, *, now: float | None = None) -> str:
-    """The overview; `now` is in seconds since 1970."""
+    """Return the overview; `now` is in seconds since 1970."""
     points = state.timeline
     before = "frozen model" if state.learning else "stated"
     return fill(
@@ -48,9 +48,9 @@ def overview(state: State, *, now: float | None = None) -> str:
 
 
 def fill(template: str, here: str, *, root: str = "", locked: bool = False, **values: object) -> str:
-    """A page from a template and its values; `here` is its name among the links, `root` leads to the overview.
+    """Return a page from a template and its values; `here` is its name among the links, `root` leads to the overview.
 
-    `locked` asks for a key in place of what it shows.
+    A `locked` page asks for a key and shows nothing else.
     """
     return _templates().get_template(template).render(here=here, root=root, locked=locked, **values)
 
@@ -107,7 +107,7 @@ def timeline(points: Sequence[Point], before: str) -> Values | None:
 
 
 def places(values: Sequence[float]) -> list[str]:
-    """Where the values, from 0 to 1, lie in the chart.
+    """Return the points of values from 0 to 1 in the chart.
 
     >>> places([1.0, 0.5])
     ['250.0 0.0', '750.0 50.0']

@@ -1,4 +1,4 @@
-"""What a server is doing now: for the page, and for `/v1/state`."""
+"""The present state of a server, for the page and `/v1/state`."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Trust(BaseModel):
 
 
 class State(BaseModel):
-    """What a server is doing now.
+    """The present state of a server.
 
     version: of the latest answer. waiting: questions in the queue. failed_requests, unreadable: unexpected exceptions,
     and answers that could not be read, since the start. timeline, events: the latest ones, the oldest first. learning:
@@ -114,7 +114,7 @@ class State(BaseModel):
 
 
 def view(service: Service) -> State:
-    """What a service, running or not, is doing now. What it reads depends on no number of records."""
+    """Return the present state of a service, running or not, in a time that does not grow with the records."""
     verdict = service.monitor.verdict
     with at_one_moment(service.state.folder) as reader:
         labelled = labelled_answers(reader, LABELLED)

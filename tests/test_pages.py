@@ -9,6 +9,7 @@ import contextlib
 import io
 import json
 import re
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -58,5 +59,6 @@ def rewritten(text: str) -> str:
 
 
 if __name__ == "__main__":
-    for path in PAGES:
-        path.write_text(rewritten(path.read_text(encoding="utf-8")), encoding="utf-8")
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):  # examples write files
+        for path in PAGES:
+            path.write_text(rewritten(path.read_text(encoding="utf-8")), encoding="utf-8")

@@ -54,6 +54,7 @@ from secl.metrics.discrimination import auroc
 from secl.metrics.graded import Vector
 from secl.metrics.risk_control import estimated, risk_coverage
 from secl.metrics.standard import standard_measures
+from secl.posterior.views import VALUE_SLOPE
 from secl.prompts.templates import quoted
 from secl.question import Question
 from secl.testing import ScriptedModel
@@ -186,8 +187,8 @@ class Recorded:
         return [self.objects[request.question.id] for request in requests]
 
 
-BUILT, DOUBT = "as built", "sum of entropies and type"
-"""The confidence of the product, and a rule that was fitted to 96 documents of an earlier generator; not built."""
+BUILT, BY_P = "as built", "P under the mask, odds to the power .6"
+"""The confidence of a local model, and that of a server, which shows no entropies under the mask."""
 
 
 def read(folder: Path) -> tuple[list[Rated], list[float]]:
@@ -214,8 +215,9 @@ def read(folder: Path) -> tuple[list[Rated], list[float]]:
                 masked = [objects.greedy.log_p[n] for n in tokens], [objects.greedy.entropy[n] for n in tokens]
                 free = [line["free"][2 * n] for n in tokens], [line["free"][2 * n + 1] for n in tokens]
                 agreed = [each is not None and same(value_of(leaf, each)) for each in whole]
-                doubt = 0.6 - 0.7 * (leaf.kind in ("choice", "number")) - 1.4 * math.log(sum(masked[1]) + 0.02)
-                confidences = {BUILT: found.fields[leaf.name].confidence, DOUBT: 1 / (1 + math.exp(-doubt))}
+                p = min(0.99, math.exp(sum(masked[0])))
+                odds = (p / (1 - p)) ** VALUE_SLOPE
+                confidences = {BUILT: found.fields[leaf.name].confidence, BY_P: odds / (1 + odds)}
                 for (log_p, entropy), mask in ((masked, "with the mask"), (free, "without")):
                     confidences[f"exp(ln P), {mask}"] = min(1.0, math.exp(sum(log_p)))
                     confidences[f"lowest token, {mask}"] = min(1.0, math.exp(min(log_p)))
@@ -350,7 +352,7 @@ def report(folder: Path) -> Iterator[str]:
         yield f"\n{kind}: {np.mean([each.correct for each in own]):.0%} of fields right\n"
         yield from table(own)
     yield ""
-    for name in (BUILT, DOUBT):
+    for name in (BUILT, BY_P):
         yield from differences(fields, name)
         yield ""
     yield from labelled(fields)

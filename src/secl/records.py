@@ -44,7 +44,7 @@ class Reply:
         digit_mass: probability of the ten digits together before that, in [0, 1]; low mass means the model did not
             want to say a digit.
         entropy: mean full-vocabulary entropy over the answer tokens and the confidence token, in nats (H_t); over those
-            of them that are known.
+            of them that are known. Of a field: the sum over its tokens under the schema, nan if unknown.
         log_probability: natural logarithm of the probability of the answer's tokens together, 0 or less; nan if
             unknown (a given answer, of a model behind an endpoint).
         option_log_p: natural logarithms of the probabilities of all option letters where the answer's letter stands;

@@ -15,11 +15,12 @@ from secl.testing import ScriptedModel
 
 
 def written(text: str, unsure: str = "", p: float = 0.99) -> WrittenObject:
-    """An object whose tokens are words and signs, each of probability `p`, but for 0.4 of the token `unsure`."""
+    """An object whose tokens are words and signs of probability `p`; `unsure` has 0.4, and an entropy of 2 nats."""
     parts = re.findall(r"\s*\w+|\s*\W", text)
     ends = [sum(map(len, parts[: n + 1])) for n in range(len(parts))]
-    log_p = [math.log(0.4 if part.strip() == unsure else p) for part in parts]
-    return WrittenObject(text, tuple(ends), tuple(log_p), tuple(0.1 for _ in parts))
+    sure = [part.strip() != unsure for part in parts]
+    log_p, entropy = [math.log(p if each else 0.4) for each in sure], [0.05 if each else 2.0 for each in sure]
+    return WrittenObject(text, tuple(ends), tuple(log_p), tuple(entropy))
 
 
 class Scribe(ScriptedModel):

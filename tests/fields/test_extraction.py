@@ -53,10 +53,14 @@ def test_each_field_is_a_record_with_its_value_and_the_other_values_that_samples
     assert '- "number" (text or null): Number of the invoice\n' in model.asked[0].text
 
 
-def test_a_field_is_as_sure_as_its_text_with_flatter_odds_and_the_others_share_the_rest() -> None:
-    found = extracted(Scribe(written(GREEDY, unsure="2291"), *FOUR, GREEDY)).fields["number"]
+@pytest.mark.parametrize("shown", [True, False])
+def test_a_field_is_as_sure_as_its_tokens_and_the_others_share_the_rest(shown: bool) -> None:
+    greedy = written(GREEDY, unsure="2291")
+    greedy = greedy if shown else replace(greedy, entropy=(math.nan,) * len(greedy.ends))
+    found = extracted(Scribe(greedy, *FOUR, GREEDY)).fields["number"]
     own, other = 4 * math.log(0.99) + math.log(0.4), 5 * math.log(0.99)  # tokens: " BH - 2291 "
-    odds = (math.exp(own) / (1 - math.exp(own))) ** 0.6
+    odds = math.exp(0.6 - 1.4 * math.log(4 * 0.05 + 2.0 + 0.02))
+    odds = odds if shown else (math.exp(own) / (1 - math.exp(own))) ** 0.6
     assert found.confidence == pytest.approx(odds / (1 + odds))
     assert found.reply.log_probability == pytest.approx(own)
     share = math.exp(other) / (math.exp(other) + 0.01)

@@ -85,9 +85,9 @@ def test_a_reader_sees_whole_questions_while_another_connection_writes(tmp_path:
 
 def test_a_file_that_is_no_run_is_refused_by_name_and_left_alone(run_folder: Path) -> None:
     path = run_folder / FILE
-    alter(run_folder, "UPDATE manifest SET value = '10' WHERE key = 'format'")
+    alter(run_folder, "UPDATE manifest SET value = '9' WHERE key = 'format'")
     for _ in range(2):  # a refusal lets go of the lock
-        with pytest.raises(RunError, match="format 10, but this version of secl reads format 9; begin a new folder"):
+        with pytest.raises(RunError, match="format 9, but this version of secl reads format 10; begin a new folder"):
             Store(run_folder, writable=True)
     whole = path.read_bytes()
     for content, writable in product((b"garbage " * 1000, b"", whole[: int(len(whole) * 0.6)]), (False, True)):

@@ -35,7 +35,7 @@ class WrittenCall:
 
     Attributes:
         arguments: the object alone; its tokens are numbered within the reply.
-        chosen: the choice of this tool, with its probability and entropy.
+        chosen: the choice of this tool, with its probability.
     """
 
     arguments: WrittenObject
@@ -191,6 +191,8 @@ def _weighed(request: CallRequest, written: Objects[WrittenReply], weigh: Weigh,
         values = (*offered, NO_TOOL) if request.choice == "auto" or number else offered
         leaf = Leaf(("tool",), "choice", "tool", "", values)
         question = _asked(request, f"{number}/tool", "Which tool is to be called next, if any?", "tool")
+        # Most entropy of the first token is about what else a reply may begin with, so P alone counts.
+        reading = reading._replace(entropy=math.nan)
         return weigh_value(leaf, question, reading, [chosen[number] for chosen, _ in pairs], cost, weigh)
 
     calls, every = list[Call](), list[Record]()

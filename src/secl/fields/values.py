@@ -33,7 +33,7 @@ class WrittenObject:
         text: the whole object.
         ends: for each token the number of characters up to its end.
         log_p: ln probability of each token among those that the schema allows; servers may count all tokens.
-        entropy: of the distribution that each token came from, in nats.
+        entropy: of the distribution that each token came from, under the schema, in nats; nan if unknown.
     """
 
     text: str
@@ -54,7 +54,7 @@ class WrittenObject:
     def reading(self, value: object, tokens: range) -> Reading:
         """Return a value that some tokens spell; a value without tokens has probability 1 and entropy 0."""
         log_p = math.fsum(self.log_p[token] for token in tokens)
-        return Reading(value, log_p, math.fsum(self.entropy[token] for token in tokens) / max(1, len(tokens)))
+        return Reading(value, log_p, math.fsum(self.entropy[token] for token in tokens))
 
 
 def token_ends(parts: Iterable[bytes]) -> tuple[int, ...]:
@@ -73,7 +73,7 @@ class Reading(NamedTuple):
 
     Attributes:
         log_p: ln probability of its text.
-        entropy: mean over its tokens, in nats.
+        entropy: sum over its tokens, in nats; nan if unknown.
     """
 
     value: Any

@@ -43,8 +43,14 @@ DOUBT = 0.2
 VALUES = "values"
 """Beginning of `source` for candidates that are values of a field (`secl.fields`)."""
 
+FIXED_VALUES = f"{VALUES} of a fixed form"
+"""Beginning of `source` for numbers, booleans and the values of an enumeration."""
+
+VALUE_DOUBT = (0.6, -0.7, -1.4, 0.02)
+"""a, b, c, d: log-odds of a field's value = a + b [fixed form] + c ln(entropy + d), entropy in nats."""
+
 VALUE_SLOPE = 0.6
-"""Slope from the log-odds of a value's text to those of the value; models are overconfident about fields."""
+"""Without entropies: slope from the log-odds of a value's text to those of the value."""
 
 LEAST_WRONG = 0.01
 """Least probability that the value of a field is wrong, before the slope."""
@@ -132,8 +138,9 @@ def text(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Val
 def value(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Values | None:  # noqa: ARG001
     """Return ln of the probability of each value of a field.
 
-    The model's own value is right with sigmoid(`VALUE_SLOPE` logit P), where P is the probability of its text under the
-    schema, at most 1 - `LEAST_WRONG`. The others share the rest in proportion to their texts.
+    The log-odds of the model's own value fall with the entropy of its tokens under the schema (`VALUE_DOUBT`), in nats.
+    A server that shows no such entropy has sigmoid(`VALUE_SLOPE` logit P), where P is the probability of the text, at
+    most 1 - `LEAST_WRONG`. The other values share the remaining probability in proportion to those of their texts.
     """
     log_p = _log_p_of_texts(candidates, reply)
     if not log_p or not candidates.source.startswith(VALUES):
@@ -143,6 +150,9 @@ def value(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Va
     others = [max(math.exp(log_p.get(n, -math.inf)), LEAST_WRONG / 100) for n in range(1, count - 1)]
     others.append(max(1 - math.exp(own) - math.fsum(others), LEAST_WRONG))
     logit = VALUE_SLOPE * (own - math.log1p(-math.exp(own)))
+    if not math.isnan(reply.entropy):
+        constant, fixed, slope, least = VALUE_DOUBT
+        logit = constant + fixed * candidates.source.startswith(FIXED_VALUES) + slope * math.log(reply.entropy + least)
     right, wrong = -math.log1p(math.exp(-logit)), -math.log1p(math.exp(logit))
     return (right, *(wrong + math.log(other / math.fsum(others)) for other in others))
 

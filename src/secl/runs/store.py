@@ -36,7 +36,7 @@ from secl.records import Record
 from secl.runs.encoding import from_body, to_body
 from secl.runs.folder import FILE, RESUME, UNFINISHED, check_free, check_is_run, connect, lock_folder, storage_errors
 
-FORMAT = 9
+FORMAT = 10
 """Number of the format of a run's and of a server's file; another one is refused."""
 
 KEEP_EVERY = 50

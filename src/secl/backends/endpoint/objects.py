@@ -10,7 +10,6 @@ from typing import Any
 
 from secl.backends.endpoint.abilities import ROUTE, Abilities
 from secl.backends.endpoint.client import Body, Endpoint
-from secl.backends.endpoint.reading import entropy
 from secl.backends.endpoint.said import OTHERWISE, Said, said_in
 from secl.backends.generation import question_seed
 from secl.display import excerpt
@@ -143,5 +142,6 @@ def _read(said: Said, grammar: Mapping[str, Any]) -> tuple[WrittenObject | None,
     place = whole.find(text)
     if place < 0:  # without log-probabilities there is one token, of an unknown probability
         return WrittenObject(text, (len(text),), (math.nan,), (math.nan,)), ""
-    log_p, entropies = (token.log_p for token in tokens), map(entropy, tokens)
-    return WrittenObject(text, tuple(end - place for end in token_ends(parts)), (*log_p,), (*entropies,)), ""
+    log_p = tuple(token.log_p for token in tokens)
+    # Servers show entropies without the mask of the schema, which rank values worse than their probabilities.
+    return WrittenObject(text, tuple(end - place for end in token_ends(parts)), log_p, (math.nan,) * len(log_p)), ""

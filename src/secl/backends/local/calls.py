@@ -234,9 +234,7 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
     def _without_call(self, first: Sequence[float]) -> Reading:
         """Return the choice of no tool by the probabilities that a call begins, at each token of a text."""
         p = [min(each, 1 - 1e-9) for each in (first if self._marker is not None and not self.form.text else first[:1])]
-        largest = max(p)
-        entropy = -largest * math.log(largest or 1.0) - (1 - largest) * math.log1p(-largest)
-        return Reading(NO_TOOL, math.fsum(math.log1p(-each) for each in p), entropy)
+        return Reading(NO_TOOL, math.fsum(math.log1p(-each) for each in p), math.nan)
 
     def unfinished(self, task: Task[CallRequest]) -> UnfinishedError:
         return UnfinishedError(

@@ -188,6 +188,7 @@ BAD_FILES: list[tuple[str, str | bytes, str]] = [
     ("f.json", '{"question": {"0": "a"}}', "is no list of objects"),
     ("f.json", '{"question": "a"}\n{"question": "b"}', r"holds several JSON texts; .* call it \.jsonl"),
     ("f.json", '[{"question": ', "is broken JSON"),
+    ("f.json", '[{"question": "a\n', r"is broken JSON \(Invalid control character at line 1"),
     ("f.csv", "question;A;B\na;b\n", "put quotes around semicolons"),
     ("f.tsv", "question\tid\na\n", "line 2 has 1 fields .* quotes around tabs"),
     ("f.txt", "a", r"ends in '\.txt'.*\.jsonl, .* or \.xlsx"),

@@ -125,7 +125,7 @@ def parse_json(text: str) -> object:
         return json.loads(text)
     except json.JSONDecodeError as error:
         position = f"line {error.lineno}, column {error.colno}" if "\n" in text else f"column {error.colno}"
-        raise DataError(f"is broken JSON ({error.msg} at {position}); correct it.") from error
+        raise DataError(f"is broken JSON ({error.msg.removesuffix(' at')} at {position}); correct it.") from error
     except (ValueError, RecursionError) as error:
         raise DataError(f"is JSON that Python cannot hold ({error}); simplify it.") from error
 

@@ -73,7 +73,11 @@ def _level(run: RunReport, gap: float) -> str:
         return f"{'over' if gap > 0 else 'under'}confident by {100 * abs(gap):.0f} points"
     if "miscalibrated" in codes:
         return "calibrated on the whole, wrong in places"
-    return "no error found" if run.trust.graded >= ENOUGH else f"no error that {run.trust.graded} answers could show"
+    return (
+        "no calibration error found"
+        if run.trust.graded >= ENOUGH
+        else f"no calibration error that {run.trust.graded} answers could show"
+    )
 
 
 def _ranking(confidences: Sequence[float], grades: Sequence[bool]) -> str:

@@ -54,7 +54,7 @@ from secl.metrics.discrimination import auroc
 from secl.metrics.graded import Vector
 from secl.metrics.risk_control import estimated, risk_coverage
 from secl.metrics.standard import standard_measures
-from secl.posterior.views import VALUE_SLOPE
+from secl.posterior.open_views import VALUE_SLOPE
 from secl.prompts.templates import quoted
 from secl.question import Question
 from secl.testing import ScriptedModel

@@ -118,7 +118,8 @@ class CandidateEvidence:
         letters: letters under other orders than that of the question.
         likelihoods: of each option; None for open questions, and for all if the server gives none.
         samples: further answers to an open question.
-        source: of the candidates: "options", or like "given:2+sampled:1"; of a field "values:2".
+        source: of the candidates: "options", or like "given:2+sampled:1"; of a field "values:2", or "values of a fixed
+            form:2" if it is a number, a boolean or an enumeration.
         words: number of words of each candidate, if the texts themselves are not kept.
     """
 

@@ -58,8 +58,8 @@ class Model(Protocol):
         tau: the temperature that suits its P(True).
         letters: correlation of its option letters between two orders of the options, place effects removed, -1 to 1;
             None if it was not measured.
-        writes_apart: whether texts are written elsewhere, so that `write` may go on in several threads at once and
-            besides all other calls.
+        writes_apart: whether texts are written elsewhere, so that `write` may run in several threads at once, also
+            during other calls.
     """
 
     name: str

@@ -72,7 +72,7 @@ class Reply:
         """Stated confidence, soft read-out (Eq. soft_conf): the expected bin centre, in [0.05, 0.95]."""
         if not self.bins:
             return math.nan
-        # Rounded once: the built-in sum rounds otherwise from Python 3.12 on, and this is stored besides the bins.
+        # Rounded once: the built-in sum rounds otherwise from Python 3.12 on, and this is stored with the bins.
         return math.fsum(p * (k + 0.5) / 10 for k, p in enumerate(self.bins))
 
     @property

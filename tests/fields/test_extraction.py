@@ -94,6 +94,9 @@ def test_all_values_of_enumerations_and_booleans_are_candidates() -> None:
     for candidates in (kind, paid):
         assert sum(probability for _, probability in candidates) == pytest.approx(1)
     assert kind[1][1] == kind[2][1]
+    for record in found.fields.values():  # a value of a fixed form
+        odds = math.exp(0.6 - 0.7 - 1.4 * math.log(record.reply.entropy + 0.02))
+        assert record.confidence == pytest.approx(odds / (1 + odds))
 
 
 def test_elements_of_a_list_are_fields_with_the_confidence_of_belonging_to_it() -> None:

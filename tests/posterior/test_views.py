@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from secl.evidence import Evidence, LetterOrder, Likelihood, PTrue, Sample
-from secl.posterior.views import VIEWS, VOTE, Views, centred, p_true, read_views, view_title
+from secl.posterior.open_views import FIXED_VALUES, VALUES, VOTE, value
+from secl.posterior.views import VIEWS, Views, centred, p_true, read_views, view_title
 from secl.prompts.templates import NONE_OF_THESE
 from secl.question import Question
 from secl.settings.groups import ViewName
@@ -116,6 +117,27 @@ def test_a_text_counts_by_the_root_of_its_words_and_what_is_left_by_the_rest() -
     assert read(("text",), evidence, question=asked, reply=reply, frozen=same).values != views.values
     unknown = replace(reply, log_probability=math.nan)
     assert maybe(("text",), evidence, question=Question("Capital of France?"), reply=unknown) is None
+
+
+@pytest.mark.parametrize(
+    ("source", "entropy", "log_p", "log_odds"),
+    [
+        (VALUES, 0.0, -9.0, 0.6 - 1.4 * math.log(0.02)),
+        (FIXED_VALUES, 0.0, -9.0, -0.1 - 1.4 * math.log(0.02)),
+        (FIXED_VALUES, 2.0, 0.0, -0.1 - 1.4 * math.log(2.02)),
+        (FIXED_VALUES, math.nan, 0.0, 0.6 * math.log(99)),
+        (VALUES, math.nan, math.log(0.5), 0.0),
+        (VALUES, math.nan, -9999.0, -5999.4),  # vLLM's log-probability of the impossible
+    ],
+)
+def test_a_value_has_the_odds_of_its_entropy_and_without_one_those_of_its_text(
+    source: str, entropy: float, log_p: float, log_odds: float
+) -> None:
+    alone = compared(("7", NONE_OF_THESE), samples=[Sample(text="7", candidate=0, log_p=log_p)], source=f"{source}:1")
+    assert alone.candidates is not None
+    found = value(alone.candidates, replace(REPLY, entropy=entropy, log_probability=log_p), alone)
+    own, other = (math.nan if each is None else each for each in found or ())
+    assert (own - other, math.exp(own) + math.exp(other)) == pytest.approx((log_odds, 1.0))
 
 
 def test_every_way_to_a_number_adds_as_much_and_one_that_leads_nowhere_nothing() -> None:

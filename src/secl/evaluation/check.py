@@ -13,7 +13,7 @@ scores, for ECE alone can be won by knowing less, and Brier alone by knowing mor
     cannot tell    else, and always below `FEWEST_COMPARED` questions or `FEWEST_OF_A_KIND` right or wrong answers
 
 How often that is wrong was measured (docs/lab/log.md). Against a badly overconfident stated confidence even a constant
-near the base rate wins, so the AUROC of the signal is told besides the verdict.
+near the base rate wins, so the AUROC of the signal is shown with the verdict.
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ def _of_signal(name: str, title: str, signal: Signal, passes: float, tokens: Cos
 
 
 def _of_candidates(name: str, title: str, rate: Rate, tokens: Cost = tokens_of_posterior) -> Estimator:
-    """Evidence about all candidates."""
+    """Return the estimator of a confidence from evidence about all candidates."""
     return Estimator(name, title, rate, paper_passes, tokens, needs="candidates")
 
 

@@ -12,7 +12,7 @@ from secl.fields.schema import Leaf
 from secl.fields.values import OpenedObject, Reading, same_value, shown
 from secl.ledger import Ledger
 from secl.model import Rating
-from secl.posterior.views import FIXED_VALUES, VALUES
+from secl.posterior.open_views import FIXED_VALUES, VALUES
 from secl.prompts.templates import NONE_OF_THESE
 from secl.question import Question
 from secl.records import Record, Reply
@@ -26,8 +26,8 @@ CERTAIN = 0.9
 OTHER_VALUES = 3
 """Most other values of a field among its candidates: the most frequent ones, as for open answers."""
 
-FIXED = ("choice", "number")
-"""Kinds of fields whose values have a fixed form, so that few tokens can be uncertain."""
+FIXED_KINDS = ("choice", "number")
+"""Kinds of fields whose values have a fixed form: few of their tokens can be uncertain. Elements of lists have none."""
 
 Weigh = Callable[[Question, Rating], Record]
 """Makes the record of a field from its question and evidence (`secl.Calibrator.weigh`)."""
@@ -92,7 +92,7 @@ def _rating(
         letters=(),
         likelihoods=(None,) * (len(kept) + 1),
         samples=samples,
-        source=f"{FIXED_VALUES if leaf.kind in FIXED else VALUES}:{len(kept) - 1}",
+        source=f"{FIXED_VALUES if leaf.kind in FIXED_KINDS else VALUES}:{len(kept) - 1}",
     )
     log_p = min(own.log_p, 0.0)  # nan stays nan
     reply = Reply(text=text, answer=text, bins=(), digit_mass=math.nan, entropy=own.entropy, log_probability=log_p)

@@ -96,6 +96,12 @@ def softmax(log_p: Sequence[float], tau: float = 1.0) -> list[float]:
     return [weight / total for weight in weights]
 
 
+def log_sum(log_p: Sequence[float]) -> float:
+    """Return the logarithm of the sum of probabilities from their logarithms."""
+    high = max(log_p)
+    return high + math.log(math.fsum(math.exp(log - high) for log in log_p)) if math.isfinite(high) else high
+
+
 def averaged(orders: Sequence[Sequence[float]]) -> list[float]:
     """Return probabilities of options from the mean log-probabilities of their letters over several orders.
 

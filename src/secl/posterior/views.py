@@ -1,7 +1,8 @@
 """Views: one number for each candidate answer to a question, from one kind of evidence.
 
 A view is a pure function of evidence. Its numbers are natural logarithms up to a constant of the question, so only
-differences between candidates count. A new view is one function and one entry in `VIEWS`.
+differences between candidates count. A new view is one function and one entry in `VIEWS`. Those of open
+questions are in `secl.posterior.open_views`.
 
 The views of the example in `secl.evidence`, before letters are centred by place:
 
@@ -14,46 +15,20 @@ The views of the example in `secl.evidence`, before letters are centred by place
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeGuard
 
 from secl.evidence import CandidateEvidence, Evidence, LetterOrder
-from secl.metrics.probability import softmax
+from secl.metrics.probability import log_sum, softmax
+from secl.posterior import open_views
+from secl.posterior.open_views import Values
 from secl.question import Question
 from secl.records import Record, Reply
 from secl.settings.groups import ViewName
 
-Values = tuple[float | None, ...]
-"""One number for each candidate; None if the view has none."""
-
-SMOOTHING = 0.5
-"""Pseudo-count of every candidate among the answers drawn."""
-
-VOTE = 2.6
-"""Nats that every way to the same number adds, before the weight of the view."""
-
-LEAST_REST = 0.05
-"""Least probability of an answer that is none of the candidates."""
-
 DOUBT = 0.2
 """How far the letters after thoughts are moved to equal probabilities."""
-
-VALUES = "values"
-"""Beginning of `source` for candidates that are values of a field (`secl.fields`)."""
-
-FIXED_VALUES = f"{VALUES} of a fixed form"
-"""Beginning of `source` for numbers, booleans and the values of an enumeration."""
-
-VALUE_DOUBT = (0.6, -0.7, -1.4, 0.02)
-"""a, b, c, d: log-odds of a field's value = a + b [fixed form] + c ln(entropy + d), entropy in nats."""
-
-VALUE_SLOPE = 0.6
-"""Without entropies: slope from the log-odds of a value's text to those of the value."""
-
-LEAST_WRONG = 0.01
-"""Least probability that the value of a field is wrong, before the slope."""
 
 P_TRUE_CLIP = 1e-12
 """P(True) and P(False) are kept this far from 0 before the logarithm."""
@@ -100,75 +75,6 @@ def p_true(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> V
     return tuple(odds.get(candidate) for candidate in candidates.candidates)
 
 
-def samples(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Values | None:
-    """Return ln of each candidate's share of the answers drawn to an open question.
-
-    The model's own answer counts as drawn once, and every candidate half a time more (`SMOOTHING`). Answers that are
-    none of the candidates count for the last one. Numbers found in different ways hardly agree by chance, so each way
-    adds as much as the one before (`VOTE`). Values of fields have no such view if they have the view `value`: samples
-    are drawn after the same beginning, so they would estimate its probability once more.
-    """
-    if not candidates.samples or value(candidates, reply, evidence) is not None:
-        return None
-    last = len(candidates.candidates) - 1
-    programs = any(sample.program for sample in candidates.samples)
-    # A program without a result is no evidence; reasoning without a result counts against every number.
-    ways = [sample.candidate for sample in candidates.samples if not sample.program or sample.text is not None]
-    counts = Counter([0, *(last if number is None else number for number in ways)])
-    return tuple(
-        VOTE * counts[number] if programs else math.log(counts[number] + SMOOTHING) for number in range(last + 1)
-    )
-
-
-def text(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Values | None:  # noqa: ARG001
-    """Return the log-probability of each candidate's text over the root of its number of words, for open questions.
-
-    The root lies between a sum, by which a sentence is never probable, and a mean, by which it always is. The last
-    candidate has the rest of 1. Numbers have no such view: their texts are the reasoning. Fields have `value`.
-    """
-    log_p = _log_p_of_texts(candidates, reply)
-    if not log_p or candidates.source.startswith(VALUES):
-        return None
-    words = candidates.words or [len(candidate.split()) for candidate in candidates.candidates]
-    scores = [log_p[n] / math.sqrt(max(1, words[n])) if n in log_p else None for n in range(len(words) - 1)]
-    rest = 1 - math.fsum(math.exp(score) for score in scores if score is not None)
-    return (*scores, math.log(max(rest, LEAST_REST)))
-
-
-def value(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Values | None:  # noqa: ARG001
-    """Return ln of the probability of each value of a field.
-
-    The log-odds of the model's own value fall with the entropy of its tokens under the schema (`VALUE_DOUBT`), in nats.
-    A server that shows no such entropy has sigmoid(`VALUE_SLOPE` logit P), where P is the probability of the text, at
-    most 1 - `LEAST_WRONG`. The other values share the remaining probability in proportion to those of their texts.
-    """
-    log_p = _log_p_of_texts(candidates, reply)
-    if not log_p or not candidates.source.startswith(VALUES):
-        return None
-    own = min(log_p[0], math.log1p(-LEAST_WRONG))
-    count = len(candidates.candidates)
-    others = [max(math.exp(log_p.get(n, -math.inf)), LEAST_WRONG / 100) for n in range(1, count - 1)]
-    others.append(max(1 - math.exp(own) - math.fsum(others), LEAST_WRONG))
-    logit = VALUE_SLOPE * (own - math.log1p(-math.exp(own)))
-    if not math.isnan(reply.entropy):
-        constant, fixed, slope, least = VALUE_DOUBT
-        logit = constant + fixed * candidates.source.startswith(FIXED_VALUES) + slope * math.log(reply.entropy + least)
-    right, wrong = -math.log1p(math.exp(-logit)), -math.log1p(math.exp(logit))
-    return (right, *(wrong + math.log(other / math.fsum(others)) for other in others))
-
-
-def _log_p_of_texts(candidates: CandidateEvidence, reply: Reply) -> dict[int | None, float]:
-    """Return ln P of a text of each candidate that has one; empty without samples, for numbers, and if unknown."""
-    drawn = candidates.samples
-    if not drawn or any(sample.program for sample in drawn) or math.isnan(reply.log_probability):
-        return {}
-    log_p: dict[int | None, float] = {0: reply.log_probability}
-    for sample in drawn:
-        if sample.log_p is not None and sample.text is not None:
-            log_p.setdefault(sample.candidate, sample.log_p)
-    return log_p
-
-
 Weight = Callable[[float, bool], float]
 """A weight by the reliability of the letters, and by whether the question is open."""
 
@@ -199,11 +105,11 @@ VIEWS: dict[str, View] = {
     ),
     "likelihood": View("likelihood of the text, per token", likelihood, lambda s, _: 0.5 - s / 3),
     # Generated answers keep their weight where letters are not reliable.
-    "samples": View("share of the answers drawn", samples, lambda *_: 0.4),
+    "samples": View("share of the answers drawn", open_views.samples, lambda *_: 0.4),
     # Ranks the answers that all samples repeat, too.
-    "text": View("probability of the text", text, lambda *_: 0.4),
+    "text": View("probability of the text", open_views.text, lambda *_: 0.4),
     # A rule of its own: nothing else is known of a field's values.
-    "value": View("probability of the value", value, lambda *_: 1.0),
+    "value": View("probability of the value", open_views.value, lambda *_: 1.0),
     # Half, because thoughts and the letters without them share evidence, and no model trained to think was measured.
     "thoughts": View("letters behind thoughts", thoughts, lambda *_: 0.5),
     "p_true": View("P(True) against P(False)", p_true, lambda *_: 0.3),
@@ -297,13 +203,7 @@ def centred_letters(texts: Sequence[str], log_p: Sequence[float]) -> tuple[float
     by_text: dict[str, list[float]] = {}
     for text, letter in zip(texts, log_p, strict=True):
         by_text.setdefault(text, []).append(letter)
-    return centred(texts, [_log_sum(by_text[text]) for text in texts])
-
-
-def _log_sum(log_p: Sequence[float]) -> float:
-    """Return the logarithm of the sum of probabilities from their logarithms."""
-    high = max(log_p)
-    return high + math.log(math.fsum(math.exp(log - high) for log in log_p)) if math.isfinite(high) else high
+    return centred(texts, [log_sum(by_text[text]) for text in texts])
 
 
 def centred(texts: Sequence[str], values: Sequence[float | None]) -> tuple[float, ...]:

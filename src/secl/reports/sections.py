@@ -249,7 +249,7 @@ PURPOSES = {
     "comparing": "beams and entailment",
     "learning": "updates",
 }
-"""Names of the entries of a `secl.records.Ledger` in reports."""
+"""Names of the entries of a `secl.ledger.Ledger` in reports."""
 
 
 def provenance_table(run: RunReport) -> Table:

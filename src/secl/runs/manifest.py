@@ -35,7 +35,7 @@ class Manifest(BaseModel):
 
     Attributes:
         settings: with absolute paths; those of a server name no questions.
-        mode: "ask" where the model answers the questions, "score" where it rates the answers besides them, "extract"
+        mode: "ask" where the model answers the questions, "score" where it rates the given answers, "extract"
             where the questions are fields of documents.
         model: fingerprint of the model.
         model_tau: the model's own temperature of normalised P(True).

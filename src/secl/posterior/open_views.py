@@ -1,0 +1,108 @@
+"""Views of the candidates of open questions: of answers drawn, of their texts, and of the values of fields."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+from secl.evidence import CandidateEvidence, Evidence
+from secl.metrics.probability import log_sum
+from secl.records import Reply
+
+Values = tuple[float | None, ...]
+"""One number for each candidate; None if the view has none."""
+
+SMOOTHING = 0.5
+"""Pseudo-count of every candidate among the answers drawn."""
+
+VOTE = 2.6
+"""Nats that every way to the same number adds, before the weight of the view."""
+
+LEAST_REST = 0.05
+"""Least probability of an answer that is none of the candidates."""
+
+VALUES = "values"
+"""Beginning of `source` for candidates that are values of a field (`secl.fields`)."""
+
+FIXED_VALUES = f"{VALUES} of a fixed form"
+"""Beginning of `source` for fields that are numbers, booleans or enumerations."""
+
+VALUE_COEFFICIENTS = (0.6, -1.4, 0.02, -0.7)
+"""a, b, c, d: log-odds of a field's value = a + b ln(H + c) + d [fixed form], H the entropy of its tokens in nats."""
+
+VALUE_SLOPE = 0.6
+"""Slope from the log-odds of a value's text to those of the value, if the entropy is unknown."""
+
+LEAST_WRONG = 0.01
+"""Least probability that the value of a field is wrong, before the slope."""
+
+
+def samples(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Values | None:
+    """Return ln of each candidate's share of the answers drawn to an open question.
+
+    The model's own answer counts as drawn once, and every candidate half a time more (`SMOOTHING`). Answers that are
+    none of the candidates count for the last one. Numbers found in different ways hardly agree by chance, so each way
+    adds as much as the one before (`VOTE`). Values of fields have no such view if they have the view `value`: samples
+    are drawn after the same beginning, so they would estimate its probability once more.
+    """
+    if not candidates.samples or value(candidates, reply, evidence) is not None:
+        return None
+    last = len(candidates.candidates) - 1
+    programs = any(sample.program for sample in candidates.samples)
+    # A program without a result is no evidence; reasoning without a result counts against every number.
+    ways = [sample.candidate for sample in candidates.samples if not sample.program or sample.text is not None]
+    counts = Counter([0, *(last if number is None else number for number in ways)])
+    return tuple(
+        VOTE * counts[number] if programs else math.log(counts[number] + SMOOTHING) for number in range(last + 1)
+    )
+
+
+def text(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Values | None:  # noqa: ARG001
+    """Return the log-probability of each candidate's text over the root of its number of words, for open questions.
+
+    The root lies between a sum, by which a sentence is never probable, and a mean, by which it always is. The last
+    candidate has the rest of 1. Numbers have no such view: their texts are the reasoning. Fields have `value`.
+    """
+    log_p = _log_p_of_texts(candidates, reply)
+    if not log_p or candidates.source.startswith(VALUES):
+        return None
+    words = candidates.words or [len(candidate.split()) for candidate in candidates.candidates]
+    scores = [log_p[n] / math.sqrt(max(1, words[n])) if n in log_p else None for n in range(len(words) - 1)]
+    rest = 1 - math.fsum(math.exp(score) for score in scores if score is not None)
+    return (*scores, math.log(max(rest, LEAST_REST)))
+
+
+def value(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Values | None:  # noqa: ARG001
+    """Return ln of the probability of each value of a field.
+
+    The model's own value has the probability sigmoid(L). L is a + b ln(H + c), plus d for a fixed form, where H is the
+    entropy of its tokens under the schema (`VALUE_COEFFICIENTS`). If H is unknown, as behind a server, L is
+    `VALUE_SLOPE` logit P, where P is the probability of its text, at most 1 - `LEAST_WRONG`. The other values share the
+    remaining probability in proportion to those of their texts.
+    """
+    log_p = _log_p_of_texts(candidates, reply)
+    if not log_p or not candidates.source.startswith(VALUES):
+        return None
+    own = min(log_p[0], math.log1p(-LEAST_WRONG))
+    count = len(candidates.candidates)
+    others = [max(math.exp(log_p.get(n, -math.inf)), LEAST_WRONG / 100) for n in range(1, count - 1)]
+    others.append(max(1 - math.exp(own) - math.fsum(others), LEAST_WRONG))
+    if math.isnan(reply.entropy):
+        log_odds = VALUE_SLOPE * (own - math.log1p(-math.exp(own)))
+    else:
+        a, b, c, d = VALUE_COEFFICIENTS
+        log_odds = a + b * math.log(reply.entropy + c) + d * candidates.source.startswith(FIXED_VALUES)
+    right, wrong = -log_sum((0.0, -log_odds)), -log_sum((0.0, log_odds))
+    return (right, *(wrong + math.log(other / math.fsum(others)) for other in others))
+
+
+def _log_p_of_texts(candidates: CandidateEvidence, reply: Reply) -> dict[int | None, float]:
+    """Return ln P of a text of each candidate that has one; empty without samples, for numbers, and if unknown."""
+    drawn = candidates.samples
+    if not drawn or any(sample.program for sample in drawn) or math.isnan(reply.log_probability):
+        return {}
+    log_p: dict[int | None, float] = {0: reply.log_probability}
+    for sample in drawn:
+        if sample.log_p is not None and sample.text is not None:
+            log_p.setdefault(sample.candidate, sample.log_p)
+    return log_p

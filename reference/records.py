@@ -57,8 +57,9 @@ An exported record also has the values that secl computes from these fields: `te
 Probabilities lie in [0, 1]. Entropies and logarithms of probabilities are in nats.
 
 **Versions of records.** The file of a run (`run.sqlite`) or of a server holds the number of its format. secl reads
-exactly one format and refuses every other in one sentence. A release that changes a format says so in the changelog
-and raises the minor version (0.1 to 0.2). Before an upgrade, export what you want to keep: JSON lines need no secl.
+exactly one format and refuses every other in one sentence. A release that changes a format raises the minor version
+(0.1 to 0.2), and [the changelog](../../CHANGELOG.md) names the change. Before an upgrade, export the records that you
+want to keep: JSON lines need no secl.
 """
 
 

@@ -111,6 +111,8 @@ def first_token(text: str, parts: Sequence[bytes], stop: Sequence[str] = ()) -> 
     4
     >>> first_token("B", [b"A or B?"]) is None
     True
+    >>> first_token("B", [b"Well: B"]) is None
+    True
     """
     wanted, whole = text.strip(), b"".join(parts).decode("utf-8", "replace")
     if not wanted or not parts:
@@ -124,7 +126,7 @@ def first_token(text: str, parts: Sequence[bytes], stop: Sequence[str] = ()) -> 
         ends = token_ends(parts)
         first = next(number for number, end in enumerate(ends) if end > begin)
         # A token across the border is the thought's as well, and its probability is of both.
-        return first if not whole[ends[first - 1] : begin].strip() else None
+        return first if first and not whole[ends[first - 1] : begin].strip() else None
     pattern = ".{1,4}".join(map(re.escape, re.split(f"{HALF}+", whole.strip())))
     return 0 if HALF in whole and re.fullmatch(pattern, wanted, re.DOTALL) else None
 

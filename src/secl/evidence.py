@@ -42,7 +42,7 @@ class Thought:
     """A text that a model wrote for itself before an answer; no grader reads it.
 
     Attributes:
-        text: without the marks around it; None if texts are not kept.
+        text: without the marks around it; None if texts are not kept, or the server hides it.
         tokens: its length.
         cut: whether the budget ended it and not the model.
     """

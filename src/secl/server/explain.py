@@ -111,15 +111,26 @@ def conversation(
     ('assistant', 'Answer: A\nConfidence: ')
     >>> [conversation(Question("Who?"), reply, prefilled=begun)[1] for begun in (True, False)]
     [('assistant', 'Answer: A'), ('assistant', 'A')]
+    >>> from secl.evidence import Thought
+    >>> shown, hidden = (replace(reply, thought=Thought(text=text, tokens=5)) for text in ("Hm.", None))
+    >>> [conversation(Question("Who?", form="text"), each)[1] for each in (shown, hidden)]
+    [('assistant', 'Hm.\n\nA'), ('assistant', 'A')]
+    >>> [conversation(Question("Who?"), each)[1] for each in (shown, hidden)]
+    [('assistant', 'Hm.\n\nAnswer: A'), ('assistant', 'Answer: A')]
     """
     read = reply.answer is not None or not question.options
-    if reply.thought is None:
+    # Some servers hide thoughts.
+    thought = "" if reply.thought is None or reply.thought.text is None else f"{reply.thought.text}\n\n"
+    if reply.thought is None or question.free:
         begun = answer_prompt(question, alongside=alongside, prefilled=prefilled)
     else:
         begun = thinking_prompt(question, request, "")
-        begun = replace(begun, prefill=f"{reply.thought.text}\n\n{begun.prefill}")
     # An open answer is recorded without the space between it and what its reply begins with.
     text = f" {reply.text}" if begun.prefill and not question.options else reply.text
+    if question.free:
+        text = thought + text
+    else:
+        begun = replace(begun, prefill=thought + begun.prefill)
     prompt = confidence_prompt(question, text, alongside=alongside, before=begun) if read else begun
     roles = ("user", "assistant")
     system = (("system", question.system),) if question.system else ()

@@ -19,8 +19,8 @@ from torch import Tensor
 from benchmarks.by_hand import by_library
 from benchmarks.setting import Say, Setting
 from benchmarks.timing import Work, alternate, medians
+from secl.backends.chat_templates import render
 from secl.backends.local.model import LocalModel
-from secl.backends.token_ids import render
 from secl.prompts.parsing import is_complete, trim_answer
 from secl.prompts.templates import MAX_ANSWER_TOKENS, answer_prompt, confidence_prompt
 from secl.question import Form, Question

@@ -15,8 +15,8 @@ import pytest
 import torch
 import transformers
 
+from secl.backends.chat_templates import render
 from secl.backends.local.loading.presets import PRESETS
-from secl.backends.token_ids import render
 from secl.data.benchmarks import BENCHMARKS
 from secl.prompts.templates import confidence_prompt
 from secl.records import Record

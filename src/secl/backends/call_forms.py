@@ -11,7 +11,7 @@ from functools import partial
 
 import jinja2
 
-from secl.backends.token_ids import Tokenizer, messages, render_turns
+from secl.backends.chat_templates import Tokenizer, messages, render_turns
 from secl.conversation import ToolCall, Turn
 from secl.prompts.parsing import THOUGHTS
 from secl.prompts.templates import Prompt

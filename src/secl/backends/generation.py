@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any
 
-from secl.backends.token_ids import Decoder
+from secl.backends.chat_templates import Decoder
 from secl.evidence import Thought
 from secl.prompts.parsing import is_complete, read_list, trim_answer
 from secl.prompts.templates import MAX_ANSWER_TOKENS

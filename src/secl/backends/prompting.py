@@ -9,8 +9,9 @@ from functools import cached_property
 import jinja2
 
 from secl.backends.base import Bundle, Span
+from secl.backends.chat_templates import Thinker
 from secl.backends.generation import Draft, list_tokens
-from secl.backends.token_ids import Thinker, TokenIds, common_length
+from secl.backends.token_ids import TokenIds, common_length
 from secl.errors import QuestionError, TooLongError
 from secl.prompts.parsing import as_written
 from secl.prompts.templates import (

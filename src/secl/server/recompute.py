@@ -180,7 +180,7 @@ def verify(state: ServerStore, chosen: Sequence[Served] = (), model: Model | Non
     """Examine a state folder, and compute chosen replies again, where there is a model because texts were kept."""
     with state.moment():
         examination, first = examine(state), state.first
-    tolerance = ROUNDING.get(state.manifest["environment"].get("dtype"), ROUNDING["bfloat16"])
+    tolerance = rounding(state.manifest["environment"].get("dtype"))
     changes = [] if model is None else environment_changes(state, model)
     rederived = tuple(rederive(state, model, each, tolerance, exact=not changes) for each in chosen)
     wrong = [Finding("confidence", each.position, each.detail) for each in rederived if each.agrees is False]

@@ -14,10 +14,10 @@ import pytest
 from examples.posterior_by_hand import PosteriorByHand
 from examples.secl_by_hand import ByHand, PageHinkley, secl
 from secl import gates
+from secl.backends.chat_templates import render
 from secl.backends.local.asking.cases import Case
 from secl.backends.local.loading.loader import load
 from secl.backends.local.model import LocalModel
-from secl.backends.token_ids import render
 from secl.calibrator import Calibrator
 from secl.data.quiz import quiz
 from secl.data.streams import load_stream

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from secl.backends.call_forms import DESCRIBED, CallForm
+from secl.backends.chat_templates import render
 from secl.backends.local.loading.loader import wrap
-from secl.backends.token_ids import TokenIds, render
+from secl.backends.token_ids import TokenIds
 from secl.conversation import ToolCall, Turn
 from secl.prompts.templates import Prompt
 from tests.backends.local.architectures import tokenizer_with

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from secl.backends.token_ids import TokenIds, render
+from secl.backends.chat_templates import render
+from secl.backends.token_ids import TokenIds
 from secl.calibrator import Calibrator
 from secl.errors import ModelError, ParameterError, QuestionError
 from secl.gates import Always

@@ -14,9 +14,10 @@ import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
+from secl.backends.chat_templates import render
 from secl.backends.local.loading.loader import load, wrap
 from secl.backends.prompting import Prompting
-from secl.backends.token_ids import TokenIds, render
+from secl.backends.token_ids import TokenIds
 from secl.conversation import Turn
 from secl.prompts.templates import Prompt, answer_prompt, confidence_prompt, p_true_prompt
 from secl.question import FORMS, GivenAnswer, Question

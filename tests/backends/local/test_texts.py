@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 import torch
 
+from secl.backends.chat_templates import render
 from secl.backends.generation import Draft
 from secl.backends.local import texts
 from secl.backends.local.fast import shared_network
 from secl.backends.local.fast.batch import Batch
 from secl.backends.local.model import LocalModel
-from secl.backends.token_ids import common_length, render
+from secl.backends.token_ids import common_length
 from secl.calibrator import Calibrator
 from secl.conversation import Turn
 from secl.errors import ModelError, TooLongError

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+from secl.backends.chat_templates import render
 from secl.backends.local.loading.loader import wrap
 from secl.backends.local.loading.thinking import ASKED
 from secl.backends.local.model import LocalModel
-from secl.backends.token_ids import TokenIds, render
+from secl.backends.token_ids import TokenIds
 from secl.conversation import Turn
 from secl.errors import ModelError
 from secl.prompts.templates import answer_prompt

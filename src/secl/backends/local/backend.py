@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from secl.backends.base import Bundle, Position, TextStatistics, TokenSequence, Training
+from secl.backends.chat_templates import render
 from secl.backends.generation import Draft, TextRules
 from secl.backends.local.adapter import Adapter
 from secl.backends.local.distillation import Distiller
@@ -25,7 +26,7 @@ from secl.backends.local.loading.quantisation import described_weights
 from secl.backends.local.passes import GROUP_TOKENS, Passes
 from secl.backends.local.texts import room_for_texts, write_texts
 from secl.backends.local.writer import Writer
-from secl.backends.token_ids import SAMPLE, TokenIds, render
+from secl.backends.token_ids import SAMPLE, TokenIds
 from secl.prompts.templates import answer_prompt
 from secl.settings.groups import AdapterSettings
 from secl.writing import Piece, Writing

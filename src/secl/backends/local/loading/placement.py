@@ -81,7 +81,10 @@ def check_map(devices: Mapping[str, int | str], model: nn.Module) -> None:
 
 
 def compute_device(module: nn.Module) -> torch.device:
-    """Return the device that computes a module, wherever its weights lie; of a whole model its main device."""
+    """Return the device that computes a module, which may differ from the device that stores the weights.
+
+    For a whole model, this is the main device.
+    """
     device = getattr(getattr(module, "_hf_hook", None), "execution_device", None)
     return next(module.parameters()).device if device is None else torch.device(device)
 

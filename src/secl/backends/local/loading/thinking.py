@@ -1,8 +1,8 @@
 """How a model is made to answer at once, and how it thinks before it answers: both are decided when it is loaded.
 
 An answer is judged, learned from and graded as it stands, and digits are read where a reply begins, so no thought of
-the model's own may stand there. Chat templates are asked to leave thoughts out (`secl.backends.token_ids.render`). If a
-template opens one all the same, or says nothing and the model opens one, the template is extended: the end of the
+the model's own may stand there. Chat templates are asked to leave thoughts out (`secl.backends.chat_templates.render`).
+If a template opens one all the same, or says nothing and the model opens one, the template is extended: the end of the
 thought, or an empty one, is put into the model's mouth. A prompt with a thought takes the template as it was.
 """
 
@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 import jinja2
 import torch
 
+from secl.backends.chat_templates import Thinker, Tokenizer, render, template_error
 from secl.backends.local.loading.guard import quiet
 from secl.backends.local.loading.placement import compute_device
-from secl.backends.token_ids import Thinker, Tokenizer, render, template_error
 from secl.errors import ModelError
 from secl.prompts.parsing import THOUGHTS, Marks
 from secl.prompts.templates import answer_prompt, request_for

@@ -1,0 +1,196 @@
+"""Prompts as text in a model's chat format, which its chat template writes."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import date
+from functools import lru_cache, partial
+from typing import Any, Protocol
+
+import jinja2
+
+from secl.conversation import Turn
+from secl.errors import ModelError
+from secl.prompts.templates import Prompt, request_for
+
+NO_THOUGHTS: dict[str, object] = {"enable_thinking": False, "thinking": False, "thinking_budget": 0}
+"""Names of a template's switch for thoughts; a template without a switch ignores them."""
+_DAY = date(2024, 7, 26)
+_TODAY = re.compile(r"""strftime_now\(\s*(["'])(.*?)\1\s*\)""")
+_ANY_TEXT = "\ud800"
+"""Half of a character, which no text of a user has: a text that is found again in a conversation."""
+
+Message = dict[str, Any]
+"""A turn as chat templates have it."""
+
+Chat = Callable[[list[Message]], str]
+"""Renders a conversation up to where the model goes on."""
+
+
+class Decoder(Protocol):
+    """The half of a tokenizer that makes text of tokens."""
+
+    @property
+    def eos_token_id(self) -> int | None: ...
+
+    def decode(self, tokens: Sequence[int], /, *, skip_special_tokens: bool = False) -> str: ...
+
+
+class Tokenizer(Decoder, Protocol):
+    """The part of a transformers tokenizer that secl uses."""
+
+    chat_template: str | None
+
+    @property
+    def added_tokens_decoder(self) -> Mapping[int, Any]: ...
+
+    def __len__(self) -> int: ...
+
+    def __call__(self, text: str, *, add_special_tokens: bool) -> Mapping[str, list[int]]: ...
+
+    def get_added_vocab(self) -> Mapping[str, int]: ...
+
+    def get_chat_template(self, chat_template: str | None = None, tools: Any = None) -> str: ...
+
+    def apply_chat_template(self, conversation: list[Message], **options: object) -> str: ...
+
+
+def template_error(name: str, problem: jinja2.TemplateError) -> ModelError:
+    """Return the error for a model whose chat template does not work."""
+    return ModelError(f"the chat template of the model {name!r} does not work: {problem}.")
+
+
+@dataclass(frozen=True, slots=True)
+class Thinker:
+    """How a model thinks before it answers.
+
+    Attributes:
+        tokenizer: whose chat template leaves the model free to think.
+        opening: what a reply begins with before the thought; "" if the template or the request opens it.
+        closing: what ends a thought.
+        mark: what the model itself ends a thought with.
+        request: sentence that asks for a thought; "" for a model that was trained to think.
+        budget: most tokens of a thought.
+        least: tokens of a thought that there must be room for.
+        always: whether the model thinks whatever it is given.
+        switches: what the template is told.
+    """
+
+    tokenizer: Tokenizer
+    opening: str = ""
+    closing: str = "\n\n"
+    mark: str = "Answer:"
+    request: str = request_for("auto")
+    budget: int = 256
+    least: int = 1
+    always: bool = False
+    switches: Mapping[str, object] = field(default_factory=NO_THOUGHTS.copy)
+
+
+def render(tokenizer: Tokenizer, prompt: Prompt, thinker: Thinker | None = None, *, thinking: bool = False) -> str:
+    """Return the full text of a prompt in the model's chat format, up to where the model goes on.
+
+    `thinking` renders it up to where its thought begins.
+    """
+    turns = messages(prompt.history)
+    turns += [{"role": ("user", "assistant")[i % 2], "content": turn} for i, turn in enumerate(prompt.turns)]
+    tools = [*map(json.loads, prompt.tools)] or None
+    chat = partial(render_turns, tokenizer, tools=tools)
+    begun = None
+    if prompt.thought is not None and thinker is not None:
+        free = partial(render_turns, thinker.tokenizer, tools=tools, switches=thinker.switches)
+        begun = _conversation(free, turns[: len(turns) - len(prompt.turns) + 1], prompt.system) + thinker.opening
+        if thinking:
+            return begun
+        begun += prompt.thought + thinker.closing
+    if len(prompt.turns) > 1:
+        text = _conversation(chat, turns, prompt.system)
+        text = _as_answered(chat, text, turns[:-2], prompt.system, begun)
+    else:
+        text = begun or _conversation(chat, turns, prompt.system)
+    return text + prompt.prefill
+
+
+def messages(history: Sequence[Turn]) -> list[Message]:
+    """Turns as chat templates have them; Mistral's wants ids of calls with nine letters and digits."""
+    written: list[Message] = []
+    waiting: dict[str, str] = {}
+    number = 0
+    for turn in history:
+        message: Message = {"role": turn.role, "content": turn.text}
+        if turn.calls:
+            message["tool_calls"] = []
+        for call in turn.calls:
+            number += 1
+            name = waiting[call.id or str(number)] = f"call{number:05}"
+            called = {"name": call.name, "arguments": json.loads(call.arguments)}
+            message["tool_calls"].append({"id": name, "type": "function", "function": called})
+        if turn.role == "tool":
+            first = next(iter(waiting), "")
+            message["tool_call_id"] = waiting.pop(turn.answers if turn.answers in waiting else first, "call00000")
+        written.append(message)
+    return written
+
+
+def _conversation(chat: Chat, turns: list[Message], system: str) -> str:
+    return _with_system(chat, turns, system) if system else chat(turns)
+
+
+def _as_answered(chat: Chat, text: str, earlier: list[Message], system: str, thought: str | None = None) -> str:
+    """Return a conversation in which the model's answer stands after what it was written behind.
+
+    A template that switches thinking off begins a reply with an empty thought, and leaves that out where the reply has
+    become an earlier turn. An answer is read with the very tokens before it that it was written with, which are those
+    up to the end of a `thought` where there is one.
+    """
+    begun = thought or _conversation(chat, earlier, system)
+    if text.startswith(begun):
+        return text
+    later = _conversation(chat, [*earlier, {"role": "assistant", "content": _ANY_TEXT}, *earlier[-1:]], system)
+    before = later.partition(_ANY_TEXT)[0]
+    fits = text.startswith(before) and (thought is not None or begun.startswith(before))
+    return begun + text[len(before) :] if fits else text
+
+
+def _with_system(chat: Chat, turns: list[Message], system: str) -> str:
+    """A conversation with a system text: in the role of the system, or before the question if there is no such role."""
+    with suppress(jinja2.TemplateError):
+        if _ANY_TEXT in chat([{"role": "system", "content": _ANY_TEXT}, *turns]):
+            return chat([{"role": "system", "content": system}, *turns])
+    first = next(i for i, turn in enumerate(turns) if turn["role"] == "user")
+    question = {**turns[first], "content": f"{system}\n\n{turns[first]['content']}"}
+    return chat([*turns[:first], question, *turns[first + 1 :]])
+
+
+def render_turns(
+    tokenizer: Tokenizer,
+    turns: list[Message],
+    *,
+    tools: list[Any] | None = None,
+    go_on: bool = True,
+    switches: Mapping[str, object] = NO_THOUGHTS,
+) -> str:
+    """A conversation in the model's chat format, with `switches` for thoughts; with `go_on` up to where the model goes
+    on."""
+    return tokenizer.apply_chat_template(
+        turns,
+        tools=tools,
+        chat_template=_dated(tokenizer.get_chat_template(tools=tools)),
+        tokenize=False,
+        add_generation_prompt=go_on,
+        **switches,
+        date_string=_DAY.strftime("%d %b %Y"),
+    )
+
+
+@lru_cache(maxsize=8)
+def _dated(template: str) -> str:
+    """Return a template with a fixed date where it puts in today's, so that records are the same from day to day.
+
+    transformers gives templates a clock that cannot be replaced.
+    """
+    return _TODAY.sub(lambda match: json.dumps(_DAY.strftime(match[2])), template)

@@ -140,6 +140,18 @@ def test_a_value_has_the_odds_of_its_entropy_and_without_one_those_of_its_text(
     assert (own - other, math.exp(own) + math.exp(other)) == pytest.approx((log_odds, 1.0))
 
 
+def test_a_field_has_its_views_whichever_are_chosen_for_answers() -> None:
+    evidence = compared(
+        ("7", NONE_OF_THESE), samples=[Sample(text="7", candidate=0, log_p=-0.1)], source=f"{FIXED_VALUES}:1"
+    )
+    question = Question("Total?")
+    for log_p, view in ((-0.1, "value"), (math.nan, "samples")):
+        chosen: tuple[tuple[ViewName, ...], ...] = (("letters",), ("samples", "text"), get_args(ViewName))
+        for names in chosen:
+            reply = replace(REPLY, text="7", answer="7", option_log_p=(), log_probability=log_p)
+            assert [*read(names, evidence, question=question, reply=reply).values] == [view]
+
+
 def test_every_way_to_a_number_adds_as_much_and_one_that_leads_nowhere_nothing() -> None:
     seven = Sample(text="7", candidate=0, log_p=None, program=True)
     nowhere = Sample(text=None, candidate=None, log_p=None, program=True)

@@ -94,6 +94,9 @@ class View:
     weight: Weight
 
 
+FIELD_VIEWS: tuple[ViewName, ...] = ("samples", "value")
+"""Views of the values of a field, whichever views are chosen for answers; `samples` if `value` has no evidence."""
+
 LETTERS: ViewName = "letters"
 """The view of the option letters, read in several orders of the options (`Views.orders`)."""
 
@@ -156,12 +159,13 @@ def read_views(names: Sequence[ViewName], record: Record) -> Views | None:
     """Return the views of a question that have evidence; None without any or without two different candidates.
 
     The answer of the record's `reply` counts as the model's own, and the letters of the answering pass are those of
-    `frozen`.
+    `frozen`. Fields always have `FIELD_VIEWS`, because no other view has evidence about them.
     """
     reply, frozen, candidates = record.reply, record.frozen, record.evidence.candidates
     if candidates is None or len(set(candidates.candidates)) < 2:
         return None
     texts = candidates.candidates
+    names = FIELD_VIEWS if candidates.source.startswith(open_views.VALUES) else names
     answering = frozen if frozen.answer == reply.answer else reply
     read = {name: VIEWS[name].read(candidates, answering, record.evidence) for name in names}
     values = {name: centred(texts, view) for name, view in read.items() if view is not None and any(map(_known, view))}

@@ -1,12 +1,69 @@
-"""What the studies share: bad input in one sentence, and tables in Markdown."""
+"""What the studies share: commands, evidence in JSON lines, bad input in one sentence, and tables in Markdown."""
 
 from __future__ import annotations
 
+import argparse
+import json
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
 
 from secl.errors import SeclError
+
+WINDOW = 8
+"""Questions that share passes."""
+
+T = TypeVar("T")
+
+
+def collect_or_report(
+    about: str | None,
+    collect: Callable[..., None],
+    report: Callable[[Path], Iterable[str]],
+    arguments: Sequence[str] | None = None,
+    **options: float,
+) -> None:
+    """Run `collect MODEL EVIDENCE` or `report EVIDENCE`.
+
+    Args:
+        about: text of --help.
+        collect: gets `model`, `evidence` and the options by their names.
+        report: yields the lines to print.
+        options: of `collect`, with their defaults.
+    """
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    collecting, reporting = commands.add_parser("collect"), commands.add_parser("report")
+    collecting.add_argument("model")
+    for each in (collecting, reporting):
+        each.add_argument("evidence", type=Path)
+    for name, default in options.items():
+        collecting.add_argument(f"--{name}", type=type(default), default=default)
+    given = vars(parser.parse_args(arguments))
+    if given.pop("command") == "collect":
+        collect(**given)
+    else:
+        print(*report(given["evidence"]), sep="\n")
+
+
+def collect_lines(
+    evidence: Path, asked: Sequence[T], minutes: float, lines_of: Callable[[Sequence[T]], Iterable[dict[str, Any]]]
+) -> None:
+    """Append a JSON line for each question that has none yet, eight questions at a time, until the minutes are over."""
+    began = time.monotonic()
+    done = len(evidence.read_text(encoding="utf-8").splitlines()) if evidence.exists() else 0
+    for first in range(done, len(asked), WINDOW):
+        if time.monotonic() - began > 60 * minutes:
+            break
+        window, started = asked[first : first + WINDOW], time.monotonic()
+        lines = [json.dumps(line) for line in lines_of(window)]
+        with evidence.open("a", encoding="utf-8") as file:
+            file.writelines(f"{line}\n" for line in lines)
+        seconds = (time.monotonic() - started) / len(window)
+        print(f"{first + len(window)} questions, {seconds:.1f} s each", flush=True)
 
 
 @contextmanager

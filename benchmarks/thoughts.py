@@ -10,10 +10,7 @@ rows of eight questions are written together, and answers are read behind the ke
 
 from __future__ import annotations
 
-import argparse
-import json
 import random
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,9 +18,10 @@ from typing import Any, cast
 
 import torch
 
+from benchmarks.study import collect_lines, collect_or_report
 from benchmarks.thoughts_report import BUDGETS, KINDS, LONGEST, THOUGHTS, report
 from secl.backends.generation import Draft
-from secl.backends.local.fast.batch import Batch, KeptRow, _next_logits, go_on
+from secl.backends.local.fast.batch import Batch, KeptRow, go_on, next_logits
 from secl.backends.local.loading.loader import ModelCache
 from secl.backends.local.model import LocalModel
 from secl.backends.local.writer import draw
@@ -37,8 +35,8 @@ from secl.prompts.templates import other_order
 from secl.question import Question
 from secl.runs.encoding import to_plain
 
-WINDOW, ROWS, STATED = 8, 32, 2
-"""Questions together, rows that are read together, and thoughts of a number behind which a confidence is stated."""
+ROWS, STATED = 32, 2
+"""Rows that are read together, and thoughts of a number behind which a confidence is stated."""
 
 WIDE = 20
 """Tokens of each row from which on they go through the network together."""
@@ -58,7 +56,7 @@ def arithmetic(count: int) -> list[Question]:
     return found
 
 
-def questions(count: int) -> list[tuple[str, Question]]:
+def questions_in_turn(count: int) -> list[tuple[str, Question]]:
     """Return `count` questions of each kind, in turn."""
     kinds = {name: load(name, count) for name in KINDS[:3]} | {"arithmetic": arithmetic(count)}
     return [(kind, asked[number]) for number in range(count) for kind, asked in kinds.items()]
@@ -119,7 +117,7 @@ def extend(batch: Batch, tokens: Sequence[Sequence[int]]) -> None:
     for first in range(0, most, width):
         batch.mask = torch.cat([batch.mask, mask[:, first : first + width]], 1)
         positions = (batch.mask.cumsum(-1) - 1).clamp(min=0)[:, -width:]
-        batch.logits = _next_logits(batch.model, batch.cache, batch.mask, padded[:, first : first + width], positions)
+        batch.logits = next_logits(batch.model, batch.cache, batch.mask, padded[:, first : first + width], positions)
 
 
 @torch.no_grad()
@@ -239,40 +237,12 @@ def window(model: LocalModel, off: LocalModel, asked: Sequence[tuple[str, Questi
     return lines
 
 
-def collect(name: str, evidence: Path, minutes: float, count: int) -> None:
+def collect(model: str, evidence: Path, minutes: float, questions: int) -> None:
     """Write the evidence of the questions that have none yet."""
-    began, cache = time.monotonic(), ModelCache()
-    model, off = (LocalModel.load(name, cache=cache, thinking=thinking) for thinking in (LONGEST, "off"))
-    done = len(evidence.read_text().splitlines()) if evidence.exists() else 0
-    todo = questions(count)[done:]
-    for first in range(0, len(todo), WINDOW):
-        if time.monotonic() - began > 60 * minutes:
-            break
-        asked, started = todo[first : first + WINDOW], time.monotonic()
-        lines = window(model, off, asked)
-        with evidence.open("a", encoding="utf-8") as file:
-            file.writelines(f"{json.dumps(line)}\n" for line in lines)
-        print(
-            f"{done + first + len(asked)} questions, {(time.monotonic() - started) / len(asked):.1f} s each", flush=True
-        )
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run a command."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    commands = parser.add_subparsers(dest="command", required=True)
-    collecting = commands.add_parser("collect")
-    collecting.add_argument("model")
-    collecting.add_argument("evidence", type=Path)
-    collecting.add_argument("--minutes", type=float, default=60.0)
-    collecting.add_argument("--questions", type=int, default=150)
-    commands.add_parser("report").add_argument("evidence", type=Path)
-    given = parser.parse_args(arguments)
-    if given.command == "report":
-        report(given.evidence)
-    else:
-        collect(given.model, given.evidence, given.minutes, given.questions)
+    cache = ModelCache()
+    thinker, off = (LocalModel.load(model, cache=cache, thinking=thinking) for thinking in (LONGEST, "off"))
+    collect_lines(evidence, questions_in_turn(questions), minutes, lambda asked: window(thinker, off, asked))
 
 
 if __name__ == "__main__":
-    main()
+    collect_or_report(__doc__, collect, report, minutes=60.0, questions=150)

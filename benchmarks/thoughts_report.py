@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -117,8 +117,8 @@ def agreement(thoughts: Sequence[dict[str, Any]]) -> tuple[str, float]:
     return most, answers.count(most) / len(answers)
 
 
-def report(evidence: Path) -> None:
-    """Print the tables of a collection."""
+def report(evidence: Path) -> Iterator[str]:
+    """Yield the tables of a collection."""
     lines = [json.loads(line) for line in evidence.read_text().splitlines()]
     any_record = next(from_plain(line["plain"]) for line in lines if "plain" in line)
     for kinds in (("arc", "mmlu"), ("gsm8k", "arithmetic")):
@@ -138,8 +138,8 @@ def report(evidence: Path) -> None:
         if "plain" in some[0]:
             plain = [from_plain(line["plain"]) for line in some]
             rows["at once: posterior"] = ([(each.best_answer or "", each.label_free) for each in plain], 0)
-        print(f"\n{' and '.join(kinds)}: {len(some)} questions\n")
-        print(heading("confidence", "accuracy", "AUROC within", "Brier", "ECE (floor)", "mean", "tokens"))
+        yield f"\n{' and '.join(kinds)}: {len(some)} questions\n"
+        yield heading("confidence", "accuracy", "AUROC within", "Brier", "ECE (floor)", "mean", "tokens")
         for name, (found, thoughts) in rows.items():
             right = [same(line, answer) for line, (answer, _) in zip(some, found, strict=True)]
             confidence = [value for _, value in found]
@@ -151,9 +151,9 @@ def report(evidence: Path) -> None:
             shown = [f"{measures[key]:.3f}" for key in ("accuracy", "auroc_within", "brier", "ece", "mean_confidence")]
             shown[1] += f" ({ends.low:.2f} to {ends.high:.2f})"
             shown[3] += f" ({ece_floor(confidence).mean:.3f})"
-            print(row(name, *shown, f"{spent:.0f}"))
-    print()
-    print(heading("tokens of the thought at most", *(f"{kind}: accuracy, AUROC of stated" for kind in KINDS)))
+            yield row(name, *shown, f"{spent:.0f}")
+    yield ""
+    yield heading("tokens of the thought at most", *(f"{kind}: accuracy, AUROC of stated" for kind in KINDS))
     for budget in (*BUDGETS, LONGEST):
         cells = []
         for kind in KINDS:
@@ -163,7 +163,7 @@ def report(evidence: Path) -> None:
             stating = [i for i, each in enumerate(read) if each["bins"]]
             area = auroc([stated(read[i]) for i in stating], [right[i] for i in stating])
             cells.append(f"{sum(right) / len(right):.3f}, {area:.2f}")
-        print(row(budget, *cells))
+        yield row(budget, *cells)
 
 
 def reached(line: dict[str, Any], budget: int) -> dict[str, Any]:

@@ -10,7 +10,6 @@ tokens. `report` prints Markdown.
 
 from __future__ import annotations
 
-import argparse
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,13 +21,13 @@ import numpy as np
 from pydantic import TypeAdapter
 
 import secl
-from benchmarks.fields import measures
+from benchmarks.fields_report import measures
 from benchmarks.requests import TOOLS, Case, cases
-from benchmarks.study import heading, row
+from benchmarks.study import collect_lines, collect_or_report, heading, row
 from secl.backends.local.model import LocalModel
 from secl.errors import SeclError
 from secl.fields.calls import Calls, WrittenReply, samples_wanted, weigh_calls
-from secl.fields.extraction import WINDOW, Objects
+from secl.fields.extraction import Objects
 from secl.fields.tools import CallRequest
 from secl.fields.values import same_value, value_of
 from secl.ledger import Ledger
@@ -45,19 +44,15 @@ def request_of(case: Case) -> CallRequest:
 
 def collect(model: str, evidence: Path, minutes: float) -> None:
     """Write the evidence of the requests that have none yet."""
-    began, local = time.monotonic(), LocalModel.load(model)
-    done = len(evidence.read_text().splitlines()) if evidence.exists() else 0
-    todo = cases()[done:]
-    for first in range(0, len(todo), WINDOW):
-        if time.monotonic() - began > 60 * minutes:
-            break
-        window, started = todo[first : first + WINDOW], time.monotonic()
+    local = LocalModel.load(model)
+
+    def lines_of(window: Sequence[Case]) -> list[dict[str, Any]]:
+        started = time.monotonic()
         found = local.write_calls([request_of(case) for case in window], samples_wanted)
         seconds = (time.monotonic() - started) / len(window)
-        lines = [_line(case, each, seconds) for case, each in zip(window, found, strict=True)]
-        with evidence.open("a", encoding="utf-8") as file:
-            file.writelines(f"{json.dumps(line)}\n" for line in lines)
-        print(f"{done + first + len(window)} requests, {seconds:.1f} s each", flush=True)
+        return [_line(case, each, seconds) for case, each in zip(window, found, strict=True)]
+
+    collect_lines(evidence, cases(), minutes, lines_of)
 
 
 def _line(case: Case, found: Any, seconds: float) -> dict[str, Any]:
@@ -139,21 +134,5 @@ def report(evidence: Path) -> Iterator[str]:
         yield row(name, len(pairs), f"{correct.mean():.0%}", f"{confidence.mean():.0%}", *measures(confidence, correct))
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run a command."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    commands = parser.add_subparsers(dest="command", required=True)
-    collecting, reporting = commands.add_parser("collect"), commands.add_parser("report")
-    collecting.add_argument("model")
-    collecting.add_argument("--minutes", type=float, default=60.0)
-    for each in (collecting, reporting):
-        each.add_argument("evidence", type=Path)
-    given = parser.parse_args(arguments)
-    if given.command == "collect":
-        collect(given.model, given.evidence, given.minutes)
-    else:
-        print(*report(given.evidence), sep="\n")
-
-
 if __name__ == "__main__":
-    main()
+    collect_or_report(__doc__, collect, report, minutes=60.0)

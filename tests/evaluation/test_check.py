@@ -12,7 +12,7 @@ from secl.calibrator import Calibrator
 from secl.evaluation import check as check_module
 from secl.evaluation.check import MIN_GAIN, Check, decide
 from secl.evaluation.estimators import make_estimators
-from secl.evidence import CandidateEvidence, Evidence, EvidenceKind, LetterOrder, Likelihood, PTrue
+from secl.evidence import CandidateEvidence, Evidence, EvidenceKind, LetterOrder, Likelihood, PTrue, Thought
 from secl.gates import Never
 from secl.metrics.bootstrap import Difference, Interval, paired_differences
 from secl.metrics.probability import normalised_p_true
@@ -34,7 +34,7 @@ Rule = Callable[[Generator, float], tuple[float, bool]]
 def check(records: Sequence[Record], tau: float = 1.0) -> Check:
     """Of records, as a report makes it of their series."""
     estimators = make_estimators(tau)
-    names = (*check_module.METHODS, "posterior_best")
+    names = (*check_module.METHODS, "posterior_best", "at_once", "thoughts")
     return check_module.check({name: estimators[name].estimate(records) for name in names})
 
 
@@ -189,3 +189,30 @@ def test_a_method_that_is_better_for_sure_is_recommended_and_the_posterior_witho
     assert said.startswith("Why: it had a lower Brier score than the stated")
     assert "a higher one on 32 questions behind a server" in said
     assert said.endswith("to test it here, label twenty answers.")
+
+
+@pytest.mark.parametrize("better", [True, False])
+def test_answers_after_thoughts_are_compared_with_the_letters_without_them(better: bool) -> None:
+    """The letters say A without a thought and B after it."""
+    right, wrong = ("B", "A") if better else ("A", "B")
+    reference = [right] * 30 + [wrong] * 10
+    reply = replace(make_reply(8, "B"), option_log_p=(-2.0, -0.1), thought=Thought(text="Hm.", tokens=2))
+    orders = LetterOrder(order=(0, 1), log_p=(-0.2, -1.8)), LetterOrder(order=(1, 0), log_p=(-0.3, -1.7))
+    candidates = CandidateEvidence(
+        candidates=("Rome", "Bern"), letters=orders, likelihoods=(None,) * 2, samples=(), source="options"
+    )
+    records = [
+        replace(
+            make_record(position, correct=letter == "B", frozen_correct=letter == "B"),
+            question=Question(f"{position}?", ("Rome", "Bern"), reference=letter, id=str(position)),
+            reply=reply,
+            frozen=reply,
+            evidence=Evidence(candidates=candidates),
+        )
+        for position, letter in enumerate(reference)
+    ]
+    found = check(records)
+    accuracy = found.thought["accuracy"]
+    assert (accuracy.a, accuracy.b) == ((0.25, 0.75) if better else (0.75, 0.25))
+    (sentence,) = (each for each in check_sentences(found) if each.startswith("Thinking"))
+    assert ("it pays: 75" in sentence, "it does not pay: 25" in sentence) == (better, not better)

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from secl.evidence import Evidence, LetterOrder, Likelihood, PTrue, Sample
+from secl.evidence import Evidence, LetterOrder, Likelihood, PTrue, Sample, Thought
 from secl.posterior.open_views import FIXED_VALUES, VALUES, VOTE, value
-from secl.posterior.views import VIEWS, Views, centred, p_true, read_views, view_title
+from secl.posterior.views import DOUBT, VIEWS, Views, centred, p_true, read_views, view_title
 from secl.prompts.templates import NONE_OF_THESE
 from secl.question import Question
 from secl.settings.groups import ViewName
@@ -64,6 +64,17 @@ def test_views_by_hand() -> None:
     assert (frozen.own, frozen.orders[0].log_p) == (1, (-2.0, -2.0, 4.0))  # letters of the frozen reply alone
     assert (first.order, first.log_p) == ((0, 1, 2), (-1.0, 1.0, 0.0))
     assert (second.order, second.log_p) == ((2, 0, 1), (0.0, 2.0, -2.0))
+
+
+def test_letters_behind_thoughts_are_the_mean_over_thoughts_moved_to_equal_probabilities() -> None:
+    shares, thought = ((0.1, 0.7, 0.2), (0.5, 0.3, 0.2)), Thought(text="Hm.", tokens=2)
+    first, second = (tuple(map(math.log, each)) for each in shares)
+    evidence = compared(QUESTION.options, ORDER, LetterOrder(order=(2, 1, 0), log_p=second, thought=thought))
+    values = read(("thoughts",), evidence, reply=replace(replied("B", first), thought=thought)).values["thoughts"]
+    moved = [math.log((1 - DOUBT) * (a + b) / 2 + DOUBT / 3) for a, b in zip(*shares, strict=True)]
+    assert DOUBT == 0.2
+    assert values == pytest.approx([each - sum(moved) / 3 for each in moved])
+    assert maybe(("thoughts",), compared(QUESTION.options, ORDER)) is None
 
 
 def test_without_its_evidence_a_view_is_left_out_and_nothing_to_compare_gives_none() -> None:

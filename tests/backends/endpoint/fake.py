@@ -114,6 +114,12 @@ class FakeServer:
         self.heard: list[Mapping[str, str]] = []
         self.url = ""
 
+    def change(self, changes: Mapping[str, Any]) -> None:
+        """Set some attributes; a name that does not exist is an error."""
+        for name, value in changes.items():
+            getattr(self, name)
+            setattr(self, name, value)
+
     def refuse(self, headers: Any, status: int, body: Any) -> tuple[int, Any]:
         """Status and body of a reply, which may be those of a refusal instead."""
         if self.key is not None and headers["authorization"] != f"Bearer {self.key}":
@@ -169,7 +175,7 @@ class FakeServer:
         message = self.message("".join(map(best, thoughts)), "".join(map(best, answer)))
         if body.get("tools"):
             message, finish = {"role": "assistant", "content": None, "tool_calls": [CALL]}, "tool_calls"
-        logprobs = {"content": content} if self.most else None
+        logprobs = {"content": content} if content else None
         length = len(thoughts) + len(answer)
         return {"message": message, "finish_reason": finish, "logprobs": logprobs, "length": length}
 

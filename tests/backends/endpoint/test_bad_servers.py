@@ -63,8 +63,8 @@ def test_a_bad_server_is_told_in_a_sentence_and_asked_again_once_it_is_well(
 ) -> None:
     changes, requests, error, sentence = BAD[row]
     well = {name: getattr(server, name) for name in changes} | {"statuses": []}
-    vars(server).update(changes)
+    server.change(changes)
     with pytest.raises(error, match=sentence):
         requests[request_of](model)
-    vars(server).update(well)
+    server.change(well)
     requests[request_of](model)

@@ -74,7 +74,7 @@ def test_thoughts_are_switched_off_and_probabilities_are_those_of_the_answer(
     connect: Connect, server: FakeServer, engine: str
 ) -> None:
     changes, switch = ENGINES[engine]
-    vars(server).update({"thought": MUSING, **changes})
+    server.change({"thought": MUSING, **changes})
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "this endpoint gives 5 log-probabilities")
         model = connect()
@@ -110,7 +110,7 @@ def test_a_server_whose_confidence_would_be_wrong_is_refused_at_the_start(
     connect: Connect, server: FakeServer, row: str
 ) -> None:
     changes, sentence = REFUSED[row]
-    vars(server).update({"thought": MUSING, **changes})
+    server.change({"thought": MUSING, **changes})
     with pytest.raises(ModelError, match=sentence):
         connect()
 
@@ -135,7 +135,7 @@ def test_answers_stand_behind_thoughts_and_words_are_asked_for_without(
     connect: Connect, server: FakeServer, engine: str, thinking: Any
 ) -> None:
     changes, _ = ENGINES[engine]
-    vars(server).update({"thought": MUSING, **changes})
+    server.change({"thought": MUSING, **changes})
     model = connect(thinking=thinking)
     server.asked.clear()
     reply = model.answer(CHOICE, evidence=["candidates", "p_true"]).reply
@@ -179,7 +179,7 @@ def test_a_thought_without_an_end_is_followed_by_an_answer_without_a_thought(
 
 
 def test_a_model_that_always_thinks_does_so_before_every_word(connect: Connect, server: FakeServer) -> None:
-    server.thought, server.form = MUSING, Form("reasoning", end="<|return|>")
+    server.thought, server.form = MUSING * 3, Form("reasoning", end="<|return|>")  # more than a word may have
     model = connect(thinking=30)
     reply = model.answer(CHOICE, evidence=["candidates", "p_true"]).reply
     p_true, compared = model.score_p_true(CHOICE, reply), model.compare_candidates(CHOICE, reply)

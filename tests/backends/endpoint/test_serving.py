@@ -208,7 +208,7 @@ def test_a_chat_before_a_bad_server_ends_in_an_error_whether_it_is_rated_or_pass
 ) -> None:
     service = opened()
     well = {name: getattr(server, name) for name in changes} | {"statuses": []}
-    vars(server).update(changes)
+    server.change(changes)
     body = {"model": "tiny", "messages": [USER], "stream": stream, **({"tools": [TOOL]} if tools else {})}
     with client_of(service) as client:
         reply = client.post("/v1/chat/completions", json=body)
@@ -220,7 +220,7 @@ def test_a_chat_before_a_bad_server_ends_in_an_error_whether_it_is_rated_or_pass
         else:
             assert (reply.status_code, reply.json()["error"]["code"]) == seen
         assert service.position == 0
-        vars(server).update(well)
+        server.change(well)
         assert client.post("/v1/chat/completions", json=body).status_code == 200
 
 
@@ -285,7 +285,9 @@ def test_a_run_says_what_its_questions_will_take(server: FakeServer, tmp_path: P
     run = start_run(RunSettings.of(settings), tmp_path / "run")
     server.asked.clear()
     with run.store, closing(run.calibrator.model):
-        assert cost_line(run).startswith("4 questions: about 28 requests, ")
+        line = cost_line(run)
+        assert line.startswith("4 questions: about 28 requests, ")
+        assert line.endswith(" and 84 written tokens")  # three a letter, digit or verdict
         run.proceed()
         assert len(server.asked) == 28
         assert cost_line(run) == ""

@@ -50,7 +50,7 @@ class Batch:
         mask = torch.tensor([[0] * (longest - len(row)) + [1] * len(row) for row in rows], device=home)
         cache = DynamicCache(config=model.config)
         # Positions count from the first token that is no padding; those of the padding are masked and do not matter.
-        return cls(model, cache, mask, _next_logits(model, cache, mask, tokens, (mask.cumsum(-1) - 1).clamp(min=0)))
+        return cls(model, cache, mask, next_logits(model, cache, mask, tokens, (mask.cumsum(-1) - 1).clamp(min=0)))
 
     def clear(self) -> None:
         """Let go of all tensors; nothing can be written after these rows any more."""
@@ -67,12 +67,10 @@ class Batch:
             self.mask = self.mask[rows]
         self.mask = torch.cat([self.mask, self.mask.new_ones(len(keep), 1)], dim=1)
         latest = torch.tensor(tokens, device=self.mask.device)[:, None]
-        self.logits = _next_logits(self.model, self.cache, self.mask, latest, self.mask.sum(-1, keepdim=True) - 1)
+        self.logits = next_logits(self.model, self.cache, self.mask, latest, self.mask.sum(-1, keepdim=True) - 1)
 
 
-def _next_logits(
-    model: PreTrainedModel, cache: DynamicCache, mask: Tensor, tokens: Tensor, positions: Tensor
-) -> Tensor:
+def next_logits(model: PreTrainedModel, cache: DynamicCache, mask: Tensor, tokens: Tensor, positions: Tensor) -> Tensor:
     """Send tokens through the network after those in the cache, and give the logits after the last of each row."""
     out = model(
         input_ids=tokens,

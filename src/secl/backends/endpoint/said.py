@@ -111,8 +111,8 @@ def first_token(text: str, parts: Sequence[bytes], stop: Sequence[str] = ()) -> 
     4
     >>> first_token("B", [b"A or B?"]) is None
     True
-    >>> first_token("B", [b"Well: B"]) is None
-    True
+    >>> first_token("B", [b"Well: B"]), first_token("B", [b"<think>", b"Hm.</think>B"])
+    (None, None)
     """
     wanted, whole = text.strip(), b"".join(parts).decode("utf-8", "replace")
     if not wanted or not parts:

@@ -97,7 +97,7 @@ def missing_files(text: str, root: Path) -> list[str]:
             files = [root / f"{module.replace('.', '/')}{end}" for end in (".py", "/__main__.py")]
             source = "".join(file.read_text(encoding="utf-8") for file in files if file.is_file())
             missing += [module] if not source else []
-            missing += [f"{module} {flag}" for flag in re.findall(r"--[a-z-]+", flags) if f'"{flag}"' not in source]
+            missing += [f"{module} {flag}" for flag in re.findall(r"--[a-z-]+", flags) if not _takes(source, flag)]
         for target in re.findall(r"(?<!\S)make ([a-z][a-z-]*)", part):
             if not re.search(rf"^{target}:", (root / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE):
                 missing.append(f"make {target}")
@@ -106,6 +106,11 @@ def missing_files(text: str, root: Path) -> list[str]:
         if file is None or not re.search(rf"\b{name}\b", file.read_text(encoding="utf-8")):
             missing.append(f"{name} in {path}")
     return missing
+
+
+def _takes(source: str, flag: str) -> bool:
+    """Whether a module adds a flag itself or gives it to the commands that the studies share."""
+    return f'"{flag}"' in source or re.search(rf"collect_or_report\([^)]*\b{flag[2:]}=", source) is not None
 
 
 def missing_from_map(text: str, root: Path) -> list[str]:

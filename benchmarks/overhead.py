@@ -21,6 +21,7 @@ from benchmarks.setting import Say, Setting
 from benchmarks.timing import Work, alternate, medians
 from secl.backends.chat_templates import render
 from secl.backends.local.model import LocalModel
+from secl.backends.prompting import Prompting
 from secl.prompts.parsing import is_complete, trim_answer
 from secl.prompts.templates import MAX_ANSWER_TOKENS, answer_prompt, confidence_prompt
 from secl.question import Form, Question
@@ -61,7 +62,7 @@ def compare(setting: Setting, questions: Sequence[Question]) -> dict[str, Any]:
     adapted = {ADAPTED: setting.library(), FROZEN_ANSWERS: setting.library(answer_weights="frozen")}
     for model in adapted.values():
         by_library(model, setting.choices(2), "trained")
-    plain, ends = Writer(base.model, base.tokenizer), untouched.backend.rules.end_ids
+    plain, ends = Writer(base.model, base.tokenizer, untouched.prompting), untouched.backend.rules.end_ids
     # A number may come after some lines of reasoning; other answers end with their line.
     stops = ends | plain.breaks() if form in ("short", "sentence") else ends
     works: dict[str, Work] = {
@@ -107,8 +108,8 @@ def read(model: LocalModel, questions: Sequence[Question]) -> list[str]:
 class Writer:
     """Greedy answers of plain transformers to the library's prompts, a batch at a time."""
 
-    def __init__(self, model: Any, tokenizer: Any) -> None:
-        self.model, self.tokenizer = model, tokenizer
+    def __init__(self, model: Any, tokenizer: Any, prompting: Prompting) -> None:
+        self.model, self.tokenizer, self.prompting = model, tokenizer, prompting
 
     def encode(self, text: str) -> list[int]:
         return list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
@@ -134,7 +135,7 @@ class Writer:
         texts: list[str] = []
         for place in range(0, len(questions), BATCH):
             batch = questions[place : place + BATCH]
-            prompts = [self.encode(render(self.tokenizer, answer_prompt(question))) for question in batch]
+            prompts = [self.prompting.answer(question) for question in batch]
             longest = max(map(len, prompts))
             written = self.model.generate(
                 input_ids=torch.tensor([[0] * (longest - len(prompt)) + prompt for prompt in prompts]),

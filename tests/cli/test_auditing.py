@@ -204,7 +204,7 @@ def test_a_backup_is_verified_and_pruned_like_any_state(shell: Shell, tmp_path: 
     ended = shell("backup", state, copy)
     assert (ended.code, ended.out) == (0, f"{copy} holds 100 records; check it with: secl verify {copy}\n")
     with ServerStore(copy, writable=True) as opened:
-        assert prune(opened, Retention(records=30), rest=0.0) == 70
+        assert prune(opened, Retention(records=30)) == 70
     found = json.loads(shell("verify", copy, "--last", 0, "--json").out)
     assert (found["agrees"], found["examined"], found["first"]) == (True, 30, 70)
     again = shell("verify", copy, "--last", 0)

@@ -12,6 +12,7 @@ import pytest
 
 from secl.runs.folder import connect
 from secl.runs.loading import build_calibrator
+from secl.server import retention
 from secl.server.online.service import Service
 from secl.server.retention import Retention, prune
 from secl.server.store import ServerStore
@@ -96,15 +97,16 @@ def work(folder: Path, steps: Steps) -> dict[str, int]:
             found["feedback"] = steps.of(lambda: client.post("/v1/feedback", json=said).raise_for_status())
         found["answer"] = steps.of(lambda: service.ask(toy_stream(1)[0], 10))
         found["pause"] = steps.of(lambda: service.learner.pause("for a test"))
-        found["nothing to prune"] = steps.of(lambda: prune(state, Retention(records=10**6), rest=0.0))
-        found["prune"] = steps.of(lambda: prune(state, Retention(records=len(state) - 50), rest=0.0))
+        found["nothing to prune"] = steps.of(lambda: prune(state, Retention(records=10**6)))
+        found["prune"] = steps.of(lambda: prune(state, Retention(records=len(state) - 50)))
     finally:
         service.stop()
         state.close()
     return found
 
 
-def test_no_work_grows_with_the_number_of_records(folders: dict[int, Path], steps: Steps) -> None:
+def test_no_work_grows_with_the_number_of_records(folders: dict[int, Path], steps: Steps, monkeypatch: Patch) -> None:
+    monkeypatch.setattr(retention, "REST", 0.0)
     few, many = work(folders[FEW], steps), work(folders[MANY], steps)
     assert few.keys() == many.keys()
     assert sum(few.values()) > 1000

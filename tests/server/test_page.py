@@ -8,15 +8,15 @@ from html.parser import HTMLParser
 
 from secl.conversation import Turn
 from secl.question import Question
-from secl.server.explain import explain
 from secl.server.http.api_keys import Keys
+from secl.server.http.pages import rendering
 from secl.server.http.pages import view as view_module
 from secl.server.http.pages.rendering import ASSETS, overview
 from secl.server.http.pages.view import State, view
 from secl.server.store import ServerStore
 from secl.testing import toy_stream
 from tests.server.conftest import Make, Patch, client_of
-from tests.server.waiting import served, settled
+from tests.server.waiting import explained, served, settled
 
 HOSTILE = "<script>alert('1')</script> & \"quoted\" {{ 7*7 }} {% raw %} --> \x00\x0b\u202e 日本 </li></main>"
 
@@ -39,10 +39,11 @@ class Page(HTMLParser):
         self.texts.add(data.strip())
 
 
-def test_the_page_is_whole_without_a_script(make_service: Make) -> None:
+def test_the_page_is_whole_without_a_script(make_service: Make, monkeypatch: Patch) -> None:
+    monkeypatch.setattr(rendering, "time", lambda: 0.0)
     service = served(make_service())
     state = view(service)
-    text = overview(state, now=0.0)
+    text = overview(state)
     page = Page(text)
     words = " ".join(page.text.split())
     assert "1970-01-01 00:00:00" in words
@@ -139,10 +140,9 @@ def test_the_page_of_a_record_says_why_in_the_words_of_secl_show(make_service: M
             service.state.add_feedback(number, number % 2 == 0, 1.0)
     text = words(client_of(service).get("/records/25").text)
     with ServerStore(service.state.folder) as reader:
-        explanation = explain(reader, 25)
-    record = explanation.served.record
-    assert len(explanation.why) >= 3
-    for sentence in explanation.why:
+        record, why = reader.served(25).record, explained(reader, 25)["why"]
+    assert len(why) >= 3
+    for sentence in why:
         assert " ".join(sentence.split()) in text
     assert record.posterior is not None
     for candidate, probability in zip(record.posterior.candidates, record.posterior.probabilities, strict=True):

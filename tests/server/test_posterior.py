@@ -13,12 +13,11 @@ from secl.cli.server_pages import explanation_page
 from secl.evidence import CandidateEvidence
 from secl.question import Question
 from secl.records import Reply
-from secl.server.explain import explain
 from secl.server.http.app import create_app
 from secl.server.online.service import Service
 from secl.testing import ScriptedModel, toy_stream
 from tests.server.conftest import Make, client_of, metrics_of, opened
-from tests.server.waiting import ask_all, examined
+from tests.server.waiting import ask_all, examined, explained
 
 
 def mixed_stream(count: int) -> list[Question]:
@@ -112,7 +111,7 @@ def test_a_question_without_candidates_is_answered_as_stated_and_says_so(make_se
         assert reply["confidence"] == detail["reply"]["stated"] == pytest.approx(0.85)
         assert words in reply["reason"]
         assert detail["reply"]["answer"] == (reply["letter"] or reply["text"])
-        assert words in "\n".join(map(str, explanation_page(explain(service.state, 0))))
+        assert words in "\n".join(map(str, explanation_page(service.state.served(0), explained(service.state, 0))))
 
 
 CHAT = {"model": "scripted", "messages": [{"role": "user", "content": "What is the capital of France?"}]}

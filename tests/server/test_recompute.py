@@ -19,9 +19,9 @@ from secl.server.online.factory import open_service, serving_settings
 from secl.server.online.service import Service
 from secl.server.recompute import (
     environment_changes,
-    left_open,
     load_recorded_model,
     rederive,
+    rounding_reason,
     verify,
 )
 from secl.server.settings import Limits
@@ -53,7 +53,7 @@ def test_ordinary_chats_leave_nothing_to_report(tiny_llama: Path, tmp_path: Path
     with ServerStore(close(service)) as state:
         outcome = verify(state, state.latest(40), load_recorded_model(state))
         assert len(outcome.rederived) == 5 + 2
-        assert outcome.findings == ()
+        assert outcome.findings == []
         assert all(each.agrees for each in outcome.rederived)
         assert outcome.largest["confidence"] < 1e-5
 
@@ -65,7 +65,7 @@ def test_a_close_choice_that_came_out_otherwise_is_left_open(make_service: Make,
     record = replace(record, reply=stored)
     other = "B" if stored.text == "A" else "A"
     now = replace(record, reply=replace(stored, text=other, answer=other))
-    assert (left_open(now, record, 0.05) == "") == settled
+    assert (rounding_reason(now, record, 0.05) == "") == settled
 
 
 def test_answers_that_are_drawn_otherwise_leave_the_evidence_open(make_service: Make) -> None:
@@ -74,8 +74,8 @@ def test_answers_that_are_drawn_otherwise_leave_the_evidence_open(make_service: 
     assert stored is not None
     redrawn = replace(stored, candidates=(*stored.candidates[:-1], "another"))
     now = replace(record, evidence=replace(record.evidence, candidates=redrawn))
-    assert "other answers" in left_open(now, record, 0.05)
-    assert left_open(replace(now, reply=replace(record.reply, bins=(*(0.0,) * 9, 1.0))), record, 0.05) == ""
+    assert "other answers" in rounding_reason(now, record, 0.05)
+    assert rounding_reason(replace(now, reply=replace(record.reply, bins=(*(0.0,) * 9, 1.0))), record, 0.05) == ""
 
 
 class Elsewhere(ScriptedModel):

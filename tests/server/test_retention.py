@@ -13,9 +13,8 @@ from secl.runs.folder import FILE
 from secl.runs.store import Store
 from secl.server import records, retention
 from secl.server import stream as checkpoint
-from secl.server.history import history
 from secl.server.http.health import problems
-from secl.server.records import Search, label_count, search
+from secl.server.records import Search, history, label_count, search
 from secl.server.retention import DAY, Retention, prune
 from secl.server.store import ServerStore
 from secl.testing import toy_stream
@@ -28,6 +27,7 @@ from tests.server.waiting import ask_all, close, examined
 def small_steps(monkeypatch: Patch) -> None:
     """Several steps and checkpoints in short streams."""
     monkeypatch.setattr(retention, "STEP", 7)
+    monkeypatch.setattr(retention, "REST", 0.0)
     monkeypatch.setattr(checkpoint, "EVERY", 5)
 
 
@@ -44,7 +44,7 @@ def test_the_latest_records_stay_and_verify_goes_on_to_hold(make_service: Make, 
     before = {served.record.position: served for served in service.state.latest(30)}
     counts, position = service.state.counts(), len(service.state)
     first = max(0, 30 - keep)
-    assert prune(service.state, Retention(records=keep), rest=0.0) == service.state.first == first
+    assert prune(service.state, Retention(records=keep)) == service.state.first == first
     assert service.state.latest(30) == [before[number] for number in range(first, 30)]
     assert (service.state.counts(), len(service.state)) == (counts, position)
     assert examined(service.state) == (30 - first, [])
@@ -68,7 +68,7 @@ def test_texts_are_gone_from_the_file_and_its_pages_are_used_again(make_service:
     size = (folder / FILE).stat().st_size
     assert secret.encode() in (folder / FILE).read_bytes()
     with ServerStore(folder, writable=True) as state:
-        assert prune(state, Retention(records=2), rest=0.0) == 40
+        assert prune(state, Retention(records=2)) == 40
     assert secret.encode() not in (folder / FILE).read_bytes()
     again = make_service(folder, settings={"gate.name": "never"})
     ask_all(again, toy_stream(20))
@@ -83,12 +83,12 @@ def test_no_word_of_a_pruned_record_is_left_in_the_index_of_words(make_service: 
     for number, question in enumerate(toy_stream(300)):
         service.ask(question.__class__(f"{question.text} zq{number:04}zq", question.options), 10)
     state = service.state
-    assert prune(state, Retention(records=280), rest=0.0) == 20
+    assert prune(state, Retention(records=280)) == 20
     blocks = b"".join(block for (block,) in state.rows("SELECT block FROM words_data"))
     assert [number for number in range(20) if f"q{number:04}zq".encode() in blocks] == []
     assert len(search(state, Search(query="zq0299zq")).positions) == 1
     assert search(state, Search(query="zq0019zq")).positions == ()
-    assert prune(state, Retention(records=280), rest=0.0) == 0
+    assert prune(state, Retention(records=280)) == 0
 
 
 def test_versions_that_no_kept_record_needs_go_and_the_newest_stay(make_service: Make, monkeypatch: Patch) -> None:
@@ -96,9 +96,9 @@ def test_versions_that_no_kept_record_needs_go_and_the_newest_stay(make_service:
     service = make_service()
     ask_all(service, toy_stream(30))
     assert service.state.versions() == list(range(1, 11))
-    assert prune(service.state, Retention(records=24), rest=0.0) == 6
+    assert prune(service.state, Retention(records=24)) == 6
     assert service.state.versions() == [6, 7, 8, 9, 10]  # those before have answered no kept record
-    prune(service.state, Retention(records=5), rest=0.0)
+    prune(service.state, Retention(records=5))
     assert service.state.versions() == [9, 10]
     assert examined(service.state) == (5, [])
 
@@ -108,13 +108,13 @@ def test_the_version_at_which_learning_stands_stays(make_service: Make, monkeypa
     service = make_service()
     ask_all(service, toy_stream(12))
     service.learner.rollback(3)
-    prune(service.state, Retention(records=1), rest=0.0)
+    prune(service.state, Retention(records=1))
     assert service.state.versions() == [3, 10]
     ask_all(service, toy_stream(13)[12:])
     assert service.state.latest(1)[0].record.reply.version == 3
     assert examined(service.state) == (2, [])
     service.learner.rollback(10)
-    prune(service.state, Retention(records=1), rest=0.0)
+    prune(service.state, Retention(records=1))
     assert make_service(close(service)).learner.model.version == 10
 
 
@@ -124,7 +124,7 @@ def test_labels_of_pruned_records_still_move_confidences(make_service: Make) -> 
     for number in range(8):
         service.state.add_feedback(number, number % 2 == 0)
     expected = service.ask(toy_stream(1)[0], 10).record.labelled
-    prune(service.state, Retention(records=2), rest=0.0)
+    prune(service.state, Retention(records=2))
     close(service)
     again = make_service(settings={"gate.name": "never"})
     again.refresh_labels()
@@ -149,7 +149,7 @@ def test_a_change_is_found_after_pruning_too(make_service: Make, tmp_path: Path)
     ask_all(service, toy_stream(29))
     service.state.add_feedback(25, True)
     ask_all(service, toy_stream(30)[29:])
-    prune(service.state, Retention(records=10), rest=0.0)
+    prune(service.state, Retention(records=10))
     assert examined(service.state) == (10, [])
     folder = close(service)
     for number, statement in enumerate(SPOILS):
@@ -160,7 +160,7 @@ def test_a_change_is_found_after_pruning_too(make_service: Make, tmp_path: Path)
 def test_what_was_pruned_is_said_in_a_sentence(make_service: Make, tmp_path: Path) -> None:
     service = make_service()
     ask_all(service, toy_stream(20))
-    prune(service.state, Retention(records=5), rest=0.0)
+    prune(service.state, Retention(records=5))
     past = history(service.state)
     assert (past["answers"], past["first"], past["lessons"]) == (20, 15, {"trained": 10, "idle": 10})
     assert any("the records before number 15 were pruned" in str(part) for part in history_page(past))
@@ -180,12 +180,12 @@ def test_records_older_than_so_many_days_are_pruned(make_service: Make) -> None:
     ask_all(service, toy_stream(20))
     with service.state.db as db:  # a question a day
         db.execute("UPDATE served SET time = time - ? * (20 - position)", (DAY,))
-    assert prune(service.state, Retention(days=30), rest=0.0) == 0
-    prune(service.state, Retention(days=12), rest=0.0)
+    assert prune(service.state, Retention(days=30)) == 0
+    prune(service.state, Retention(days=12))
     assert service.state.first == 9  # answered 11 days ago
     with service.state.db as db:
         db.execute("UPDATE served SET time = time - ?", (100 * DAY,))
-    prune(service.state, Retention(days=12), rest=0.0)
+    prune(service.state, Retention(days=12))
     assert service.state.first == 19  # the latest always stays
 
 
@@ -213,7 +213,7 @@ def test_a_list_is_of_one_moment_while_records_are_pruned(make_service: Make, mo
     ask_all(service, toy_stream(20))
 
     def prunes_in_between(row: Any) -> Any:
-        prune(service.state, Retention(records=5), rest=0.0)
+        prune(service.state, Retention(records=5))
         return point(row)
 
     point = records._point

@@ -19,15 +19,14 @@ from secl.grading.texts import LONGEST_TEXT
 from secl.model import Rating
 from secl.prompts.parsing import is_brief
 from secl.question import GivenAnswer, Question
-from secl.server.explain import explain
-from secl.server.history import history
 from secl.server.http.pages.view import view
 from secl.server.online.service import Service
 from secl.server.recompute import verify
+from secl.server.records import history
 from secl.testing import ScriptedModel, toy_stream
 from tests.server.conftest import Make, Patch
 from tests.server.test_app import error_of
-from tests.server.waiting import settled
+from tests.server.waiting import explained, settled
 
 PERU = {"question": "What is the capital of Peru?"}
 CHOICE = {"question": "Capital of France?", "options": ["Rome", "Paris", "Bern"]}
@@ -110,10 +109,10 @@ def test_the_trail_of_rated_answers_verifies_and_explains_itself(make_service: M
     service.stop()
     with service.state as state:
         found = verify(state, state.latest(31), ScriptedModel())
-        assert found.findings == ()
+        assert found.findings == []
         assert found.examined == 31
         assert {each.difference for each in found.rederived} == {0}
-        page = "\n".join(map(str, explanation_page(explain(state, position))))
+        page = "\n".join(map(str, explanation_page(state.served(position), explained(state, position))))
         assert f"(record {position}), rated " in page
 
 

@@ -111,7 +111,7 @@ def test_a_server_goes_on_from_a_backup_as_if_nothing_had_happened(make_service:
     original = [service.ask(question, 10).record for question in questions[12:]]
 
     with ServerStore(tmp_path / "copy") as copy:
-        assert verify(copy).findings == ()
+        assert verify(copy).findings == []
         assert len(copy) == 12
     restored = make_service(tmp_path / "copy")
     assert (found := Keys(tmp_path / "copy").find(key))

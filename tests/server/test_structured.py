@@ -13,7 +13,6 @@ from pydantic import BaseModel, Field
 from secl.errors import NoObjectError, ParameterError, SeclError, UnfinishedError
 from secl.fields.extraction import ObjectRequest, Objects
 from secl.fields.values import WrittenObject
-from secl.server.explain import explain
 from secl.server.http.app import create_app
 from secl.server.http.pages.rendering import overview
 from secl.server.http.pages.view import view
@@ -22,7 +21,7 @@ from secl.server.settings import HttpSettings
 from secl.server.verify import examine
 from tests.fields.scribe import Scribe, written
 from tests.server.conftest import Make, Patch, client_of, opened
-from tests.server.waiting import close
+from tests.server.waiting import close, explained
 
 ASKED: list[Any] = [{"role": "user", "content": "Acme: invoice 7, 306.00, paid?"}]
 GREEDY = '{"total": 306.0, "kind": "invoice", "due": null}'
@@ -277,11 +276,11 @@ def test_what_fields_leave_behind_is_consistent_and_no_gate_has_looked_at_it(mak
         assert post(service, response_format=schema(Invoice.model_json_schema())).status_code == 200
     assert service.calibrator.state.gate == gate
     found = examine(service.state)
-    assert (found.count, found.findings) == (9, [])
+    assert (found.examined, found.findings) == (9, [])
     assert service.state.served(0).record.question.id.endswith("total")
     stored = " ".join(str(row) for row in service.state.rows("SELECT body FROM records"))
     assert ("Acme" in stored, '"306' in stored) == ((keep == "full"), (keep == "full"))
-    why = explain(service.state, 0).why
+    why = explained(service.state, 0)["why"]
     assert any("secl learns nothing from fields" in sentence for sentence in why)
     assert not any("nan" in sentence for sentence in why)
     close(service)
@@ -310,7 +309,7 @@ def test_the_description_has_types_for_formats_and_fields(service: Service) -> N
 
 def test_the_page_draws_the_confidences_of_fields_which_have_no_stated_one(service: Service) -> None:
     post(service)
-    shown = overview(view(service), now=0.0)
+    shown = overview(view(service))
     assert "The first answers will be drawn here." not in shown
     assert 'class="mean"' in shown
     assert "mean of 20" in shown

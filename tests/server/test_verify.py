@@ -10,15 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from secl.server.explain import explain
-from secl.server.history import history, version_now
+from secl.server.records import history
 from secl.server.store import ServerStore
 from secl.server.verify import ARITHMETIC, examine, furthest
 from secl.testing import toy_stream
 from tests.server.conftest import Make
 from tests.server.folders import spoiled
 from tests.server.test_posterior import Mixed, mixed_stream
-from tests.server.waiting import ask_all, close, examined
+from tests.server.waiting import ask_all, close, examined, explained
 
 
 @dataclass(frozen=True)
@@ -164,34 +163,31 @@ def test_the_version_of_learning_follows_lessons_and_rollbacks(make_service: Mak
     service = make_service()
     questions = toy_stream(20)
     ask_all(service, questions[:6])
-    assert version_now(service.state) == service.learner.model.version == 6
+    assert service.state.learned_version() == service.learner.model.version == 6
     service.learner.rollback(2)
-    assert version_now(service.state) == 2
+    assert service.state.learned_version() == 2
     ask_all(service, questions[6:8])
-    assert version_now(service.state) == service.learner.model.version == 8
+    assert service.state.learned_version() == service.learner.model.version == 8
     service.learner.rollback(0)
-    assert version_now(service.state) == 0
+    assert service.state.learned_version() == 0
 
 
 def test_an_answer_is_explained_from_its_prompt_to_its_lesson(learned: Path) -> None:
     with ServerStore(learned) as state:
-        explanation, quiet = explain(state, 3), explain(state, 30)
-        record = state.served(3).record
-    assert explanation.served.record == record
-    assert explanation.served.label is False
-    assert explanation.prompt is not None
-    assert [role for role, _ in explanation.prompt] == ["user", "assistant"]
-    assert explanation.prompt[0][1].startswith("Question: What is 3 plus 4?\nA. 7\nB. 6\n")
-    assert explanation.prompt[1][1] == f"Answer: {record.reply.answer}\nConfidence: "
+        served, found, quiet = state.served(3), explained(state, 3), explained(state, 30)["why"]
+    record, (asked, replied) = served.record, found["prompt"] or ()
+    assert (found["record_id"], found["label"]) == (served.id, False)
+    assert (asked["role"], replied["role"]) == ("user", "assistant")
+    assert asked["content"].startswith("Question: What is 3 plus 4?\nA. 7\nB. 6\n")
+    assert replied["content"] == f"Answer: {record.reply.answer}\nConfidence: "
     assert record.update is not None
     assert record.signal is not None
-    why = " ".join(explanation.why)
+    why = " ".join(found["why"])
     assert f"(bin {int(record.update.before * 10)}) against the signal {record.signal:.3f}" in why
-    assert "against the threshold 8" in " ".join(quiet.why)
+    assert "against the threshold 8" in " ".join(quiet)
     assert "It made version 4" in why or "it made version 4" in why
-    assert "Lesson: idle, because it lies outside the bursts." in quiet.why
-    plain = json.loads(json.dumps(explanation.to_json(), allow_nan=False))
-    assert plain["record_id"] == explanation.served.id
+    assert "Lesson: idle, because it lies outside the bursts." in quiet
+    plain = json.loads(json.dumps(found, allow_nan=False))
     assert plain["record"]["reply"]["stated"] == record.reply.stated
 
 
@@ -203,5 +199,5 @@ def test_a_question_of_a_burst_without_a_lesson_is_told_why(make_service: Make) 
     service.ask(questions[2], 10)
     service.learner.resume()
     ask_all(service, questions[3:4])
-    assert "Lesson: idle, because learning was paused: maintenance." in explain(service.state, 2).why
-    assert "made version" in " ".join(explain(service.state, 3).why)
+    assert "Lesson: idle, because learning was paused: maintenance." in explained(service.state, 2)["why"]
+    assert "made version" in " ".join(explained(service.state, 3)["why"])

@@ -11,6 +11,7 @@ from typing import Any
 from secl.model import ModelAnswer
 from secl.question import Question
 from secl.records import Record
+from secl.server.explain import Explained, explain
 from secl.server.online.queue import Answer
 from secl.server.online.service import Service
 from secl.server.online.texts import Ended, Event, WritingJob
@@ -96,7 +97,12 @@ def close(service: Service) -> Path:
 def examined(state: ServerStore) -> tuple[int, list[Finding]]:
     """How many records an examination looked at, and what does not agree."""
     found = examine(state)
-    return found.count, found.findings
+    return found.examined, found.findings
+
+
+def explained(state: ServerStore, position: int) -> Explained:
+    """Why an answer has its confidence."""
+    return explain(state, state.served(position))
 
 
 def served(service: Service, count: int = 40) -> Service:

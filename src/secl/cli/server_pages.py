@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from secl.reports.console import bins_table, candidates_table, p_true_table
 from secl.reports.formatting import UNDEFINED, counted, terminal_lines
 from secl.reports.table import listing
-from secl.server.entries import Values, answer_text, moment
-from secl.server.explain import Explanation, outcome_in_words, weights_in_words
-from secl.server.recompute import Verification
+from secl.server.entries import Served, Values, answer_text, moment
+from secl.server.explain import Explained, outcome_in_words, weights_in_words
+from secl.server.verify import Verification
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -24,7 +24,7 @@ MAX_FINDINGS = 50
 
 
 def history_page(past: Values) -> list[RenderableType]:
-    """Return a summary and two tables, versions and events, of a `secl.server.history.history`."""
+    """Return a summary and two tables, versions and events, of a `secl.server.records.history`."""
     learning = "on" if past["learns"] else "off, for this method learns nothing"
     if past["paused"] is not None:
         learning = f"paused: {terminal_lines(past['paused'])}"
@@ -78,26 +78,29 @@ def _time(seconds: float | None) -> str:
     return UNDEFINED if seconds is None else f"{moment(seconds)}Z"
 
 
-def explanation_page(explanation: Explanation) -> list[RenderableType]:
+def explanation_page(served: Served, explained: Explained) -> list[RenderableType]:
     """Print the explanation of a confidence, from the question to the lesson."""
     from rich.text import Text
 
-    served, record = explanation.served, explanation.served.record
+    record = served.record
     question, reply, posterior, p_true = record.question, record.reply, record.posterior, record.evidence.p_true
     alone = "alone" if served.batch == 1 else f"in a pass of {served.batch}"
     did = "rated" if record.given else "answered"
     title = (
         f"{served.id} (record {record.position}), {did} {_time(served.time)} {alone} by adapter version {reply.version}"
     )
-    conversation: RenderableType = f"texts were not kept (keep-text {explanation.keep_text}); question: {question.text}"
-    if explanation.keep_text == "full":
+    conversation: RenderableType = (
+        f"texts were not kept (keep-text {explained['keep_text']}); question: {question.text}"
+    )
+    if explained["keep_text"] == "full":
         turns = [*((turn.role, turn.text) for turn in question.history), ("user", question.text)]
-        conversation = _turns(explanation.prompt or turns)
+        read = [(turn["role"], turn["content"]) for turn in explained["prompt"] or ()]
+        conversation = _turns(read or turns)
     answer = answer_text(record) if record.answer else "no readable answer"
     bold = Text(terminal_lines(answer), style="bold")
     parts: list[RenderableType] = [Text(title, style="bold"), "", conversation, "", bold]
-    parts.append(f"reported confidence  {record.confidence:.4f} ({explanation.source})")
-    parts += map(terminal_lines, explanation.why)
+    parts.append(f"reported confidence  {record.confidence:.4f} ({explained['source']})")
+    parts += map(terminal_lines, explained["why"])
     if posterior is not None:
         parts += ["", candidates_table(question, posterior), f"weights: {weights_in_words(posterior)}"]
     if p_true is not None:

@@ -24,7 +24,7 @@ not be computed again; 2 is a mistake, as everywhere."""
 def history(state: StateFolder, /, *, as_json: AsJson = False) -> None:
     """Show what a server has learned: lessons, events, and versions with their distance from the frozen weights."""
     from secl.cli.server_pages import history_page
-    from secl.server.history import history
+    from secl.server.records import history
     from secl.server.store import ServerStore
 
     with ServerStore(state) as store:
@@ -44,8 +44,9 @@ def show(state: StateFolder, record: str, /, *, as_json: AsJson = False) -> None
     from secl.server.store import ServerStore
 
     with ServerStore(state) as store:
-        explanation = explain(store, store.position_of(record))
-    _print(explanation.to_json() if as_json else explanation_page(explanation))
+        served = store.served(store.position_of(record))
+        explained = explain(store, served)
+    _print(explained if as_json else explanation_page(served, explained))
 
 
 @app.command

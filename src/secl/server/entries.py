@@ -13,7 +13,7 @@ from secl.question import has_half_character
 from secl.records import Record
 
 Values = dict[str, Any]
-"""Plain values by their names, as JSON has them."""
+"""A JSON object."""
 
 EventKind = Literal["start", "rollback", "pause", "resume", "failed_update"]
 
@@ -30,7 +30,7 @@ Text = Annotated[str, AfterValidator(_encodable)]
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened to learning, at a time in seconds since 1970; `detail` is one sentence.
+    """An event of learning, at a time in seconds since 1970, with one sentence (`detail`).
 
     Attributes:
         position: of the latest record then; None before the first.
@@ -49,9 +49,9 @@ class Served:
     """A record with the circumstances of its reply.
 
     Attributes:
-        id: random, by which clients ask for the record.
-        time: when it was answered, in seconds since 1970.
-        batch: how many questions were answered in the same pass.
+        id: random, known to the client.
+        time: of the answer, in seconds since 1970.
+        batch: number of questions in the same pass.
         label: whether people judged the answer right; None while unlabelled.
     """
 
@@ -63,15 +63,15 @@ class Served:
 
 
 def answer_text(record: Record) -> str:
-    """Return the answer as people read it; what was written if no answer can be read in it."""
+    """Return the answer as people read it, or the whole reply if it has no readable answer."""
     return record.reply.text.strip() if record.answer is None else record.question.named(record.answer)
 
 
 def new_record_id() -> str:
-    """Return a random id for a record, which only its client and readers of all records know."""
+    """Return a random id, which only the record's client and readers of all records know."""
     return f"rec_{secrets.token_hex(12)}"
 
 
 def moment(seconds: float) -> str:
-    """Return a time in seconds since 1970 as people read it, in UTC: "1970-01-01 00:00:00"."""
+    """Return a time in seconds since 1970 as UTC: "1970-01-01 00:00:00"."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")

@@ -1,8 +1,8 @@
-"""Why an answer got its number, read from the state folder: values, and sentences that terminal and page share."""
+"""Explanation of a confidence from the state folder: values, and sentences for terminal and page."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from typing_extensions import TypedDict
 
@@ -32,7 +32,13 @@ class Said(TypedDict):
 
 
 class Explained(TypedDict):
-    """Why an answer got its number, as JSON: names as of `Served` and `Explanation`, record as in docs/reference."""
+    """Why an answer has its confidence.
+
+    time: of the answer, in seconds since 1970. batch: number of questions in the same pass. label: whether people
+    judged the answer right; null while unlabelled. source: of the confidence. why: sentences about confidence, gate,
+    lesson and label. prompt: the conversation whose next token was the confidence digit, before the chat template; null
+    for fields, and where texts are not kept. record: as in docs/reference.
+    """
 
     record_id: str
     time: float
@@ -45,56 +51,35 @@ class Explained(TypedDict):
     record: dict[str, object]
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """The explanation of a confidence.
-
-    Attributes:
-        prompt: the conversation whose next token was the confidence digit, as pairs of role and text, before the chat
-            template; None for fields, and where texts are not kept.
-        why: how the confidence came to be, the gate, the lesson and the label, a sentence each.
-    """
-
-    served: Served
-    keep_text: Keep
-    prompt: tuple[tuple[str, str], ...] | None
-    source: Source
-    why: tuple[str, ...]
-
-    def to_json(self) -> Explained:
-        served = self.served
-        return {
-            "record_id": served.id,
-            "time": served.time,
-            "batch": served.batch,
-            "label": served.label,
-            "source": self.source,
-            "why": list(self.why),
-            "keep_text": self.keep_text,
-            "prompt": None if self.prompt is None else [{"role": role, "content": text} for role, text in self.prompt],
-            "record": to_export(served.record),
-        }
-
-
-def explain(state: ServerStore, position: int) -> Explanation:
-    """Everything known about one answer. Raises ParameterError: there is no such record."""
-    served = state.served(position)
+def explain(state: ServerStore, served: Served) -> Explained:
+    """Explain the confidence of a stored answer."""
     record, manifest = served.record, Manifest.of(state)
     settings, prefilled = manifest.settings, manifest.environment.get("short_replies") == "prefilled"
     alongside = settings.paper
     number = _number(record, not record.gated or "candidates" in settings.plan().weighed(record.decision.in_burst))
     known = settings.gate_name in GATES  # the file of a gate of one's own may be elsewhere by now
     threshold: float | None = getattr(settings.build_gate(), "threshold", None) if known else None
-    learning, prompt = [], None
+    learning: list[str] = []
+    prompt: list[Said] | None = None
     if settings.named_method.learns:
         lesson = _lesson(record, settings.loop.bin_gate, state.paused(served.time))
         learning = [f"gate: {_gate(record, threshold)}", f"lesson: {lesson}"]
     if state.keep_text == "full" and record.outcome != "field":
         requested = manifest.environment.get("thoughts") == "requested"
         request = request_for(settings.prompts.thinking) if requested else ""
-        prompt = conversation(record.question, record.reply, alongside=alongside, prefilled=prefilled, request=request)
-    why = tuple(sentence(each) for each in (*number, *learning, LABELS[served.label]) if each)
-    return Explanation(served, state.keep_text, prompt, source_of(record), why)
+        turns = conversation(record.question, record.reply, alongside=alongside, prefilled=prefilled, request=request)
+        prompt = [Said(role=role, content=text) for role, text in turns]
+    return {
+        "record_id": served.id,
+        "time": served.time,
+        "batch": served.batch,
+        "label": served.label,
+        "source": source_of(record),
+        "why": [sentence(each) for each in (*number, *learning, LABELS[served.label]) if each],
+        "keep_text": state.keep_text,
+        "prompt": prompt,
+        "record": to_export(record),
+    }
 
 
 def conversation(
@@ -140,7 +125,7 @@ def conversation(
 
 
 def _lesson(record: Record, bin_gate: int | None, paused: str | None) -> str:
-    """Return the outcome of a lesson and its reason; `paused` is why learning was paused then."""
+    """Return the outcome of a lesson and its reason; `paused` is the reason of a pause then."""
     update, signal = record.update, record.signal
     if update is not None and signal is not None:
         rule = "" if bin_gate is None else f", more than {counted(bin_gate, 'bin')} apart"
@@ -168,7 +153,7 @@ def _lesson(record: Record, bin_gate: int | None, paused: str | None) -> str:
 
 
 def remark_on(record: Record, *, expected: bool) -> str | None:
-    """Return a sentence if the confidence is a stated one although a posterior was `expected`; else None."""
+    """Return why the confidence is a stated one although a posterior was `expected`, in one sentence; else None."""
     if source_of(record) == "posterior" or not expected:
         return None
     if record.reply.answer is None:
@@ -189,7 +174,7 @@ def weights_in_words(posterior: Posterior) -> str:
 
 
 def _number(record: Record, expected: bool) -> list[str]:
-    """Return the sources of the reported confidence: posterior or statement, labels, threshold."""
+    """Return sentences about the reported confidence: posterior or stated confidence, labels, threshold."""
     mass = record.reply.digit_mass
     little = (
         f"asked for its confidence, the model gave all ten digits together a probability of only {mass:.2f}, so its "
@@ -221,7 +206,7 @@ def outcome_in_words(outcome: str) -> str:
 
 
 def sentence(text: str) -> str:
-    """With a capital letter and a full stop."""
+    """Return a text with a capital letter and a full stop."""
     return f"{text[:1].upper()}{text[1:]}{'' if text.endswith(('.', '?', '!')) else '.'}"
 
 

@@ -1,4 +1,4 @@
-"""Access to a state folder, which only the server's user may enter because it holds users' questions; and its copy."""
+"""Permissions of a state folder, which holds users' questions, and its backup."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from secl.runs.store import Store
 log = logging.getLogger("secl.server")
 
 KEYS = "keys.json"
-"""The hashes of the API keys, which belong to a server as much as its records."""
+"""File with the hashes of the API keys."""
 
 
 def make_private(folder: Path) -> None:
-    """Make a state folder that only its owner can enter (0700); one that exists is closed. Raises RunError."""
+    """Make a state folder, or close an existing one, so that only its owner can enter (0700). Raises RunError."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         open_before = _is_open(folder)
@@ -42,10 +42,10 @@ def _is_open(folder: Path) -> bool:
 
 
 def backup(folder: Path, out: Path) -> int:
-    """Copy a state folder as it is at one moment; its server goes on meanwhile. Returns the number of records.
+    """Copy the present state of a folder while its server runs; return the number of records.
 
-    The copy has another name until it is whole and on the disk. Raises RunError: `out` exists, or the folder is no
-    server's state or damaged; StorageError: the copy cannot be written.
+    The copy gets its name once it is whole and on the disk. Raises RunError: `out` exists, or the folder is no server's
+    state or damaged; StorageError: the copy cannot be written.
     """
     with Store(folder) as store:
         if not store.is_server:

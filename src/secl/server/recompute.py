@@ -1,15 +1,14 @@
-"""Verification of a state folder: is it consistent, and do its confidences come out again?
+"""Verification of a state folder: its consistency, and replies computed again.
 
-A reply is computed again from its question and the stored adapter version; a text is rated as it is stored. A short
-answer that was computed alone, on this machine, must be the same to the last digit. Passes of another shape round
-differently.
+secl computes a reply from its question and the stored adapter version, and rates a text as it is stored. A short answer
+that was computed alone, on this machine, must agree to the last digit. Passes of another shape round differently.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from secl.errors import ModelError, QuestionError, RunError
@@ -19,12 +18,12 @@ from secl.records import Record, Reply
 from secl.runs import loading
 from secl.runs.loading import build_calibrator
 from secl.runs.manifest import Manifest, environment
-from secl.server.entries import Served, Values
+from secl.server.entries import Served
 from secl.server.store import ServerStore
-from secl.server.verify import Finding, examine, furthest
+from secl.server.verify import Rederived, Verification, examine, furthest
 
 NOT_KEPT = "its texts were not kept"
-OF_AN_OBJECT = "a field is written with its whole object, which is not written again"
+OF_AN_OBJECT = "secl does not write the object of a field again"
 
 ROUNDING = {"float32": 1e-4, "bfloat16": 0.05, "float16": 0.05}
 """Largest difference of a probability that rounding in a network's body may make, by its precision.
@@ -39,7 +38,10 @@ NATS = 20.0
 
 
 def rounding(dtype: str | None) -> float:
-    """How much another shape of the pass, or another processor, may change a probability; if unknown, 16 bits."""
+    """Return how much another shape of the pass, or another processor, may change a probability.
+
+    An unknown precision counts as 16 bits.
+    """
     return ROUNDING.get(dtype or "", ROUNDING["bfloat16"])
 
 
@@ -59,23 +61,6 @@ def environment_changes(state: ServerStore, model: Model) -> list[str]:
     starts = sum(event.kind == "start" for event in state.events())
     elsewhere = ["an endpoint answered, which may round otherwise each time"] if now.get("engine") == "openai" else []
     return [*changes, *([f"it changed {starts} times between starts"] if starts else []), *elsewhere]
-
-
-@dataclass(frozen=True, slots=True)
-class Rederived:
-    """A reply computed again.
-
-    Attributes:
-        agrees: None if unverifiable, because a close choice between words came out otherwise or texts were not kept.
-        difference: largest one of its probabilities; logarithms and entropies count by `NATS`; None if incomparable.
-        detail: what differs, or why the reply is unverifiable, in one sentence; empty if it agrees.
-    """
-
-    position: int
-    version: int
-    agrees: bool | None
-    difference: float | None
-    detail: str = ""
 
 
 def rederive(
@@ -105,23 +90,23 @@ def rederive(
     difference = distance(now, record)
     if difference <= (tolerance if rounds else 0.0):
         return reply(True, difference)
-    if rounds and (reason := left_open(now, record, tolerance)):
+    if rounds and (reason := rounding_reason(now, record, tolerance)):
         return reply(None, None, reason)
     another = ", with another answer" if now.reply.text != record.reply.text else ""
     detail = f"asked again, the model states the confidence {now.reply.stated}; stored is {record.reply.stated}"
     return reply(False, difference, f"{detail}{another} (largest difference: {difference:.2g})")
 
 
-def left_open(now: Record, record: Record, tolerance: float) -> str:
-    """Return why rounding makes a comparison with a record impossible, in one sentence; "" if it does not."""
+def rounding_reason(now: Record, record: Record, tolerance: float) -> str:
+    """Return how rounding may explain the difference from a record, in one sentence; "" if rounding cannot."""
     if now.reply.text == record.reply.text and distance(replace(now, evidence=record.evidence), record) <= tolerance:
         drawn = [each and each.candidates for each in (now.evidence.candidates, record.evidence.candidates)]
-        return "the model draws other answers now; the reply itself agrees" if drawn[0] != drawn[1] else ""
+        return "the reply agrees, but the model now draws other answers to compare" if drawn[0] != drawn[1] else ""
     best, second, *_ = [*sorted(map(math.exp, record.reply.option_log_p), reverse=True), math.inf, 0.0]
     if now.reply.text != record.reply.text and best - second <= 2 * tolerance:
-        return "the model gives another letter now, and its best two are closer together than rounding"
+        return "the model now chooses another letter, and rounding may exchange its two best letters"
     if now.reply.thought != record.reply.thought:
-        return "the model writes another thought now"
+        return "the model now writes another thought"
     return ""
 
 
@@ -145,31 +130,11 @@ def computed(state: ServerStore, model: Model, record: Record, *, stored: bool =
     return replace(record, reply=reply, frozen=frozen, evidence=replace(record.evidence, candidates=candidates))
 
 
-@dataclass(frozen=True, slots=True)
-class Verification:
-    """Result of verifying a state folder.
-
-    Attributes:
-        examined: number of records that were replayed.
-        rederived: replies that were computed again, with the `tolerance` of their probabilities.
-        environment: how machine and libraries differ from the server's; the tolerance then holds for all.
-        largest: as of `Examination`, and of "confidence".
-    """
-
-    examined: int
-    rederived: tuple[Rederived, ...]
-    tolerance: float
-    environment: tuple[str, ...]
-    findings: tuple[Finding, ...]
-    first: int
-    largest: dict[str, float]
-
-    def to_json(self) -> Values:
-        return {"agrees": not self.findings, **asdict(self)}
-
-
 def choose(state: ServerStore, count: int, position: int | None = None) -> list[Served]:
-    """The latest records, or the one at a position (else ParameterError), to compute again; none if unreadable."""
+    """Return the latest records, or the record at a position, to compute again; none if they cannot be read.
+
+    Raises ParameterError: no record has this position.
+    """
     try:
         return state.latest(count) if position is None else [state.served(position)]
     except RunError:
@@ -177,27 +142,25 @@ def choose(state: ServerStore, count: int, position: int | None = None) -> list[
 
 
 def verify(state: ServerStore, chosen: Sequence[Served] = (), model: Model | None = None) -> Verification:
-    """Examine a state folder, and compute chosen replies again, where there is a model because texts were kept."""
-    with state.moment():
-        examination, first = examine(state), state.first
-    tolerance = rounding(state.manifest["environment"].get("dtype"))
-    changes = [] if model is None else environment_changes(state, model)
-    rederived = tuple(rederive(state, model, each, tolerance, exact=not changes) for each in chosen)
-    wrong = [Finding("confidence", each.position, each.detail) for each in rederived if each.agrees is False]
-    agreeing = [each.difference or 0.0 for each in rederived if each.agrees]
-    return Verification(
-        examined=examination.count,
-        rederived=rederived,
-        tolerance=tolerance,
-        environment=tuple(changes),
-        findings=(*examination.findings, *wrong),
-        first=first,
-        largest={**examination.largest, "confidence": max(agreeing, default=0.0)},
-    )
+    """Examine a state folder, and compute chosen replies again; without kept texts there is no model."""
+    result = examine(state)
+    result.tolerance = rounding(state.manifest["environment"].get("dtype"))
+    result.environment = [] if model is None else environment_changes(state, model)
+    exact = not result.environment
+    result.rederived = [rederive(state, model, each, result.tolerance, exact=exact) for each in chosen]
+    for each in result.rederived:
+        if each.agrees is False:
+            result.find("confidence", each.position, each.detail)
+    agreeing = [each.difference or 0.0 for each in result.rederived if each.agrees]
+    result.largest["confidence"] = max(agreeing, default=0.0)
+    return result
 
 
 def distance(now: Record, then: Record) -> float:
-    """Largest difference of a probability; logarithms and entropies count by `NATS`; infinity where a word differs."""
+    """Return the largest difference of a probability; infinity where a word differs.
+
+    Logarithms and entropies are divided by `NATS`.
+    """
     one, other = (
         (_of_reply(each.reply), _of_reply(each.frozen), _of_candidates(each.evidence.candidates))
         for each in (now, then)

@@ -1,13 +1,13 @@
-"""Finding records: by words, domain, confidence, label and threshold; the newest first, a page at a time.
+"""Records in lists: search, the review, the latest labels; and the history of a server.
 
-Pages follow by position, so that records which arrive meanwhile move nothing.
+Pages follow each other by position, so new records shift none of them.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -15,7 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from secl.display import excerpt
 from secl.errors import ParameterError
 from secl.labels.label import random_rank
-from secl.server.entries import Text, answer_text
+from secl.runs.manifest import Manifest
+from secl.server.entries import Text, Values, answer_text
 from secl.server.store import ServerStore
 
 BEGINNING = 200
@@ -31,10 +32,10 @@ Labelled = Literal["right", "wrong", "none"]
 
 
 class Search(BaseModel):
-    """Which records are looked for; a parameter that is left out lets all through.
+    """A search for records; a parameter that is left out excludes none.
 
-    query: words that question and answer together contain; put double quotes around words that stand side by side.
-    label: of the answer; `none` without a label. before: the `before` of the page before this one.
+    query: words that question and answer together contain; double quotes enclose words that stand side by side.
+    label: of the answer; `none` without a label. before: the `before` of the previous page.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -50,47 +51,43 @@ class Search(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """One page of records, the newest first; the next page lies `before` a position, None if nothing older fits."""
+    """One page of records, the newest first; older records that fit lie `before` a position, None without any."""
 
     positions: tuple[int, ...]
     before: int | None
 
 
 def search(state: ServerStore, wanted: Search) -> Found:
-    """Return the newest records that fit. Raises ParameterError: none can, or the query has no word to find."""
+    """Return the newest records that fit. Raises ParameterError: contradictory bounds, or a query without a word."""
     if wanted.min_confidence > wanted.max_confidence:
         bounds = f"min_confidence is {wanted.min_confidence} and max_confidence {wanted.max_confidence}"
         raise ParameterError(f"{bounds}, so nothing can fit; exchange them.")
-    conditions: dict[str, object] = {}
-    if wanted.before is not None:
-        conditions["position < ?"] = wanted.before
-    if wanted.query.strip():
-        conditions["position IN (SELECT rowid FROM words WHERE words MATCH ?)"] = _match(state, wanted)
-    if wanted.domain:
-        conditions["domain = ?"] = wanted.domain
-    if wanted.min_confidence > 0.0:
-        conditions["reported >= ?"] = wanted.min_confidence
-    if wanted.max_confidence < 1.0:
-        conditions["reported <= ?"] = wanted.max_confidence
-    if wanted.label is not None:
-        conditions["correct IS ?"] = {"right": 1, "wrong": 0, "none": None}[wanted.label]
-    if wanted.accepted is not None:
-        conditions["accepted = ?"] = wanted.accepted
+    matching = _match(state, wanted.query) if wanted.query.strip() else None
+    wishes: dict[str, object] = {
+        "position < ?": wanted.before,
+        "position IN (SELECT rowid FROM words WHERE words MATCH ?)": matching,
+        "domain = ?": wanted.domain or None,
+        "reported >= ?": wanted.min_confidence or None,
+        "reported <= ?": wanted.max_confidence if wanted.max_confidence < 1 else None,
+        "ifnull(correct, 2) = ?": wanted.label and {"right": 1, "wrong": 0, "none": 2}[wanted.label],
+        "accepted = ?": wanted.accepted,
+    }
+    conditions = {condition: value for condition, value in wishes.items() if value is not None}
     query = f"SELECT position FROM answers WHERE {' AND '.join(conditions) or 1} ORDER BY position DESC LIMIT ?"
     positions = [position for (position,) in state.rows(query, *conditions.values(), wanted.count + 1)]
     more = len(positions) > wanted.count
     return Found(tuple(positions[: wanted.count]), positions[wanted.count - 1] if more else None)
 
 
-def _match(state: ServerStore, wanted: Search) -> str:
-    """Return the words in SQLite's language, each quoted, so that none of them is an operator."""
+def _match(state: ServerStore, query: str) -> str:
+    """Return the words of a query for SQLite, each quoted, so that none of them is an operator."""
     if state.keep_text != "full":
         kept = f"this server keeps no texts (--keep-text {state.keep_text})"
         raise ParameterError(f"{kept}, so there are no words to find.")
-    parts = [phrase or word for phrase, word in re.findall(r'"([^"]*)"|([^\s"]+)', wanted.query.replace("\0", " "))]
+    parts = [phrase or word for phrase, word in re.findall(r'"([^"]*)"|([^\s"]+)', query.replace("\0", " "))]
     words = [part for part in parts if re.search(r"\w", part)]
     if not words:
-        raise ParameterError("there is no word in the search, only signs; type at least one word.")
+        raise ParameterError("there is no word in the search; type at least one word.")
     return " ".join(f'"{word}"' for word in words)
 
 
@@ -151,14 +148,14 @@ def listed(state: ServerStore, positions: Sequence[int]) -> list[Listed]:
 
 
 def latest_points(state: ServerStore, count: int) -> list[Point]:
-    """Return those of the latest answers that the model wrote itself, the oldest first."""
+    """Return the latest answers, the oldest first, without answers from elsewhere."""
     latest = "position IN (SELECT position FROM served ORDER BY position DESC LIMIT ?) AND outcome != 'given'"
     return [_point(row) for row in state.rows(_POINTS.format(which=latest), count)]
 
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """Answers to rate, in the order of their ranks; `rated` of the latest `answers`, at most `RECENT`, are rated."""
+    """Answers to rate, in random order; people have rated `rated` of the latest `answers` (at most `RECENT`)."""
 
     positions: tuple[int, ...]
     rated: int
@@ -166,10 +163,10 @@ class Queue:
 
 
 def review_queue(state: ServerStore, after: int | None = None) -> Queue:
-    """Return the answers to rate after the record at position `after`: each of the latest is as likely to come first.
+    """Return the answers to rate after the record at position `after`, in random order.
 
-    Answers that volunteers have rated are among them: without those the rest would be right too often. The rank of a
-    record depends on its position alone, so a review goes on where it was left.
+    Answers that volunteers have rated are drawn too: without them, the sample would be right too often. The rank of a
+    record depends on its position alone, so a review resumes where it stopped.
     """
     rows = state.rows("SELECT position, correct FROM answers ORDER BY position DESC LIMIT ?", RECENT)
     ranks = {position: (random_rank(position, SEED), position) for position, _ in rows}
@@ -185,13 +182,38 @@ _STANDING = """
 
 
 def labelled_answers(state: ServerStore, count: int) -> list[tuple[float, bool, float, float | None]]:
-    """Reported confidence, correctness, label-free confidence and chance of the latest labelled answers, in order."""
+    """Return reported confidence, correctness, label-free confidence and chance of the latest labelled answers."""
     query = f"SELECT reported, correct, confidence, chance FROM {_STANDING} ORDER BY position DESC LIMIT ?"
     rows = state.rows(query, count)[::-1]
     return [(float(reported), bool(right), float(free), chance) for reported, right, free, chance in rows]
 
 
 def label_count(state: ServerStore) -> int:
-    """Number of labelled answers, without labels that were taken back."""
+    """Return the number of labelled answers, without labels that were taken back."""
     query = "SELECT count(*) FROM (SELECT correct, max(number) FROM labels GROUP BY position) WHERE correct IS NOT NULL"
     return int(state.rows(query)[0][0])
+
+
+def history(state: ServerStore) -> Values:
+    """Return the history of a server as plain values.
+
+    answers: number of all records, pruned ones included. first: position of the first kept record. began, ended: times
+    of the first and last kept record, in seconds since 1970; None without records. version: of the learned weights now.
+    lessons: number of records by outcome. labelled: number of labelled answers.
+    """
+    settings = Manifest.of(state).settings
+    ((began, ended),) = state.rows("SELECT min(time), max(time) FROM served")
+    return {
+        "model": settings.model.name,
+        "answers": len(state),
+        "first": state.first,
+        "began": began,
+        "ended": ended,
+        "version": state.learned_version(),
+        "learns": settings.named_method.learns,
+        "paused": state.paused(),
+        "lessons": state.counts(),
+        "labelled": label_count(state),
+        "versions": state.kept_versions(),
+        "events": [asdict(event) for event in state.events()],
+    }

@@ -1,4 +1,4 @@
-"""Storage of texts: all or none. Numbers, option letters and domains are always stored."""
+"""Redaction of records for servers that keep no texts; numbers, option letters and domains stay."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Keep = Literal["none", "full"]
 """Whether texts are stored."""
 
 NOT_KEPT, ANOTHER = "(not kept)", "(another one, not kept)"
-"""In place of a text, and of an answer of the frozen model that is not the reply's."""
+"""Replacements of a text, and of an answer of the frozen model that differs from the reply's."""
 
 
 def redacted(record: Record, keep: Keep) -> Record:
-    """Return a record without the texts that may not be stored; candidates become numbers, equal ones the same."""
+    """Return a record without the texts that may not be stored; equal candidates become equal numbers."""
     if keep == "full":
         return record
     question, posterior, number = record.question, record.posterior, _numbered(record)
@@ -48,7 +48,7 @@ def redacted(record: Record, keep: Keep) -> Record:
 
 
 def _numbered(record: Record) -> Callable[[str], str]:
-    """Names the candidates of a record by numbers, which tell no more than which of them are equal."""
+    """Return a function that replaces candidates of a record by numbers, equal candidates by the same one."""
     compared = (record.evidence.candidates, record.evidence.p_true, record.posterior)
     texts = [text for each in compared if each is not None for text in each.candidates]
     numbers = {text: number for number, text in enumerate(dict.fromkeys(texts), 1)}

@@ -1,10 +1,10 @@
 """Pruning of a state folder: the oldest records first, in steps that delay no answer.
 
-A step is one transaction, with a checkpoint of the stream where the kept records begin, so that these can still be
-replayed. Killed between two steps, a folder is as whole as before. What is pruned is overwritten.
+A step is one transaction. It writes a checkpoint of the stream at the first kept record, where a replay begins. A kill
+between two steps does no harm. SQLite overwrites pruned records.
 
-Kept whatever was asked for: the latest record, those whose lesson waits and all behind them, labels, events and
-counters, the adapter versions that answered a kept record, the newest ones, and the one at which learning stands.
+Pruning always keeps the latest record, records from the first pending lesson on, labels, events and counters. It keeps
+the adapter versions that answered a kept record, the newest versions, and the learned weights of now.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from dataclasses import dataclass
 
 from secl.errors import ParameterError, public_reason
 from secl.runs.manifest import Manifest
-from secl.server.history import version_now
 from secl.server.store import ServerStore
 from secl.server.stream import pack, resume
 
@@ -27,28 +26,28 @@ log = logging.getLogger("secl.server")
 DAY = 86400.0
 
 INTERVAL = 600.0
-"""Seconds between two prunings, each of which writes the index of words anew."""
+"""Seconds between two prunings."""
 
 STEP, MERGED = 100, 100
-"""Most records that one step prunes, and pages of the index of words that it writes anew, without pruned words."""
+"""Most records that one step prunes, and pages of the index of words that it rewrites without pruned words."""
 
 VERSIONS = 50
-"""Newest adapter versions that are kept, so that one can be gone back to, besides those that answered a kept record."""
+"""Newest adapter versions to keep for rollbacks, besides those that answered a kept record."""
 
 REST = 2.0
-"""Pause after a step, as a multiple of the time it took: the file belongs to answers for the rest."""
+"""Pause after a step, as a multiple of its time, so that answers can write meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """The records to keep: a number of the latest ones, or a number of days; None keeps all."""
+    """The records to keep: the latest ones, by number or by days; None keeps all."""
 
     records: int | None = None
     days: int | None = None
 
     @classmethod
     def of(cls, keep_records: str | None) -> Retention:
-        """From what people write: "100000" records or "30d". Raises ParameterError.
+        """Read "100000" (records) or "30d" (days). Raises ParameterError.
 
         >>> Retention.of("30d")
         Retention(records=None, days=30)
@@ -64,10 +63,7 @@ class Retention:
 
 
 class Pruner:
-    """A thread that prunes every ten minutes.
-
-    `last_error`: why the latest look failed, in one sentence; None after a success.
-    """
+    """A thread that prunes every ten minutes; `last_error`: of the latest pruning, None after a success."""
 
     def __init__(self, state: ServerStore, policy: Retention) -> None:
         self.state, self.policy = state, policy
@@ -80,7 +76,7 @@ class Pruner:
             self._thread.start()
 
     def stop(self) -> None:
-        """End after the present step."""
+        """End the thread after the present step."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -105,13 +101,10 @@ class Pruner:
             self._stopping.wait(INTERVAL)
 
 
-def prune(
-    state: ServerStore, policy: Retention, *, until: Callable[[], bool] = lambda: False, rest: float = REST
-) -> int:
-    """Prune what need not be kept, step by step; returns how many records.
+def prune(state: ServerStore, policy: Retention, *, until: Callable[[], bool] = lambda: False) -> int:
+    """Prune step by step until `until()` is true; return the number of pruned records.
 
-    `until` is asked before every step whether to stop; `rest` is the pause after a step, as a multiple of its time.
-    Raises RunError, StorageError; the steps before are done.
+    Raises RunError, StorageError; earlier steps stay done.
     """
     total, busy, merging = 0, policy != Retention(), False
     while busy and not until():
@@ -120,12 +113,12 @@ def prune(
         total += records
         busy = bool(records or versions) or (total > 0 and _merge_words(state, begun=merging))
         merging = not (records or versions)
-        time.sleep(rest * (time.monotonic() - began))
+        time.sleep(REST * (time.monotonic() - began))
     return total
 
 
 def _prune_records(state: ServerStore, policy: Retention) -> int:
-    """Prune some of the oldest records; returns how many."""
+    """Prune at most `STEP` of the oldest records; return their number."""
     first, keep = state.first, _first_kept(state, policy)
     if keep <= first:
         return 0
@@ -139,9 +132,9 @@ def _prune_records(state: ServerStore, policy: Retention) -> int:
 
 
 def _merge_words(state: ServerStore, *, begun: bool) -> bool:
-    """Write some pages of the index of words anew, without the words of pruned records; whether any are left.
+    """Rewrite some pages of the index of words without pruned words; return whether more are left.
 
-    SQLite's index keeps the words of deleted rows until segments are merged. A negative number takes all of them.
+    SQLite's index keeps the words of deleted rows until it merges segments. A negative number starts on all segments.
     """
     with state.writing():
         before = state.db.total_changes
@@ -150,7 +143,7 @@ def _merge_words(state: ServerStore, *, begun: bool) -> bool:
 
 
 def _first_kept(state: ServerStore, policy: Retention) -> int:
-    """Position before which records are pruned now: a step from the first one, at most."""
+    """Return the position of the first record that this step keeps, at most `STEP` after the present first one."""
     first, end = state.first, len(state)
     keep = first if policy.records is None else max(first, end - policy.records)
     if policy.days is not None:
@@ -168,9 +161,9 @@ _UNNEEDED = """
 
 
 def _prune_version(state: ServerStore) -> int:
-    """Prune the oldest adapter version that nothing needs, if there is one; returns how many."""
+    """Prune the oldest unneeded adapter version, if any; return the number of pruned versions."""
     with state.writing():
-        oldest = state.db.execute(_UNNEEDED, (VERSIONS, version_now(state))).fetchone()
+        oldest = state.db.execute(_UNNEEDED, (VERSIONS, state.learned_version())).fetchone()
         if oldest is None:
             return 0
         state.db.execute("DELETE FROM versions WHERE version = ?", oldest)

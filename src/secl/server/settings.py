@@ -11,38 +11,37 @@ from pydantic import Field
 from secl.settings.base import Settings
 
 TEXTS = 16
-"""Most texts written at once. More texts make each slower, and need more memory than one machine has."""
+"""Most texts written at once: further ones would slow down all, and need more memory than one machine has."""
 
 BACKLOG = 1000
-"""Questions that wait for their lesson; further ones are dropped."""
+"""Most pending lessons; further ones are dropped."""
 
 MAX_DRIFT = 0.1
 """Largest norm of the learned change, relative to the norm of the weights, before learning pauses."""
 
 SHARE = 0.2
-"""Time of learning between two batches under load, as a fraction of the last batch, in [0, 1); answers take at most so
-much longer."""
+"""Learning time after a batch under load, as a fraction of the batch's time, in [0, 1)."""
 
 MAX_PROMPT_CHARS = 100_000
-"""Longest question with its context and options, in characters (413 beyond); models read less."""
+"""Longest question with its context and options, in characters (413 beyond)."""
 
 MAX_BODY_BYTES = 2**20
 """Largest request body, in bytes (413 beyond)."""
 
 MAX_PASSED_BYTES = 2**24
-"""The same in front of another server, which may read images."""
+"""Largest request body in front of another server, which may read images, in bytes (413 beyond)."""
 
 MAX_CHOICES = 16
 """Most texts that one request may ask for (400 beyond)."""
 
 MAX_CONCURRENT = 1024
-"""Most requests at the same time (503 beyond), four times as many questions as may wait for an answer."""
+"""Most requests at the same time (503 beyond): four times the default length of the queue."""
 
 MAX_SILENT = 512
-"""Most connections without a request, so without a key; beyond, the server closes the oldest ones."""
+"""Most connections without a request; beyond, the server closes the oldest ones."""
 
 SILENCE = 10.0
-"""Seconds until a connection without the whole head of a request is closed."""
+"""Seconds after which the server closes a connection without the whole head of a request."""
 
 
 class Limits(Settings):
@@ -61,7 +60,7 @@ class HttpSettings(Settings):
 
 
 def public_name(name: str) -> str:
-    """Return the model's public name: of a folder or file the last part alone, without paths of this machine.
+    """Return the model's public name, which is the last part of a path.
 
     >>> public_name("/models/tiny"), public_name("org/model")
     ('tiny', 'org/model')

@@ -1,8 +1,7 @@
 """The state folder of a server: the tables of a run (`secl.runs.store`), and those of `secl.server.tables`.
 
-Labels are a log. They move confidences and never train weights. The server sends a reply after its record is
-synchronised to disk, so the record survives a power cut. The record's lesson is written later, together with the
-learner's new state. Rows of a state folder:
+Labels are a log; they move confidences and never train weights. The server sends a reply after its record is on the
+disk, so the record survives a power cut. It writes the record's lesson later, with the learner's new state. Rows:
 
     records    as in `secl.runs.store`
     served     (28, "rec_0a1b2c3d4e5f", 1795636800.0, 8, 0.82, 0.75, None)    position, id, time, batch, reported, ...
@@ -32,22 +31,18 @@ from secl.server.redaction import Keep, redacted
 from secl.server.tables import TABLES, insert_served
 
 HINT = "a running server goes on by itself"
-"""Advice to a user for the time after an error of the disk."""
+"""Advice after a disk error."""
 
 BUSY_TIMEOUT = 1.0
-"""Seconds that a write waits for a database that another process has locked; people are waiting for their answers."""
+"""Seconds that a write waits for another process's lock; people wait for their answers meanwhile."""
 
 
 class ServerStore(Store):
-    """The open state folder of a server: the tables of a run, and its own. Its methods may be called from any thread.
+    """The open state folder of a server. Any thread may call its methods.
 
-    Without `writable` it is opened for reading, also while its server writes.
+    Without `writable` it is open for reading, also while its server writes. `lock` keeps several statements together.
 
-    Attributes:
-        lock: is held while several statements belong together.
-
-    Raises:
-        RunError: it is no server's state, or damaged.
+    Raises RunError: the folder is no server's state, or damaged.
     """
 
     def __init__(self, folder: str | Path, *, writable: bool = False) -> None:
@@ -70,7 +65,7 @@ class ServerStore(Store):
 
     @classmethod
     def create(cls, folder: Path, manifest: Values, tables: str = TABLES) -> Self:
-        """Create the state folder of a new server, which only its user can read; errors as of `Store.create`."""
+        """Create the state folder of a new server, readable by its user alone; errors as of `Store.create`."""
         check_free(folder)
         with storage_errors(folder, "start again, or name another folder"):
             make_private(folder)
@@ -80,7 +75,7 @@ class ServerStore(Store):
         return cls(folder, writable=True)
 
     def read(self, query: str, *values: object) -> Iterator[Any]:
-        """Return the rows of a query, on a connection that threads share read whole, between two transactions."""
+        """Return the rows of a query; on a shared connection all at once, between two transactions."""
         rows = super().read(query, *values)
         if not self.writable:
             return rows
@@ -93,13 +88,13 @@ class ServerStore(Store):
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Context in which everything is written, or nothing of it. Raises StorageError."""
+        """Context of one transaction. Raises StorageError."""
         with self.lock, storage_errors(self.folder, HINT), self.db:
             yield
 
     @contextmanager
     def moment(self) -> Iterator[None]:
-        """Context in which all reads see one moment, also while a server goes on writing."""
+        """Context in which all reads see the same state, while a server may write."""
         with self.lock:
             if self.db.in_transaction:
                 yield
@@ -120,10 +115,10 @@ class ServerStore(Store):
         checkpoint: bytes | None = None,
         ids: Sequence[str] = (),
     ) -> None:
-        """Write the records of questions that were answered together, or nothing of them.
+        """Write the records of one pass in one transaction.
 
-        The pass took so many `seconds`; it ended at a `moment` (seconds since 1970). `version` answered, if it is not
-        kept yet; `checkpoint` is where the stream stands afterwards. `ids` are those that clients know already.
+        The pass took `seconds` and ended at a `moment` (seconds since 1970). `version`: of the weights, if not stored
+        yet. `checkpoint`: of the stream afterwards. `ids`: of the records; random without any.
         """
         first, count, words = records[0].position, len(records), self.keep_text == "full"
         with self.writing():
@@ -136,11 +131,11 @@ class ServerStore(Store):
                 self.write_checkpoint(first + count, checkpoint)
 
     def write_checkpoint(self, position: int, checkpoint: bytes) -> None:
-        """Write where the stream stands before a position, inside a transaction."""
+        """Write a checkpoint of the stream before a position, inside a transaction."""
         self.db.execute("INSERT OR REPLACE INTO checkpoints VALUES (?, ?)", (position, checkpoint))
 
     def add_lesson(self, record: Record, *, snapshot: bytes | None = None) -> None:
-        """Write the outcome of a lesson into its record, and the learner's state where the lesson changed it."""
+        """Write the outcome of a lesson into its record, and the learner's new state if there is one."""
         body = to_body(redacted(record, self.keep_text))
         with self.writing():
             self.db.execute("UPDATE records SET body = ? WHERE position = ?", (body, record.position))
@@ -148,7 +143,7 @@ class ServerStore(Store):
                 self.write_snapshot(record.update.version, snapshot)
 
     def add_event(self, kind: EventKind, version: int, detail: str, *, snapshot: bytes | None = None) -> None:
-        """Write an event, and the learner's state where the event changed it."""
+        """Write an event, and the learner's new state if there is one."""
         with self.writing():
             latest = len(self) - 1
             self.db.execute(
@@ -161,10 +156,10 @@ class ServerStore(Store):
     def add_feedback(
         self, position: int, correct: bool | None, chance: float | None = None, *, drawn: bool = False
     ) -> Label:
-        """Write a label of an answer; None takes an earlier one back. The latest label counts, all are kept.
+        """Write a label of an answer; None takes an earlier label back. The latest label counts, all are kept.
 
-        `chance`: that this answer was asked about, in [1e-4, 1]; None if a user volunteered it. `drawn`: a review drew
-        it at random. Raises ParameterError: there is no such record, or the chance lies outside.
+        `chance`: probability with which the answer was chosen for rating, in [1e-4, 1]; None from volunteers. `drawn`:
+        a review drew the answer at random. Raises ParameterError: no such record, or a chance out of range.
         """
         with self.writing():
             record = self.served(position).record
@@ -189,7 +184,7 @@ class ServerStore(Store):
         raise ParameterError(f"there is no record {name[:40]!r}{pruned}.")
 
     def served(self, position: int) -> Served:
-        """Return one record. Raises ParameterError: there is no such record, or it was pruned."""
+        """Return one record. Raises ParameterError: no such record, or a pruned one."""
         if 0 <= position < self.first:
             raise ParameterError(f"the record {position} was pruned; kept are {self.first} to {len(self) - 1}.")
         latest = self.latest(1, until=position)
@@ -198,7 +193,7 @@ class ServerStore(Store):
         return latest[0]
 
     def latest(self, count: int, *, until: int | None = None) -> list[Served]:
-        """Return the last records up to position `until`, the oldest first."""
+        """Return the last records up to a position, the oldest first."""
         with self.lock:
             last = len(self) - 1 if until is None else min(until, len(self) - 1)
             first = max(0, last - count + 1)
@@ -213,7 +208,7 @@ class ServerStore(Store):
         ]
 
     def events(self, count: int = -1, *kinds: EventKind, before: float = math.inf) -> list[Event]:
-        """Return the latest `count` events (-1: all) of these kinds, up to a moment (seconds since 1970), in order."""
+        """Return the latest events (-1: all) of these kinds up to a moment (seconds since 1970), in order."""
         query = f"""
             SELECT time, kind, position, version, detail FROM events
             WHERE {f"kind IN ({', '.join('?' * len(kinds))})" if kinds else "1"} AND time <= ?
@@ -221,17 +216,32 @@ class ServerStore(Store):
         return [Event(*row) for row in self.rows(query, *kinds, before, count)][::-1]
 
     def counts(self) -> dict[str, int]:
-        """Number of records ever written, by the outcome of their lessons."""
+        """Return the number of all records, pruned ones included, by the outcome of their lessons."""
         return dict(self.rows("SELECT outcome, value FROM counts WHERE value > 0"))
 
+    def kept_versions(self, count: int = -1) -> list[Values]:
+        """Return the newest kept versions; `position` and `time` of their first answers, `drift` of their weights."""
+        names = ("version", "position", "time", "drift")
+        return [dict(zip(names, row, strict=True)) for row in self.rows(_VERSIONS, count)]
+
+    def learned_version(self) -> int:
+        """Return the version of the learned weights: of the latest update, or of a later rollback."""
+        rows = self.rows("SELECT version FROM learner")
+        return int(rows[0][0]) if rows else 0
+
     def paused(self, moment: float = math.inf) -> str | None:
-        """Why learning is paused, or was at a moment (seconds since 1970); None if it is not."""
+        """Return the reason of a pause of learning, now or at a moment (seconds since 1970); None without a pause."""
         changes = self.events(1, "pause", "resume", before=moment)
         return changes[0].detail if changes and changes[0].kind == "pause" else None
 
 
+_VERSIONS = """
+    SELECT v.version, v.position, s.time, v.drift FROM versions v LEFT JOIN served s USING (position)
+    ORDER BY v.version DESC LIMIT ?"""
+
+
 @contextmanager
 def at_one_moment(folder: Path) -> Iterator[ServerStore]:
-    """A state folder on a connection of its own: no answer waits for what is read, and all of it is of one moment."""
+    """Context with a connection of its own, which delays no answer and reads the state of one moment."""
     with ServerStore(folder) as reader, reader.moment():
         yield reader

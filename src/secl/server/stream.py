@@ -1,6 +1,6 @@
-"""Checkpoints of a stream in the state folder, so that a start does not replay the whole history.
+"""Checkpoints of a stream, so that a start replays the latest records alone.
 
-A checkpoint holds the states of gate and posterior as compressed JSON, and no text; labels have their own log.
+A checkpoint holds the states of gate and posterior as compressed JSON, without texts and labels.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from secl.records import Decision
 from secl.server.store import ServerStore
 
 EVERY = 1000
-"""Records between two checkpoints; a start replays no more than these."""
+"""Records between two checkpoints; a start replays at most as many."""
 
 
 def due(before: int, stream: StreamState) -> bytes | None:
-    """The checkpoint of a stream that stood before a position and has gone on; None if it is not time for one."""
+    """Return a checkpoint of a stream that came from position `before`; None if none is due."""
     return pack(stream) if stream.position // EVERY > before // EVERY else None
 
 
 def resume(state: ServerStore, gate: Gate, rule: PosteriorRule, until: int | None = None) -> StreamState:
-    """The stream after the stored records before `until`, but for the labels. Raises RunError: the file is damaged."""
+    """Return the stream before record `until` (default: after all), without labels. Raises RunError: damaged file."""
     end = len(state) if until is None else until
     stream = latest(state, end, gate) or StreamState(gate=gate.start(), posterior=rule.start())
     for record in state.records("r.position >= ? AND r.position < ?", stream.position, end):
@@ -47,7 +47,6 @@ def latest(state: ServerStore, until: int, gate: Gate) -> StreamState | None:
 
 
 def pack(stream: StreamState) -> bytes:
-    """Return a stream as a checkpoint, without labels and texts."""
     values = {
         "position": stream.position,
         "gate": stream.gate and asdict(stream.gate),
@@ -61,7 +60,7 @@ def pack(stream: StreamState) -> bytes:
 
 
 def unpack(blob: bytes, gate: Gate) -> StreamState:
-    """Return a stream from a checkpoint. Raises ValueError, KeyError, TypeError, zlib.error: it is damaged."""
+    """Return a stream from a checkpoint. Raises ValueError, KeyError, TypeError, zlib.error: damaged."""
     values = json.loads(zlib.decompress(blob))
     letters = {tuple(group): TypeAdapter(LetterSums).validate_python(sums) for group, sums in values["posterior"]}
     decision = values["decision"]

@@ -1,7 +1,6 @@
-"""Tables of a state folder besides those of a run, with counters and indexes: the overview scans none of them.
+"""A server's own tables, with counters and indexes, so that the overview scans no table.
 
-Triggers count in the transaction that changes a record, whoever writes. Counters count everything that ever was, also
-what has been pruned.
+Triggers count in the transaction that changes a record. Counters include pruned records.
 """
 
 from __future__ import annotations
@@ -44,24 +43,23 @@ CREATE VIRTUAL TABLE words USING fts5(question, answer, tokenize = "unicode61 re
 CREATE TRIGGER words_deleted AFTER DELETE ON served BEGIN
     DELETE FROM words WHERE rowid = OLD.position; END;
 """
-"""`served` has a row for each record: `time` is in seconds since 1970, `batch` the number of answers in the same pass,
-`id` the record's random id, and the other columns are `reported_numbers`. `answers` adds what lists, filters and charts
-read of the record, and the label that stands.
+"""`served` has a row for each record: its random id, the time in seconds since 1970, the number of answers in the same
+pass, and `reported_numbers`. The view `answers` adds the columns for lists, filters and charts, and the latest label.
 """
 
 INDEXED = 10_000
-"""First characters of a question and of an answer whose words are indexed."""
+"""Characters of a question, and of an answer, whose words are indexed."""
 
 
 def reported_numbers(record: Record) -> tuple[float | None, float | None, bool | None]:
-    """Return the confidence, what the frozen model stated, and whether the threshold accepts the answer."""
+    """Return the confidence, the frozen model's stated confidence, and whether the threshold accepts the answer."""
     return defined(record.confidence), defined(record.frozen.stated), record.accepted
 
 
 def insert_served(
     db: sqlite3.Connection, record: Record, identifier: str, time: float, batch: int, *, words: bool
 ) -> None:
-    """Write the row of a record, and its words where texts are kept, inside the transaction that writes the record."""
+    """Write the row of a record, and its `words` for the search, in the transaction that writes the record."""
     row = (record.position, identifier, time, batch, *reported_numbers(record))
     db.execute("INSERT INTO served VALUES (?, ?, ?, ?, ?, ?, ?)", row)
     if words:

@@ -1,6 +1,6 @@
-"""Consistency of a state folder: stream and labels are replayed; no model is needed.
+"""Consistency of a state folder, by a replay of stream and labels, without the model.
 
-Double arithmetic differs where another processor adds in another order.
+Double arithmetic may differ on another processor, which adds in another order.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import sqlite3
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, is_dataclass
+from typing import Literal
 
 from secl.errors import ParameterError, RunError
 from secl.evidence import Posterior
@@ -19,63 +20,103 @@ from secl.labels.state import LabelState
 from secl.records import Decision, Record
 from secl.runs.manifest import Manifest
 from secl.server import stream
+from secl.server.entries import Values
 from secl.server.store import ServerStore
 from secl.server.tables import reported_numbers
 
 ARITHMETIC = 1e-9
-"""Largest difference that double arithmetic may make in a replay, of numbers around 1.
+"""Largest difference in a replay that double arithmetic explains, of numbers around 1.
 
-A step rounds by 2^-53 (1.1e-16). Sums over some thousand numbers, and fits whose equations lose three digits more, stay
-below 1e-9. Changes by hand lie above it, and so do those of a bit of an exponent or of the leading half.
+A step rounds by 2^-53 (1.1e-16). Sums over some thousand numbers, and fits that lose three more digits, stay below it.
+Changes by hand exceed the bound, and so do flipped bits of an exponent or of the leading half.
 """
+
+
+Check = Literal["gate", "posterior", "labels", "integrity", "confidence"]
+"""What a finding is about."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A disagreement about "gate", "posterior", "labels", "integrity" or "confidence", in one sentence."""
+    """A contradiction in a state folder, in one sentence."""
 
-    check: str
+    check: Check
     position: int
     detail: str
 
 
+@dataclass(frozen=True, slots=True)
+class Rederived:
+    """A reply computed again.
+
+    Attributes:
+        agrees: None if unverifiable, because a close choice between words came out otherwise or texts were not kept.
+        difference: largest difference of a probability; logarithms and entropies count by `NATS`; None if incomparable.
+        detail: how the reply differs, or why secl cannot verify the reply, in one sentence; empty if it agrees.
+    """
+
+    position: int
+    version: int
+    agrees: bool | None
+    difference: float | None
+    detail: str = ""
+
+
 @dataclass(slots=True)
-class Examination:
-    """Result of an examination: the number of records, what does not agree, and for "gate", "posterior" and "labels"
-    how far numbers that agree lie apart at most."""
+class Verification:
+    """Result of verifying a state folder.
 
-    count: int = 0
+    Attributes:
+        first: position of the first kept record.
+        examined: number of replayed records.
+        largest: for each check the largest difference between numbers that agree.
+        rederived: replies that were computed again, with the `tolerance` of their probabilities.
+        environment: differences between this machine and its libraries and the server's.
+    """
+
+    first: int
+    examined: int = 0
     findings: list[Finding] = field(default_factory=list)
-    largest: dict[str, float] = field(default_factory=lambda: {"gate": 0.0, "posterior": 0.0, "labels": 0.0})
+    largest: dict[str, float] = field(default_factory=lambda: dict.fromkeys(("gate", "posterior", "labels"), 0.0))
+    rederived: list[Rederived] = field(default_factory=list)
+    tolerance: float = 0.0
+    environment: list[str] = field(default_factory=list)
 
-    def compare(self, check: str, position: int, difference: float, detail: str) -> None:
-        """Note how far something lies from what is stored: a finding where arithmetic does not make that much."""
+    def find(self, check: Check, position: int, detail: str) -> None:
+        self.findings.append(Finding(check, position, detail))
+
+    def compare(self, check: Check, position: int, difference: float, detail: str) -> None:
+        """Add a finding if a number differs from the stored one by more than arithmetic explains."""
         if difference > ARITHMETIC:
-            self.findings.append(Finding(check, position, detail))
+            self.find(check, position, detail)
         else:
             self.largest[check] = max(self.largest[check], difference)
 
+    def to_json(self) -> Values:
+        return {"agrees": not self.findings, **asdict(self)}
 
-def examine(state: ServerStore) -> Examination:
-    """Replay gate, posterior and labels over all that is stored, and compare what else follows from the records.
 
-    What has been pruned is left out. Where a record cannot be read or replayed, nothing after it is replayed.
+def examine(state: ServerStore) -> Verification:
+    """Replay gate, posterior and labels over all kept records, and compare the other tables with the records.
+
+    The replay ends at a record that cannot be read or replayed.
     """
-    found = Examination()
     with state.moment():
+        found = Verification(state.first)
         try:
             _replay(state, found)
         except (RunError, ParameterError) as problem:
-            detail = f"it cannot be read or replayed, nor what is behind it: {problem}"
-            found.findings.append(Finding("integrity", state.first + found.count, detail))
+            detail = f"it cannot be read or replayed, so the replay ends here: {problem}"
+            found.find("integrity", found.first + found.examined, detail)
         except sqlite3.DatabaseError as problem:
             raise state.damaged(problem) from problem
         for detail, query in CONTRADICTIONS.items():
-            found.findings += [Finding("integrity", position, detail) for (position,) in state.rows(query, state.first)]
+            for (position,) in state.rows(query, found.first):
+                found.find("integrity", position, detail)
     return found
 
 
-def _replay(state: ServerStore, found: Examination) -> None:
+def _replay(state: ServerStore, found: Verification) -> None:
     """Feed all records to gate, posterior and labels. Raises RunError, ParameterError."""
     manifest, first = Manifest.of(state), state.first
     gate, plan, labels = manifest.settings.build_gate(), manifest.plan, LabelsAgain(state)
@@ -84,8 +125,8 @@ def _replay(state: ServerStore, found: Examination) -> None:
         raise RunError("the checkpoint is missing where pruning ended.")
     for record in state.records():
         position = record.position
-        if position != first + found.count:
-            raise RunError(f"positions jump from {first + found.count - 1} to {position}.")
+        if position != first + found.examined:
+            raise RunError(f"positions jump from {first + found.examined - 1} to {position}.")
         now, decision, posterior = now.follow(record, gate, plan.posterior)
         if record.outcome == "field" and posterior is not None and record.posterior is not None:
             posterior = with_unseen(posterior, record.posterior)
@@ -97,11 +138,11 @@ def _replay(state: ServerStore, found: Examination) -> None:
         found.compare("labels", position, *labels.difference(record))
         signal = plan.signal(record.question, record.reply, record.evidence)  # None of texts that are not kept
         if None not in (signal, record.signal) and furthest(signal, record.signal) > ARITHMETIC:
-            found.findings.append(Finding("integrity", position, "its signal does not follow from its evidence"))
+            found.find("integrity", position, "its signal does not follow from its evidence")
         numbers = state.rows("SELECT reported, frozen, accepted FROM served WHERE position = ?", position)
         if numbers != [reported_numbers(record)]:
-            found.findings.append(Finding("integrity", position, "its row of the table served does not follow from it"))
-        found.count += 1
+            found.find("integrity", position, "its row of the table served does not follow from it")
+        found.examined += 1
 
 
 CONTRADICTIONS = {
@@ -124,11 +165,11 @@ CONTRADICTIONS = {
     "a label is about it, but there is no such record": """
         SELECT position FROM labels WHERE position >= ? AND position NOT IN (SELECT position FROM records)""",
 }
-"""Queries for records that others contradict, from the first kept one on; pruned records made the older versions."""
+"""Queries for contradictory records, from the first kept one on; pruned records made the older versions."""
 
 
 class LabelsAgain:
-    """The log of labels, replayed for each record up to the labels that existed then."""
+    """The log of labels, replayed for each record up to the labels of its time."""
 
     def __init__(self, state: ServerStore) -> None:
         self._log = deque(state.label_log())
@@ -138,7 +179,7 @@ class LabelsAgain:
         self._state = LabelState.start(Manifest.of(state).calibration)
 
     def difference(self, record: Record) -> tuple[float, str]:
-        """Return how much a record's calibrated confidence differs when computed again, and a sentence about it."""
+        """Return how far the recomputed calibrated confidence is from the stored one, and a sentence about it."""
         confidences = (record.label_free, record.question.domain, record.confidence)
         for label in self._about.get(record.position, ()):
             if (label.confidence, label.domain, label.reported) != confidences:
@@ -170,9 +211,9 @@ def _described(decision: Decision) -> str:
 
 
 def furthest(now: object, then: object) -> float:
-    """The largest difference of two numbers in two values of the same shape; infinity where anything else differs.
+    """Return the largest difference of two numbers in two values of the same shape; infinity if anything else differs.
 
-    Numbers above 1 are compared relative to their size; whole numbers, texts and what is not finite must be equal.
+    Numbers above 1 are compared relative to their size; whole numbers, texts, infinities and nan must be equal.
 
     >>> furthest({"p": (0.25, 0.5)}, {"p": [0.25, 0.75]}), furthest([1, "a"], [2, "a"]), furthest(None, 0.1)
     (0.25, inf, inf)

@@ -1,4 +1,4 @@
-"""Abilities of a server, found out at the start from its replies to one small question."""
+"""Abilities of a server, found out at the start by one small question."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from secl.prompts.templates import Prompt, digit_prompt
 from secl.settings.groups import Thinking
 
 TOPS = (20, 10, 5)
-"""Most probable tokens to ask for; the first number counts that a server accepts."""
+"""Numbers of most probable tokens to request; the first accepted one counts."""
 
 LIMITS = ("max_tokens", "max_completion_tokens")
-"""Names of the field with the most tokens to write."""
+"""Names of the limit on tokens."""
 
 Switch = Mapping[str, object]
 """Fields of a request."""
@@ -29,33 +29,32 @@ OFF: Sequence[Switch] = (
     {"chat_template_kwargs": {"enable_thinking": False, "thinking": False}},
     {"reasoning_effort": "none"},
 )
-"""Fields that switch thoughts off, tried in order. The model may not think. vLLM, SGLang and llama.cpp pass the second
-row to the chat template (Qwen and most others know the first name, DeepSeek and Granite the second). Ollama and OpenAI
-take the third; Ollama's own "think" has no effect on this route."""
+"""Fields that switch thoughts off, tried in order. vLLM, SGLang and llama.cpp pass the second row to the chat template:
+Qwen and most others know the first name, DeepSeek and Granite the second. Ollama and OpenAI take the third row."""
 
 ON: Sequence[Switch] = (
     {},
     {"chat_template_kwargs": {"enable_thinking": True, "thinking": True}},
     {"reasoning_effort": "medium"},
 )
-"""Fields that let a model think, tried in order; it may think without any."""
+"""Fields that switch thoughts on, tried in order."""
 
 BUDGETS = ("thinking_token_budget", "thinking_budget_tokens", "reasoning_budget_tokens")
-"""Names of the most tokens of a thought, of vLLM and of llama.cpp; other servers ignore or refuse them."""
+"""Names of the limit on a thought's tokens, in vLLM and llama.cpp; other servers ignore or refuse these names."""
 
 ROUTE = "/chat/completions"
 
 WORD_TOKENS = 12
-"""Tokens for a letter, a digit or a verdict, and for what a model may say before it."""
+"""Tokens for a letter, a digit or a verdict, and for words before."""
 
 MUSING_TOKENS = 400
-"""Tokens for a second trial reply, where the first did not end and began with another word than a digit: some models
-begin a thought without a mark, and only end it with one."""
+"""Tokens for a second trial reply if the first did not end and began with another word than a digit: a model may begin
+its thought without a mark."""
 
 TRIAL = digit_prompt(Prompt(("Question: What is 2 + 2?",)), "4")
 
 ALL_DIGITS = 10
-"""Fewest log-probabilities that can show every digit."""
+"""Fewest log-probabilities that show every digit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +63,13 @@ class Abilities:
 
     Attributes:
         model: name of the model there.
-        top: number of the most probable tokens that it reports.
-        limit: its field for the most tokens to write, one of `LIMITS`.
-        off: fields that keep the model from thinking; None if nothing does.
-        on: fields that let it think; None if it is not to think.
+        top: number of reported most probable tokens.
+        limit: name of its limit on tokens, one of `LIMITS`.
+        off: fields that switch thoughts off; None if the model always thinks.
+        on: fields that switch thoughts on; None if the model shall not think.
         budget: most tokens of a thought; None for the server's own limit.
-        digit_mass: probability of all digits together in its answer to the trial request, which asks for one.
+        unopened: whether the content begins with thoughts that only their end marks.
+        digit_mass: probability of all digits together in the trial reply, which should be a digit.
     """
 
     model: str
@@ -78,19 +78,15 @@ class Abilities:
     off: Switch | None = field(default_factory=dict)
     on: Switch | None = None
     budget: int | None = None
+    unopened: bool = False
     digit_mass: float = 0.0
 
     def thinks(self, think: bool) -> bool:
-        """Return whether a thought stands before a reply that may begin with one; some models always think."""
+        """Return whether the model thinks before a reply that may (`think`) or should not begin with a thought."""
         return self.on is not None and (think or self.off is None)
 
     def chat(self, prompt: Prompt, tokens: int | None = WORD_TOKENS, *, think: bool = False) -> dict[str, object]:
-        """Return the body of a greedy request with log-probabilities.
-
-        Args:
-            tokens: most tokens of the answer; None leaves them to the server.
-            think: whether a thought may stand before the answer.
-        """
+        """Return the body of a greedy request with log-probabilities; `tokens` None leaves the limit to the server."""
         switch = self.off
         if self.thinks(think):
             switch = self.on
@@ -123,19 +119,14 @@ class Abilities:
 
 
 def messages_of(prompt: Prompt) -> list[dict[str, str]]:
-    """Return a prompt as the messages of a request, without its prefill: few servers let a client begin a reply."""
+    """Return a prompt as messages, without its prefill, which few servers accept."""
     before = [Turn("system", prompt.system)] if prompt.system else []
     turns = [Turn("assistant" if number % 2 else "user", text) for number, text in enumerate(prompt.turns)]
     return [{"role": turn.role, "content": turn.text} for turn in (*before, *prompt.history, *turns)]
 
 
 def only_model(endpoint: Endpoint) -> str:
-    """Return the name of the only model that a server has.
-
-    Raises:
-        ParameterError: it has several.
-        ModelError: it has none, or does not answer.
-    """
+    """Return the name of a server's only model. Raises ParameterError: several; ModelError: none, no answer."""
     names = [card["id"] for card in endpoint.models()]
     if not names:
         raise ModelError(f"{endpoint.url} has no model.")
@@ -145,8 +136,8 @@ def only_model(endpoint: Endpoint) -> str:
 
 
 def unlisted(endpoint: Endpoint, model: str) -> list[str]:
-    """Return a note if a server does not list a model: some servers answer every name with the model that they have."""
-    with suppress(ModelError):  # other servers list no models at all
+    """Return a note if a server does not list a model; some servers accept every name."""
+    with suppress(ModelError):  # some servers list no models
         names = [card["id"] for card in endpoint.models()]
         if model not in names:
             return [f"{endpoint.url} does not list a model {model!r} but {_listed(names)}; another one may answer."]
@@ -158,11 +149,9 @@ def _listed(names: list[str]) -> str:
 
 
 def find_out(endpoint: Endpoint, model: str, thinking: Thinking = "off") -> Abilities:
-    """Return the abilities of a server, from its answers to one small question.
+    """Return the abilities of a server.
 
-    Raises:
-        ModelError: the server gives no log-probabilities or those of other tokens, its model cannot be kept from
-            thinking or does not think, or it does not answer.
+    Raises ModelError: no answer, no log-probabilities or those of other tokens, or the model does not think as asked.
     """
     refusals: list[str] = []
     accepted: Abilities | None = None
@@ -192,7 +181,7 @@ def find_out(endpoint: Endpoint, model: str, thinking: Thinking = "off") -> Abil
 
 
 def _ask_on_trial(endpoint: Endpoint, abilities: Abilities) -> Said:
-    """Return what a server says on trial; a thought that begins without a mark is found by its end."""
+    """Return the reply to the trial question; the end of a thought reveals one without a mark at its beginning."""
     said = _say(endpoint, abilities.chat(TRIAL))
     if said.finish == "length" and said.alone().thought is None and said.text.strip()[:1] not in DIGITS:
         thought, _ = split_thought(_say(endpoint, abilities.chat(TRIAL, MUSING_TOKENS)).text, unopened=True)
@@ -208,10 +197,9 @@ def _say(endpoint: Endpoint, body: Mapping[str, object]) -> Said:
 
 
 def _let_think(endpoint: Endpoint, abilities: Abilities, thinking: Thinking) -> Abilities:
-    """Return the abilities with the fields that let the model think.
+    """Return the abilities with the fields that switch thoughts on.
 
-    Raises:
-        ModelError: it does not think, or log-probabilities after a thought are those of other tokens.
+    Raises ModelError: the model does not think, or log-probabilities after a thought are those of other tokens.
     """
     budget = thinking if isinstance(thinking, int) else None
     budgets: Sequence[Switch] = ({},) if budget is None else (dict.fromkeys(BUDGETS, budget), {})
@@ -221,7 +209,8 @@ def _let_think(endpoint: Endpoint, abilities: Abilities, thinking: Thinking) -> 
         with suppress(QuestionError):
             said = _say(endpoint, trial.chat(TRIAL, think=True))
             if said.alone(thinking=True).thought is not None:
-                return replace(_checked(endpoint, trial, said), budget=budget)
+                unopened = said.thought is None and split_thought(said.text)[0] is None
+                return replace(_checked(endpoint, trial, said), budget=budget, unopened=unopened)
     raise ModelError(
         f"{abilities.model} does not think before it answers, also when {endpoint.url} is asked to let it "
         "(chat_template_kwargs, reasoning_effort); leave thinking out."
@@ -229,10 +218,9 @@ def _let_think(endpoint: Endpoint, abilities: Abilities, thinking: Thinking) -> 
 
 
 def _checked(endpoint: Endpoint, abilities: Abilities, said: Said) -> Abilities:
-    """Return the abilities with what the reply on trial shows.
+    """Return the abilities with the numbers of the trial reply.
 
-    Raises:
-        ModelError: there are no log-probabilities, or those of other tokens.
+    Raises ModelError: no log-probabilities, or those of other tokens.
     """
     reported = max((len(token.top) for token in said.tokens), default=0)
     alone = said.alone(thinking=abilities.on is not None)
@@ -249,7 +237,7 @@ def _checked(endpoint: Endpoint, abilities: Abilities, said: Said) -> Abilities:
             f"{endpoint.url} gives log-probabilities of other tokens than those of its answer ({reported_text!r} for "
             f"{alone.text!r}), so no confidence can be read off them; choose another server, or another version of it."
         )
-    # Two tokens of the same text may be reported as one, so a few less than were asked for mean nothing.
+    # A server may report two tokens of the same text as one, so a few missing tokens are no limit.
     most = abilities.top if reported >= ALL_DIGITS else min(reported, abilities.top)
     mass = bins_of(read_names(alone.tokens, DIGITS))[1]
     return replace(abilities, top=most, digit_mass=max(mass, abilities.digit_mass))

@@ -1,4 +1,4 @@
-"""Findings about one question: its answer, letters of its candidates under further orders, and verdicts on them."""
+"""Findings about one question: its answer, and letters and verdicts about candidates."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class Findings:
 
     Attributes:
         spent: tokens by purpose.
-        plain_tokens: tokens of the answer and its confidence.
-        requested: kinds of evidence that were asked for, with or without a result.
-        reply: the model's answer, or the given answer.
-        rivals: other answers that came with a given one.
-        distractors: answers for normalised P(True) of an open answer; None before the search for them.
-        drawn: further answers that an open answer is compared with; None if not asked for.
-        p_true: P(True) of the candidates; None if not asked for, or unreadable.
-        candidates: letters of the candidates; None if not asked for, or without anything to compare.
+        plain_tokens: tokens of answer and confidence.
+        requested: kinds of requested evidence, with or without a result.
+        reply: the model's answer, or the given one.
+        rivals: of a given answer.
+        distractors: for normalised P(True) of an open answer; None before the search.
+        drawn: further answers to compare an open answer with.
+        p_true: P(True) of the candidates; None if not requested, or unreadable.
+        candidates: letters of the candidates; None if not requested, or without candidates.
     """
 
     question: Question
@@ -65,7 +65,7 @@ class Findings:
     def read_letters(
         self, options: Sequence[str], pending: Sequence[tuple[tuple[int, ...], Pending]], source: str
     ) -> CandidateEvidence:
-        """Wait for letters by the order of the options, and return them."""
+        """Wait for the letters under each order of the options."""
         orders = []
         for order, each in pending:
             written = self.take("reordering", each)
@@ -82,7 +82,7 @@ class Findings:
         )
 
     def read_verdicts(self, texts: Sequence[str], pending: Sequence[Pending], source: str) -> PTrue | None:
-        """Return P(True) of the texts with a readable verdict, the answer first; None without a verdict on it."""
+        """Wait for verdicts; return P(True) of the texts with readable ones, or None without the answer's."""
         read: dict[str, tuple[float, float]] = {}
         for text, each in zip(texts, pending, strict=True):
             verdict = read_names(self.take("scoring", each).tokens, VERDICTS)

@@ -1,4 +1,4 @@
-"""Chat requests in the way that a server understands."""
+"""Chat requests to a server, with their retries and streams."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from dataclasses import replace
 
 from secl.backends.endpoint.abilities import OFF, ON, ROUTE, WORD_TOKENS, Abilities
 from secl.backends.endpoint.client import Endpoint
-from secl.backends.endpoint.said import Said, Usage, read_chat, said_in
+from secl.backends.endpoint.said import Said, Usage, answer_so_far, read_chat, said_in
 from secl.errors import ModelError, QuestionError, UnavailableError
 from secl.prompts.templates import Prompt, answer_prompt
 from secl.question import Question
 from secl.writing import Finish, Piece, Token, Writing, Written
 
 CONCURRENT_CHATS = 16
-"""Most requests, and most questions, that are under way together."""
+"""Most requests, and most questions, at the same time."""
 
 FINISHES: Mapping[str, Finish] = {"stop": "stop", "length": "length"}
 
@@ -24,10 +24,7 @@ Pending = Future[Written]
 
 
 class Requests:
-    """Sends requests. Several threads may use it at once.
-
-    A server that refuses a request is a `QuestionError`, and one that does not answer now an `UnavailableError`.
-    """
+    """Sends requests. Several threads may use it at once. Errors as of `Endpoint.post`."""
 
     def __init__(self, endpoint: Endpoint, abilities: Abilities) -> None:
         self.endpoint, self.abilities = endpoint, abilities
@@ -43,9 +40,9 @@ class Requests:
         top_p: float = 1,
         think: bool = False,
     ) -> Pending:
-        """Send a request for the greedy answer; with a seed, for a draw at temperature 1 with this `top_p`.
+        """Request the greedy answer, or with a seed a draw at temperature 1 with `top_p`.
 
-        `think` lets the model think before it, if it is to think at all.
+        `think`: a model that may think does so before this answer.
         """
         drawn = {} if seed is None else {"temperature": 1, "top_p": top_p, "seed": seed % 2**31}
 
@@ -57,7 +54,7 @@ class Requests:
             written = ask(think)
             if not written.thought_cut or not think or self.abilities.off is None:
                 return written
-            again = ask(False)  # a thought without an end has no answer after it
+            again = ask(False)  # no answer follows a thought without an end
             return replace(
                 again,
                 prompt_tokens=written.prompt_tokens + again.prompt_tokens,
@@ -73,10 +70,10 @@ class Requests:
         return pending
 
     def write(self, question: Question, writing: Writing) -> Iterator[Piece]:
-        """Yield the pieces of all texts, of several in turn; see `secl.model.Model.write`.
+        """Yield the pieces of all texts in turn; see `secl.model.Model.write`.
 
-        Every text is a request of its own, because not every server writes several. The draft in a last piece is the
-        tuple of the text's tokens. A server that gives fewer log-probabilities than are wanted is a `QuestionError`.
+        Each text is a request of its own, because not every server writes several. The draft in a last piece is the
+        tuple of the text's tokens. Raises QuestionError: the server gives fewer log-probabilities than wanted.
         """
         if (writing.top_logprobs or 0) > self.abilities.top:
             raise QuestionError(
@@ -105,18 +102,19 @@ class Requests:
                 for chunk in chunks:
                     texts, used = said_in(chunk)
                     usage = used or usage
-                    for piece in texts:
-                        parts.append(piece)
-                        if piece.text or (piece.tokens and not piece.thought):
+                    for part in texts:
+                        parts.append(part)
+                        answer = part if begun else answer_so_far(parts, unopened=self.abilities.unopened)
+                        if answer is not None and (answer.text or answer.tokens):
                             begun = True
                             yield Piece(
-                                choice=number, text=piece.text, tokens=_shown(piece.tokens, writing.top_logprobs)
+                                choice=number, text=answer.text, tokens=_shown(answer.tokens, writing.top_logprobs)
                             )
             said = Said.joined(parts)
             if not said.finish:
                 raise self.endpoint.broke_off()
         except UnavailableError:
-            if not begun:  # llama.cpp closes a stream where it refuses a prompt, and says why only without one
+            if not parts:  # llama.cpp closes the stream of a refused prompt; without a stream it gives a reason
                 with suppress(UnavailableError):
                     self._prompt_tokens(body)
             raise
@@ -126,7 +124,8 @@ class Requests:
         length = usage.get("completion_tokens") or len(said.tokens)
         yield Piece(
             choice=number,
-            text="" if said.text else alone.text,
+            text="" if begun else alone.text,
+            tokens=() if begun else _shown(alone.tokens, writing.top_logprobs),
             finish=FINISHES[said.finish],
             prompt_tokens=usage.get("prompt_tokens") or self._prompt_tokens(body),
             completion_tokens=length,
@@ -135,7 +134,7 @@ class Requests:
         )
 
     def _body(self, question: Question, writing: Writing, number: int) -> dict[str, object]:
-        """Return the body of a request; without a limit in `writing`, the server's own limit holds."""
+        """Return the body of a request; an optional limit in `writing` is left to the server."""
         most = None if writing.or_fewer else writing.max_tokens
         body = self.abilities.chat(answer_prompt(question), most, think=True)
         body |= {"temperature": writing.temperature, "top_p": writing.top_p, "seed": writing.seed + number}
@@ -145,19 +144,19 @@ class Requests:
         return {**writing.extra, **body, **stop, **wished}
 
     def _prompt_tokens(self, body: Mapping[str, object]) -> int:
-        """Ask for the length of a prompt, as some servers omit usage in a stream."""
+        """Request the length of a prompt from a server that omits usage in a stream."""
         tokens = read_chat(self.endpoint.post(ROUTE, {**body, self.abilities.limit: 1})).prompt_tokens
         if not tokens:
             raise ModelError(f"{self.endpoint.url} does not say how many tokens a prompt has.")
         return tokens
 
     def abandon(self) -> None:
-        """Cancel the requests that wait; their futures raise `CancelledError`."""
+        """Cancel the waiting requests; their futures raise `CancelledError`."""
         for pending in [*self._waiting]:
             pending.cancel()
 
     def close(self) -> None:
-        """Cancel the requests that wait, and let the others end."""
+        """Cancel the waiting requests, and let the others end."""
         self._pool.shutdown(cancel_futures=True)
 
 

@@ -1,4 +1,4 @@
-"""A server with OpenAI's API: the openai SDK sends, retries and streams; its errors become sentences."""
+"""A server with OpenAI's API, by the openai SDK, whose errors become sentences."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ KEY = "SECL_ENDPOINT_KEY"
 """Environment variable with the server's key."""
 
 RETRIES = 3
-"""Repetitions of a request to a server that is busy, broken or absent."""
+"""Repetitions of a request to a busy, broken or absent server."""
 
 CONNECT_SECONDS = 5.0
 
 SILENCE = 600.0
-"""Seconds without a byte after which a request is given up: a server may have many others before it."""
+"""Seconds without a byte after which a request fails; a server may have a long queue."""
 
 REFUSED = (HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNPROCESSABLE_ENTITY)
 LOCKED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
@@ -35,7 +35,7 @@ Body = Mapping[str, object]
 
 
 class _Connections(openai.DefaultHttpxClient):
-    """Connections that do not repeat a request after a silence, because the server may still be at work on it."""
+    """Connections that do not repeat a request after a silence, because the server may still work on the first."""
 
     def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         try:
@@ -45,15 +45,12 @@ class _Connections(openai.DefaultHttpxClient):
 
 
 class Endpoint:
-    """A server with OpenAI's API. Several threads may use it at once.
+    """A server with OpenAI's API. Several threads may use it at once. Raises ParameterError: not a URL.
 
     Args:
-        url: its base address, such as "https://api.example.com/v1"; without a path, "/v1" is added.
-        key: sent as a bearer token; None sends none.
-        silence: seconds without a byte after which a request is given up.
-
-    Raises:
-        ParameterError: not a URL.
+        url: base address, such as "https://api.example.com/v1"; without a path, secl adds "/v1".
+        key: bearer token.
+        silence: seconds without a byte after which a request fails.
     """
 
     def __init__(self, url: str, *, key: str | None = None, silence: float = SILENCE) -> None:
@@ -65,7 +62,7 @@ class Endpoint:
             timeout=openai.Timeout(silence, connect=CONNECT_SECONDS),
             http_client=_Connections(),
         )
-        # The SDK sends what it finds in the environment about an account at OpenAI, and this server is another.
+        # The SDK would send what the environment says about an account at OpenAI.
         omitted = ["OpenAI-Organization", "OpenAI-Project", *([] if key else ["Authorization"])]
         self._options: openai.RequestOptions = {"headers": dict.fromkeys(omitted, openai.omit)}
 
@@ -73,11 +70,7 @@ class Endpoint:
         self._client.close()
 
     def models(self) -> list[dict[str, Any]]:
-        """Return what the server says about each of its models; "id" is the name.
-
-        Raises:
-            ModelError: it does not list them.
-        """
+        """Return the server's facts about each model, with "id" as its name. Raises ModelError: no list of models."""
         with self._sentences("/models"):
             listed: Any = self._client.get("/models", cast_to=object, options=self._options)
         try:
@@ -92,7 +85,7 @@ class Endpoint:
             QuestionError: the server refuses the content of the request.
             UnavailableError: no answer now.
             NotLoadedError: the server does not have the model.
-            ModelError: the server refuses for another reason.
+            ModelError: another refusal.
         """
         with self._sentences(route):
             answer: Any = self._client.post(route, cast_to=object, body=body, options=self._options)
@@ -101,9 +94,9 @@ class Endpoint:
         return answer
 
     def stream(self, route: str, body: Body) -> Generator[Any, None, None]:
-        """Yield the chunks of an answer as they come; closing the iterator ends the request. Raises what `post` does.
+        """Yield the chunks of an answer; closing the iterator ends the request. Errors as of `post`.
 
-        A server that breaks off may end the chunks without an error, so the caller checks for the end of the text.
+        A server that breaks off may end the chunks without an error, so callers check for the end of the text.
         """
         with (
             self._sentences(route),
@@ -146,7 +139,7 @@ class Endpoint:
         if status in LOCKED:
             return ModelError(f"{self.url} rejected the API key (status {status}: {reason}); set {KEY}.")
         sentence = f"{self.url}{route} refuses with status {status}: {reason}"
-        if status in REFUSED:  # "context" is the only word that all servers have in common about length
+        if status in REFUSED:  # all servers mention the "context" if a prompt is too long
             return (TooLongError if "context" in reason.lower() else QuestionError)(sentence)
         if status == HTTPStatus.NOT_FOUND:
             return NotLoadedError(sentence)
@@ -156,11 +149,11 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Upstream:
-    """The server that answers in place of one of ours, and gets the chats that ours cannot rate.
+    """The server behind one of ours; it gets the chats that ours cannot rate.
 
     Attributes:
         model: name of the model there.
-        takes_all: whether rated texts come from there by the same route, so that every parameter holds for them.
+        takes_all: whether rated texts come by the same route, so that every parameter of a chat has its effect.
     """
 
     endpoint: Endpoint
@@ -170,7 +163,7 @@ class Upstream:
     def chat(self, body: Body) -> Generator[dict[str, Any]]:
         """Yield the chunks of the answer to a chat request; without "stream" the answer is the only chunk.
 
-        Raises UnavailableError also after the chunks of a stream that no choice ends.
+        Errors as of `post`; UnavailableError also after a stream without an end.
         """
         request, ended = {**body, "model": self.model}, False
         if not body.get("stream"):
@@ -195,7 +188,7 @@ def _base(url: str) -> str:
 
 
 def _reason(body: object) -> str:
-    """Return what a server says about a refusal, in one line.
+    """Return a server's reason for a refusal, in one line.
 
     >>> _reason({"message": "too long"}), _reason("<h1>Not\\n found</h1>"), _reason(None)
     ('too long', '<h1>Not found</h1>', 'no reason given')

@@ -1,4 +1,4 @@
-"""Requests and tokens that questions will take behind a server, counted by asking without a server."""
+"""Estimate of a table's requests and tokens, by asking its questions without a server."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ MESSAGE_TOKENS = 5
 """Tokens around a message."""
 
 WORD_LENGTH = 3
-"""Tokens of a reply with one letter, digit or verdict, and its end."""
+"""Tokens of a reply with one letter, digit or verdict, with its end."""
 
 FULL = 0.4
-"""Length of other replies, as a share of the most tokens that they may have."""
+"""Length of other replies, as a share of their most tokens."""
 
 COUNTED = 300
-"""Most questions that are counted; a longer table takes as much a question."""
+"""Most questions to count; the others are assumed to cost as much on average."""
 
 _TOP = tuple((word, -1.0) for word in ("A", "5", "True"))
 
@@ -37,8 +37,8 @@ class Cost:
     """Estimated cost of questions.
 
     Attributes:
-        prompt_tokens: tokens that the server reads, without what it has in a cache.
-        written_tokens: tokens that the server writes, thoughts included.
+        prompt_tokens: tokens of all prompts; a server's cache may have most of them.
+        written_tokens: tokens of all replies, thoughts included.
     """
 
     questions: int
@@ -59,7 +59,7 @@ class Cost:
 
 
 class _CountedRequests(Requests):
-    """Counts requests in place of sending them; every reply has a letter, a digit and a verdict."""
+    """Counts requests instead of sending them; every reply has a letter, a digit and a verdict."""
 
     def __init__(self, abilities: Abilities) -> None:
         self.abilities = abilities
@@ -80,7 +80,7 @@ class _CountedRequests(Requests):
         self.written_tokens += WORD_LENGTH if tokens == WORD_TOKENS else FULL * tokens
         if self.abilities.thinks(think):
             self.written_tokens += self.abilities.budget or MUSING_TOKENS
-        # A number, a few words, and a list of them, whatever was asked for. One of four draws says something else.
+        # Every reply is a number, a few words, and a list. One of four draws differs.
         text = "\n".join([f"Answer: {8 if seed is not None and seed % 4 == 0 else 7}", "9", "10", "11", "12"])
         written = Written(
             text=text, finish="stop", prompt_tokens=0, completion_tokens=0, tokens=(Token("A", -1.0, _TOP),)
@@ -102,12 +102,7 @@ def cost_of(
     samples: int,
     distractors: int,
 ) -> Cost:
-    """Estimate the cost of questions, or of ratings of given answers.
-
-    Args:
-        evidence: kinds of evidence about every answer.
-        samples: further answers to an open question, where the evidence has samples.
-    """
+    """Estimate the cost of questions, or of ratings of given answers; `samples`: number if the evidence has samples."""
     requests = _CountedRequests(abilities)
     asker, kinds, counted = EndpointAsker(requests, distractors, seed=0), {*evidence}, asked[:COUNTED]
     for each in counted:

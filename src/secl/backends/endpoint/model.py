@@ -1,4 +1,4 @@
-"""A chat model behind a server with OpenAI's API: its answers as they are, each with a confidence."""
+"""A chat model behind a server with OpenAI's API: its own answers, each with a confidence."""
 
 from __future__ import annotations
 
@@ -32,27 +32,26 @@ from secl.settings.groups import NUCLEUS, AnswerWeights, Thinking
 from secl.writing import Piece, Writing, Written
 
 Asked = tuple[Question, str | None]
-"""A question, and the answer to it that was written already."""
+"""A question, with an answer that was written before."""
 
 
 class EndpointModel(Shown):
-    """A `secl.model.Model` on any server that speaks OpenAI's API and gives log-probabilities.
+    """A `secl.model.Model` on any server that has OpenAI's API and gives log-probabilities.
 
-    It has no adapter: the server answers, and confidences move by the posterior and by labels alone. One small question
-    at the start finds out the server's abilities; missing ones become a warning.
+    The model does not learn: confidences move by the posterior and by labels alone. One small question at the start
+    finds out the server's abilities; a missing ability becomes a warning.
 
     Args:
         url: base address of the server, such as "https://api.example.com/v1".
-        name: of the model there; "" for the only one of the server.
-        key: sent as a bearer token.
-        distractors: of an open answer, 1 to 9.
-        thinking: how long the model thinks before it answers: "off", "auto" as long as it likes, or at most this many
-            tokens.
+        name: of the model there; "" for the server's only model.
+        key: bearer token.
+        distractors: number of distractors for an open answer, 1 to 9.
+        thinking: thought before an answer: "off", "auto" without a limit, or the most tokens.
         seed: of sampled answers and distractors.
 
     Raises:
         ParameterError: not a URL, or several models without a name.
-        ModelError: the server does not answer, gives no log-probabilities, or its model does not think as asked.
+        ModelError: the server does not answer or gives no log-probabilities, or its model does not think as asked.
     """
 
     tau = 1.0
@@ -97,7 +96,7 @@ class EndpointModel(Shown):
 
     @property
     def environment(self) -> dict[str, str | int]:
-        """Engine, number of log-probabilities, and fields that switch thoughts if there are any."""
+        """Engine, number of log-probabilities, and request fields that switch thoughts."""
         switches = {*(self.abilities.off or ()), *(self.abilities.on or ())}
         named = {"thoughts": ", ".join(sorted(switches))} if switches else {}
         return {"engine": "openai", "log_probabilities": self.abilities.top, **named}
@@ -117,10 +116,10 @@ class EndpointModel(Shown):
         return cost_of(self.abilities, asked, evidence, samples=samples, distractors=distractors)
 
     def check(self, question: Question) -> None:
-        """Accept every question: only the server knows its limit, and refuses when asked."""
+        """Accept every question; the server refuses too long ones when asked."""
 
     def check_given(self, given: GivenAnswer) -> None:
-        """Accept every answer, as `check` does."""
+        """Accept every answer; see `check`."""
 
     def prefetch(
         self,
@@ -130,7 +129,7 @@ class EndpointModel(Shown):
         weights_fixed: bool,  # noqa: ARG002  (they always are)
         written: Sequence[str | Written | None] = (),
     ) -> None:
-        """Ask about a window of upcoming questions at the same time; see `secl.model.Model.prefetch`."""
+        """Ask about a window of questions at the same time; see `secl.model.Model.prefetch`."""
         wanted: dict[Asked, tuple[str | Written | None, set[EvidenceKind]]] = {}
         for question, kinds, text in zip(questions, evidence, written or [None] * len(questions), strict=True):
             wanted.setdefault(_asked(question, text), (text, set()))[1].update(kinds)
@@ -141,10 +140,7 @@ class EndpointModel(Shown):
         self._wait(self._window.values())
 
     def _wait(self, pending: Collection[Future[Findings]]) -> None:
-        """Wait for questions that are asked at the same time.
-
-        A refusal is the outcome of its question. Another error, or Ctrl-C, ends all requests.
-        """
+        """Wait for a window of questions. A refusal is the outcome of its question; other errors end all requests."""
         try:
             for future in as_completed(pending):
                 if not isinstance(future.exception(), QuestionError):
@@ -156,11 +152,7 @@ class EndpointModel(Shown):
     def write_objects(
         self, requests: Sequence[ObjectRequest], samples: Callable[[ObjectRequest, WrittenObject], int]
     ) -> list[Objects[WrittenObject] | SeclError]:
-        """Write JSON objects at the same time; see `secl.fields.extraction.WritesObjects`.
-
-        Raises:
-            UnavailableError: the server does not answer now.
-        """
+        """Write JSON objects at the same time; see `secl.fields.extraction.WritesObjects`."""
 
         def outcome(request: ObjectRequest) -> Objects[WrittenObject] | SeclError:
             try:
@@ -184,11 +176,9 @@ class EndpointModel(Shown):
     def answer(
         self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | Written | None = None
     ) -> ModelAnswer:
-        """Answer and state a confidence; a question that comes twice in a window is asked and paid for once.
+        """Answer and state a confidence, once for equal questions of a window.
 
-        Raises:
-            QuestionError: the server refuses the question; it is too long, say.
-            UnavailableError: the server does not answer now.
+        Raises QuestionError: the server refuses the question, such as a too long one; UnavailableError: no answer now.
         """
         pending = self._window.get(_asked(question, written))
         findings = pending.result() if pending else self.asker.answer(question, {*evidence}, written)
@@ -205,11 +195,11 @@ class EndpointModel(Shown):
         return [_rating(future) for future in pending]
 
     def score_p_true(self, question: Question, reply: Reply) -> PTrue | None:
-        """Return P(True) of the answer and its distractors; None without a readable answer or verdict."""
+        """Return P(True) of answer and distractors; None without a readable answer or verdict."""
         return self._gathered(question, reply, "p_true").p_true
 
     def compare_candidates(self, question: Question, reply: Reply) -> CandidateEvidence | None:
-        """Return letters under further orders, without likelihoods; None without candidates to compare."""
+        """Return letters under further orders; None without candidates to compare."""
         return self._gathered(question, reply, "candidates").candidates
 
     def _gathered(self, question: Question, reply: Reply, kind: EvidenceKind) -> Findings:
@@ -227,7 +217,7 @@ class EndpointModel(Shown):
         findings.spent.clear()
 
     def sample(self, question: Question, count: int) -> tuple[str | None, ...]:
-        """Return further answers at temperature 1; option letters are drawn from the answer's distribution."""
+        """Return further answers at temperature 1; letters of options come from the answer's distribution."""
         if not question.options:
             drawn = self.asker.sample(question, range(count))
             self.meter.spend("sampling", sum(each.length for each in drawn))
@@ -248,13 +238,13 @@ class EndpointModel(Shown):
         self._refuse()
 
     def reset(self) -> None:
-        """Do nothing: the model never changes."""
+        """Do nothing; the model never changes."""
 
     def snapshot(self) -> bytes:
         return b""
 
     def restore(self, snapshot: bytes) -> None:
-        """Accept an empty snapshot; another engine's snapshot holds weights and is a `ModelError`."""
+        """Accept an empty snapshot; one of another engine is a `ModelError`."""
         if snapshot:
             self._refuse()
 
@@ -268,10 +258,10 @@ class EndpointModel(Shown):
         raise ModelError(f"no weights of {self.name} can be changed behind {self.endpoint.url}; it cannot learn.")
 
     def set_pause_hook(self, hook: Callable[[], None]) -> None:
-        """Do nothing: the server computes, and makes no way for other work."""
+        """Do nothing; the server computes."""
 
     def close(self) -> None:
-        """Close the connections after the requests under way."""
+        """Close the connections after the running requests."""
         self._questions.shutdown(cancel_futures=True)
         self.requests.close()
         self.endpoint.close()
@@ -290,7 +280,7 @@ def _rating(rated: Future[Findings]) -> Rating | QuestionError:
 
 
 def _nucleus(log_p: Mapping[str, float], top_p: float) -> dict[str, float]:
-    """Return the most probable letters that together have a share of `top_p`, with their probabilities."""
+    """Return the most probable letters with a total share of `top_p`, with their probabilities."""
     p = {letter: math.exp(value) for letter, value in log_p.items()}
     total, before = sum(p.values()), 0.0
     nucleus = {}

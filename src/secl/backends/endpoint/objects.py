@@ -1,4 +1,4 @@
-"""JSON objects that a server writes under a JSON Schema, or unconstrained, checked and asked for once more."""
+"""JSON objects by a server, constrained by a JSON Schema if the server can, and checked."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ AGAIN = "Your reply is no such object ({}). Reply with the JSON object alone."
 
 
 class ObjectAsker:
-    """Asks a server for JSON objects. Several threads may use it at once; errors as of `Endpoint.post`."""
+    """Asks a server for JSON objects. Several threads may use it at once. Errors as of `Endpoint.post`."""
 
     def __init__(self, endpoint: Endpoint, abilities: Abilities, seed: int) -> None:
         self.endpoint, self.abilities, self.seed = endpoint, abilities, seed
@@ -40,11 +40,7 @@ class ObjectAsker:
         self._several = True
 
     def check(self, grammar: Node) -> None:
-        """Check that an object can be compared with a schema.
-
-        Raises:
-            ParameterError: the schema is not valid.
-        """
+        """Check that a schema is valid. Raises ParameterError."""
         try:
             Draft202012Validator.check_schema(grammar)
         except SchemaError as problem:
@@ -53,7 +49,7 @@ class ObjectAsker:
     def write(
         self, request: ObjectRequest, samples: Callable[[ObjectRequest, WrittenObject], int]
     ) -> Objects[WrittenObject] | ModelError:
-        """Write the most probable object and its samples; an error if the model wrote no object of the schema."""
+        """Write the most probable object and samples; return an error if the model writes no object of the schema."""
         grammar = request.schema.grammar
         body = self.abilities.chat(answer_prompt(request.question), request.most_tokens)
         greedy, answering = self._greedy(body, request)
@@ -85,7 +81,7 @@ class ObjectAsker:
         )
 
     def _greedy(self, body: dict[str, Any], request: ObjectRequest) -> tuple[WrittenObject | ModelError, int]:
-        """Return the most probable object with the number of tokens; a text that is none is asked for once more."""
+        """Return the most probable object, at the second trial if need be, with the number of tokens."""
         spent, grammar = 0, request.schema.grammar
         reason = finish = ""
         for _ in range(2):
@@ -110,7 +106,7 @@ class ObjectAsker:
         return problem, spent
 
     def _post(self, body: Body, grammar: Node) -> Any:
-        """Send a request under the constraint of a schema, or without it to a server that refuses the schema."""
+        """Send a request with a schema as constraint, or without if the server refuses the schema."""
         key = json.dumps(grammar)
         if key not in self._unconstrained:
             constraint = {"type": "json_schema", "json_schema": {"name": "object", "strict": True, "schema": grammar}}
@@ -124,7 +120,7 @@ class ObjectAsker:
 
 
 def _read(said: Said, grammar: Mapping[str, Any]) -> tuple[WrittenObject | None, str]:
-    """Return the first object in a text, or None and why it is none of the schema."""
+    """Return the first object in a text, or None and why the text has no object of the schema."""
     text, tokens, parts = said.text, said.tokens, said.parts
     begin = max(0, text.find("{"))
     try:
@@ -140,8 +136,8 @@ def _read(said: Said, grammar: Mapping[str, Any]) -> tuple[WrittenObject | None,
     text = text[begin:end]
     whole = b"".join(parts).decode("utf-8", "replace")
     place = whole.find(text)
-    if place < 0:  # without log-probabilities there is one token, of an unknown probability
+    if place < 0:  # no log-probabilities: one token of an unknown probability
         return WrittenObject(text, (len(text),), (math.nan,), (math.nan,)), ""
     log_p = tuple(token.log_p for token in tokens)
-    # Servers show entropies without the mask of the schema, which rank values worse than their probabilities.
+    # Servers give entropies without the mask of the schema; these rank values worse than the probabilities.
     return WrittenObject(text, tuple(end - place for end in token_ends(parts)), log_p, (math.nan,) * len(log_p)), ""

@@ -1,6 +1,6 @@
 """Requests about one question: its answer and confidence, and evidence about the candidates.
 
-Every request asks for one thing; requests that do not need each other's answers are under way together.
+Each request asks for one thing; independent requests run at the same time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, cast
 from secl.backends.endpoint.candidates import EvidenceKinds, Findings
 from secl.backends.endpoint.chat import Requests
 from secl.backends.endpoint.reading import DIGITS, bins_of, entropy, read_names, within
-from secl.backends.endpoint.said import split_thought, thought_of
+from secl.backends.endpoint.said import thought_of
 from secl.backends.generation import items_of, list_tokens, question_seed
 from secl.backends.open_answers import (
     FREE_TOKENS,
@@ -49,18 +49,18 @@ from secl.settings.groups import NUCLEUS
 from secl.writing import Token, Writing, Written
 
 COMPARING: EvidenceKinds = frozenset({"p_true", "candidates"})
-"""Evidence that needs candidates."""
+"""Evidence about candidates."""
 
 
 class EndpointAsker:
-    """Asks a server about questions. Several threads may use it at once; errors as of `Requests`."""
+    """Asks a server about questions. Several threads may use it at once. Errors as of `Requests`."""
 
     def __init__(self, requests: Requests, distractors: int, seed: int) -> None:
         self.requests, self._ask = requests, partial(requests.send, top_p=NUCLEUS)
         self.distractors, self.seed, self.listed = distractors, seed, distractors + 1
 
     def answer(self, question: Question, evidence: EvidenceKinds, written: str | Written | None = None) -> Findings:
-        """Answer a question, or take the `written` answer, and gather evidence."""
+        """Answer a question, or take its `written` answer, and gather evidence."""
         findings = Findings(question)
         if question.options:
             self._choose(findings, None, evidence)
@@ -76,15 +76,14 @@ class EndpointAsker:
             text, tokens = written, ()
         else:
             thought = thought_of(written)
-            _, text = split_thought(written.text, unopened=thought is not None)
-            tokens = cast(tuple[Token, ...], written.draft or ())
+            text, tokens = written.text, cast(tuple[Token, ...], written.draft or ())
             findings.pay("answering", written.length)
         self._state(findings, text, within(tokens, text.strip()), thought)
         self.gather(findings, evidence)
         return findings
 
     def rate(self, rated: GivenAnswer, evidence: EvidenceKinds) -> Findings:
-        """Rate an answer from elsewhere. P(True) of the answer is always asked, of its rivals only as evidence."""
+        """Rate an answer from elsewhere, always with its P(True); evidence adds those of the rivals."""
         question, findings = rated.question, Findings(rated.question)
         if question.options:
             self._choose(findings, rated.answer, evidence)
@@ -100,7 +99,7 @@ class EndpointAsker:
         return findings
 
     def gather(self, findings: Findings, evidence: EvidenceKinds) -> None:
-        """Add missing evidence; a reply without a readable answer gets none."""
+        """Add missing evidence, unless the reply has no readable answer."""
         missing = (evidence & COMPARING) - findings.requested
         if findings.reply.answer is None or not missing:
             return
@@ -119,14 +118,14 @@ class EndpointAsker:
         self._probe(findings, texts, missing, source)()
 
     def sample(self, question: Question, numbers: Iterable[int], limit: int | None = None) -> list[Written]:
-        """Return further answers to an open question, drawn at temperature 1, one for each number."""
+        """Draw further answers to an open question at temperature 1, one for each number."""
         seeds = [question_seed(self.seed, question, f"sample {number}") for number in numbers]
         limit = limit or MAX_ANSWER_TOKENS[question.form]
         drawn = [self._ask(answer_prompt(question), limit, seed=seed, think=True) for seed in seeds]
         return [pending.result() for pending in drawn]
 
     def _draw(self, findings: Findings, answer: str) -> Drawn | None:
-        """Draw further answers to an open question, and compare them with its answer; None if that is too long."""
+        """Draw further answers to an open question, and compare them with its answer; None for a long answer."""
         question, rivals = findings.question, findings.rivals
         if not is_brief(answer, question.form):
             return None
@@ -144,7 +143,7 @@ class EndpointAsker:
         return compare(question, answer, drawn, rivals=rivals)
 
     def _choose(self, findings: Findings, named: str | None, evidence: EvidenceKinds) -> None:
-        """Choose the likeliest letter, or a named one, with its confidence; evidence is asked for meanwhile."""
+        """Choose the likeliest letter, or a named one, and state its confidence; request evidence meanwhile."""
         question = findings.question
         findings.requested |= evidence & COMPARING
         prompt = order_prompt(question, range(len(question.options)))
@@ -169,7 +168,7 @@ class EndpointAsker:
             read_probe()
 
     def _state(self, findings: Findings, text: str, tokens: Sequence[Token], thought: Thought | None) -> None:
-        """State the confidence of an open answer; its tokens give its probability, without them it is nan."""
+        """State the confidence of an open answer; without tokens, the answer's probability is nan."""
         question = findings.question
         asked = digit_prompt(answer_prompt(question), _behind(thought, text if question.free else text.strip()))
         stated = findings.take("answering", self._ask(asked)).tokens
@@ -182,7 +181,7 @@ class EndpointAsker:
         )
 
     def _distractors(self, findings: Findings, answer: str) -> Distractors:
-        """Return answers to compare an open answer with."""
+        """Return distractors of an open answer."""
         question = findings.question
         if not is_brief(answer, question.form):
             return NOTHING
@@ -206,13 +205,11 @@ class EndpointAsker:
         *,
         behind: bool = False,
     ) -> Callable[[], None]:
-        """Ask about candidates; an open question becomes a choice between them and "None of these".
+        """Request evidence about candidates; an open question becomes a choice with "None of these".
 
-        Behind a thought the model is asked for the letters at once, in both orders, and thinks once more about the
-        options in the other order.
-
-        Returns:
-            waits for the results and adds them to the findings.
+        `behind`: the answer has a thought before it. The model then chooses letters without a thought in both orders of
+        the options, and with a second thought in the other order. Return a function that waits for the results and adds
+        them to the findings.
         """
         question = choice = findings.question
         orders: Iterable[tuple[int, ...]] = ()
@@ -241,7 +238,7 @@ class EndpointAsker:
 
 
 def _read_sample(sampled: Written, question: Question) -> Sample:
-    """Return the answer in a text, with the text's log-probability if the server gives it."""
+    """Return the answer in a sampled text, with its log-probability if known."""
     text = trim_answer(sampled.text, question.form)
     answer = read_answer(text, question.form)
     tokens = within(sampled.tokens, text.strip())
@@ -251,14 +248,14 @@ def _read_sample(sampled: Written, question: Question) -> Sample:
 
 
 def _behind(thought: Thought | None, answer: str) -> str:
-    """Return an answer after its thought, as far as the server shows it: templates drop thoughts of earlier turns."""
+    """Return an answer behind its shown thought, because templates drop thoughts of earlier turns."""
     return answer if thought is None or thought.text is None else f"{thought.text}\n\n{answer}"
 
 
 def _stated(tokens: Sequence[Token], entropies: Sequence[float]) -> dict[str, Any]:
-    """Return fields of a reply whose confidence is a digit among tokens; without tokens there is no confidence.
+    """Return the fields of a reply whose confidence is a digit among tokens; no tokens, no confidence.
 
-    The entropy is a mean over known tokens and the digit, 0 without any: gates take no nan.
+    The entropy is the mean over known tokens and the digit; without any it is 0, because gates take no nan.
     """
     if not tokens:
         return {"bins": (), "digit_mass": math.nan, "entropy": fmean(entropies or [0.0])}

@@ -1,9 +1,8 @@
 """Letters, digits, True and False, read off the most probable tokens that a server reports.
 
-A chat API does not let us begin a reply, so a model may write "**B**" or "My confidence is 8." where a letter or a
-digit is asked for. secl reads the distribution at the token that spells one of the names; spellings of
-the same name ("B", " B", "B.") are added up. Where it says none of them, its first token counts: the names among the
-most probable ones there have little mass, and that is reported.
+A chat API does not let secl begin a reply, so a model may write "**B**" or "My confidence is 8." around a name. secl
+reads the distribution at the first token that spells one of the names, and adds up the spellings of a name ("B", " B",
+"B."). If no token spells a name, secl reads the first token, where the names have little mass.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ from secl.backends.entropy import entropy_of
 from secl.writing import Token
 
 DECORATION = "*_`\"'()[]<>.:,;! "
-"""Characters around a name that do not belong to it."""
+"""Characters that may surround a name."""
 
 WORDS = ("A", "I")
-"""Letters that are words as well: before a word in lower case they are no names of options."""
+"""Letters that are words before a word in lower case."""
 
 VOCABULARY = 128_000
-"""Tokens that a model has, for the tail of an entropy; twice or half as many change it by a few hundredths of a nat."""
+"""Assumed size of the vocabulary, for the tail of an entropy; a factor of two changes a few hundredths of a nat."""
 
 DIGITS = tuple("0123456789")
 VERDICTS = ("true", "false")
@@ -34,19 +33,19 @@ def entropy(token: Token) -> float:
 
 
 def _reported(token: Token) -> Sequence[tuple[str, float]]:
-    """Return the most probable tokens, with the written one if it is none of them."""
+    """Return the most probable tokens and the written one."""
     there = any(text == token.text for text, _ in token.top)
     return token.top if there else (*token.top, (token.text, token.log_p))
 
 
 @dataclass(frozen=True, slots=True)
 class NameDistribution:
-    """Log-probabilities of the names that a model was asked to choose from, at the token where it chose.
+    """Log-probabilities (nats) of names at the token where a model chose one.
 
     Attributes:
-        log_p: of the names among the most probable tokens, all spellings together (nats).
-        most: upper bound of the log-probability of any other name (nats).
-        entropy: of the whole vocabulary there (nats).
+        log_p: of the names among the most probable tokens, all spellings together.
+        most: upper bound for any other name.
+        entropy: of the whole vocabulary.
     """
 
     log_p: Mapping[str, float]
@@ -59,12 +58,12 @@ class NameDistribution:
 
     @property
     def best(self) -> str | None:
-        """The most probable name, the first of a tie; None without any name."""
+        """The most probable name, the first of a tie; None without names."""
         return max(self.log_p, key=self.log_p.__getitem__) if self.log_p else None
 
 
 def read_names(tokens: Sequence[Token], names: Collection[str]) -> NameDistribution:
-    """Return the distribution over names at the first token that spells one, else at the first token.
+    """Return the distribution over names at the first token that spells a name, else at the first token.
 
     >>> tokens = [Token("**", -0.1), Token("B", -0.7, (("B", -0.7), ("A", -1.6), (" B", -2.3)))]
     >>> chosen = read_names(tokens, "AB")
@@ -98,13 +97,13 @@ def spelled(text: str, names: Collection[str]) -> str | None:
 
 
 def _goes_on(tokens: Sequence[Token], number: int) -> bool:
-    """Return whether a token that could be a letter is a word of a sentence."""
+    """Return whether a token that looks like a letter is a word of a sentence."""
     after = "".join(token.text for token in tokens[number + 1 : number + 3])
     return tokens[number].text.strip() in WORDS and after[:1] == " " and after[1:2].islower()
 
 
 def bins_of(chosen: NameDistribution) -> tuple[tuple[float, ...], float]:
-    """Return the probabilities of the ten digits, normalised to sum to 1, and their mass before; 0.1 each without any.
+    """Return the normalised probabilities of the ten digits (0.1 each without digits), and their mass.
 
     >>> bins, mass = bins_of(NameDistribution({"7": math.log(0.3), "9": math.log(0.1)}, -5.0, 1.0))
     >>> round(bins[7], 2), round(mass, 2)
@@ -116,7 +115,7 @@ def bins_of(chosen: NameDistribution) -> tuple[tuple[float, ...], float]:
 
 
 def within(tokens: Sequence[Token], text: str) -> Sequence[Token]:
-    """Return the tokens up to the end of an answer, without those written after it."""
+    """Return the tokens up to the end of an answer."""
     written = ""
     for number, token in enumerate(tokens):
         written += token.text

@@ -1,4 +1,4 @@
-"""Texts in the answers of a server: each without its thought, and with the tokens that make it up."""
+"""Texts in the answers of a server, without their thoughts, and with their tokens."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Any
 from secl.errors import ModelError
 from secl.evidence import Thought
 from secl.fields.values import token_ends
-from secl.prompts.parsing import THOUGHTS
+from secl.prompts.parsing import THOUGHTS, answer_behind
 from secl.writing import Token, Written
 
 Usage = Mapping[str, int]
-"""Numbers of tokens, "prompt_tokens" and "completion_tokens"; empty if the server does not give them."""
+"""Numbers of "prompt_tokens" and "completion_tokens"; empty if the server does not give them."""
 
 THOUGHT_FIELDS = ("reasoning_content", "reasoning")
-"""Fields besides "content" in which servers return a thought."""
+"""Fields in which servers return a thought."""
 
 END = re.compile(r"<[^<>\s]*>$")
-"""A token that ends a reply, such as "<|im_end|>" or "</s>": some servers report it, and leave it out of the text."""
+"""A token that ends a reply, such as "<|im_end|>" or "</s>"; some servers report this token, but not in the text."""
 
 OTHERWISE = "the endpoint answers in another way than OpenAI's API describes."
 
@@ -34,9 +34,8 @@ class Said:
 
     Attributes:
         text: the content.
-        thought: thought before it, "" if the server hides it; None without a thought.
-        tokens: the reported tokens.
-        parts: their bytes.
+        thought: of the model before the text; "" if the server hides the thought, None without a thought.
+        tokens, parts: the reported tokens, and their bytes.
         finish: reason of the end; "" before the end.
     """
 
@@ -59,14 +58,11 @@ class Said:
         )
 
     def alone(self, *, thinking: bool = False, stop: Sequence[str] = ()) -> Said:
-        """Return the answer without its thought, and the tokens from the answer's first one on.
-
-        Servers mix tokens of a thought into those of the content. Without tokens that make up the answer, there are
-        none in the result.
+        """Return the answer without its thought, with the answer's own tokens; none if no tokens make up the answer.
 
         Args:
             thinking: whether a thought may begin without a mark. If not, a whole reply in the field of a thought is an
-                answer: some servers look for the end of a thought also where the model was told not to think.
+                answer: some servers put it there if the model did not think.
             stop: texts that may have ended the reply.
         """
         text, thought = self.text, self.thought
@@ -104,8 +100,23 @@ def split_thought(text: str, *, unopened: bool = False) -> tuple[str | None, str
     return None, text
 
 
+def answer_so_far(chunks: Sequence[Said], *, unopened: bool = False) -> Said | None:
+    """Return the beginning of the answer in a stream; None while a thought, or its mark, may go on.
+
+    >>> chunks = [Said(text, None, (), (), "") for text in ("<thi", "nk>Hm.", "</think>", "Pa")]
+    >>> [answer and answer.text for answer in (answer_so_far(chunks[:n]) for n in (1, 2, 3, 4))]
+    [None, None, None, 'Pa']
+    """
+    said = Said.joined([each for each in chunks if each.text or not each.thought])
+    unopened = unopened and not any(each.thought for each in chunks)
+    if split_thought(said.text, unopened=unopened)[0] is None:
+        return None if unopened or answer_behind(said.text) is None else said
+    said = said.alone(thinking=unopened)
+    return said if said.text else None
+
+
 def first_token(text: str, parts: Sequence[bytes], stop: Sequence[str] = ()) -> int | None:
-    """Return the number of the token with which a text begins that the last tokens make up; None if they do not.
+    """Return the index of a text's first token if the last tokens make up the text; else None.
 
     >>> first_token("B", [b"<think>", b"A or B?", b"</think>", b"\\n\\n", b"B", b"<|im_end|>"])
     4
@@ -125,21 +136,21 @@ def first_token(text: str, parts: Sequence[bytes], stop: Sequence[str] = ()) -> 
             return 0
         ends = token_ends(parts)
         first = next(number for number, end in enumerate(ends) if end > begin)
-        # A token across the border is the thought's as well, and its probability is of both.
+        # The probability of a token across the border is of thought and answer.
         return first if first and not whole[ends[first - 1] : begin].strip() else None
     pattern = ".{1,4}".join(map(re.escape, re.split(f"{HALF}+", whole.strip())))
     return 0 if HALF in whole and re.fullmatch(pattern, wanted, re.DOTALL) else None
 
 
 def _begin(whole: str, text: str) -> int | None:
-    """Return where a text begins that ends `whole`, but for tokens that end replies."""
+    """Return the position in `whole` of a text at its end, before tokens that end replies; else None."""
     if whole.endswith(text):
         return len(whole) - len(text)
     return _begin(END.sub("", whole).rstrip(), text) if END.search(whole) else None
 
 
 def read_chat(answer: Any, *, thinking: bool = False) -> Written:
-    """Return the first text in the answer to a chat request. Raises what `said_in` does."""
+    """Return the first text in the answer to a chat request; errors as of `said_in`."""
     texts, usage = said_in(answer)
     if not texts:
         raise ModelError(OTHERWISE)
@@ -156,18 +167,14 @@ def read_chat(answer: Any, *, thinking: bool = False) -> Written:
 
 
 def thought_of(written: Written) -> Thought | None:
-    """Return what was thought before a text."""
+    """Return the thought before a text; None without a thought."""
     if written.thought is None:
         return None
     return Thought(text=written.thought or None, tokens=written.thought_tokens, cut=written.thought_cut)
 
 
 def said_in(answer: Any) -> tuple[list[Said], Usage]:
-    """Return the texts of an answer, or of a chunk of a stream, and its usage.
-
-    Raises:
-        ModelError: not what OpenAI's API describes.
-    """
+    """Return the texts and the usage in an answer, or in a chunk of a stream. Raises ModelError: not OpenAI's API."""
     try:
         numbers = answer.get("usage") or {}
         usage = {name: int(numbers[name]) for name in ("prompt_tokens", "completion_tokens") if numbers.get(name)}

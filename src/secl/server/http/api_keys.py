@@ -1,6 +1,6 @@
-"""API keys, of which `STATE/keys.json` holds only hashes; a change of the file counts at once.
+"""API keys, of which `STATE/keys.json` holds hashes; a change of the file counts at once.
 
-A key is 32 random bytes, so a plain hash of it cannot be reversed.
+A key has 32 random bytes, so a plain hash cannot be reversed.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from secl.runs.folder import storage_errors
 from secl.server.folder import KEYS, make_private
 
 Role = Literal["ask", "read", "review", "admin"]
-"""What a key permits, each role more than the one before: ask questions and say whether an answer was right; read all
-records; give labels that count as drawn at random; roll back, pause and resume."""
+"""Rights of a key; each role has those of the roles before: ask, and label own answers; read all records; give labels
+that count as drawn at random; roll back, pause and resume."""
 
 ROLES: tuple[Role, ...] = get_args(Role)
 PREFIX = "secl_"
@@ -33,7 +33,7 @@ PREFIX = "secl_"
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One API key: the name of its owner, its role, and the hash of its token in hexadecimal."""
+    """An API key: name of the owner, role, and hash of the token in hexadecimal."""
 
     name: str
     role: Role
@@ -52,7 +52,7 @@ class Keys:
         self._keys: tuple[Key, ...] = ()
 
     def all(self) -> tuple[Key, ...]:
-        """Return all keys, as the file has them now; none without a file. Raises ParameterError: it cannot be read."""
+        """Return the keys in the file, none without a file. Raises ParameterError: an unreadable file."""
         try:
             status = self.path.stat()
             stamp = (status.st_mtime_ns, status.st_size, status.st_ino)
@@ -70,12 +70,12 @@ class Keys:
         return self._keys
 
     def find(self, token: str) -> Key | None:
-        """Return the key that a token belongs to; takes the same time however much of a wrong token is right."""
+        """Return the key of a token, in a time that tells nothing about a wrong token."""
         digest = hash_of(token)
         return next((key for key in self.all() if hmac.compare_digest(key.sha256, digest)), None)
 
     def add(self, name: str, role: str) -> str:
-        """Make a key and return its token, which is stored nowhere. Raises ParameterError, StorageError."""
+        """Make a key and return its token, which secl does not store. Raises ParameterError, StorageError."""
         if role not in ROLES:
             raise ParameterError(f"there is no role {role!r}; the roles are {', '.join(ROLES)}.")
         if not (name.isprintable() and name == name.strip() and 0 < len(name) <= 64):
@@ -97,7 +97,7 @@ class Keys:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Context in which this thread alone may replace the file; other threads and processes wait."""
+        """Context in which other threads and processes wait before they replace the file."""
         with storage_errors(self.path.parent):
             make_private(self.path.parent)
             lock = os.open(self.path.with_name(f"{KEYS}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
@@ -108,7 +108,7 @@ class Keys:
             os.close(lock)
 
     def _write(self, keys: Sequence[Key]) -> None:
-        """Replace the file in one step; only its owner may read it."""
+        """Replace the file in one step, readable by its owner alone."""
         unfinished = self.path.with_name(f"{KEYS}.new")
         with storage_errors(self.path.parent):
             unfinished.touch(mode=0o600)
@@ -119,7 +119,7 @@ class Keys:
 
 
 def permits(role: Role | None, needed: Role) -> bool:
-    """Return whether a caller with a role, None for a caller without a key, may do what needs a role."""
+    """Return whether a caller's role, None without a key, has the rights of the needed one."""
     return role is not None and ROLES.index(role) >= ROLES.index(needed)
 
 

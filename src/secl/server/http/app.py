@@ -1,4 +1,4 @@
-"""The FastAPI application: middleware, routes, and the one shape of all errors."""
+"""The FastAPI application: middleware, routes and error handlers."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ log = logging.getLogger("secl.server")
 def create_app(
     service: Service, keys: Keys | None = None, settings: HttpSettings | None = None, *, loopback: bool = True
 ) -> FastAPI:
-    """Return the HTTP application of a service; with `loopback` it is bound to this machine alone."""
+    """Return the HTTP application of a service; `loopback`: only this machine can reach its socket."""
     keys, settings, metrics = keys or Keys(service.state.folder), settings or HttpSettings(), Metrics(service)
     app = FastAPI(
         title="secl",
         version=version("secl"),
         summary="Answers with a confidence that means what it says.",
-        docs_url=None,  # they would load scripts from elsewhere
+        docs_url=None,  # these pages would load scripts from other hosts
         redoc_url=None,
         redirect_slashes=False,
     )
-    # The one that is added last is the outermost.
+    # The last one is the outermost.
     most = MAX_BODY_BYTES if service.upstream is None else MAX_PASSED_BYTES
     app.add_middleware(BodyLimit, timeout=settings.timeout, most=most)
     app.add_middleware(Authentication, keys=keys, loopback=loopback)
@@ -46,7 +46,7 @@ def create_app(
     app.exception_handler(RequestValidationError)(_on_invalid_request)
     app.exception_handler(HTTPException)(_on_http_exception)
     app.include_router(health_router(service, metrics))
-    # The middleware has checked the key, before the body was read; this describes it in the API's description.
+    # The middleware checks the key before the body is read; this dependency adds the key to the API's description.
     described = [Depends(BEARER)]
     app.include_router(answers_router(service, settings), dependencies=described)
     app.include_router(records_router(service), dependencies=described)
@@ -58,12 +58,12 @@ def create_app(
 async def _on_secl_error(_request: Request, error: SeclError) -> Response:
     refusal = to_request_error(error)
     if refusal.status == 500:
-        log.error("%s", error)  # one sentence about the server, not about the question
+        log.error("%s", error)  # a sentence about the server, not about the question
     return error_response(refusal)
 
 
 async def _on_invalid_request(request: Request, error: RequestValidationError) -> Response:
-    """Return a body or a query that does not have the described shape; its values are not quoted."""
+    """Refuse a body or a query of another shape than described, without a quotation of its values."""
     first = error.errors()[0]
     if first["loc"] == ("body",) and "json" not in request.headers.get("content-type", "").lower():
         sentence = "the body is not sent as JSON; send it with the header Content-Type: application/json."

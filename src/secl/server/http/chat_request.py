@@ -1,4 +1,4 @@
-"""The fields of a chat request: those with an effect, those that are refused, and those without effect."""
+"""The fields of a chat request: supported, refused, and without effect."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from secl.server.settings import MAX_CHOICES, HttpSettings
 from secl.writing import MAX_TOP, Writing
 
 MAX_STOPS = 4
-"""Most texts that may end an answer."""
+"""Most stop texts."""
 
 WITHOUT_EFFECT = (
     "user", "safety_identifier", "metadata", "store", "service_tier", "prompt_cache_key", "prompt_cache_retention",
     "prediction",
 )  # fmt: skip
-"""Fields without influence on the reply: the server accepts them and names them in `warnings`."""
+"""Fields without effect on the reply; `warnings` names them."""
 
 PENALTIES = ("frequency_penalty", "presence_penalty", "logit_bias")
-"""Fields that only other servers honour; here they must be 0 or empty."""
+"""Fields that only other servers support; here they must be 0 or empty."""
 
 LIMITS = ("max_tokens", "max_completion_tokens")
-"""Both names of the most tokens of a text."""
+"""Names of the limit on tokens."""
 
 OBJECTS = ("json_object", "json_schema")
 """Types of `response_format` that ask for an object."""
@@ -55,7 +55,7 @@ OneOrMore = Annotated[
 class SeclOptions(BaseModel):
     """Fields of a chat request beyond OpenAI's.
 
-    domain: what kind of question it is. confidence: false asks for the texts alone. detail: "full" asks for all.
+    domain: kind of question. confidence: false asks for the texts alone. detail: "full" asks for the whole record.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -73,14 +73,14 @@ class StreamOptions(BaseModel):
 
 
 class JsonSchema(BaseModel):
-    """The schema of an object; without `schema` any object will do. Other fields have no effect."""
+    """The schema of an object; without `schema`, any object. Other fields have no effect."""
 
     model_config = ConfigDict(extra="allow")
     schema_: dict[str, Any] | None = Field(None, alias="schema")
 
 
 class ResponseFormat(BaseModel):
-    """Whether the answer is a text, any JSON object, or an object of a schema. Other servers have further types."""
+    """Type of the answer: a text, any JSON object, or an object of a schema. Other servers have further types."""
 
     model_config = ConfigDict(extra="allow")
     type: str
@@ -105,7 +105,7 @@ class ToolSpec(BaseModel):
 
 
 class ChatRequest(BaseModel):
-    """A request for a chat completion; docs/server.md says what each field does, `WITHOUT_EFFECT` which do nothing."""
+    """A request for a chat completion; docs/server.md describes the fields, `WITHOUT_EFFECT` lists idle ones."""
 
     model_config = ConfigDict(extra="allow")
     model: str
@@ -136,7 +136,7 @@ class ChatRequest(BaseModel):
 
     @property
     def object_wanted(self) -> ResponseFormat | None:
-        """The format of the object that is asked for; None if a text is."""
+        """Format of the wanted object; None if the request asks for a text."""
         wanted = self.response_format
         return wanted if wanted is not None and wanted.type in OBJECTS else None
 
@@ -154,17 +154,17 @@ class ChatRequest(BaseModel):
 
     @property
     def token_limit(self) -> int | None:
-        """Most tokens of a text; None if the request names none."""
+        """Most tokens of a text; None without a limit in the request."""
         return self.max_completion_tokens or self.max_tokens
 
     @property
     def extra(self) -> dict[str, object]:
-        """Fields that have an effect only if another server writes the texts."""
+        """Fields that have an effect only on another server."""
         penalties = {name: value for name in PENALTIES if (value := getattr(self, name))}
         return penalties | {name: value for name, value in (self.model_extra or {}).items() if value is not None}
 
     def _refuse_unsupported(self) -> None:
-        """Refuse fields that this server does not honour. Raises RequestError: 400; it names the field."""
+        """Raise a `RequestError` (400) for a field with an unsupported value."""
 
         def refuse(field: str, message: str) -> NoReturn:
             raise RequestError(400, message, "unsupported_value", field)
@@ -191,10 +191,10 @@ class ChatRequest(BaseModel):
             refuse("n", f"n is {self.n}; this server writes at most {MAX_CHOICES} texts for a request.")
 
     def check(self, settings: HttpSettings, *, takes_all: bool = False) -> list[str]:
-        """Return a warning for each field without effect, or with another effect than its value asks for.
+        """Return a warning for each field without effect, or with another effect than its value.
 
-        `takes_all`: another server writes the texts and honours every field. Raises RequestError: 400; a field is
-        unsupported.
+        `takes_all`: another server writes the texts and supports every field. Raises RequestError: 400; an unsupported
+        field.
         """
         self._refuse_unsupported()
         idle = [] if takes_all else [*self.extra]
@@ -219,13 +219,13 @@ class ChatRequest(BaseModel):
         return [f"this server cuts a text after {settings.max_tokens} tokens, not after {self.token_limit}."]
 
     def passed(self, body: Values, settings: HttpSettings) -> tuple[Values, list[str]]:
-        """Return the body of this request for another server, and warnings."""
+        """Return the body of this request for another server, with warnings."""
         body = {name: value for name, value in body.items() if name != "secl"}
         limits = {name: settings.max_tokens for name in LIMITS if (getattr(self, name) or 0) > settings.max_tokens}
         return body | limits, self._cut(settings)
 
     def writing(self, settings: HttpSettings) -> Writing:
-        """Return how to write the texts; without a seed, sampled texts differ each time."""
+        """Return the parameters of the texts; without a seed, sampled texts differ each time."""
         return Writing(
             max_tokens=min(self.token_limit or settings.max_tokens, settings.max_tokens),
             or_fewer=self.token_limit is None,

@@ -1,4 +1,4 @@
-"""The object `secl` of a reply: how probable it is that the answer is correct; every detail only on request."""
+"""The object `secl` of a reply: the probability that the answer is correct, and the whole record on request."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Candidate(TypedDict):
 class CallSecl(TypedDict):
     """The probability that a call with all its arguments is correct.
 
-    tool: confidence in the choice of this tool; null if the request chose it. fields: the arguments.
+    tool: the choice of this tool; null if the request chose the tool. fields: the arguments.
     """
 
     name: str
@@ -34,14 +34,13 @@ class CallSecl(TypedDict):
 class Secl(TypedDict):
     """The probability that an answer is correct.
 
-    confidence: that probability, in [0, 1]. low, high: bounds that contain the right confidence with a probability of
-    0.9; null without labels to follow. candidates: possible answers, the most probable first; null without a posterior.
-    accepted: whether the confidence reaches the server's threshold; null without a threshold. record_id: names the
-    record, for reading it and for labelling the answer. reason: why confidence or record_id is null, or why the
-    confidence is as the model stated it; absent otherwise.
-    fields: of an object, by name or JSON pointer; absent for other answers. calls: of tools; absent without tools.
-    ended: of the choice to call no (further) tool; absent where there was no such choice. detail: the record with the
-    names that it has in Python, as `/v1/records/{record_id}` has it; absent unless the request asks for it.
+    confidence: this probability, in [0, 1]. low, high: 90 % interval of the calibrated confidence; null if the server
+    calibrates by no labels. candidates: possible answers, the most probable first; null without a posterior. accepted:
+    whether the confidence reaches the server's threshold; null without a threshold. record_id: for reading the record
+    and labelling the answer. reason: why confidence or record_id is null, or why the confidence is the stated one;
+    absent otherwise. fields: of an object, by name or JSON pointer; absent for other answers. calls: of tools; absent
+    without tools. ended: the choice to call no (further) tool; absent without this choice. detail: the record, as of
+    `/v1/records/{record_id}`; absent unless the request asks for it.
     """
 
     confidence: float | None
@@ -58,18 +57,18 @@ class Secl(TypedDict):
 
 
 class Named(TypedDict):
-    """An answer: its text, and its letter for a choice; both null where the model's words could not be read."""
+    """An answer: its text, and its letter for a choice; both null if the reply has no readable answer."""
 
     text: str | None
     letter: str | None
 
 
 class AnswerReply(Named, Secl):
-    """An answer with its confidence: to a question, from elsewhere, or the value of a field as a text."""
+    """An answer with its confidence: to a question, from elsewhere, or the value of a field as text."""
 
 
 def unrated(reason: str, record_id: str | None = None) -> Secl:
-    """Return the object without a confidence, and why it has none."""
+    """Return the object without a confidence, with the reason."""
     return {
         "confidence": None,
         "low": None,
@@ -90,7 +89,6 @@ def later(record_id: str) -> Secl:
 
 
 def secl_of(answer: Answer, *, full: bool) -> Secl:
-    """Return the object with the confidence of an answer."""
     record, confidence = answer.record, defined(answer.record.confidence)
     secl: Secl = {
         "confidence": confidence,
@@ -117,6 +115,6 @@ def candidates_of(pairs: Sequence[tuple[str, float]]) -> list[Candidate]:
 
 
 def answer_reply(answer: Answer, *, full: bool) -> AnswerReply:
-    """Return the reply to a plain question or to an answer to rate, and the object for one part of an answer."""
+    """Return the reply to a question or to a rating, or the object for one part of an answer."""
     record = answer.record
     return {"text": record.text, "letter": record.letter, **secl_of(answer, full=full)}

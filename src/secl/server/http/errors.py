@@ -1,4 +1,4 @@
-"""Error mapping: every exception becomes an HTTP status and one sentence in the shape that OpenAI's clients read."""
+"""Errors as HTTP responses: a status, and one sentence in OpenAI's error shape."""
 
 from __future__ import annotations
 
@@ -49,14 +49,25 @@ ERROR_TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_
 """OpenAI's error types by status; any other status is `invalid_request_error` below 500, else `server_error`."""
 
 RETRY_SOON = {"retry-after": "1"}
-"""Headers for errors after which the same request may succeed in a moment."""
+"""Headers of errors after which the same request may succeed in a moment."""
 
 NO_RETRY = {"x-should-retry": "false"}
-"""Headers for errors that the same request would meet again; OpenAI's SDK reads them."""
+"""Headers of errors that a repeated request would meet again; OpenAI's SDK reads them."""
+
+
+REFUSALS: tuple[tuple[type[SeclError], int, str, dict[str, str] | None], ...] = (
+    (TooLongError, 400, "context_length_exceeded", None),
+    (QuestionError, 400, "bad_question", None),
+    (ParameterError, 400, "bad_value", None),
+    (NoObjectError, 502, "no_object", NO_RETRY),
+    (BusyError, 429, "queue_full", RETRY_SOON),
+    (ClosingError, 503, "closing", RETRY_SOON),
+)
+"""Errors whose sentence the client gets, with status, code and headers; the first that fits counts."""
 
 
 class AsciiJson(Response):
-    """A JSON response: undefined numbers are null, and an unpaired surrogate in a quoted text breaks no encoding."""
+    """A JSON response in ASCII: undefined numbers are null, and unpaired surrogates are escaped."""
 
     media_type = "application/json"
 
@@ -76,25 +87,14 @@ def error_json(error: RequestError) -> dict[str, dict[str, str | None]]:
 
 def to_request_error(error: SeclError) -> RequestError:
     """Map an error of the library to the status and the sentence that the client gets."""
-    message = str(error)
-    match error:
-        case RequestError():
-            return error
-        case TooLongError():
-            return RequestError(400, message, "context_length_exceeded")
-        case QuestionError():
-            return RequestError(400, message, "bad_question")
-        case ParameterError():
-            return RequestError(400, message, "bad_value")
-        case NoObjectError():
-            return RequestError(502, message, "no_object", headers=NO_RETRY)
-        case BusyError():
-            return RequestError(429, message, "queue_full", headers=RETRY_SOON)
-        case ClosingError():
-            return RequestError(503, message, "closing", headers=RETRY_SOON)
-        case StorageError():
-            message = "the server cannot write to its disk, so nothing was changed."
-            return RequestError(503, message, "disk", headers=RETRY_SOON)
+    if isinstance(error, RequestError):
+        return error
+    for kind, status, code, headers in REFUSALS:
+        if isinstance(error, kind):
+            return RequestError(status, str(error), code, headers=headers)
+    if isinstance(error, StorageError):
+        message = "the server cannot write to its disk, so it changed nothing."
+        return RequestError(503, message, "disk", headers=RETRY_SOON)
     return RequestError(500, "the model failed on this request.", "model_failed")
 
 
@@ -107,7 +107,7 @@ def unknown_field(name: str) -> RequestError:
 
 
 def describe_failure(error: Exception) -> str:
-    """Type and place of an exception, for the log. Its message is left out, because it may quote the question.
+    """Return type and place of an exception for the log, without its message, which may quote the question.
 
     >>> try:
     ...     {}["a secret"]

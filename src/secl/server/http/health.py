@@ -1,4 +1,4 @@
-"""Probes: which parts fail now, in words; whether questions are accepted; and numbers for Prometheus."""
+"""Probes: failing parts in words, whether the server accepts questions, and numbers for Prometheus."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BINS = tuple(k / 10 for k in range(1, 11))
 
 
 def problems(service: Service, *, details: bool = False) -> list[str]:
-    """Return a sentence for each failing part; `details` adds errors, which can name folders and addresses."""
+    """Return a sentence for each failing part; `details` adds errors, which may name folders and addresses."""
     learner = service.learner
     answers_fail = service.last_error is not None and not service.storage_fails
     lessons_fail = learner.last_error is not None and not learner.storage_fails
@@ -43,7 +43,7 @@ def problems(service: Service, *, details: bool = False) -> list[str]:
 
 
 def learning_state(service: Service) -> Literal["on", "paused", "off"]:
-    """ "on", "paused", or "off" where this server does not learn or cannot."""
+    """Return "on", "paused", or "off" if the server does not learn or its learner fails."""
     learner = service.learner
     if learner.paused is not None:
         return "paused"
@@ -51,14 +51,14 @@ def learning_state(service: Service) -> Literal["on", "paused", "off"]:
 
 
 class Readiness(TypedDict):
-    """Whether questions are accepted; problems: what does not work, a sentence each."""
+    """Whether the server accepts questions; problems: a sentence for each failing part."""
 
     ready: bool
     problems: list[str]
 
 
 class Health(TypedDict):
-    """What does not work, a sentence each (problems), and why confidences may not be acted on (trouble)."""
+    """State of the server. problems: a sentence for each failing part. trouble: reasons not to act on confidences."""
 
     status: Literal["ok", "degraded"]
     learning: Literal["on", "paused", "off"]
@@ -68,7 +68,7 @@ class Health(TypedDict):
 
 
 class Metrics(Collector):
-    """The numbers of one server, in a registry of their own."""
+    """The numbers of a server, in a registry of their own."""
 
     def __init__(self, service: Service) -> None:
         self.service, self.registry = service, CollectorRegistry()
@@ -85,13 +85,13 @@ class Metrics(Collector):
         )
 
     def count_request(self, scope: Scope, status: int, seconds: float) -> None:
-        """Count a request that is over. Routes are named by pattern, so that no path can make a new series."""
+        """Count a finished request under the pattern of its route, so that paths make no new series."""
         route = getattr(scope.get("route"), "path", "none")
         self._requests.labels(route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
 
     def observe_answer(self, answer: Answer) -> None:
-        """Count an answer of this model with its confidence; what others answered says nothing about it."""
+        """Count an answer of this model; answers from elsewhere do not count."""
         if answer.record.given:
             return
         self._confidence.observe(answer.record.confidence)
@@ -99,7 +99,7 @@ class Metrics(Collector):
             self._accepted.labels(str(answer.record.accepted).lower()).inc()
 
     def collect(self) -> Iterator[Metric]:
-        """Gauges of the service's state, read when Prometheus asks."""
+        """Yield numbers of the service's present state."""
         service, learner = self.service, self.service.learner
         level = service.monitor.verdict.level
         gauges = (
@@ -122,13 +122,13 @@ class Metrics(Collector):
 
 
 def health_router(service: Service, metrics: Metrics) -> APIRouter:
-    """/metrics, /healthz and /readyz. The last two need no key, so they name no folder and quote no question."""
+    """/metrics, /healthz and /readyz; the last two need no key, so they name no folder and quote no question."""
     router = APIRouter(tags=["health"])
 
     @router.head("/healthz", include_in_schema=False)
     @router.get("/healthz")
     def healthz() -> Health:
-        """The process works, whatever does not."""
+        """Return the state of the server; the status is 200 while the process runs."""
         names, verdict = problems(service), service.monitor.verdict
         trouble = [reason.code for reason in verdict.stops]
         return {
@@ -142,13 +142,13 @@ def health_router(service: Service, metrics: Metrics) -> APIRouter:
     @router.head("/readyz", include_in_schema=False)
     @router.get("/readyz", responses={503: {"description": "No questions are accepted.", "model": Readiness}})
     def readyz(response: Response) -> Readiness:
-        """Whether questions are accepted."""
+        """Return whether the server accepts questions (200 or 503)."""
         response.status_code = 200 if service.ready else 503
         return {"ready": service.ready, "problems": problems(service)}
 
     @router.get("/metrics", response_class=PlainTextResponse)
     def numbers() -> Response:
-        """Numbers for Prometheus."""
+        """Return numbers for Prometheus."""
         return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
     return router

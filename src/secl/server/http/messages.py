@@ -1,7 +1,4 @@
-"""Messages of a conversation, and the question in them.
-
-The last turn is the question; earlier turns stay in their roles, as the model's own chat template puts them.
-"""
+"""Messages of a conversation, whose last turn is the question; earlier turns keep their roles."""
 
 from __future__ import annotations
 
@@ -17,24 +14,24 @@ from secl.server.entries import Text
 from secl.server.settings import MAX_PROMPT_CHARS
 
 Domain = Annotated[Text, Field(min_length=1, max_length=100)]
-"""What kind of question it is; labels of a domain move its own confidences more than those of others."""
+"""Kind of question; labels of a domain move confidences of the same domain more than others."""
 
 Amount = Literal["brief", "full"]
-"""How much a reply says about its confidence."""
+"""Amount of detail about a confidence."""
 
 ROLES: dict[str, Role] = {"developer": "system", **{role: role for role in get_args(Role)}}
-"""The roles of messages, and what they are to a chat template."""
+"""Roles of messages, with their roles in chat templates."""
 
 
 class Part(BaseModel):
-    """A piece of a message. Only those of type "text" can be read."""
+    """A part of a message. The model reads only parts of the type "text"."""
 
     type: str
     text: str | None = None
 
 
 class Message(BaseModel):
-    """A turn of a conversation. Fields other than these are not read; a chat's `warnings` name them."""
+    """A turn of a conversation. Further fields have no effect; a chat's `warnings` name them."""
 
     model_config = ConfigDict(extra="allow")
     role: str
@@ -55,7 +52,7 @@ def _turn(message: Message, field: str) -> Turn:
         raise RequestError(400, sentence, "unsupported_message", f"{field}.role")
     calls = tuple(map(ToolCall.of, message.tool_calls or ()))
     if None in calls:
-        sentence = f"{field} has a call that is none of a function with a JSON object of arguments."
+        sentence = f"{field} has a call that is not a function's with a JSON object of arguments."
         raise RequestError(400, sentence, "unsupported_message", f"{field}.tool_calls")
     content = message.content or ""
     parts = [] if isinstance(content, str) else content
@@ -68,11 +65,9 @@ def _turn(message: Message, field: str) -> Turn:
 
 
 def question_in(messages: Sequence[Message], domain: str = "default", *, tools: bool = True) -> Question:
-    """Return the question that a conversation asks, to be answered with a text.
+    """Return the question of a conversation. Raises RequestError: no question, or unreadable messages.
 
     `tools`: whether the model reads earlier calls and their results.
-
-    Raises RequestError: it asks none.
 
     >>> asked = question_in([Message(role="developer", content="Be brief."), Message(role="assistant", content="Yes?"),
     ...     Message(role="user", content="Capital of Italy?")])
@@ -91,14 +86,14 @@ def question_in(messages: Sequence[Message], domain: str = "default", *, tools: 
         raise RequestError(400, sentence, "no_question", f"{field}.role")
     if not last.text.strip():
         raise RequestError(400, f"{field} has no text.", "empty_message", f"{field}.content")
-    # Without any system text a model may have one of its own, so one that says nothing stays a turn.
+    # An empty system text stays a turn: without any system turn, a template may put its own text.
     leads = bool(earlier) and earlier[0].role == "system" and bool(earlier[0].text)
     system, history = (earlier[0].text, earlier[1:]) if leads else ("", earlier)
     return check_length(Question(last.text, domain=domain, form="text", system=system, history=tuple(history)))
 
 
 def check_length(question: Question, *answers: str) -> Question:
-    """Return the question, if it is not too long together with answers to it. Raises RequestError: 413."""
+    """Return the question unless it is too long, together with answers to it (`RequestError` 413)."""
     turns = [turn.text for turn in question.history]
     texts = (question.text, question.context, question.system, *turns, *question.options, *answers)
     length = sum(map(len, texts))

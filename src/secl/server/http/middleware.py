@@ -1,7 +1,7 @@
 """ASGI middleware: errors and metrics of every request, authentication, Host and Origin checks, limits of bodies.
 
-Without a file of API keys only programs of this machine may send requests, and they may do everything. A page in a
-browser on this machine could send some for a foreign site, so Host and Origin are checked then; Starlette's
+Without a file of API keys only programs of this machine may send requests, and they have every right. A page in a
+browser on this machine could send requests for a foreign site, so the server then checks Host and Origin. Starlette's
 TrustedHostMiddleware knows neither all of 127.0.0.0/8 nor IPv6 addresses.
 
 From the outside in: ErrorBoundary, Authentication, BodyLimit, then the application.
@@ -33,19 +33,19 @@ BEARER = HTTPBearer(auto_error=False, description="Made by secl keys add.")
 """Reads the token of an Authorization header, and describes it in the API's description."""
 
 PUBLIC_PATHS = ("/healthz", "/readyz", "/openapi.json")
-"""Paths that need no key: whether the server is alive, and the description of its API."""
+"""Paths that need no key."""
 
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 """Methods that change nothing."""
 
 PAGES = ("/", "/records", "/review")
-"""Pages, which ask callers without a key for one; so does the page of each record."""
+"""Pages, which ask callers without a key for one; the page of each record does so, too."""
 
 OFTEN = ("/", "/healthz", "/readyz", "/metrics")
-"""Paths that probes and open pages ask for all the time; success is logged at the level debug."""
+"""Paths that probes and open pages request all the time; their successes are logged at the level debug."""
 
 DRAINED_BYTES = 64 * 2**20
-"""How much of an oversized body to drain before replying 413, so that the client reads the reply."""
+"""Bytes of an oversized body to read before the reply 413; clients read no reply while they send."""
 
 
 class ErrorBoundary:
@@ -87,7 +87,7 @@ class ErrorBoundary:
 
 
 def log_request(scope: Scope, status: int, seconds: float) -> None:
-    """Log a request that is over: method, path without its query, status, milliseconds. No body, and no key."""
+    """Log method, path without query, status and milliseconds of a finished request; neither body nor key."""
     path = bytes(scope.get("raw_path") or scope["path"].encode()).partition(b"?")[0].decode("ascii", "replace")
     often = path in OFTEN or path.startswith("/static/")
     level = logging.DEBUG if often and status < 400 else logging.INFO
@@ -144,7 +144,7 @@ class Authentication:
 
 
 def require(needed: Role) -> Callable[[Request], None]:
-    """Return a check of requests that raises a `RequestError` (403) where the caller's key has too low a role."""
+    """Return a check that raises a `RequestError` (403) if the caller's key has a lower role."""
 
     def check(request: Request) -> None:
         if not permits(request.scope.get("secl_role"), needed):
@@ -162,7 +162,10 @@ def is_loopback(name: str) -> bool:
 
 
 def check_host(headers: Headers) -> None:
-    """Require one of this machine's own names (else 403): a web page reaches its visitors' servers by a foreign one."""
+    """Raise a `RequestError` (403) unless the Host is a name of this machine.
+
+    A web page that reaches a server on its visitor's machine does so by a foreign name.
+    """
     try:
         name = urlsplit(f"//{headers.get('host', '')}").hostname or ""
     except ValueError:
@@ -173,7 +176,7 @@ def check_host(headers: Headers) -> None:
 
 
 def check_origin(headers: Headers) -> None:
-    """Require (else 403) that a request which changes something was not sent by a page of another site."""
+    """Raise a `RequestError` (403) if a page of another site sent the request."""
     origin = headers.get("origin")
     foreign = origin is not None and origin.partition("://")[2].lower() != headers.get("host", "").lower()
     if foreign or headers.get("sec-fetch-site") == "cross-site":
@@ -181,7 +184,7 @@ def check_origin(headers: Headers) -> None:
 
 
 class BodyLimit:
-    """Reads the body of a request before the application does: not too much of it, and not too slowly."""
+    """Reads the body of a request before the application, at most `most` bytes within `timeout` seconds."""
 
     def __init__(self, app: ASGIApp, timeout: float, most: int) -> None:
         self.app, self.timeout, self.most = app, timeout, most
@@ -190,7 +193,7 @@ class BodyLimit:
         if scope["type"] == "http" and scope["method"] not in SAFE_METHODS:
             try:
                 async with asyncio.timeout(self.timeout):
-                    body = await read_at_most(self.most, receive)
+                    body = await read_at_most(self.most, Request(scope, receive))
             except TimeoutError:
                 raise RequestError(408, "the request took too long to arrive.", "timeout") from None
             if body is None:
@@ -200,23 +203,20 @@ class BodyLimit:
         await self.app(scope, receive, send)
 
 
-async def read_at_most(limit: int, receive: Receive) -> bytes | None:
-    """Return a body of at most `limit` bytes; None if there are more, of which `DRAINED_BYTES` have been read."""
-    pieces, length, more = [], 0, True
-    while more and length <= DRAINED_BYTES:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise RequestError(499, "the client has gone.", "gone")
-        piece = message.get("body", b"")
+async def read_at_most(limit: int, request: Request) -> bytes | None:
+    """Return a body of at most `limit` bytes; None for a larger body, of which `DRAINED_BYTES` are read."""
+    pieces, length = [], 0
+    async for piece in request.stream():
         length += len(piece)
         if length <= limit:
             pieces.append(piece)
-        more = message.get("more_body", False)
+        if length > DRAINED_BYTES:
+            break
     return b"".join(pieces) if length <= limit else None
 
 
 def replay(body: bytes, receive: Receive) -> Receive:
-    """Return a source of messages that gives a body that was read already, and then those of the real source."""
+    """Return a source of messages that repeats a body that was read, and then goes on with the real source."""
     unread = [body]
 
     async def source() -> Message:

@@ -1,6 +1,6 @@
 """A server's process: it listens, reports that it is ready, answers until a signal, and loses no request.
 
-systemd may hold the listening socket open over restarts: clients that connect meanwhile wait in its backlog.
+systemd may hold the listening socket open over restarts, so that clients wait in its backlog meanwhile.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from secl.server.settings import MAX_CONCURRENT, MAX_SILENT, SILENCE, HttpSettin
 log = logging.getLogger("secl.server")
 
 ACCEPTING = 0.05
-"""Seconds for connections that were accepted at the last moment to get their protocol."""
+"""Seconds for the last accepted connections to get their protocol."""
 
 LINGER = 1.0
-"""Seconds in which open connections may still send a request after the signal; one that stays idle is then closed."""
+"""Seconds after the signal in which open connections may send a request; idle ones are then closed."""
 
 TOO_MANY = RequestError(503, "too many requests are under way; ask again in a moment.", "busy", headers=RETRY_SOON)
 
@@ -42,14 +42,14 @@ FIRST_PASSED = 3
 
 
 def listening(host: str | None, port: int | None) -> socket.socket:
-    """Return the socket to serve at: systemd's, if it passes one, else a new one. Raises ParameterError."""
-    # Its variables are taken out of the environment, so that no child takes the socket for its own.
+    """Return systemd's socket, or else a new one. Raises ParameterError."""
+    # Remove systemd's variables, so that no child process takes the socket for its own.
     passed = {name: os.environ.pop(name, "") for name in ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES")}
     if passed["LISTEN_PID"] != str(os.getpid()):
         return bind("127.0.0.1" if host is None else host, 8080 if port is None else port)
     if host is not None or port is not None:
         raise ParameterError("systemd passes a socket, which has its address already; leave --host and --port out.")
-    with ExitStack() as refused, suppress(OSError):  # no socket at all
+    with ExitStack() as refused, suppress(OSError):  # not a socket
         listener = refused.enter_context(socket.socket(fileno=FIRST_PASSED))
         is_tcp = listener.family in (socket.AF_INET, socket.AF_INET6)
         if is_tcp and listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) and passed["LISTEN_FDS"] == "1":
@@ -61,7 +61,7 @@ def listening(host: str | None, port: int | None) -> socket.socket:
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Bind a socket to an address; it does not listen yet. Raises ParameterError: the address is taken."""
+    """Bind a socket, which does not listen yet. Raises ParameterError: no such address, or a taken one."""
     if not 0 <= port < 2**16:
         raise ParameterError(f"--port is {port}; it must be from 0 to 65535.")
     with ExitStack() as refused:
@@ -97,9 +97,9 @@ def answer_until_stopped(
     on_ready: Callable[[], None],
     early: list[int],
 ) -> None:
-    """Serve until SIGTERM or Ctrl-C; then answer what was asked, and end.
+    """Serve until SIGTERM or Ctrl-C; then answer the pending requests, and end.
 
-    `early` has signals that came before; with any of them nothing begins. Later ones are added.
+    `early` has earlier signals, with which the server does not begin, and collects later ones.
     """
     numbers = (signal.SIGINT, signal.SIGTERM)
     before = {number: signal.signal(number, lambda number, _frame: early.append(number)) for number in numbers}
@@ -123,7 +123,7 @@ def answer_until_stopped(
 
 
 class Server(uvicorn.Server):
-    """Uvicorn, which before its end answers all requests on accepted connections."""
+    """Uvicorn that answers all requests on accepted connections before it ends."""
 
     def __init__(
         self, app: ASGIApp, service: Service, timeout: float, on_ready: Callable[[], None], early: Sequence[int]
@@ -132,9 +132,9 @@ class Server(uvicorn.Server):
         config = uvicorn.Config(
             self._answer,
             interface="asgi3",  # uvicorn cannot infer it from a bound method
-            loop="asyncio",  # another one keeps its listening sockets to itself
+            loop="asyncio",  # uvloop hides its listening sockets
             log_config=None,
-            access_log=False,  # a proxy in front writes a better one
+            access_log=False,  # `log_request` writes one
             lifespan="off",
             ws="none",
             server_header=False,
@@ -153,7 +153,7 @@ class Server(uvicorn.Server):
         notify("READY=1")
 
     async def on_tick(self, counter: int) -> bool:
-        """Close connections on which no whole head of a request comes: those that are silent too long or too many."""
+        """Close connections without the whole head of a request: too old ones, and the oldest of too many."""
         now = time.monotonic()
         cycles = ((each, getattr(each, "cycle", None)) for each in self.server_state.connections)
         silent = [(each, cycle) for each, cycle in cycles if cycle is None or cycle.response_complete]
@@ -165,7 +165,7 @@ class Server(uvicorn.Server):
         return await super().on_tick(counter)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """The application; replies after a signal ask clients to connect anew, where the next server accepts."""
+        """Answer a request; after a signal, ask the client to connect anew, to the next server."""
 
         async def send_closing(message: Message) -> None:
             if self.should_exit and message["type"] == "http.response.start":
@@ -182,7 +182,7 @@ class Server(uvicorn.Server):
             waiting,
         )
         notify("STOPPING=1")
-        for listener in sockets or ():  # what is not accepted yet is the next server's
+        for listener in sockets or ():  # leave further connections to the next server
             asyncio.get_running_loop().remove_reader(listener)
         await asyncio.sleep(ACCEPTING)
         for server in self.servers:
@@ -204,7 +204,7 @@ def notify(state: str) -> None:
 
 
 def where_it_stands(verb: str, service: Service) -> str:
-    """Return a line about the position of a server's stream."""
+    """Return a line about stream and learning of a server."""
     learner, stands = service.learner, f"{verb} after {counted(service.position, 'record')}"
     if not learner.calibrator.learns:
         return stands

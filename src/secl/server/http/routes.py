@@ -1,4 +1,4 @@
-"""Routes that answer: OpenAI's chat and the model after it, plain questions, and answers from elsewhere to rate."""
+"""Routes that answer: OpenAI's chat and models, plain questions, and ratings of answers from elsewhere."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from secl.server.settings import HttpSettings, public_name
 
 
 class AskRequest(BaseModel):
-    """A question. With options it is multiple choice; without them the answer is a few words unless `form` says else.
+    """A question, with options a multiple-choice question; without options or `form` the answer has a few words.
 
-    `context`: a passage before the question. `history`: turns between system text and question. `detail`: "full"
-    asks for all.
+    `context`: a passage before the question. `history`: turns between system text and question. `detail`: "full" asks
+    for the whole record.
     """
 
     model_config = ConfigDict(extra="forbid")
-    question: Annotated[str, Field(json_schema_extra={"minLength": 1})]  # refused below in a better sentence
+    question: Annotated[str, Field(json_schema_extra={"minLength": 1})]  # `question_of` refuses it in a better sentence
     options: Annotated[list[str], Field(max_length=1000)] = []
     form: Literal["choice", "number", "short", "sentence"] | None = None
     context: str | None = None
@@ -45,7 +45,7 @@ class AskRequest(BaseModel):
 class ScoreRequest(AskRequest):
     """A question with an answer to rate; with `options` the answer is an option's letter or text.
 
-    `rivals` are other answers to compare it with; without any the model lists some. `form` is that of the answer:
+    `rivals`: other answers to compare with; without rivals the model lists some. `form`: of the answer, by default
     "short" up to twelve words, else "sentence".
     """
 
@@ -67,12 +67,12 @@ def answers_router(service: Service, settings: HttpSettings) -> APIRouter:
 
     @router.get("/v1/models")
     async def models() -> ModelList:
-        """The model that answers."""
+        """List the model that answers."""
         return {"object": "list", "data": [card]}
 
     @router.get("/v1/models/{model:path}")
     async def model(model: str) -> ModelCard:
-        """The model that answers, by its name."""
+        """Return the model that answers, by its name."""
         check_model(model, name)
         return card
 
@@ -84,7 +84,7 @@ def answers_router(service: Service, settings: HttpSettings) -> APIRouter:
 
     @router.post("/v1/score", response_model=AnswerReply)
     async def score(body: ScoreRequest, request: Request) -> AsciiJson:
-        """Rate an answer from elsewhere; the model learns nothing from it."""
+        """Rate an answer from elsewhere; the model does not learn from it."""
         answer = await wait_for(service.submit(given_in(body)), request, settings.timeout)
         return AsciiJson(answer_reply(answer, full=body.detail == "full"))
 
@@ -96,10 +96,10 @@ def _add_chat(router: APIRouter, service: Service, settings: HttpSettings, name:
 
     @router.post("/v1/chat/completions", response_model=Completion, responses=STREAMED)
     async def chat(body: ChatRequest, request: Request) -> Response:
-        """Go on with a conversation: texts as they are written, an object, or calls; `secl` has the confidence.
+        """Continue a conversation with texts, an object, or calls; `secl` has the confidence.
 
-        With "secl": {"confidence": false} nothing is rated and recorded. In front of another server, that server
-        answers what this one cannot rate.
+        With "secl": {"confidence": false} the server rates and records nothing. A request that it cannot rate goes to
+        the server behind it, if there is one.
         """
         check_model(body.model, name)
         upstream, rate = service.upstream, body.wishes.confidence
@@ -136,7 +136,7 @@ def streamed(chunks: AsyncIterator[Values], cancel: Callable[[], None] = lambda:
 
 
 async def passed_on(chunks: AsyncGenerator[Values], request: Request, *, stream: bool) -> Response:
-    """Another server's answer: as a stream, or as a whole, which is the only chunk."""
+    """Return another server's answer as a stream, or its only chunk as a whole."""
     first = await unless_gone(request, anext(chunks, {}))  # a failure before it is an HTTP error
     if not stream:
         await chunks.aclose()
@@ -151,16 +151,16 @@ async def passed_on(chunks: AsyncGenerator[Values], request: Request, *, stream:
 
 
 def check_model(requested: str, name: str) -> None:
-    """Raises RequestError: 404; a request names another model than the one that is here."""
+    """Raise a `RequestError` (404) if a request names another model."""
     if requested != name:
         message = f"there is no model {requested[:100]!r} here; there is {name!r}."
         raise RequestError(404, message, "model_not_found", "model")
 
 
 def question_of(body: AskRequest, form: Form = "short") -> Question:
-    """Return the question of a plain request; an open one has this form unless the request names another.
+    """Return the question of a plain request; `form`: of an open one, if the request names none.
 
-    Raises RequestError, QuestionError: a part of it is missing, unusable or too long.
+    Raises RequestError, QuestionError: a missing, unusable or too long part.
     """
     if not body.question.strip():
         raise RequestError(400, "the question has no text; give it at least one word.", "bad_question", "question")

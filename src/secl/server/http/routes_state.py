@@ -21,11 +21,11 @@ from secl.server.store import at_one_moment
 
 
 class Feedback(BaseModel):
-    """A person's word on an answer; null takes it back. Weights never learn from it; later confidences follow it.
+    """Whether an answer is right; null takes an earlier label back. Labels move later confidences, never weights.
 
-    `chance`: the probability that this answer was asked about: 1 if you rate every answer, 0.05 for a random
-    sample of one in twenty. Leave it out for thumbs of users: alone they move confidences little. `drawn`: true
-    where a review drew the answer at random; then there is no `chance`.
+    `chance`: probability with which you chose this answer for rating: 1 if you rate every answer, 0.05 for a random
+    sample of one in twenty. Leave `chance` out for thumbs of users, which alone move confidences little. `drawn`: true
+    if a review drew the answer at random; leave out `chance` then.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -50,14 +50,14 @@ class PauseRequest(BaseModel):
 
 
 class RecordList(BaseModel):
-    """A page of records, the newest first; before: leads to the next page, null where nothing older fits."""
+    """A page of records, the newest first. before: position for the next page; null on the last page."""
 
     records: list[Listed]
     before: int | None
 
 
 class LabelReply(TypedDict):
-    """A label that was taken. labels: the number of labelled answers now."""
+    """A stored label. labels: number of labelled answers now."""
 
     record_id: str
     correct: bool | None
@@ -65,7 +65,7 @@ class LabelReply(TypedDict):
 
 
 class Control(TypedDict):
-    """Where learning stands after a command. dropped: the number of lessons that will not be held for it."""
+    """State of learning after a command. dropped: number of pending lessons that the command dropped."""
 
     version: int
     paused: str | None
@@ -78,7 +78,7 @@ def records_router(service: Service) -> APIRouter:
 
     @router.get("/v1/records", response_model=RecordList, dependencies=[Depends(require("read"))])
     def records(wanted: Annotated[Search, Query()]) -> AsciiJson:
-        """Records that fit, the newest first. `before` leads to the next page; null where nothing older fits."""
+        """Return records that fit, the newest first; pass `before` of a page to get the next page."""
         with at_one_moment(state.folder) as reader:
             page = search(reader, wanted)
             found = RecordList(records=listed(reader, page.positions), before=page.before)
@@ -86,19 +86,19 @@ def records_router(service: Service) -> APIRouter:
 
     @router.get("/v1/records/{record_id}", response_model=Explained)
     def record(record_id: str, request: Request) -> AsciiJson:
-        """Why an answer got its number: in sentences, and the record with reply, bins, gate, evidence and update.
+        """Explain the confidence of an answer in sentences, with the whole record.
 
-        Only the client of an answer knows its random id; a record's number needs a key that reads all records.
+        A random id needs any key; a record's number needs a key with the role read.
         """
         position = known_position(service, record_id, request)
         with at_one_moment(state.folder) as reader:
-            return AsciiJson(explain(reader, position).to_json())
+            return AsciiJson(explain(reader, reader.served(position)))
 
     @router.post("/v1/feedback")
     def feedback(body: Feedback, request: Request) -> LabelReply:
-        """Say whether an answer is right: confidences of later answers follow. The last word on an answer counts.
+        """Label an answer as right or wrong; later confidences follow. The latest label of an answer counts.
 
-        Labels with `drawn` or `chance`, and any word on an answer with such a label, need a key with the role review.
+        Labels with `drawn` or `chance` need a key with the role review, and so does any change of such a label.
         """
         if body.drawn and body.chance is not None:
             message = "drawn and chance are both given; leave chance out for an answer of a review."
@@ -120,39 +120,40 @@ def control_router(service: Service) -> APIRouter:
     router, learner = APIRouter(tags=["control"], responses=ERROR_RESPONSES), service.learner
     only_admin = [Depends(require("admin"))]
 
+    def control(dropped: int = 0) -> Control:
+        return {"version": learner.model.version, "paused": learner.paused, "dropped": dropped}
+
     @router.get("/v1/state", response_model=State, dependencies=[Depends(require("read"))])
     def now() -> AsciiJson:
-        """Return the values that the page shows."""
+        """Return the state of the server, as the page shows it."""
         return AsciiJson(view(service).model_dump())
 
     @router.post("/v1/rollback", dependencies=only_admin)
     def rollback(body: RollbackRequest) -> Control:
-        """Go back to a kept adapter version; lessons that wait are dropped."""
+        """Go back to a kept adapter version, and drop pending lessons."""
         try:
-            dropped = learner.rollback(body.version)
+            return control(learner.rollback(body.version))
         except RunError:
             numbers = ", ".join(map(str, [0, *learner.state.versions()]))
             message = f"adapter version {body.version} is not kept; kept are {numbers}."
             raise RequestError(404, message, "version_not_found", "version") from None
-        return {"version": body.version, "paused": learner.paused, "dropped": dropped}
 
     @router.post("/v1/pause", dependencies=only_admin)
     def pause(body: PauseRequest) -> Control:
         """Pause learning; answers go on."""
-        dropped = learner.pause(body.reason)
-        return {"version": learner.model.version, "paused": learner.paused, "dropped": dropped}
+        return control(learner.pause(body.reason))
 
     @router.post("/v1/resume", dependencies=only_admin)
     def resume() -> Control:
         """Resume learning."""
         learner.resume()
-        return {"version": learner.model.version, "paused": learner.paused, "dropped": 0}
+        return control()
 
     return router
 
 
 def known_position(service: Service, name: str, request: Request) -> int:
-    """Position of a record by id or number. Raises RequestError: 404, it does not exist (yet); 403, the role."""
+    """Return the position of a record by id or number. Raises RequestError: 404, no record (yet); 403, the role."""
     if name in service.texts.unrated:
         message = f"the confidence of {name} is not known yet; ask again in a moment."
         raise RequestError(404, message, "record_not_ready", "record_id", headers=RETRY_SOON)

@@ -37,7 +37,7 @@ NOT_STORED = "the server cannot write to its disk, so there are no records."
 WITHOUT_PARTS = "no part of the answer leaves a choice, so there is nothing to rate."
 BEHIND_RESULTS = "a text behind the results of tools is not rated."
 DRAWING = ("temperature", "top_p", "seed", "stop", "logprobs", "top_logprobs")
-"""Fields that control how a text is sampled."""
+"""Fields of sampling."""
 
 
 def structured_request(
@@ -45,7 +45,7 @@ def structured_request(
 ) -> ObjectRequest | CallRequest | None:
     """Return the request for an object or for calls in a chat; None if the chat asks for a text.
 
-    Raises RequestError: 400; the model cannot write it, or schema, tools or messages cannot be used.
+    Raises RequestError: 400; the model cannot write objects or calls, or schema, tools or messages are unusable.
     """
     wanted, calls = body.object_wanted, bool(body.tools) and (body.choice != "none" or service.upstream is not None)
     if wanted is None and not calls:
@@ -79,7 +79,7 @@ def structured_request(
 
 
 def schema_of(wanted: ResponseFormat) -> Schema:
-    """Return the schema of the objects that a request asks for. Raises ParameterError: the schema cannot be used."""
+    """Return the schema of the wanted object. Raises ParameterError: an unusable schema."""
     given = wanted.json_schema
     if wanted.type == "json_object" or given is None or given.schema_ is None:
         return Schema.anything()
@@ -101,7 +101,7 @@ def without_effect(body: ChatRequest) -> list[str]:
 async def structured_reply(
     service: Service, asked: ObjectRequest | CallRequest, reply: ChatReply, request: Request, timeout: float, rate: bool
 ) -> Completion:
-    """Wait for the reply; errors as of `wait_for`. A text in place of a call is rated as any other text."""
+    """Wait for the reply; errors as of `wait_for`. A text in place of a call is rated as other texts are."""
     try:
         answer: StructuredAnswer = await wait_for(service.submit(asked, rate=rate), request, timeout)
     except UnfinishedError as problem:
@@ -113,7 +113,7 @@ async def structured_reply(
         if reply.full:
             secl["candidates"] = candidates_of(found.candidates)
         plain = json.loads(found.text)
-        # A null that stands for an absent field is left out, as the client's schema may not allow it.
+        # Leave out a null that stands for an absent field, as the client's schema may not allow null.
         text = found.text if plain == found.value else json.dumps(found.value, ensure_ascii=False)
         choice = choice_of(text, "stop", secl)
     elif not found.calls:
@@ -135,7 +135,7 @@ async def structured_reply(
 
 
 def _whole(answer: StructuredAnswer) -> Secl:
-    """Return the confidence of an object or of calls, without that of their parts."""
+    """Return the confidence of an object or of calls, without those of the parts."""
     if not answer.answers:
         return unrated(WITHOUT_PARTS)
     secl = unrated(IN_PARTS if all(each.stored for each in answer.answers) else NOT_STORED)

@@ -1,4 +1,4 @@
-"""Wait for an answer, or for the events of texts, until a timeout or until the client has gone."""
+"""Waiting for an answer, or for the events of texts, until a timeout or until the client disconnects."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ T = TypeVar("T")
 async def wait_for(pending: Future[T], request: Request, timeout: float) -> T:
     """Wait for an answer, until the timeout or until the client disconnects.
 
-    Raises RequestError: 499, 503 or 500; one of `REQUEST_ERRORS`: the request cannot be answered.
+    Raises RequestError: 499, 503 or 500; one of `REQUEST_ERRORS`: an unusable request.
     """
 
     async def answer() -> T:
@@ -41,7 +41,7 @@ async def wait_for(pending: Future[T], request: Request, timeout: float) -> T:
 
 
 class TextEvents(WritingJob):
-    """Texts of a chat, with their events as they come; `timeout` seconds may pass before each."""
+    """Texts of a chat with their events; each event may take `timeout` seconds."""
 
     def __init__(self, question: Question, writing: Writing, timeout: float, *, rate: bool) -> None:
         self._loop, self._timeout = asyncio.get_running_loop(), timeout
@@ -60,7 +60,7 @@ class TextEvents(WritingJob):
         return event
 
     async def next_within(self, seconds: float) -> Piece | Ended | None:
-        """Return the next event, if it comes by then; errors as of `next`."""
+        """Return the next event, or None after so many seconds; errors as of `next`."""
         try:
             async with asyncio.timeout(seconds):
                 event = await self._events.get()
@@ -78,7 +78,7 @@ class TextEvents(WritingJob):
 
 
 async def unless_gone(request: Request, work: Awaitable[T]) -> T:
-    """Return the result of some work, which is cancelled when the client disconnects; a `RequestError` (499) then."""
+    """Return the result of some work; cancel the work when the client disconnects (`RequestError` 499)."""
     task, gone = asyncio.ensure_future(work), asyncio.ensure_future(_disconnected(request))
     waiting: set[asyncio.Future[T] | asyncio.Future[None]] = {task, gone}
     try:
@@ -92,7 +92,7 @@ async def unless_gone(request: Request, work: Awaitable[T]) -> T:
 
 
 async def _disconnected(request: Request) -> None:
-    """Return when the client has closed the connection."""
+    """Wait until the client closes the connection."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
@@ -103,11 +103,10 @@ def _too_late(timeout: float, what: str) -> RequestError:
 
 
 def of_service(problem: Exception) -> SeclError:
-    """Return the HTTP error for a failure behind the service's queue."""
+    """Return the error for the client after a failure of the service."""
     if isinstance(problem, REQUEST_ERRORS):
         return problem
     if isinstance(problem, UnavailableError):
         return RequestError(503, str(problem), "no_endpoint", headers=RETRY_SOON)
-    # A `SeclError` too is not the client's fault here.
     log.error("the model failed on a question: %s", describe_failure(problem))
     return to_request_error(SeclError())

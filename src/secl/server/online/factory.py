@@ -1,4 +1,4 @@
-"""Build a service from settings: on a new state folder, or on that of a stopped server."""
+"""Build a service from settings, on a new state folder or on that of a stopped server."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from secl.server.store import ServerStore
 
 
 def serving_settings(values: Mapping[str, object] | None = None) -> Recipe:
-    """Settings of a server, from dotted names or tables. Raises ParameterError: one makes no sense for a server."""
+    """Return a server's settings from dotted names or tables. Raises ParameterError: unusable for a server."""
     settings = Recipe.of(with_absolute_paths(values or {}))
     if settings.loop.accumulate != "stream":
         raise ParameterError(
@@ -48,9 +48,9 @@ def open_service(
     """Load the model twice over the same weights, to answer and to learn, and open the state folder.
 
     Args:
-        folder: a new one, or the state of a server that has stopped.
-        endpoint: address of a vLLM server that answers in place of this process, which then only learns.
-        versions: folder in which those servers find what was learned.
+        folder: new, or the state of a stopped server.
+        endpoint: address of a vLLM server that answers; this process then only learns.
+        versions: folder in which that server finds learned versions.
 
     Raises:
         RunError: the folder is something else, is in use, or was begun with another model or other settings.
@@ -68,7 +68,7 @@ def open_service(
         to_load = settings if state is None else Manifest.of(state).to_load(settings)
         if endpoint:
             model, twin = behind_vllm(to_load, endpoint, versions, folder)
-        else:  # nothing learns behind an endpoint with OpenAI's API
+        else:  # a model behind OpenAI's API does not learn
             model = load(to_load)
             twin = model if settings.model.engine == "openai" else load(to_load)
         failure.callback(model.close)
@@ -87,7 +87,7 @@ def open_service(
 
 
 def reopened(folder: Path, settings: Recipe, keep_text: Keep) -> ServerStore | None:
-    """Return the state that a server has left, open for writing; None if one can be begun. Raises RunError."""
+    """Return the state of a stopped server, open for writing; None for a new folder. Raises RunError."""
     if not (folder / FILE).exists():
         check_free(folder)
         return None
@@ -107,16 +107,16 @@ def _differs(folder: Path, those: str) -> RunError:
 
 
 def begun(folder: Path, settings: Recipe, keep_text: Keep, model: Model) -> ServerStore:
-    """Return a new state of a server around a model; errors as of `ServerStore.create`."""
+    """Create the state folder of a new server; errors as of `ServerStore.create`."""
     manifest = Manifest.new(settings, model, QuestionFile(()), calibration=calibration(settings, model))
     return ServerStore.create(folder, {**manifest.to_json(), "keep_text": keep_text})
 
 
 def behind_vllm(settings: Recipe, endpoint: str, versions: Path | None, state: Path) -> tuple[Model, Model]:
-    """A model that answers, and its twin that learns, where a vLLM server answers for both. Raises ParameterError."""
+    """Return an answering and a learning model in front of a vLLM server. Raises ParameterError."""
     if versions is None:
         raise ParameterError(
-            "vLLM servers find what was learned in a folder; name their VLLM_LORA_RESOLVER_CACHE_DIR with "
+            "vLLM servers load learned versions from a folder; name their VLLM_LORA_RESOLVER_CACHE_DIR with "
             "--versions FOLDER."
         )
     try:
@@ -124,7 +124,7 @@ def behind_vllm(settings: Recipe, endpoint: str, versions: Path | None, state: P
         from secl.backends.endpoint.vllm.connect import answer_by_vllm
     except ModuleNotFoundError as problem:
         raise ParameterError(needs("--engine vllm", str(problem.name), "server,local")) from None
-    # Servers may answer for several learners, so versions are named after the state folder that they come from.
+    # A server may answer for several learners, so versions are named after the state folder.
     name = f"secl{hashlib.sha256(str(state.absolute()).encode()).hexdigest()[:8]}"
     key = os.environ.get(KEY)
     model, twin = load_local(settings), load_local(settings)
@@ -134,7 +134,7 @@ def behind_vllm(settings: Recipe, endpoint: str, versions: Path | None, state: P
 
 
 def note_environment(state: ServerStore, now: dict[str, str | int]) -> None:
-    """Record an environment that differs from the last start: the last digits of replies may depend on it."""
+    """Record an environment that differs from the last start, because last digits of replies may differ, too."""
     starts = state.events(1, "start")
     latest = starts[0].detail if starts else _described(state.manifest["environment"])
     if _described(now) != latest:

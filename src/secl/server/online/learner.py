@@ -1,4 +1,4 @@
-"""Lessons behind the answers: a twin of the model learns from the questions of bursts, one after the other."""
+"""Lessons in the background: a twin of the model learns from the questions of bursts, one after the other."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from secl.calibrator import Calibrator
 from secl.errors import GivenUpError, RunError, StorageError, UnavailableError
 from secl.records import LearningOutcome, Record
 from secl.server.entries import EventKind
-from secl.server.history import version_now
 from secl.server.online.scheduler import Scheduler
 from secl.server.settings import BACKLOG, MAX_DRIFT
 from secl.server.store import ServerStore
@@ -22,21 +21,21 @@ from secl.server.store import ServerStore
 log = logging.getLogger("secl.server")
 
 RETRY = 1.0
-"""Seconds until a lesson that the disk refused is tried again."""
+"""Seconds between two trials of a lesson that could not be stored."""
 
 
 class Learner:
-    """Trains its model in a thread of its own and hands out each version that comes of it.
+    """Trains its model in a thread of its own, and offers each new version to the service.
 
-    A lesson is `Calibrator.learn` on a record that was answered earlier, when the gate decided. An exception fails the
-    lesson and leaves the weights as they were; the thread lives on.
+    A lesson is `Calibrator.learn` on the record of an earlier answer. An exception fails the lesson and leaves the
+    weights unchanged; the thread goes on.
 
     Attributes:
-        paused: why learning is paused; None if it is not.
-        last_error: why the latest lesson failed, in one sentence; None after a success.
-        storage_fails: whether writing the latest lesson failed, which is then repeated.
-        newest: snapshot of the version that is to answer; None while that is the untouched model's.
-        relative_norm: of the model, kept because it takes a while to compute.
+        paused: reason of a pause; None without a pause.
+        last_error: of the latest lesson, in one sentence; None after a success.
+        storage_fails: whether writing the latest lesson failed; the learner repeats the lesson then.
+        newest: snapshot of the version that shall answer; None for the untouched model.
+        relative_norm: of the model's weights; computing it takes a while.
     """
 
     def __init__(self, calibrator: Calibrator, state: ServerStore, scheduler: Scheduler) -> None:
@@ -51,7 +50,7 @@ class Learner:
         self._thread = threading.Thread(target=self._run, name="secl-lessons", daemon=True)
 
     def restore_state(self) -> None:
-        """Go back to where the state was left: the latest weights, and the pending updates."""
+        """Restore the latest weights and the pending lessons from the state folder."""
         snapshot = self.state.snapshot()
         if snapshot is not None:
             self.model.restore(snapshot)
@@ -60,13 +59,13 @@ class Learner:
         if self.state.keep_text == "full" and self.paused is None:
             self._waiting.extend(waiting)
         else:
-            self._finish(waiting, "dropped")  # learning is paused, or the texts of the questions were not kept
+            self._finish(waiting, "dropped")  # learning is paused, or no texts of the questions are stored
 
     def start(self) -> None:
         self._thread.start()
 
     def stop(self) -> None:
-        """End; a lesson in the middle is abandoned and will be repeated after the next start."""
+        """End the thread; the next start repeats an interrupted lesson."""
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
@@ -89,16 +88,13 @@ class Learner:
         return len(self._waiting)
 
     def admit(self, records: Sequence[Record]) -> list[Record]:
-        """Return the records as they are to be stored: those whose lesson the backlog has no room for are dropped."""
+        """Return the records to store; lessons beyond the room of the backlog are marked as dropped."""
         room = BACKLOG - len(self._waiting)
-        admitted = []
-        for record in records:
-            room -= record.outcome == "waiting"
-            admitted.append(replace(record, outcome="dropped") if record.outcome == "waiting" and room < 0 else record)
-        return admitted
+        beyond = [number for number, record in enumerate(records) if record.outcome == "waiting"][max(0, room) :]
+        return [replace(each, outcome="dropped") if i in beyond else each for i, each in enumerate(records)]
 
     def enqueue(self, records: Sequence[Record]) -> None:
-        """Queue stored records of a burst; all are dropped where learning was paused since the gate decided."""
+        """Queue the lessons of stored records; a pause since their answers drops them."""
         with self._changed:
             if self.paused is None:
                 self._waiting.extend(records)
@@ -107,9 +103,9 @@ class Learner:
         self._finish(records, "dropped")
 
     def rollback(self, version: int) -> int:
-        """Go back to a stored version, 0 for the untouched model; returns how many pending lessons were dropped.
+        """Go back to a stored version, 0 for the untouched model; return the number of dropped lessons.
 
-        Raises RunError: that version is not stored; StorageError: nothing changes.
+        Raises RunError: no such version is stored; StorageError: nothing changes.
         """
         weights = self.state.weights(version) if version else b""
         with self._no_lesson():
@@ -128,19 +124,19 @@ class Learner:
             return self._stop_lessons(None)
 
     def pause(self, reason: str) -> int:
-        """Hold no more lessons until `resume`; returns how many pending ones were dropped. Raises StorageError."""
+        """Pause learning until `resume`; return the number of dropped lessons. Raises StorageError."""
         with self._no_lesson():
             self.state.add_event("pause", self.model.version, reason)
             return self._stop_lessons(reason)
 
     def _pause_itself(self, reason: str) -> None:
-        """Pause without an operator, during a lesson."""
+        """Pause learning from within a lesson."""
         log.warning("learning is paused: %s", reason)
         self._add_event("pause", reason)
         self._stop_lessons(reason)
 
     def _stop_lessons(self, reason: str | None) -> int:
-        """Drop pending lessons, and hold no more of them if there is a reason; returns how many were dropped."""
+        """Drop pending lessons, and pause learning if there is a reason; return the number of dropped lessons."""
         with self._changed:
             self.paused = self.paused if reason is None else reason
             dropped = list(self._waiting)
@@ -149,7 +145,7 @@ class Learner:
         return len(dropped)
 
     def resume(self) -> None:
-        """Hold lessons again. Raises StorageError."""
+        """End a pause. Raises StorageError."""
         with self._no_lesson():
             snapshot = self.state.snapshot()  # a failed lesson may have left other weights
             self.model.reset() if snapshot is None else self.model.restore(snapshot)
@@ -158,8 +154,8 @@ class Learner:
 
     @contextmanager
     def _no_lesson(self) -> Iterator[None]:
-        """Context without a lesson; one in the middle is abandoned."""
-        # An interrupt counts for one lesson, so it is repeated until the model is free.
+        """Context in which no lesson runs; a running lesson is interrupted and repeated later."""
+        # An interrupt ends one lesson, so it is repeated until the model is free.
         while not self._model_free.acquire(timeout=0.01):
             self.scheduler.interrupt()
         try:
@@ -181,13 +177,13 @@ class Learner:
                     self._changed.wait(RETRY)
 
     def _train(self, record: Record) -> None:
-        """Run one lesson. After any error the weights are as before, and this thread continues."""
+        """Run one lesson; any error leaves the weights unchanged."""
         before, version, failed = None, self.model.version, record
         try:
             before = self.model.snapshot()
             with self.scheduler.training():
                 learned = self.calibrator.learn(record)
-            failed = replace(learned, update=None)  # what was asked for the lesson stays, whatever becomes of it
+            failed = replace(learned, update=None)  # keeps the evidence that the lesson has asked for
             reason = rejection_reason(learned)
             if reason is None:
                 self._store(learned)
@@ -200,8 +196,7 @@ class Learner:
             self.storage_fails |= isinstance(problem, StorageError)
             self._restore_weights(before)
             return
-        except Exception as problem:  # of whatever kind: answers go on and so does the next lesson
-            # Its own words may hold the question, which must not be shown to others.
+        except Exception as problem:  # its message may quote the question
             reason = f"the lesson of record {record.position} ended with {type(problem).__name__}"
         if reason is not None:
             self._note_failure(reason)
@@ -221,14 +216,14 @@ class Learner:
         self.storage_fails = False
 
     def _add_event(self, kind: EventKind, reason: str) -> None:
-        """Record what happened during a lesson; what has happened stands even where the disk refuses that."""
+        """Record an event of a lesson; an error of the disk changes nothing else."""
         try:
-            self.state.add_event(kind, version_now(self.state), reason)
+            self.state.add_event(kind, self.state.learned_version(), reason)
         except (StorageError, RunError) as problem:
             self.last_error = str(problem)
 
     def _publish(self) -> None:
-        """Publish the new version, then pause learning if it is out of bounds; an operator may roll back."""
+        """Publish the new version, and pause learning if the weights have drifted too far."""
         try:
             self.newest, self.relative_norm = self.model.snapshot(), self.model.relative_norm
             if self.relative_norm > MAX_DRIFT:
@@ -238,7 +233,7 @@ class Learner:
             self._note_failure(f"publishing version {self.model.version} ended with {type(problem).__name__}")
 
     def _restore_weights(self, snapshot: bytes | None) -> None:
-        """Restore the weights from before a lesson; if even that fails, nothing is learned on top of them."""
+        """Restore the weights from before a lesson; if that fails, pause learning."""
         try:
             if snapshot is not None:
                 self.model.restore(snapshot)
@@ -254,17 +249,17 @@ class Learner:
         self.last_error = reason
 
     def _finish(self, records: Sequence[Record], outcome: LearningOutcome) -> None:
-        """Store records whose lesson will not be held."""
+        """Store the outcome of records without a lesson."""
         for record in records:
             try:
                 self._store(replace(record, outcome=outcome))
-            except (StorageError, RunError) as problem:  # they wait on disk, and are queued again after the next start
+            except (StorageError, RunError) as problem:  # the next start queues their lessons again
                 self.last_error = str(problem)
                 return
 
 
 def rejection_reason(learned: Record) -> str | None:
-    """Why a lesson's update must not stand, in one sentence; None if it may, or if there is none."""
+    """Return why a lesson's update must be taken back, in one sentence; None if it need not."""
     update = learned.update
     if learned.outcome == "failed":
         return f"the lesson of record {learned.position} met numbers that are not finite"

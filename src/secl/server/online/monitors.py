@@ -1,4 +1,4 @@
-"""Whether to trust a server's latest answers."""
+"""Verdict on the confidences of a server's latest answers."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from secl.reports.verdict import trust_line
 log = logging.getLogger("secl.server")
 
 WINDOW = 200
-"""Latest answers that the verdict on the confidences is about."""
+"""Latest answers that a verdict is about."""
 
 LABELS = 100
-"""Latest labelled answers that a verdict is about: people rate fewer answers than there are, and late."""
+"""Latest labelled answers that a verdict is about; people rate few answers, and late."""
 
 
 class Monitor:
@@ -35,22 +35,22 @@ class Monitor:
         self._level: Level = "unproven"
 
     def add(self, records: Iterable[Record]) -> None:
-        """Take answers into account; answers from elsewhere tell nothing about this model's own."""
+        """Add answers of this model; answers from elsewhere do not count."""
         self._records.extend(record for record in records if not record.given)
         self._changes += 1
         _ = self.verdict  # logs a change
 
     def refresh(self, labelled: Sequence[tuple[float, bool, float]]) -> None:
-        """Replace earlier labels by these, in the order of the answers."""
+        """Replace the labels by these, in the order of the answers."""
         self.graded = tuple(labelled[-LABELS:])
         self._changes += 1
 
     @property
     def verdict(self) -> Verdict:
-        """Whether to act on the confidences now."""
-        changes = self._changes  # read first: what is added from here on makes the verdict an old one
+        """The present verdict."""
+        changes = self._changes  # read first: later additions make the verdict an old one
         if self._verdict is None or self._verdict[0] != changes:
-            records = tuple(self._records)  # at once: the thread that answers adds to them
+            records = tuple(self._records)  # at once: the answering thread adds to them
             pairs, ranks = [label[:2] for label in self.graded], [label[2] for label in self.graded]
             verdict = conclude(seen(records), from_grades(pairs, ranks=ranks, chosen=True), len(records))
             self._verdict = changes, verdict

@@ -1,4 +1,4 @@
-"""Requests in the order in which they came, until the thread that answers takes some together; and the answers."""
+"""The queue of requests, from which the answering thread takes batches; and answers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Found = Record | Extraction | Calls | SeclError
 """A model's result for a request."""
 
 GATHER = 0.005
-"""Seconds that the first request waits for others: clients answered together ask again together."""
+"""Seconds that the first request waits for others; clients of one batch ask again at the same time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,9 +34,9 @@ class Answer:
     """Result of one served question, of one rated answer, or of one part of a structured answer.
 
     Attributes:
-        record_id: random, by which clients ask for the record.
-        stored: whether the record is on disk; if not, its position will be used again.
-        remark: one sentence about its confidence; None if there is nothing to say.
+        record_id: random, known to the client.
+        stored: whether the record is on disk; if not, the next record gets its position.
+        remark: sentence about the confidence, or None.
     """
 
     record: Record
@@ -47,7 +47,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class StructuredAnswer:
-    """An object or calls, with the answer of each of their records; none if the request wants no confidence."""
+    """An object or calls, with an answer for each rated part; without answers if the request wants no confidence."""
 
     found: Extraction | Calls
     answers: tuple[Answer, ...]
@@ -59,7 +59,7 @@ class Request:
 
     Attributes:
         future: a `StructuredAnswer` for an object or calls, else an `Answer`.
-        written: what the model has written in answer already.
+        written: answer that the model has written already.
         rate: whether an object or calls are recorded.
     """
 
@@ -71,11 +71,11 @@ class Request:
 
     @property
     def kind(self) -> tuple[type, bool]:
-        """Requests of one kind share passes."""
+        """Kind of the request; requests of one kind share passes."""
         return type(self.asked), self.rate
 
     def check(self, model: Model) -> None:
-        """Check that a model can answer or rate it. Raises QuestionError: it cannot."""
+        """Raise a `QuestionError` if a model cannot answer or rate what is asked."""
         if isinstance(self.asked, GivenAnswer):
             model.check_given(self.asked)
         elif isinstance(self.asked, Question) and self.written is None:  # else the model has read the question already
@@ -83,7 +83,7 @@ class Request:
 
 
 def answer_together(calibrator: Calibrator, batch: Sequence[Request]) -> Sequence[Found]:
-    """Return a model's results for requests of one kind, which share passes. Each request may fail alone."""
+    """Return results for requests of one kind, which share passes; each may fail alone."""
     asked: list[Any] = [request.asked for request in batch]
     model: Any = calibrator.model
     match asked[0]:
@@ -97,14 +97,14 @@ def answer_together(calibrator: Calibrator, batch: Sequence[Request]) -> Sequenc
 
 
 def records_of(found: Found, *, rate: bool) -> tuple[Record, ...]:
-    """Return the records of an answer: one, or one for each rated part of an object or of calls."""
+    """Return the records of a result: one, or one for each rated part of an object or of calls."""
     if isinstance(found, Record):
         return (found,)
     return found.records if rate and not isinstance(found, SeclError) else ()
 
 
 class RequestQueue:
-    """Waiting requests: `most` of them, of which at most `batch` are taken together."""
+    """At most `most` waiting requests, of which a batch takes at most `batch`."""
 
     def __init__(self, most: int, batch: int) -> None:
         self.most, self.batch = most, batch
@@ -116,7 +116,7 @@ class RequestQueue:
         return len(self._requests)
 
     def put(self, request: Request, *, full: bool = False) -> Future[Any]:
-        """Add a request, if `full` even to a full queue; its future can be cancelled until its turn comes.
+        """Add a request, with `full` even to a full queue; until its turn, its future can be cancelled.
 
         Raises BusyError: the queue is full; ClosingError: the server is stopping.
         """
@@ -132,7 +132,7 @@ class RequestQueue:
         return request.future
 
     def wait(self) -> bool:
-        """Wait for requests, and a moment for further ones; False if none will ever come."""
+        """Wait for a request, and a moment for further ones; return False once the closed queue is empty."""
         with self._changed:
             while not self._requests and not self._closed:
                 self._changed.wait()
@@ -141,7 +141,7 @@ class RequestQueue:
             return bool(self._requests)
 
     def take(self) -> list[Request]:
-        """Return the next requests, all of one kind, without cancelled ones."""
+        """Return the next batch, of one kind, without cancelled requests."""
         taken: list[Request] = []
         with self._changed:
             waiting = self._requests
@@ -150,7 +150,7 @@ class RequestQueue:
         return [request for request in taken if request.future.set_running_or_notify_cancel()]
 
     def close(self) -> None:
-        """Take no more requests."""
+        """Refuse further requests."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()

@@ -1,4 +1,4 @@
-"""Scheduling: passes that answer and texts that are written take turns, and learning has idle time and a share.
+"""Scheduling: answering and writing take turns; learning has the idle time and a share of the rest.
 
 Two passes at once share the cores badly: each takes several times as long as alone.
 """
@@ -14,11 +14,11 @@ from contextlib import contextmanager
 from secl.errors import GivenUpError
 
 SLICE = 0.1
-"""Seconds that a text keeps its turn at least: a single token between two batches would starve it."""
+"""Shortest turn of a text, in seconds: one token between two batches would starve the text."""
 
 
 class Scheduler:
-    """Lets one thread learn while others answer; `share` is its time under load over the last turn, in [0, 1)."""
+    """Lets one thread learn while others answer; `share`: learning time over the last turn under load, in [0, 1)."""
 
     def __init__(self, share: float, clock: Callable[[], float] = time.monotonic) -> None:
         self.share = share
@@ -37,16 +37,16 @@ class Scheduler:
 
     @contextmanager
     def writing(self, texts: int) -> Iterator[float]:
-        """Context in which a text goes on, one of `texts`; gives the seconds that its turn lasts.
+        """Context in which one of `texts` goes on; yields the seconds of its turn.
 
-        All texts together get as long as the latest batch took.
+        All texts together get the time of the latest batch.
         """
         with self._turn():
             yield max(SLICE, self._batch / texts)
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
-        """A turn of one thread after the other, as they came: a lesson has its share, then blocks before a layer."""
+        """Context with a turn, in order of arrival, after a lesson's share of time."""
         with self._changed:
             turn = object()
             self._turns.append(turn)
@@ -77,7 +77,7 @@ class Scheduler:
                 self._changed.notify_all()
 
     def wait(self) -> None:
-        """Block while answers are computed, before a lesson's layer. Raises GivenUpError: the lesson must end."""
+        """Block a lesson while answers are computed. Raises GivenUpError: the lesson must end."""
         with self._changed:
             while self._answering and not self._interrupted:
                 self._changed.wait()
@@ -85,7 +85,7 @@ class Scheduler:
                 raise GivenUpError
 
     def interrupt(self) -> None:
-        """Abandon the lesson at its next layer; where none is held, the next one at its first: it is repeated then."""
+        """End the running or the next lesson at its next layer."""
         with self._changed:
             self._interrupted = True
             self._changed.notify_all()

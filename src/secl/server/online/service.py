@@ -1,10 +1,10 @@
-"""Answers in batches and in order, with learning behind them; no HTTP here.
+"""Answers in batches and in order, with learning in the background; no HTTP here.
 
     submit -> queue -> one batch, one version -> gate, in order -> records on disk -> replies
                                                     \\-> backlog -> learner -> next version, between two batches
 
-One thread answers. Another one trains a twin of the model, which shares its weights and has an adapter of its own, so
-that no reply ever sees half an update. An exception fails its batch, or its lesson; both threads live on.
+One thread answers. Another thread trains a twin of the model with an adapter of its own, so no reply sees half of an
+update. An exception fails its batch, or its lesson; both threads go on.
 """
 
 from __future__ import annotations
@@ -55,15 +55,16 @@ log = logging.getLogger("secl.server")
 class Service:
     """A model behind a queue, with its gate, its learner and its store.
 
-    Its calibrator answers; its trainer, a calibrator of the same settings around a twin of the model, learns.
+    The calibrator answers; the trainer, a calibrator of the same settings around a twin of the model, learns.
 
     Attributes:
-        last_error: why the latest batch or version failed, in one sentence; None after a success.
-        labels_error: why the latest labels move no confidence, in one sentence; None if they do.
-        failures: questions that failed through no fault of their own.
-        storage_fails: whether writing the latest batch failed, whose replies then say that they are not stored.
-        unstored: the latest ids of records that could not be made or stored.
-        on_answer: is called with every answer, in the thread that answers.
+        last_error: of the latest batch or version, in one sentence; None after a success.
+        labels_error: of the latest labels, which then move no confidence, in one sentence; None after a success.
+        failures: number of questions that failed through no fault of their own.
+        unreadable: number of replies without a readable answer.
+        storage_fails: whether writing the latest batch failed; its replies say that they are not stored.
+        unstored: latest ids of records that do not exist because answering or storing failed.
+        on_answer: called with every answer in the answering thread.
     """
 
     def __init__(
@@ -92,7 +93,7 @@ class Service:
         self._thread = threading.Thread(target=self._answer_all, name="secl-answers", daemon=True)
 
     def start(self) -> None:
-        """Begin to answer and to learn, from where the state was left."""
+        """Begin to answer and to learn at the end of the stored stream."""
         resumed = stream.resume(self.state, self.calibrator.gate, self.calibrator.plan.posterior)
         self.calibrator.state = replace(resumed, labels=self.calibrator.state.labels)
         self.refresh_labels()
@@ -104,17 +105,14 @@ class Service:
         self.pruner.start()
 
     def submit(self, asked: Asked, *, written: str | None = None, rate: bool = True) -> Future[Any]:
-        """Put a request into the queue, and return a future as of `Request`; errors as of `RequestQueue.put`.
-
-        `written` and `rate`: as of `Request`. See `writes` for objects and calls.
-        """
+        """Queue a request, and return its future; arguments as of `Request`, errors as of `RequestQueue.put`."""
         self._check_open()
         return self._queue.put(Request(asked=asked, future=Future(), written=written, rate=rate))
 
     def write(self, job: WritingJob) -> None:
-        """Have texts written, and then answered for like any other: each becomes a record of its own.
+        """Have texts written and rated; each becomes a record of its own.
 
-        Raises BusyError: too many texts are being written; ClosingError: the service is about to stop.
+        Raises BusyError: too many texts are being written; ClosingError: the service is stopping.
         """
         self._check_open()
         self.texts.submit(job)
@@ -126,12 +124,12 @@ class Service:
             raise ClosingError("the thread that answers has ended; restart the server.")
 
     def ask(self, asked: Question | GivenAnswer, timeout: float | None = None) -> Answer:
-        """Ask, or have an answer rated, and wait for the reply at most `timeout` seconds."""
+        """Ask a question, or have an answer rated, and wait at most `timeout` seconds."""
         answer: Answer = self.submit(asked).result(timeout)
         return answer
 
     def stop(self) -> None:
-        """Answer the queue, take no more, and end; an interrupted lesson is repeated after the next start."""
+        """Answer the queue, refuse further requests, and end; the next start repeats an interrupted lesson."""
         self._closing = True
         self.texts.stop()  # their answers still go through the queue
         self._queue.close()
@@ -141,7 +139,7 @@ class Service:
         self.pruner.stop()
 
     def writes(self, form: Any) -> bool:
-        """Whether the model follows `WritesObjects` or `WritesCalls`; no model in this process does behind vLLM."""
+        """Return whether the model follows `WritesObjects` or `WritesCalls`; a model in front of vLLM never does."""
         return isinstance(self.model, form) and (self.upstream is None or self.upstream.takes_all)
 
     @property
@@ -170,15 +168,14 @@ class Service:
                 with self.scheduler.answering():
                     self._load_newest()
                     self.calibrator.learns = self.learner.active
-                    # A question that the model cannot answer does not spoil the others.
                     self._answer_batch([request for request in requests if self._answerable(request)])
-            except Exception as problem:  # of whatever kind: this thread lives on, and no client waits for ever
+            except Exception as problem:  # of any kind: this thread goes on, and no client waits for ever
                 for request in requests:
                     if not request.future.done():
                         self._fail(request, problem)
 
     def _answer_batch(self, batch: list[Request]) -> None:
-        """Answer questions in one pass, each with an outcome of its own; if the pass fails, each alone."""
+        """Answer requests in one pass, each with an outcome of its own; if the pass fails, one after the other."""
         if not batch:
             return
         before, began, rate = self.calibrator.state, time.perf_counter(), batch[0].rate
@@ -193,7 +190,7 @@ class Service:
                 for record in parts
             ]
             stored = bool(records) and self._store(records, ids, time.perf_counter() - began)
-        except Exception as problem:  # of whatever kind: this thread goes on
+        except Exception as problem:  # of any kind
             self.calibrator.state = before
             alone = len(batch) > 1 and not isinstance(problem, UnavailableError)
             for request in batch:
@@ -214,15 +211,15 @@ class Service:
                 request.future.set_result(own[0] if isinstance(each, Record) else StructuredAnswer(each, own))
 
     def _take_labels(self) -> None:
-        """Take new labels into account; labels that cannot be taken fail no answer."""
+        """Take new labels into account; an error fails no answer, and the earlier labels stay."""
         try:
             self.calibrator.take_labels(self.state.label_log(self.calibrator.state.labels.until))
             self.labels_error = None
-        except Exception as problem:  # of whatever kind: those from before stand
+        except Exception as problem:  # of any kind
             self.labels_error = public_reason(problem, "taking labels into account")
 
     def _answers(self, records: list[Record], ids: list[str], stored: bool) -> list[Answer]:
-        """Take note of what was answered, and return it, whatever becomes of the notes: the answers are stored."""
+        """Return the answers; an error of monitor or learner fails none of them, because they are stored."""
         try:
             if stored:
                 self.monitor.add(records)
@@ -239,7 +236,7 @@ class Service:
         return answers
 
     def _answerable(self, request: Request) -> bool:
-        """Return whether the model can answer or rate what is asked; if not, its future says why."""
+        """Return whether the model can answer or rate a request; if not, the request fails."""
         try:
             request.check(self.model)
         except Exception as problem:
@@ -280,17 +277,17 @@ class Service:
         return True
 
     def refresh_labels(self) -> None:
-        """Apply the labels that came since the last call."""
+        """Show the monitor the latest labels."""
         self.monitor.refresh([label[:3] for label in labelled_answers(self.state, LABELS)])
 
     def _load_newest(self) -> None:
-        """Take over the learner's newest version; called between two batches."""
+        """Load the learner's newest version; called between two batches."""
         newest = self.learner.newest
         if newest is None or newest is self._loaded:
             return
         try:
             self.model.restore(newest)
-        except Exception as problem:  # the old version answers, and the next batch tries again
+        except Exception as problem:  # the old version goes on, and the next batch tries again
             self._load_fails, self.last_error = True, public_reason(problem, "loading a new version")
         else:
             self._loaded, self._load_fails = newest, False

@@ -1,4 +1,4 @@
-"""Free answers: several texts are written at once, token by token, between the passes that answer."""
+"""Free answers: threads write several texts at once, token by token, between the passes of the answering thread."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from secl.writing import Piece, Writing, Written
 
 
 class Ended(NamedTuple):
-    """All texts are written; their answers follow once they are rated, in the same order, and none where none are."""
+    """The end of all texts; a second one has their answers, in the same order, or none if none are rated."""
 
     texts: tuple[Written, ...]
     answers: tuple[Answer, ...] | None = None
 
 
 Event = Piece | Ended | Exception
-"""What happens to the texts of a request: pieces, their end, their end with the answers; a failure ends them all."""
+"""Event of a request's texts: a piece, the end, the end with answers, or a failure of all texts."""
 
 
 class WritingJob:
-    """Texts to be written for one request; `send` is called with every event, in the thread that writes.
+    """Texts to write for one request; the writing thread calls `send` with every event.
 
     Attributes:
-        record_ids: of the texts' records, known before the records exist; none where none are rated.
-        cancelled: is set once its client has gone.
+        record_ids: of the texts' future records; empty if none are rated.
+        cancelled: set once the client has gone.
     """
 
     def __init__(self, question: Question, writing: Writing, send: Callable[[Event], None], *, rate: bool) -> None:
@@ -46,13 +46,13 @@ class WritingJob:
 
 
 class TextWriters:
-    """Writes texts in threads of their own, and then has each answered for like any other question.
+    """Writes texts in threads of their own, and queues each text for its confidence.
 
-    At most `most` requests are written at once, as far as memory suffices; as many as `queue` has room for may wait. A
-    model in this process takes its turn for a few tokens; a model that writes elsewhere needs no turn.
+    If memory suffices, threads write the texts of `most` requests at once; as many as the queue holds may wait. A model
+    in this process takes turns of a few tokens.
 
     Attributes:
-        unrated: ids of records of written texts whose confidences are not known yet.
+        unrated: record ids of written texts that have no confidence yet.
     """
 
     def __init__(self, model: Model, scheduler: Scheduler, queue: RequestQueue, most: int) -> None:
@@ -67,7 +67,7 @@ class TextWriters:
 
     @property
     def active(self) -> int:
-        """Requests that are written, or wait for it."""
+        """Number of requests whose texts are written or wait."""
         return len(self._waiting) + self._begun
 
     def submit(self, job: WritingJob) -> None:
@@ -81,21 +81,21 @@ class TextWriters:
             self._begin()
 
     def cancel(self, job: WritingJob) -> None:
-        """Write no more of a job's texts; texts that are at their end become records all the same."""
+        """Stop writing a job's texts; complete texts become records all the same."""
         with self._changed:
             job.cancelled.set()
             self._waiting.pop(job, None)
             self._changed.notify_all()
 
     def stop(self) -> None:
-        """Finish all jobs, begun or waiting."""
+        """Finish all jobs, also waiting ones."""
         with self._changed:
             self._stopping = True
             self._changed.wait_for(lambda: not self.active)
         self._pool.shutdown()
 
     def _begin(self) -> None:
-        """Begin waiting jobs, as far as threads are free; the caller holds the lock."""
+        """Begin waiting jobs on free threads; the caller holds the lock."""
         while self._waiting and self._begun < self._most:
             job = next(iter(self._waiting))
             del self._waiting[job]
@@ -108,7 +108,7 @@ class TextWriters:
             with self._turn():
                 share = self.model.memory_share(job.question, job.writing)
                 coming = self.model.write(job.question, job.writing)
-            with self._room(share, job):  # until the texts are rated, as the model keeps the conversation as long
+            with self._room(share, job):  # until the texts are rated; the model keeps the conversation as long
                 texts = self._written(job, coming)
                 if texts is not None:
                     job.send(Ended(texts))
@@ -152,7 +152,7 @@ class TextWriters:
 
     @contextlib.contextmanager
     def _room(self, share: float, job: WritingJob) -> Iterator[None]:
-        """Context with memory for texts; requests wait for it in turn, so that none overtakes a large one for ever."""
+        """Context with memory for texts; requests wait in turn, so that small ones do not overtake a large one."""
         with self._entering, self._changed:
             self._changed.wait_for(
                 lambda: job.cancelled.is_set() or not self._shares or sum(self._shares.values()) + share <= 1

@@ -1,4 +1,4 @@
-"""A vLLM server reads and writes token ids for a model that learns in this process."""
+"""A vLLM server that reads and writes token ids for a model that learns in this process."""
 
 from __future__ import annotations
 
@@ -21,24 +21,23 @@ from secl.errors import NotFiniteError
 from secl.writing import Piece, Token, Writing
 
 STOPS = ("\n", "Confidence:")
-"""An answer can only be complete after one of these (`secl.prompts.parsing.is_complete`), so it is written piece by
-piece up to the next one."""
+"""An answer ends only after one of these (`secl.prompts.parsing.is_complete`); a request ends at the next one."""
 
 TOP = 20
-"""Most probable tokens that an entropy is estimated from: vLLM's default of --max-logprobs."""
+"""Most probable tokens for the estimate of an entropy: vLLM's default of --max-logprobs."""
 
 CONCURRENT_REQUESTS = 128
-"""Most requests that are under way together."""
+"""Most requests at the same time."""
 
 SEPARATE_POSITIONS = 8
-"""Most positions of one text that are prompts of their own; for more, the server reads the text once."""
+"""Most positions of a text that are prompts of their own; for more, the server reads the whole text once."""
 
 NEGLIGIBLE = math.log(1e-7)
-"""Where the last of the most probable tokens has less, this is close enough for every less probable one."""
+"""If the last of the most probable tokens has less, its value stands for every less probable token."""
 
 
 class VllmReading:
-    """A bundle as one version reads it; a request goes to the servers when a number is wanted."""
+    """A bundle read by one version; secl requests a number once it is needed."""
 
     def __init__(self, backend: VllmBackend, bundle: Bundle, version: int) -> None:
         self.backend, self.bundle, self.version = backend, bundle, version
@@ -46,8 +45,7 @@ class VllmReading:
         self._best: dict[Position, list[float]] = {}  # ln probabilities of the most probable tokens, in order
         draft = bundle.draft
         if draft is not None and draft.version == version:
-            # The server reported the distribution before each token that it wrote. They hold as far as the text has the
-            # same tokens here; a trimmed text may have others.
+            # The server has reported the distribution before each written token; a trimmed text may end in others.
             written, first = (*draft.prompt, *draft.written), len(draft.prompt)
             alike = common_length(written, bundle.answers[0])
             for length, step in zip(range(first, alike + 1), draft.steps, strict=False):
@@ -86,7 +84,7 @@ class VllmReading:
         )
 
     def _read(self, positions: Sequence[Position]) -> None:
-        """Ask for the most probable tokens at each position."""
+        """Request the most probable tokens at each position."""
         if len(positions) > SEPARATE_POSITIONS and len({number for number, _ in positions}) == 1:
             ((*inside, end),) = self._complete(positions[-1:], CompletionRequest(top=self.backend.top, inside=True))
             steps = [*(inside[length - 1] for _, length in positions[:-1]), end]
@@ -96,7 +94,7 @@ class VllmReading:
             self._note(position, step)
 
     def _ask(self, wanted: Mapping[Position, Sequence[int]]) -> None:
-        """Ask for the probabilities of tokens that are unknown at their positions."""
+        """Request unknown probabilities of tokens at positions."""
         lacking = {
             position: ids
             for position, ids in wanted.items()
@@ -107,7 +105,7 @@ class VllmReading:
             self._log_p[position] = {**step.log_p, **self._log_p.get(position, {})}
 
     def _complete(self, positions: Sequence[Position], request: CompletionRequest) -> list[tuple[Step, ...]]:
-        """Return what a server generates at each position, in one request."""
+        """Return the server's steps at each position, by one request."""
         if not positions:
             return []
         prefixes = [tuple(self.bundle.prefix(position)) for position in positions]
@@ -115,7 +113,7 @@ class VllmReading:
 
     def _note(self, position: Position, step: Step) -> None:
         """Keep the log-probabilities of a position."""
-        # A token that was drawn, or stands in a prompt, is reported besides the most probable ones.
+        # The server reports the token of a draw, or of a prompt, besides the most probable ones.
         self._best[position] = heapq.nlargest(self.backend.top, step.log_p.values())
         self._log_p[position] = {**self._log_p.get(position, {}), **step.log_p}
 
@@ -123,16 +121,13 @@ class VllmReading:
 class VllmBackend:
     """A `secl.backends.base.TokenBackend` on a vLLM server, or on several behind a load balancer.
 
-    Args:
-        learner: trains on its own device; nothing else may use it.
-        learns: whether updates run; the learner then reads a single question under a new version itself.
+    `learner` trains on its own device. `learns`: updates run, and the learner reads single questions itself.
     """
 
     def __init__(self, learner: LocalBackend, server: TokenServer, versions: Versions, *, learns: bool) -> None:
         self.learner, self.server, self.versions, self.learns = learner, server, versions, learns
         self._name, self._naming = "", threading.Lock()
         self.top, self.vocabulary = TOP, len(learner.token_ids.tokenizer)
-        # A question that the server cannot read to its end is refused like one that the learner cannot read.
         self.limit = min(learner.limit, server.window or learner.limit)
         self._pool = ThreadPoolExecutor(CONCURRENT_REQUESTS, thread_name_prefix="secl-vllm")
 
@@ -144,9 +139,9 @@ class VllmBackend:
         return [VllmReading(self, bundle, 0) for bundle in bundles]
 
     def adapt(self, readings: Sequence[VllmReading], version: int) -> Sequence[VllmReading | LocalReading]:
-        """In a burst, which makes a version for every question, the learner reads its questions one by one itself.
+        """Let the learner read single questions of a burst, which has a new version for each question.
 
-        A version that servers never hear of needs no folder, no loading, and no cached prompts of its own.
+        Such a version needs no folder, no loading by servers, and no cached prompts.
         """
         if self.learns and not self._name and len(readings) == 1:
             bundle = readings[0].bundle
@@ -163,7 +158,7 @@ class VllmBackend:
         list(self._pool.map(self._finish, [draft for batch in batches for draft in batch]))
 
     def write_texts(self, prompt: TokenSequence, writing: Writing) -> Iterator[Piece]:
-        """Draws depend on the seed and on the server's random numbers, which differ from this machine's."""
+        """Write texts; draws depend on the seed and on the server's random numbers."""
         rules, drawn = self.learner.rules, writing.temperature > 0
         request = CompletionRequest(
             tokens=writing.max_tokens or 1,
@@ -175,7 +170,7 @@ class VllmBackend:
             seed=writing.seed if drawn else None,
         )
         texts = [FreeText(rules, prompt, writing, number) for number in range(writing.n)]
-        # Where nothing is drawn all texts are the same, and are written once.
+        # Without draws all texts are the same, and the server writes one.
         for number, steps, finish in self.server.stream(prompt, request, writing.n if drawn else 1):
             for text in [texts[number]] if drawn else texts:
                 for step in steps:
@@ -190,7 +185,7 @@ class VllmBackend:
     def rewrite(
         self, drafts: Sequence[Draft], readings: Sequence[VllmReading | LocalReading], version: int
     ) -> list[Draft | None]:
-        """Servers write the adapted answers from the start; the learner goes on where its answer parts."""
+        """Rewrite drafts under a version: servers from the start, the learner from the first other token."""
         local = [reading for reading in readings if isinstance(reading, LocalReading)]
         if local:
             return self.learner.rewrite(drafts, local, version)
@@ -198,20 +193,20 @@ class VllmBackend:
         return list(self._pool.map(self._finish, begun))
 
     def _finish(self, draft: Draft) -> Draft:
-        """Finish a draft; it ends exactly where the learner would end it."""
+        """Finish a draft at exactly the learner's end."""
         sampled = draft.seed is not None
         pieces = 0
         rules = self.learner.rules
         while not rules.ended(draft):
             request = CompletionRequest(
                 tokens=draft.limit - len(draft.written),
-                # An answer states its entropy; lists and samples do not.
+                # Answers have an entropy; lists and samples do not.
                 top=0 if sampled or draft.lines is not None else self.top,
                 stop=STOPS,
                 ends=tuple(sorted({*rules.end_ids, *draft.ends})),
                 temperature=1.0 if sampled else 0.0,
                 top_p=draft.top_p if sampled else 1.0,
-                # A server starts its random numbers anew with every request.
+                # Each request starts the server's random numbers anew.
                 seed=None if draft.seed is None else draft.seed + pieces,
             )
             (steps,) = self.server.complete(
@@ -227,15 +222,13 @@ class VllmBackend:
         return draft
 
     def adapter_name(self, version: int) -> str:
-        """Return the servers' name of the learner's version; the first call publishes it. "" for version 0.
+        """Return the servers' name of the learner's version, "" for version 0; the first call publishes the version.
 
-        Raises:
-            ValueError: the learner has another version by now, whose answers would be taken for those of this one.
-            StorageError: the folder cannot be written.
+        Raises ValueError: the learner has another version; StorageError: the folder cannot be written.
         """
         if not version:
             return ""
-        with self._naming:  # many requests of a window ask at once
+        with self._naming:  # requests of a window ask at the same time
             adapter = self.learner.adapter
             if version != adapter.version:
                 raise ValueError(f"Version {version} is asked for, and the learner has version {adapter.version}.")
@@ -244,7 +237,7 @@ class VllmBackend:
             return self._name
 
     def train(self, reading: VllmReading | LocalReading, position: Position, target: float) -> Training:
-        """Train on the very answer that was given; servers load the new version when they are asked for it."""
+        """Train on the given answer; servers load the new version on the first request for it."""
         if isinstance(reading, LocalReading):
             training = self.learner.train(reading, position, target)
         else:
@@ -260,7 +253,7 @@ class VllmBackend:
         return training
 
     def publish(self) -> None:
-        """Make the weights in the adapter the present version; the first request for that version publishes it."""
+        """Make the adapter's weights the present version, which the next request publishes."""
         self._name = ""
 
     def close(self) -> None:

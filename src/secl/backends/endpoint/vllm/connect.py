@@ -1,4 +1,4 @@
-"""Connect a model that learns in this process to vLLM servers that answer for it."""
+"""Connection of a model that learns in this process to vLLM servers that answer."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from secl.errors import ModelError, NotLoadedError, QuestionError
 from secl.records import Reply
 
 TOLERANCE = 0.1
-"""Largest distance of a server with the learner's model and precision: of the stated confidence for a sample question
-(total variation of the ten bins), and of the log-probabilities of a text (nats a token)."""
+"""Largest distance between server and learner with the same model and precision: of the stated confidence for a sample
+question (total variation of the ten bins), and of the log-probabilities of a text (nats per token)."""
 
 LORA_B = "lora_B"
-"""In the names of the matrices that are zero before the first update."""
+"""Part of the names of matrices that are zero before the first update."""
 
 TRIAL_SCALES = (0.02, 0.1, 0.5)
-"""Standard deviations of random weights for a trial of the adapter, tried until they change the answer."""
+"""Standard deviations of random weights for a trial of the adapter, tried until the answer changes."""
 
 
 def answer_by_vllm(
@@ -39,23 +39,21 @@ def answer_by_vllm(
     learns: bool = True,
     key: str | None = None,
 ) -> VllmBackend:
-    """Let a vLLM server answer for a model; the model's own weights only learn from then on.
+    """Let a vLLM server answer for a model, which then only learns and computes the beams of DINCO.
 
-    The server must have the learner's model with float32 logits (`--hf-overrides '{"head_dtype": "float32"}'`): updates
-    are finer than the grid of bfloat16 logits. The learner computes the updates, and the beams of DINCO.
+    The server must have the learner's model with float32 logits (`--hf-overrides '{"head_dtype": "float32"}'`), because
+    updates are finer than the grid of bfloat16 logits.
 
     Args:
-        learner: trains on its own device, and holds the weights; nothing else may use it.
         url: address of the server, or of a load balancer in front of several.
         folder: for versions: the servers' VLLM_LORA_RESOLVER_CACHE_DIR.
         name: beginning of the versions' names. Learners that share servers need different names.
-        learns: whether updates run. A burst makes a version for every question, so the learner then reads a single
-            question under a version that no server has loaded; servers hear of the version with the next window.
+        learns: whether updates run. The learner then reads single questions of a burst under their new versions.
         key: the servers' API key.
 
     Raises:
-        ParameterError: not a URL, or a name that is no part of one.
-        ModelError: the server does not answer, serves another model, or does not find the published version.
+        ParameterError: not a URL, or a name that does not fit into one.
+        ModelError: the server does not answer, has another model, or does not find the published version.
         StorageError: the folder cannot be written.
     """
     endpoint = Endpoint(url, key=key, silence=SILENCE)
@@ -75,7 +73,7 @@ def answer_by_vllm(
 
 
 def _check_model(learner: LocalModel, backend: VllmBackend) -> None:
-    """Raise `ModelError` unless a server has the learner's model, reads as it does, and loads and uses its adapters."""
+    """Raise a `ModelError` unless a server has the learner's model, reads alike, and loads and uses its adapters."""
     server = backend.server
     load_ours = f"Start it with the learner's model in the same precision; it has {server.root}."
     frozen = learner.answer(SAMPLE).frozen
@@ -93,7 +91,7 @@ def _check_model(learner: LocalModel, backend: VllmBackend) -> None:
     snapshot = learner.snapshot()
     try:
         adapted = _on_trial(learner, frozen)
-        # Random weights make differences of precision larger than lessons do; a server without them is farther.
+        # Random weights enlarge differences of precision; a server without these weights is farther away.
         unlike = _differs(learner, backend, adapted, max(TOLERANCE, _apart(adapted.bins, frozen.bins) / 2))
     except (NotLoadedError, QuestionError) as problem:
         unlike = str(problem)
@@ -127,8 +125,7 @@ def _on_trial(learner: LocalModel, frozen: Reply) -> Reply:
 
 
 def _differs(learner: LocalModel, backend: VllmBackend, reply: Reply, tolerance: float) -> str | None:
-    """Return a sentence if a server's stated confidence for the sample question is farther than `tolerance` (total
-    variation) from the learner's reply, else None."""
+    """Return a sentence if the server's stated confidence for the sample question is too far from the learner's."""
     sequence = learner.prompting.confidence(SAMPLE, reply.text)
     name = backend.adapter_name(reply.version)
     digits = tuple(learner.backend.token_ids.digits)

@@ -1,4 +1,4 @@
-"""vLLM's completions beyond OpenAI's API: token ids go there, their log-probabilities come back."""
+"""vLLM's completions beyond OpenAI's API: prompts of token ids, and log-probabilities by token id."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from secl.backends.generation import Step
 from secl.errors import ModelError, NotLoadedError, UnavailableError
 
 TOKEN = "token_id:"
-"""Before a token's id, where vLLM reports ids instead of texts."""
+"""Prefix of the ids that vLLM reports instead of texts."""
 
 ROUTE = "/completions"
 
 SILENCE = 120.0
-"""Seconds without a byte after which a request is given up."""
+"""Seconds without a byte after which a request fails."""
 
 LATE, WAIT = 2, 0.5
-"""Further requests, and seconds before each, for an adapter that a file system shows late, or a server that starts."""
+"""Further requests, and seconds before each, for an adapter that a file system shows late."""
 
-# A server adds the defaults of its model's generation_config.json to what a request leaves out.
+# A server takes missing fields from its model's generation_config.json.
 _PLAIN = {"top_p": 1.0, "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0, "presence_penalty": 0.0}
 
 
@@ -36,8 +36,8 @@ class CompletionRequest:
         top: number of the most probable tokens to report at each step, at most the server's --max-logprobs.
         ids: tokens to report at each step in place of the most probable ones.
         stop, ends: texts and token ids that end the text; the token that completes one is the last.
-        inside: whether the tokens of the prompt from the second on are steps, too, before the generated ones. The
-            server then reads the whole prompt, and takes nothing of it from its cache.
+        inside: whether the prompt's tokens from the second on are steps, too. The server then reads the whole prompt,
+            without its cache.
     """
 
     tokens: int = 1
@@ -51,7 +51,6 @@ class CompletionRequest:
     inside: bool = False
 
     def body(self) -> dict[str, object]:
-        """Return the fields of a request."""
         return {
             **_PLAIN,
             "max_tokens": self.tokens,
@@ -68,16 +67,13 @@ class CompletionRequest:
 
 
 class TokenServer:
-    """A vLLM server.
+    """A vLLM server. Raises UnavailableError: no answer, or another kind of server.
 
     Attributes:
         url: base address of its API.
         base: name of its base model.
         root: folder or hub id of its base model.
         window: most tokens of a prompt with its answer; 0 if unknown.
-
-    Raises:
-        UnavailableError: no answer, or another kind of server.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -97,7 +93,7 @@ class TokenServer:
         Raises:
             UnavailableError: no answer now.
             NotLoadedError: the server does not find the adapter.
-            QuestionError, ModelError: the server refuses the request, or reports other tokens than asked for.
+            QuestionError, ModelError: the server refuses the request, or reports other tokens than wanted.
         """
         body = {"model": model or self.base, "prompt": [list(prompt) for prompt in prompts], **request.body()}
         answer = self._post(body)
@@ -115,20 +111,16 @@ class TokenServer:
         return texts
 
     def read(self, texts: Sequence[Sequence[int]]) -> list[list[float]]:
-        """Return log-probabilities (nats) of the tokens of each text with the base model, from the second token on.
-
-        Raises what `complete` does.
-        """
+        """Return log-probabilities (nats) of each text's tokens from the second on; errors as of `complete`."""
         completions = self.complete("", texts, CompletionRequest(top=0, inside=True))
         return [[step.log_p[step.token] for step in steps[:-1]] for steps in completions]
 
     def stream(
         self, prompt: Sequence[int], request: CompletionRequest, n: int
     ) -> Iterator[tuple[int, tuple[Step, ...], str | None]]:
-        """Write `n` texts after a prompt with the base model.
+        """Write `n` texts after a prompt with the base model; errors as of `complete`.
 
-        Yields:
-            the number of a text, its next steps, and its finish reason at the end. Raises what `complete` does.
+        Yields the number of a text, its next steps, and at its end the finish reason.
         """
         chunks = self.endpoint.stream(ROUTE, {"model": self.base, "prompt": list(prompt), **request.body(), "n": n})
         try:
@@ -143,7 +135,7 @@ class TokenServer:
             chunks.close()
 
     def _post(self, body: Mapping[str, object]) -> Any:
-        """Return the answer to a request; wait a moment for an adapter that is not there yet."""
+        """Return the answer to a request; wait a moment for a missing adapter."""
         for _ in range(LATE):
             with suppress(NotLoadedError):
                 return self.endpoint.post(ROUTE, body)
@@ -151,7 +143,7 @@ class TokenServer:
         return self.endpoint.post(ROUTE, body)
 
     def _check_reported(self, steps: Sequence[Step], request: CompletionRequest) -> None:
-        """Raise `ModelError` unless the server reports the tokens that it was asked for."""
+        """Raise a `ModelError` unless the server reports the wanted tokens."""
         if any(token not in step.log_p for step in steps for token in request.ids):
             raise ModelError(
                 f"{self.url} does not report logprob_token_ids; take a vLLM server that does (0.32 or newer)."

@@ -1,4 +1,4 @@
-"""Adapter versions as folders that vLLM servers find by name, when a request asks for one for the first time."""
+"""Adapter versions as folders that vLLM servers load by name."""
 
 from __future__ import annotations
 
@@ -19,23 +19,22 @@ CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.]*")
 
 KEPT = 100
-"""Versions that stay in the folder, the latest used ones. A server that once loaded an adapter ends when a request
-names that adapter and its folder is gone (vLLM 0.32); no reply or update outlasts that many versions."""
+"""Latest used versions to keep; no reply or update outlasts so many. vLLM 0.32 ends when a request names a loaded
+adapter whose folder is gone."""
 
 
 class Versions:
     """Folders for vLLM's `lora_filesystem_resolver`, named NAME-<version>-<digest of the weights>.
 
-    Servers cache results under an adapter's name and never look at its weights again, and a rollback gives numbers a
-    second time. The digest makes a name stand for the same weights forever.
+    Servers cache results by an adapter's name and read its weights once; a rollback repeats numbers. The digest ties a
+    name to its weights.
 
     Args:
         folder: the servers' VLLM_LORA_RESOLVER_CACHE_DIR.
         config: PEFT configuration of the adapter (`LoraConfig.to_dict()`), with the servers' name of the base model.
         name: beginning of the folders' names. Learners that share a folder need different ones.
 
-    Raises:
-        ParameterError: a name that does not fit into a URL or a path.
+    Raises ParameterError: a name that does not fit into a URL or a path.
     """
 
     def __init__(self, folder: Path, config: Mapping[str, object], name: str = "secl") -> None:
@@ -46,13 +45,9 @@ class Versions:
         self._config = json.dumps(dict(config), default=sorted, indent=2, sort_keys=True) + "\n"
 
     def publish(self, version: int, weights: bytes) -> str:
-        """Write a version for servers to load, remove the oldest ones, and return the version's name.
+        """Write a version, remove the oldest ones, and return the version's name. Raises StorageError.
 
-        Args:
-            weights: safetensors bytes with PEFT's names.
-
-        Raises:
-            StorageError: the folder cannot be written.
+        `weights`: safetensors bytes with PEFT's names.
         """
         digest = hashlib.sha256(self._config.encode() + weights).hexdigest()[:12]
         name = f"{self.prefix}-{version}-{digest}"
@@ -68,7 +63,7 @@ class Versions:
         return name
 
     def _write(self, name: str, weights: bytes) -> None:
-        """Write a folder that is complete as soon as it has its name."""
+        """Write a folder that gets its name once it is complete."""
         draft = self.folder / f".{name}-{uuid.uuid4().hex}"
         try:
             draft.mkdir(parents=True)
@@ -76,14 +71,14 @@ class Versions:
             (draft / WEIGHTS).write_bytes(weights)
             publish_folder(draft, self.folder / name)
         except OSError:
-            if not (self.folder / name).is_dir():  # else another process has just published the same weights
+            if not (self.folder / name).is_dir():  # else another process published the same weights meanwhile
                 raise
         finally:
             shutil.rmtree(draft, ignore_errors=True)
 
     def _remove_old(self) -> None:
         ours = re.compile(re.escape(self.prefix) + r"-\d+-[0-9a-f]{12}")
-        with suppress(FileNotFoundError):  # another learner process is removing them, too
+        with suppress(FileNotFoundError):  # another learner removes them, too
             folders = [path for path in self.folder.iterdir() if ours.fullmatch(path.name)]
             for folder in sorted(folders, key=lambda path: path.stat().st_mtime)[:-KEPT]:
                 shutil.rmtree(folder, ignore_errors=True)

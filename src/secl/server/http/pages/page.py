@@ -1,7 +1,6 @@
 """The pages of a server: the overview, the list of records, one record, and the review.
 
-They are rendered here as a whole; small scripts besides them keep the overview up to date. Nothing comes from other
-hosts. The pages of records open the state folder to read.
+The server renders whole pages; small scripts update the overview. Pages load nothing from other hosts.
 """
 
 from __future__ import annotations
@@ -12,13 +11,13 @@ from typing import Annotated
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, HTTPException, Query, Request
-from fastapi.responses import HTMLResponse, Response
+from fastapi.responses import FileResponse, HTMLResponse
 from pydantic import ValidationError
 
 from secl.errors import ParameterError
 from secl.reports.formatting import counted
 from secl.server.entries import Served, Text, Values, answer_text
-from secl.server.explain import explain, sentence, weights_in_words
+from secl.server.explain import Said, explain, sentence, weights_in_words
 from secl.server.http.api_keys import Role, permits
 from secl.server.http.pages.rendering import ASSETS, fill, overview
 from secl.server.http.pages.view import view
@@ -26,20 +25,18 @@ from secl.server.online.service import Service
 from secl.server.records import RECENT, Found, Search, listed, review_queue, search
 from secl.server.store import at_one_moment
 
-FILES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
-"""Endings of the files that the pages load, with their types."""
+FILES = (".css", ".js", ".svg")
+"""Endings of the files that pages load."""
 
-POLICY = {
+HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
         "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
     ),
     "Referrer-Policy": "no-referrer",
+    "Vary": "Authorization",
 }
-
-HEADERS = {**POLICY, "Vary": "Authorization"}
 """Headers of a page."""
-
 
 Page = tuple[str, int]
 """A page and its status."""
@@ -48,14 +45,14 @@ CHOICES = (
     ("label", "Label", (("right", "right"), ("wrong", "wrong"), ("none", "none yet"))),
     ("accepted", "Threshold", (("true", "accepted"), ("false", "not accepted"))),
 )
-"""Filters with a few choices: name, label, and value and words of each."""
+"""Filters of the list: name, label, and values with their words."""
 
 
 def page_router(service: Service) -> APIRouter:
-    """Routes of the pages, which ask for a key where the caller's does not permit them, and of `/static/{name}`."""
+    """Return the routes of the pages, which ask for a key with the needed role, and of `/static/{name}`."""
     router = APIRouter(include_in_schema=False)
     folder = service.state.folder
-    files = {path.name: path for path in ASSETS.iterdir() if path.suffix[1:] in FILES}
+    files = {path.name: path for path in ASSETS.iterdir() if path.suffix in FILES}
 
     def answer(request: Request, page: Callable[[], Page], root: str = "", needed: Role = "read") -> HTMLResponse:
         if not permits(request.scope.get("secl_role"), needed):
@@ -86,11 +83,10 @@ def page_router(service: Service) -> APIRouter:
         return answer(request, lambda: review_page(folder, after, record), needed="review")
 
     @router.get("/static/{name}")
-    def static(name: str) -> Response:
+    def static(name: str) -> FileResponse:
         if name not in files:
             raise HTTPException(404, f"there is no file {name!r}.")
-        headers = {**POLICY, "Cache-Control": "no-cache"}
-        return Response(files[name].read_bytes(), media_type=FILES[files[name].suffix[1:]], headers=headers)
+        return FileResponse(files[name], headers={**HEADERS, "Cache-Control": "no-cache"})
 
     return router
 
@@ -129,7 +125,7 @@ def records_page(folder: Path, wanted: dict[str, str], *, thresholds: bool) -> P
 
 
 def found_in_words(page: Found, query: Search) -> str:
-    """Return the number of records on a page of a list, in words.
+    """Return the number of records on a page of the list, in words.
 
     >>> found_in_words(Found((7,), None), Search(label="right"))
     '1 record fits.'
@@ -148,16 +144,17 @@ def record_page(folder: Path, name: str) -> Page:
     with at_one_moment(folder) as reader:
         try:
             position = reader.position_of(name)
-            explanation = explain(reader, position)
+            served = reader.served(position)
+            explanation = explain(reader, served)
         except ParameterError as problem:
             return fill("record.html", "Records", root="../", id=None, problem=sentence(str(problem))), 404
         older, newer = (p if reader.first <= p < len(reader) else None for p in (position - 1, position + 1))
-    record = explanation.served.record
+    record = served.record
     text = fill(
         "record.html",
         "Records",
         root="../",
-        **card(explanation.served),
+        **card(served),
         explanation=explanation,
         weights=None if record.posterior is None else weights_in_words(record.posterior),
         older=older,
@@ -167,7 +164,7 @@ def record_page(folder: Path, name: str) -> Page:
 
 
 def review_page(folder: Path, after: int | None, name: str) -> Page:
-    """Return the answer to rate next, after the record at position `after`, or the record of this name."""
+    """Return the page with the next answer to rate after the record at position `after`, or with a record by name."""
     with at_one_moment(folder) as reader:
         try:
             queue = review_queue(reader, after)
@@ -192,16 +189,16 @@ def review_page(folder: Path, after: int | None, name: str) -> Page:
 
 
 def card(served: Served) -> Values:
-    """A record with its id, the conversation up to the question in its roles, and its answer as people read it."""
+    """Return a record with its id, its conversation up to the question, and its readable answer."""
     record, question = served.record, served.record.question
-    around = [("system", question.system)] if question.system else []
-    around += [(turn.role, turn.text) for turn in question.history]
-    around += [("passage", question.context)] if question.context else []
-    options = [question.named(letter) for letter in question.letters]
+    turns = [("system", question.system)] if question.system else []
+    turns += [(turn.role, turn.text) for turn in question.history]
+    turns += [("passage", question.context)] if question.context else []
+    turns.append(("user", "\n".join((question.text, *map(question.named, question.letters)))))
     return {
         "id": served.id,
         "served": served,
         "record": record,
-        "turns": [*around, ("user", "\n".join((question.text, *options)))],
+        "turns": [Said(role=role, content=text) for role, text in turns],
         "answer": answer_text(record) if record.answer is not None else None,
     }

@@ -1,6 +1,6 @@
-"""The pages as texts: templates, the sentences in them, and the chart, of which the template makes SVG.
+"""The pages as texts: templates, their filters, and the numbers of the chart.
 
-The chart is 1000 wide and 100 high and is stretched to the available space. The vertical axis goes from 0 to 1.
+The chart is 1000 wide and 100 high, stretched to the available space. Its vertical axis goes from 0 to 1.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ WINDOW = 20
 ASSETS = Path(__file__).parent / "assets"
 
 
-def overview(state: State, *, now: float | None = None) -> str:
-    """Return the overview; `now` is in seconds since 1970."""
+def overview(state: State) -> str:
+    """Return the overview."""
     points = state.timeline
     before = "frozen model" if state.learning else "stated"
     return fill(
@@ -38,7 +38,7 @@ def overview(state: State, *, now: float | None = None) -> str:
         "Overview",
         state=state,
         before=before,
-        now=time() if now is None else now,
+        now=time(),
         mean={
             name: _mean([value for point in points if (value := getattr(point, name)) is not None])
             for name in ("confidence", "frozen_confidence", "accepted")
@@ -48,9 +48,9 @@ def overview(state: State, *, now: float | None = None) -> str:
 
 
 def fill(template: str, here: str, *, root: str = "", locked: bool = False, **values: object) -> str:
-    """Return a page from a template and its values; `here` is its name among the links, `root` leads to the overview.
+    """Return a page from a template and its values; a `locked` page only asks for a key.
 
-    A `locked` page asks for a key and shows nothing else.
+    `here`: name among the links. `root`: path to the overview.
     """
     return _templates().get_template(template).render(here=here, root=root, locked=locked, **values)
 
@@ -71,9 +71,9 @@ def _templates() -> jinja2.Environment:
 
 
 def timeline(points: Sequence[Point], before: str) -> Values | None:
-    """Confidence of the latest answers, and where they were learned from; None without a confidence.
+    """Return the chart of the latest answers; None without a confidence.
 
-    Returns dots (`confidences`), lines (`..._mean`), left end and width of bursts, labels (`positions`), and a
+    Returns dots (`confidences`), lines (`..._mean`), left ends and widths of bursts, labels (`positions`), and a
     description.
     """
     points = [each for each in points if each.confidence is not None]
@@ -117,7 +117,7 @@ def places(values: Sequence[float]) -> list[str]:
 
 
 def line(values: Sequence[float]) -> str:
-    """Path data of a line through all values that are not nan; empty without any.
+    """Return path data of a line through all values that are not nan; "" without such values.
 
     >>> line([1.0, math.nan, 0.0]), line([math.nan])
     ('M166.7 0.0L833.3 100.0', '')

@@ -13,7 +13,6 @@ from secl.evaluation.trust import Level
 from secl.metrics.calibration import brier, ece
 from secl.reports.verdict import sentence_of
 from secl.server.entries import Event
-from secl.server.history import versions
 from secl.server.http.health import problems
 from secl.server.online.service import Service
 from secl.server.records import Point, labelled_answers, latest_points
@@ -25,17 +24,17 @@ POINTS = 300
 """Latest answers in the timeline."""
 
 VERSIONS = 8
-"""Kept adapter versions that are listed, the newest ones."""
+"""Newest kept versions to list."""
 
 LABELLED = 1000
-"""Latest labelled answers that the measures are about."""
+"""Latest labelled answers for the measures."""
 
 EVENTS = 20
-"""Events that are listed, the latest ones."""
+"""Latest events to list."""
 
 
 class VersionRow(BaseModel):
-    """A version; position and time are of its first answer."""
+    """A version, with position and time of its first answer."""
 
     version: int
     position: int | None = None
@@ -45,9 +44,9 @@ class VersionRow(BaseModel):
 class Learning(BaseModel):
     """State of learning.
 
-    version: of the next answer. waiting: questions whose lesson is to come. in_burst, remaining, statistic: the gate's
-    decision on the latest answer. drift: norm of the learned weights over that of the model's. lessons: number of
-    records by outcome. versions: the newest kept ones, the newest first and the untouched model last.
+    version: of the next answer. waiting: number of pending lessons. in_burst, remaining, statistic: the gate's decision
+    on the latest answer. drift: norm of the learned change over the norm of the weights. lessons: number of records by
+    outcome. versions: the newest kept ones, the newest first, the untouched model last.
     """
 
     version: int
@@ -63,7 +62,7 @@ class Learning(BaseModel):
 
 
 class Labels(BaseModel):
-    """Measures of the reported confidences on the latest labelled answers; drawn: those with a known chance."""
+    """Measures of the reported confidences on the latest labelled answers; drawn: labels with a known chance."""
 
     count: int
     drawn: int
@@ -73,7 +72,7 @@ class Labels(BaseModel):
 
 
 class Why(BaseModel):
-    """A reason of a verdict, for programs and in words."""
+    """A reason of a verdict, as a code and in words."""
 
     code: Code
     severity: Severity
@@ -81,7 +80,7 @@ class Why(BaseModel):
 
 
 class Trust(BaseModel):
-    """Whether the confidences of the latest answers may be acted on; graded: labelled answers among them."""
+    """Verdict on the confidences of the latest answers; graded: number of labels."""
 
     level: Level
     questions: int
@@ -92,9 +91,9 @@ class Trust(BaseModel):
 class State(BaseModel):
     """The present state of a server.
 
-    version: of the latest answer. waiting: questions in the queue. failed_requests, unreadable: unexpected exceptions,
-    and answers that could not be read, since the start. timeline, events: the latest ones, the oldest first. learning:
-    null on a server that does not learn.
+    version: of the latest answer. waiting: questions in the queue. failed_requests, unreadable: unexpected exceptions
+    and unreadable answers since the start. timeline, events: the latest ones, the oldest first. learning: null if the
+    server does not learn.
     """
 
     model: str
@@ -114,7 +113,7 @@ class State(BaseModel):
 
 
 def view(service: Service) -> State:
-    """Return the present state of a service, running or not, in a time that does not grow with the records."""
+    """Return the present state of a service, in a time that does not depend on the number of records."""
     verdict = service.monitor.verdict
     with at_one_moment(service.state.folder) as reader:
         labelled = labelled_answers(reader, LABELLED)
@@ -144,7 +143,7 @@ def view(service: Service) -> State:
 
 
 def measured(labelled: Sequence[tuple[float, bool, float, float | None]]) -> Labels:
-    """Measures on labelled answers, as of `labelled_answers`.
+    """Return measures on the results of `labelled_answers`.
 
     >>> measured([(0.75, True, 0.5, None), (0.75, False, 0.5, 1.0)]).ece
     0.25
@@ -161,7 +160,7 @@ def measured(labelled: Sequence[tuple[float, bool, float, float | None]]) -> Lab
 
 def _learning(service: Service, reader: ServerStore) -> Learning:
     learner, gate = service.learner, service.calibrator.state.decision
-    newest, kept = learner.model.version, {each["version"]: each for each in versions(reader, VERSIONS)}
+    newest, kept = learner.model.version, {each["version"]: each for each in reader.kept_versions(VERSIONS)}
     numbers = [*sorted({*kept, newest} - {0}, reverse=True), 0]
     rows = [VersionRow(**kept.get(number, {"version": number})) for number in numbers]
     return Learning(

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import openai
 import pytest
 import uvicorn
 from fastapi import FastAPI
@@ -57,6 +58,17 @@ def opened(app: FastAPI) -> Iterator[str]:
 def client_of(service: Service) -> TestClient:
     """A client of a service, without a network."""
     return TestClient(create_app(service), base_url="http://127.0.0.1")
+
+
+@contextmanager
+def sdk_of(service: Service) -> Iterator[openai.OpenAI]:
+    """OpenAI's own client of a service."""
+    with opened(create_app(service)) as address, sdk_at(address) as client:
+        yield client
+
+
+def sdk_at(address: str) -> openai.OpenAI:
+    return openai.OpenAI(base_url=f"{address}/v1", api_key="none", max_retries=0)
 
 
 def metrics_of(client: Any) -> dict[str, float]:
@@ -136,6 +148,12 @@ def address(service: Service) -> Iterator[str]:
 def client(address: str) -> Iterator[httpx.Client]:
     """A client of the service."""
     with httpx.Client(base_url=address, timeout=60) as client:
+        yield client
+
+
+@pytest.fixture
+def sdk(address: str) -> Iterator[openai.OpenAI]:
+    with sdk_at(address) as client:
         yield client
 
 

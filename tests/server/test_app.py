@@ -169,13 +169,19 @@ BAD: list[tuple[str, Any, str]] = [
     ("ask", [], "body"),
     ("ask", None, "body"),
     *(("rollback", {"version": no}, "version") for no in (-1, 1.5, "1", None, 2**53 + 1, 10**30, True)),
+    ("score", {**OPTIONS, "answer": "Oslo"}, "none of its options (A. Rome"),
+    ("score", {"question": "Why?"}, "answer: "),
+    ("score", {"question": " ", "answer": "Lima"}, "no text"),
+    ("score", {"question": "Why?", "answer": " "}, "empty answer"),
+    ("score", {**OPTIONS, "answer": "A", "rivals": ["Oslo"]}, "give no others"),
+    ("score", {"question": "Why?", "answer": "x" * 10**6}, "shorten it"),
 ]
 
 
 def test_a_bad_body_is_refused_in_one_sentence_that_names_the_field(refusing: httpx.Client) -> None:
     for path, body, word in BAD:
         reply = refusing.post(f"/v1/{path}", json=body)
-        assert reply.status_code == 400, body
+        assert reply.status_code == (413 if "shorten" in word else 400), body
         assert word in error_of(reply)["message"], body
 
 
@@ -219,4 +225,8 @@ def test_the_description_has_a_type_for_every_reply_and_loads_nothing_from_elsew
             (kind, content), *_ = method["responses"]["200"]["content"].items()
             assert kind == "text/plain" or "$ref" in content["schema"], method["operationId"]
     assert "422" not in json.dumps(described)
+    schemas = described["components"]["schemas"]
+    assert {"ResponseFormat", "JsonSchema", "AnswerReply"} <= {*schemas}
+    assert "schema" in schemas["JsonSchema"]["properties"]
+    assert json.dumps(schemas["Secl"]["properties"]["fields"]).count("AnswerReply") == 1
     assert client.get("/docs").status_code == 404

@@ -14,11 +14,10 @@ from pydantic import BaseModel, Field
 from secl.conversation import ToolCall, Turn
 from secl.errors import SeclError, UnfinishedError
 from secl.fields.calls import WrittenReply
-from secl.server.http.app import create_app
 from secl.server.online.service import Service
 from secl.server.verify import examine
 from tests.fields.call_scribe import CallScribe, call, reply
-from tests.server.conftest import Make, client_of, opened
+from tests.server.conftest import Make, client_of, sdk_of
 
 USER: dict[str, Any] = {"role": "user", "content": "Acme: invoice 7, 306.00"}
 ARGUMENTS = '{"total": 306.0, "kind": "invoice"}'
@@ -62,10 +61,7 @@ def ask(serve: Serve) -> Any:
 
 def test_the_sdk_gets_calls_with_a_confidence_for_tool_arguments_and_their_end(serve: Serve) -> None:
     service = serve(*[reply(CALLED, call("now", p=0.6))] * 4)
-    with (
-        opened(create_app(service)) as address,
-        openai.OpenAI(base_url=f"{address}/v1", api_key="none", max_retries=0) as client,
-    ):
+    with sdk_of(service) as client:
         tools: list[Any] = [RECORD, NOW]
         asked: Any = {"model": "scripted", "messages": [USER], "tools": tools}
         found: Any = client.chat.completions.create(**asked)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
@@ -142,16 +143,19 @@ def test_a_verdict_is_about_the_latest_answers_and_the_latest_labels(make_servic
     assert monitor.graded == tuple(latest)
 
 
-def test_a_verdict_that_an_answer_overtakes_is_made_anew(make_service: Make, monkeypatch: Patch) -> None:
+def test_a_verdict_misses_no_answer_of_another_thread(make_service: Make, monkeypatch: Patch) -> None:
     service = make_service(settings={"gate.name": "never"})
     records = [service.ask(question, 20).record for question in toy_stream(2)]
     monitor = Monitor()
+    answering = threading.Thread(target=lambda: monitor.add([records[1]]))
 
     def overtaken(*arguments: Any) -> Verdict:
         monkeypatch.undo()
-        monitor.add([records[1]])  # by the thread that answers, while another one judges
+        answering.start()
+        answering.join(0.1)  # the verdict of this thread must not replace a later one
         return conclude(*arguments)
 
     monkeypatch.setattr(monitors, "conclude", overtaken)
     monitor.add([records[0]])
+    answering.join()
     assert monitor.verdict.questions == 2

@@ -23,18 +23,12 @@ from secl.server.http.app import create_app
 from secl.server.http.messages import ROLES, Message, Part, check_length, question_in
 from secl.server.online.service import Service
 from secl.server.settings import HttpSettings
-from tests.server.conftest import Log, Make, Patch, opened
+from tests.server.conftest import Log, Make, Patch, sdk_of
 
 ASKED: list[Any] = [{"role": "user", "content": "What is the capital of France?"}]
 TEXT = "I think that it is 583, and nothing else."
 
 FULL = {"secl": {"detail": "full"}}
-
-
-@pytest.fixture
-def client(address: str) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(base_url=f"{address}/v1", api_key="none", max_retries=0) as client:
-        yield client
 
 
 def said(stream: Iterable[Any], index: int = 0) -> str:
@@ -43,8 +37,8 @@ def said(stream: Iterable[Any], index: int = 0) -> str:
     return "".join(choice.delta.content or "" for choice in choices)
 
 
-def test_a_chat_is_answered_in_the_model_s_words_with_a_confidence(client: openai.OpenAI, service: Service) -> None:
-    completion: Any = client.chat.completions.create(model="scripted", messages=ASKED, extra_body=FULL)
+def test_a_chat_is_answered_in_the_model_s_words_with_a_confidence(sdk: openai.OpenAI, service: Service) -> None:
+    completion: Any = sdk.chat.completions.create(model="scripted", messages=ASKED, extra_body=FULL)
     (choice,) = completion.choices
     assert (choice.message.role, choice.message.content, choice.finish_reason) == ("assistant", TEXT, "stop")
     usage = completion.usage
@@ -61,22 +55,22 @@ def test_a_chat_is_answered_in_the_model_s_words_with_a_confidence(client: opena
     assert completion.warnings == []
 
 
-def test_confidences_of_learned_weights_say_so_and_labels_are_counted(client: openai.OpenAI, service: Service) -> None:
+def test_confidences_of_learned_weights_say_so_and_labels_are_counted(sdk: openai.OpenAI, service: Service) -> None:
     service.learner.pause("so that the version stands still")
     service.model.learn(Question("Why?"), service.model.answer(Question("Why?")).reply, 0.5)
-    learned: Any = client.chat.completions.create(model="scripted", messages=ASKED, extra_body=FULL)
+    learned: Any = sdk.chat.completions.create(model="scripted", messages=ASKED, extra_body=FULL)
     detail = learned.secl["detail"]
     assert (detail["posterior"], detail["reply"]["version"]) == (None, 1)
     assert detail["frozen"]["stated"] == pytest.approx(0.85) != detail["reply"]["stated"]
-    client.post("/feedback", body={"record_id": learned.secl["record_id"], "correct": False}, cast_to=object)
-    labelled: Any = client.chat.completions.create(model="scripted", messages=ASKED, extra_body=FULL)
+    sdk.post("/feedback", body={"record_id": learned.secl["record_id"], "correct": False}, cast_to=object)
+    labelled: Any = sdk.chat.completions.create(model="scripted", messages=ASKED, extra_body=FULL)
     assert labelled.secl["detail"]["labelled"]["labels"] == 1
 
 
-def test_a_stream_says_the_same_in_pieces_as_they_are_written(client: openai.OpenAI, service: Service) -> None:
+def test_a_stream_says_the_same_in_pieces_as_they_are_written(sdk: openai.OpenAI, service: Service) -> None:
     service.learner.pause("so that both are answered alike")
-    whole: Any = client.chat.completions.create(model="scripted", messages=ASKED)
-    pieces: list[Any] = list(client.chat.completions.create(model="scripted", messages=ASKED, stream=True))
+    whole: Any = sdk.chat.completions.create(model="scripted", messages=ASKED)
+    pieces: list[Any] = list(sdk.chat.completions.create(model="scripted", messages=ASKED, stream=True))
     assert pieces[0].choices[0].delta.role == "assistant"
     assert said(pieces) == whole.choices[0].message.content
     assert len(pieces) == 1 + 9 + 1
@@ -88,9 +82,9 @@ def test_a_stream_says_the_same_in_pieces_as_they_are_written(client: openai.Ope
     assert pieces[-1].warnings == []
 
 
-def test_several_texts_are_records_of_their_own(client: openai.OpenAI, service: Service) -> None:
+def test_several_texts_are_records_of_their_own(sdk: openai.OpenAI, service: Service) -> None:
     drawn: dict[str, Any] = {"n": 3, "temperature": 1, "seed": 5, "max_tokens": 6}
-    whole: Any = client.chat.completions.create(model="scripted", messages=ASKED, **drawn)
+    whole: Any = sdk.chat.completions.create(model="scripted", messages=ASKED, **drawn)
     texts = [choice.message.content for choice in whole.choices]
     assert len(set(texts)) == 3
     assert [choice.finish_reason for choice in whole.choices] == ["length"] * 3
@@ -98,18 +92,18 @@ def test_several_texts_are_records_of_their_own(client: openai.OpenAI, service: 
     assert whole.secl == whole.choices[0].secl
     assert (whole.usage.prompt_tokens, whole.usage.completion_tokens) == (6, 18)
     assert [service.state.served(i).record.reply.text for i in range(3)] == texts
-    again = client.chat.completions.create(model="scripted", messages=ASKED, **drawn)
+    again = sdk.chat.completions.create(model="scripted", messages=ASKED, **drawn)
     assert [choice.message.content for choice in again.choices] == texts
-    pieces: list[Any] = list(client.chat.completions.create(model="scripted", messages=ASKED, stream=True, **drawn))
+    pieces: list[Any] = list(sdk.chat.completions.create(model="scripted", messages=ASKED, stream=True, **drawn))
     assert [said(pieces, index) for index in range(3)] == texts
     assert [(each.choices[0].index, each.choices[0].finish_reason) for each in pieces[-3:]] == [
         (index, "length") for index in range(3)
     ]
 
 
-def test_a_text_ends_where_it_was_to_end(client: openai.OpenAI) -> None:
+def test_a_text_ends_where_it_was_to_end(sdk: openai.OpenAI) -> None:
     def ask(**how: Any) -> tuple[str | None, str, int]:
-        completion: Any = client.chat.completions.create(model="scripted", messages=ASKED, **how)
+        completion: Any = sdk.chat.completions.create(model="scripted", messages=ASKED, **how)
         (choice,) = completion.choices
         return choice.message.content, choice.finish_reason, completion.usage.completion_tokens
 
@@ -131,19 +125,19 @@ def test_no_request_makes_a_text_longer_than_the_server_s_limit(service: Service
             assert reply["warnings"] == said
 
 
-def test_log_probabilities_have_openai_s_shape(client: openai.OpenAI) -> None:
-    completion: Any = client.chat.completions.create(model="scripted", messages=ASKED, logprobs=True, top_logprobs=2)
+def test_log_probabilities_have_openai_s_shape(sdk: openai.OpenAI) -> None:
+    completion: Any = sdk.chat.completions.create(model="scripted", messages=ASKED, logprobs=True, top_logprobs=2)
     tokens = completion.choices[0].logprobs.content
     assert "".join(token.token for token in tokens) == TEXT
     first = tokens[0]
     assert (first.logprob, first.bytes, [top.token for top in first.top_logprobs]) == (-0.5, [73], ["I", " or"])
-    pieces: Any = client.chat.completions.create(model="scripted", messages=ASKED, logprobs=True, stream=True)
+    pieces: Any = sdk.chat.completions.create(model="scripted", messages=ASKED, logprobs=True, stream=True)
     streamed = [each.choices[0].logprobs.content for each in pieces if each.choices[0].logprobs]
     assert [each[0].token for each in streamed] == [token.token for token in tokens]
 
 
 def test_connections_that_close_in_mid_stream_harm_nobody(
-    address: str, client: openai.OpenAI, service: Service, caplog: Log
+    address: str, sdk: openai.OpenAI, service: Service, caplog: Log
 ) -> None:
     body = json.dumps({"model": "scripted", "messages": ASKED, "stream": True}).encode()
     head = "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
@@ -154,20 +148,20 @@ def test_connections_that_close_in_mid_stream_harm_nobody(
             connection.sendall(whole[:sent])
             if sent == len(whole):
                 connection.recv(20)
-    completion: Any = client.chat.completions.create(model="scripted", messages=ASKED)
+    completion: Any = sdk.chat.completions.create(model="scripted", messages=ASKED)
     assert completion.choices[0].message.content == TEXT
     assert [each for each in caplog.records if each.name.startswith("secl") and each.levelname != "INFO"] == []
 
 
-def test_what_says_nothing_about_the_reply_is_taken_and_named(client: openai.OpenAI) -> None:
+def test_what_says_nothing_about_the_reply_is_taken_and_named(sdk: openai.OpenAI) -> None:
     messages: list[Any] = [{**ASKED[0], "name": "Ada"}]
-    reply: Any = client.chat.completions.create(
+    reply: Any = sdk.chat.completions.create(
         model="scripted", messages=messages, user="me", store=True, metadata={"a": "b"}, service_tier="auto",
         parallel_tool_calls=True, response_format={"type": "text"}, tool_choice="none",
     )  # fmt: skip
     fields = ("metadata", "parallel_tool_calls", "service_tier", "store", "user", "messages.0.name")
     assert sorted(reply.warnings) == sorted(f"{field} was accepted and has no effect." for field in fields)
-    *_, last = client.chat.completions.create(model="scripted", messages=ASKED, user="me", stream=True)
+    *_, last = sdk.chat.completions.create(model="scripted", messages=ASKED, user="me", stream=True)
     assert last.warnings == ["user was accepted and has no effect."]  # type: ignore[attr-defined]
 
 
@@ -209,10 +203,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 def refusing(share_service: Make) -> Iterator[openai.OpenAI]:
     """A client of a server that answers nothing of what the tests ask."""
     service = share_service()
-    with (
-        opened(create_app(service)) as address,
-        openai.OpenAI(base_url=f"{address}/v1", api_key="none", max_retries=0) as client,
-    ):
+    with sdk_of(service) as client:
         yield client
     assert service.position == 0
 

@@ -90,17 +90,6 @@ def test_the_page_allows_nothing_from_outside_and_nothing_inline(make_service: M
         assert client.get(f"/static/{name}").status_code == 404
 
 
-def test_whatever_a_model_or_an_admin_writes_is_shown_as_text(make_service: Make) -> None:
-    service = served(make_service())
-    service.model.name = HOSTILE
-    service.learner.pause(HOSTILE)
-    text = overview(view(service))
-    assert "<script>" not in text
-    assert text.count("<script ") == 1
-    assert "&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt;" in text
-    assert HOSTILE.replace("\x00\x0b", "\ufffd\ufffd") in Page(text).text
-
-
 def test_an_empty_server_has_pages_that_say_so(make_service: Make) -> None:
     client = client_of(make_service())
     shown = words(client.get("/").text)
@@ -150,17 +139,20 @@ def test_the_page_of_a_record_says_why_in_the_words_of_secl_show(make_service: M
     assert f"Confidence {record.confidence:.2f}, band" in text
 
 
-def test_a_conversation_is_shown_in_its_roles_and_whatever_it_says_is_text(make_service: Make) -> None:
+def test_a_conversation_is_shown_in_its_roles_and_whatever_anybody_writes_is_text(make_service: Make) -> None:
     service = make_service()
     history = (Turn("user", f"first {HOSTILE}"), Turn("assistant", f"second {HOSTILE}"))
     safe = HOSTILE.replace("\x00", "").replace("\x0b", "")
     question = Question(f"third {HOSTILE}", system=f"zeroth {HOSTILE}", history=history, domain=safe, form="short")
     service.ask(question, 20)
     service.ask(Question("Which?", options=(f"one {HOSTILE}", f"two {HOSTILE}")), 20)
+    service.model.name = HOSTILE
+    service.learner.pause(HOSTILE)
     client = client_of(service)
-    for address in ("/records", "/records/0", "/records/1", "/review", "/review?record=0"):
+    assert HOSTILE.replace("\x00\x0b", "\ufffd\ufffd") in Page(client.get("/").text).text
+    for address in ("/", "/records", "/records/0", "/records/1", "/review", "/review?record=0"):
         text = client.get(address).text
-        assert "alert(&#39;1&#39;)" in text, address
+        assert "&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt;" in text, address
         assert "<script>" not in text
         assert text.count("<script ") == 1
         for tag, attributes in Page(text).tags:

@@ -39,19 +39,17 @@ class Mixed(ScriptedModel):
 def test_candidates_are_stored_without_their_texts_but_equal_ones_stay_equal(make_service: Make) -> None:
     service = make_service(keep_text="none", model=Mixed(), settings={"method": "posterior"})
     twice = Question("Which zebra?", options=("stripes", "dots", "stripes"))
+    answer: Any
     answer, *others = ask_all(service, [twice, *mixed_stream(20)])
     samples = [each.text for record in others if (found := record.evidence.candidates) for each in found.samples]
-    stored = service.state.served(0).record
+    stored: Any = service.state.served(0).record
     text = json.dumps(list(service.state.rows("SELECT body FROM records")))
     assert not any(word in text for word in ("stripes", "dots", "zebra"))
     assert any(samples)
     assert not any(each and f'"{each}"' in text for each in samples)
-    assert stored.posterior is not None
-    assert answer.posterior is not None
     one, other, same = stored.posterior.candidates
     assert one == same != other
     assert stored.posterior.probabilities == answer.posterior.probabilities
-    assert stored.evidence.candidates is not None
     assert stored.evidence.candidates.candidates == stored.posterior.candidates
     assert examined(service.state) == (21, [])
 
@@ -74,8 +72,7 @@ def ask(service: Service, body: dict[str, Any] = OPTIONS) -> dict[str, Any]:
 def test_the_reported_confidence_is_the_posterior_of_the_models_own_answer(make_service: Make) -> None:
     service = make_service(settings={"method": "posterior", "loop.answer": "own"})
     reply = ask(service)
-    posterior = service.state.served(0).record.posterior
-    assert posterior is not None
+    posterior: Any = service.state.served(0).record.posterior
     detail, own = reply["detail"], "ABCD".index(reply["letter"])
     assert "reason" not in reply
     assert reply["confidence"] == posterior.probabilities[own] == posterior.confidence

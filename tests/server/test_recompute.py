@@ -17,13 +17,7 @@ from secl.model import Model, ModelAnswer
 from secl.question import Question
 from secl.server.online.factory import open_service, serving_settings
 from secl.server.online.service import Service
-from secl.server.recompute import (
-    environment_changes,
-    load_recorded_model,
-    rederive,
-    rounding_reason,
-    verify,
-)
+from secl.server.recompute import environment_changes, load_recorded_model, rederive, rounding_reason, verify
 from secl.server.settings import Limits
 from secl.server.store import ServerStore
 from secl.testing import ScriptedModel, toy_stream

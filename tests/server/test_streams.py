@@ -31,20 +31,14 @@ def service(make_service: Make, model: Slow) -> Service:
     return make_service(model=model)
 
 
-@pytest.fixture
-def client(address: str) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(base_url=f"{address}/v1", api_key="none", max_retries=0) as client:
-        yield client
-
-
-def record_of(client: openai.OpenAI, name: str) -> Any:
-    return json.loads(client.get(f"/records/{name}", cast_to=httpx.Response).text)
+def record_of(sdk: openai.OpenAI, name: str) -> Any:
+    return json.loads(sdk.get(f"/records/{name}", cast_to=httpx.Response).text)
 
 
 def test_a_stream_ends_before_a_slow_confidence_which_is_found_by_its_name(
-    client: openai.OpenAI, model: Slow, service: Service
+    sdk: openai.OpenAI, model: Slow, service: Service
 ) -> None:
-    stream = client.chat.completions.create(
+    stream = sdk.chat.completions.create(
         model="scripted", messages=ASKED, stream=True, n=2, stream_options={"include_usage": True}
     )
     chunks: list[Any] = list(stream)  # up to [DONE], while the model still ponders
@@ -60,42 +54,42 @@ def test_a_stream_ends_before_a_slow_confidence_which_is_found_by_its_name(
         assert (each.secl["confidence"], each.choices[0].secl) == (None, each.secl)
         assert f"GET /v1/records/{name}" in each.secl["reason"]
     with pytest.raises(openai.NotFoundError, match="not known yet; ask again"):
-        record_of(client, names[0])
+        record_of(sdk, names[0])
     model.go.set()
     until(lambda: len(service.state) == 2)
     until(lambda: not service.texts.unrated)
     for position, name in enumerate(names):
-        told = record_of(client, name)
+        told = record_of(sdk, name)
         assert (told["record_id"], told["record"]["position"]) == (name, position)
         assert told["record"]["confidence"] == pytest.approx(0.85)
         assert told["record"]["reply"]["text"] == TEXT
-    client.post("/feedback", body={"record_id": names[1], "correct": True}, cast_to=object)
+    sdk.post("/feedback", body={"record_id": names[1], "correct": True}, cast_to=object)
     assert service.state.served(1).label is True
 
 
 @pytest.mark.parametrize("reason", ["it fails", "the disk is full"])
 def test_a_confidence_that_is_lost_after_its_stream_is_not_waited_for_and_the_server_lives(
-    client: openai.OpenAI, model: Slow, service: Service, monkeypatch: Patch, reason: str
+    sdk: openai.OpenAI, model: Slow, service: Service, monkeypatch: Patch, reason: str
 ) -> None:
     def refuse(*_args: Any, **_named: Any) -> None:
         raise StorageError("the disk is full.") if reason == "the disk is full" else RuntimeError("broken")
 
     monkeypatch.setattr(service.state, "add_answers", refuse)
-    *_, last = client.chat.completions.create(model="scripted", messages=ASKED, stream=True)
+    *_, last = sdk.chat.completions.create(model="scripted", messages=ASKED, stream=True)
     name = last.secl["record_id"]  # type: ignore[attr-defined]
     model.go.set()
     until(lambda: name in service.unstored)
     with pytest.raises(openai.NotFoundError, match="failed, or could not be stored") as why:
-        record_of(client, name)
+        record_of(sdk, name)
     assert why.value.code == "record_not_stored"
     assert (service.failures, service.ready) == (int(reason == "it fails"), True)
 
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_confidence_that_nobody_wants_is_not_made_and_the_text_is_not_recorded(
-    client: openai.OpenAI, model: Slow, service: Service, stream: bool
+    sdk: openai.OpenAI, model: Slow, service: Service, stream: bool
 ) -> None:
-    reply: Any = client.chat.completions.create(
+    reply: Any = sdk.chat.completions.create(
         model="scripted", messages=ASKED, stream=stream, n=2, extra_body=UNWANTED, logprobs=True
     )
     chunks = list(reply) if stream else [reply]

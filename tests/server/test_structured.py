@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import openai
@@ -13,14 +12,13 @@ from pydantic import BaseModel, Field
 from secl.errors import NoObjectError, ParameterError, SeclError, UnfinishedError
 from secl.fields.extraction import ObjectRequest, Objects
 from secl.fields.values import WrittenObject
-from secl.server.http.app import create_app
 from secl.server.http.pages.rendering import overview
 from secl.server.http.pages.view import view
 from secl.server.online.service import Service
 from secl.server.settings import HttpSettings
 from secl.server.verify import examine
 from tests.fields.scribe import Scribe, written
-from tests.server.conftest import Make, Patch, client_of, opened
+from tests.server.conftest import Make, Patch, client_of
 from tests.server.waiting import close, explained
 
 ASKED: list[Any] = [{"role": "user", "content": "Acme: invoice 7, 306.00, paid?"}]
@@ -68,15 +66,6 @@ def clerk(service: Service) -> Any:
     return service.model
 
 
-@pytest.fixture
-def client(service: Service) -> Iterator[openai.OpenAI]:
-    with (
-        opened(create_app(service)) as address,
-        openai.OpenAI(base_url=f"{address}/v1", api_key="none", max_retries=0) as client,
-    ):
-        yield client
-
-
 def post(service: Service, **fields: Any) -> Any:
     body = {"model": "scripted", "messages": ASKED, "response_format": {"type": "json_object"}, **fields}
     with client_of(service) as client:
@@ -88,10 +77,10 @@ def schema(node: Any) -> dict[str, Any]:
 
 
 def test_the_sdk_s_parse_gives_an_instance_and_every_field_its_confidence_and_record(
-    client: openai.OpenAI, service: Service, clerk: Clerk
+    sdk: openai.OpenAI, service: Service, clerk: Clerk
 ) -> None:
     talk: list[Any] = [{"role": "system", "content": "Be exact."}, *ASKED]
-    reply: Any = client.chat.completions.parse(model="scripted", messages=talk, response_format=Invoice)
+    reply: Any = sdk.chat.completions.parse(model="scripted", messages=talk, response_format=Invoice)
     (choice,) = reply.choices
     assert choice.message.content == GREEDY
     assert choice.message.parsed == Invoice(total=306, kind="invoice")
@@ -119,8 +108,8 @@ def test_the_sdk_s_parse_gives_an_instance_and_every_field_its_confidence_and_re
     assert (asked.system, asked.text.partition("\n")[0]) == ("Be exact.", ASKED[0]["content"])
     assert '- "total" (number): with tax\n' in asked.text
     before = fields["due"]["confidence"]
-    client.post("/feedback", body={"record_id": fields["due"]["record_id"], "correct": False}, cast_to=object)
-    again: Any = client.chat.completions.parse(model="scripted", messages=talk, response_format=Invoice)
+    sdk.post("/feedback", body={"record_id": fields["due"]["record_id"], "correct": False}, cast_to=object)
+    again: Any = sdk.chat.completions.parse(model="scripted", messages=talk, response_format=Invoice)
     assert again.secl["fields"]["due"]["confidence"] < before
     assert post(service, secl={"detail": "full"}).json()["secl"]["fields"]["total"]["detail"]["labelled"]["labels"] == 1
     with client_of(service) as plain:
@@ -129,8 +118,8 @@ def test_the_sdk_s_parse_gives_an_instance_and_every_field_its_confidence_and_re
         assert plain.get("/").status_code == plain.get(f"/records/{fields['total']['record_id']}").status_code == 200
 
 
-def test_a_stream_gives_the_object_and_its_confidences_at_its_end(client: openai.OpenAI) -> None:
-    with client.chat.completions.stream(model="scripted", messages=ASKED, response_format=Invoice) as stream:
+def test_a_stream_gives_the_object_and_its_confidences_at_its_end(sdk: openai.OpenAI) -> None:
+    with sdk.chat.completions.stream(model="scripted", messages=ASKED, response_format=Invoice) as stream:
         chunks = [event.chunk for event in stream if event.type == "chunk"]
         final: Any = stream.get_final_completion()
     assert final.choices[0].message.parsed == Invoice(total=306, kind="invoice")
@@ -138,7 +127,7 @@ def test_a_stream_gives_the_object_and_its_confidences_at_its_end(client: openai
     assert (last.choices[0].finish_reason, last.choices[0].secl) == ("stop", last.secl)
     assert last.secl["fields"].keys() == {"total", "kind", "due"}
     options = {"stream": True, "stream_options": {"include_usage": True}}
-    *_, used = client.chat.completions.create(
+    *_, used = sdk.chat.completions.create(
         model="scripted", messages=ASKED, response_format={"type": "json_object"}, **options
     )  # type: ignore[call-overload]
     assert used.usage.total_tokens == 61
@@ -220,18 +209,18 @@ def test_a_model_that_writes_no_objects_refuses_them(make_service: Make) -> None
 
 
 def test_an_object_that_fails_is_explained_to_its_client_and_others_do_not_notice(
-    client: openai.OpenAI, service: Service
+    sdk: openai.OpenAI, service: Service
 ) -> None:
     endless: list[Any] = [{"role": "user", "content": "endless"}]
     with pytest.raises(openai.LengthFinishReasonError) as cut:
-        client.chat.completions.parse(model="scripted", messages=endless, response_format=Invoice)
+        sdk.chat.completions.parse(model="scripted", messages=endless, response_format=Invoice)
     secl = cut.value.completion.secl  # type: ignore[attr-defined]
     assert (secl["confidence"], secl["reason"][:36]) == (None, "the model did not close the object w")
     unfit = post(service, messages=[{"role": "user", "content": "free"}])
     assert (unfit.status_code, unfit.headers["x-should-retry"]) == (502, "false")
     assert unfit.json()["error"]["message"] == "the model wrote no object of the schema."
     with pytest.raises(openai.InternalServerError) as failed:
-        client.chat.completions.parse(
+        sdk.chat.completions.parse(
             model="scripted", messages=[{"role": "user", "content": "broken"}], response_format=Invoice
         )
     assert "secret" not in str(failed.value)
@@ -297,14 +286,6 @@ def test_fields_that_cannot_be_stored_say_so(service: Service, monkeypatch: Patc
     assert "cannot write to its disk" in secl["reason"]
     assert {field["record_id"] for field in secl["fields"].values()} == {None}
     assert service.position == 0
-
-
-def test_the_description_has_types_for_formats_and_fields(service: Service) -> None:
-    with client_of(service) as client:
-        described = client.get("/openapi.json").json()["components"]["schemas"]
-    assert {"ResponseFormat", "JsonSchema", "AnswerReply"} <= {*described}
-    assert "schema" in described["JsonSchema"]["properties"]
-    assert json.dumps(described["Secl"]["properties"]["fields"]).count("AnswerReply") == 1
 
 
 def test_the_page_draws_the_confidences_of_fields_which_have_no_stated_one(service: Service) -> None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
-from typing import Any
 
 import pytest
 
 from secl.backends.endpoint.client import Endpoint
-from secl.errors import ModelError, ParameterError, QuestionError, TooLongError, UnavailableError
+from secl.errors import ModelError, ParameterError, UnavailableError
 from tests.backends.endpoint.fake import FakeServer
 
 BODY = {"model": "tiny", "messages": [{"role": "user", "content": "Which city?"}], "max_tokens": 3}
@@ -47,20 +46,6 @@ def test_a_server_that_is_not_there_is_given_up_and_a_slow_one_is_asked_once(
     with pytest.raises(UnavailableError, match=r"does not answer \(ReadTimeout\)"):
         connect(server.url, silence=0.1).post(ROUTE, BODY)
     assert len(server.heard) == 1
-
-
-@pytest.mark.parametrize(
-    ("body", "error", "sentence"),
-    [
-        ({"model": "tiny"}, QuestionError, "status 400: Unsupported parameter: use 'max_tokens' instead"),
-        ({**BODY, "messages": "x" * 5001}, TooLongError, "status 400: This model's maximum context length is 1024"),
-    ],
-)
-def test_a_refusal_quotes_the_server(
-    connect: Connect, server: FakeServer, body: Any, error: Any, sentence: str
-) -> None:
-    with pytest.raises(error, match=f"/chat/completions refuses with {sentence}"):
-        connect(server.url).post(ROUTE, body)
 
 
 def test_a_key_is_sent_to_its_server_and_what_belongs_to_another_is_not(

@@ -30,7 +30,7 @@ def by_effort(body: Body) -> bool:
     return body.get("reasoning_effort") == "none"
 
 
-Connect = Callable[..., EndpointModel]
+Connect = Callable[..., Any]
 
 
 @pytest.fixture
@@ -120,6 +120,8 @@ def test_a_thought_that_comes_now_and_then_is_no_part_of_an_answer(model: Endpoi
     reply = model.answer(CHOICE).reply
     assert reply.answer == "C"
     assert reply.option_log_p[2] == pytest.approx(math.log(0.7))
+    server.form = Form()
+    assert [piece.text for piece in model.write(OPEN, Writing())] == ["Lima", ""]
     server.form = Form("reasoning", mixes="only")
     unknown = model.answer(CHOICE).reply
     assert (unknown.answer, unknown.bins, unknown.option_log_p) == (None, (), ())
@@ -140,12 +142,10 @@ def test_answers_stand_behind_thoughts_and_words_are_asked_for_without(
     server.asked.clear()
     reply = model.answer(CHOICE, evidence=["candidates", "p_true"]).reply
     compared = model.compare_candidates(CHOICE, reply)
-    assert reply.thought is not None
     assert reply.thought.text == "".join(server.thought).strip()
     assert (reply.answer, reply.thought.cut) == ("C", False)
     assert reply.option_log_p[2] == pytest.approx(math.log(0.7))
     assert reply.digit_mass == pytest.approx(0.9)
-    assert compared is not None
     assert [(each.order, each.thought is None) for each in compared.letters] == [
         ((3, 2, 1, 0), False),
         ((0, 1, 2, 3), True),
@@ -162,9 +162,10 @@ def test_answers_stand_behind_thoughts_and_words_are_asked_for_without(
     opened = model.answer(OPEN, evidence=["candidates"]).reply
     drawn = model.compare_candidates(OPEN, opened)
     assert opened.log_probability == pytest.approx(math.log(PLAIN["Lima"]))
-    assert drawn is not None
     assert all(each.thought is not None and each.text == "Lima" for each in drawn.samples)
-    (text,) = Written.of(model.write(OPEN, Writing()))
+    (text,) = Written.of(model.write(OPEN, Writing(top_logprobs=0)))
+    shown = "".join(token.text for token in text.tokens).removesuffix(server.form.end)
+    assert (text.text, shown) == ("Lima", "Lima")  # the client of a stream sees no thought
     assert model.answer(OPEN, written=text).reply.thought is not None
 
 
@@ -174,7 +175,6 @@ def test_a_thought_without_an_end_is_followed_by_an_answer_without_a_thought(
     server.thought, server.form = MUSING * 9, Form("reasoning", switched=by_template)
     model = connect(thinking=20)
     reply = model.answer(CHOICE).reply
-    assert reply.thought is not None
     assert (reply.answer, reply.thought.cut) == ("C", True)
 
 
@@ -185,9 +185,7 @@ def test_a_model_that_always_thinks_does_so_before_every_word(connect: Connect, 
     p_true, compared = model.score_p_true(CHOICE, reply), model.compare_candidates(CHOICE, reply)
     assert reply.answer == "C"
     assert reply.digit_mass == pytest.approx(0.9)
-    assert p_true is not None
     assert p_true.probabilities[0] == pytest.approx(0.8)
-    assert compared is not None
     assert [each.thought is None for each in compared.letters] == [False]
 
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from secl.backends.endpoint.abilities import WORD_TOKENS
+from secl.backends.endpoint.cost import FULL
 from secl.backends.endpoint.model import EndpointModel
 from secl.errors import ModelError, ParameterError, QuestionError, UnavailableError
 from secl.evidence import EvidenceKind
@@ -20,7 +22,7 @@ OPEN = Question("Which city?", id="open")
 
 
 def test_letters_digits_and_verdicts_are_read_where_the_model_says_them_and_paid_for_once(
-    model: EndpointModel, server: FakeServer
+    model: Any, server: FakeServer
 ) -> None:
     reply = model.answer(CHOICE, evidence=BOTH).reply
     assert (reply.text, reply.answer) == ("C", "C")
@@ -34,20 +36,18 @@ def test_letters_digits_and_verdicts_are_read_where_the_model_says_them_and_paid
     assert (spent.answering, spent.reordering, spent.scoring) == (11 + 13, 13, 4 * 11)
     compared, p_true = model.compare_candidates(CHOICE, reply), model.score_p_true(CHOICE, reply)
     assert (len(server.asked), model.meter.take().total) == (count, 0)
-    assert compared is not None
     assert compared.candidates == CHOICE.options
     assert compared.likelihoods == (None,) * 4
     (order,) = compared.letters
     assert order.order == (3, 2, 1, 0)
     assert max(range(4), key=order.log_p.__getitem__) == 2
-    assert p_true is not None
     assert p_true.candidates == ("Lima!", "Rome", "Paris", "Bonn")
     assert p_true.probabilities == pytest.approx((0.8, 0.3, 0.3, 0.3))
     assert p_true.false_probabilities == pytest.approx((0.1, 0.6, 0.6, 0.6))
 
 
 def test_a_server_that_does_not_answer_ends_the_requests_of_a_window(
-    model: EndpointModel, server: FakeServer, monkeypatch: pytest.MonkeyPatch
+    model: Any, server: FakeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(model.endpoint._client, "max_retries", 0)
     server.delay, server.statuses = 0.2, [503] * 99
@@ -58,36 +58,31 @@ def test_a_server_that_does_not_answer_ends_the_requests_of_a_window(
     assert len(server.asked) < 15 * 11 / 2
 
 
-def test_an_open_answer_is_compared_with_further_answers(model: EndpointModel, server: FakeServer) -> None:
+def test_an_open_answer_is_compared_with_further_answers(model: Any, server: FakeServer) -> None:
     reply = model.answer(OPEN, evidence=BOTH).reply
     assert (reply.text, reply.answer, reply.option_log_p) == ("Lima", "Lima", ())
     assert reply.log_probability == pytest.approx(math.log(PLAIN["Lima"]))
     assert reply.stated < 0.5
     compared, p_true = model.compare_candidates(OPEN, reply), model.score_p_true(OPEN, reply)
-    assert compared is not None
     assert compared.candidates == ("Lima", "None of these")
     assert [(each.text, each.candidate) for each in compared.samples] == [("Lima", 0)] * 3
     assert compared.samples[0].log_p == pytest.approx(math.log(PLAIN["Lima"]))
     assert len(compared.letters) == 2
-    assert p_true is not None
     assert p_true.candidates == ("Lima",)
     # Answer, digit, three further answers, two orders of the letters, one verdict.
     assert len(server.asked) == 2 + 3 + 2 + 1
 
 
-def test_a_further_answer_that_ends_where_it_may_have_no_more_tokens_is_none(
-    model: EndpointModel, server: FakeServer
-) -> None:
+def test_a_further_answer_that_ends_where_it_may_have_no_more_tokens_is_none(model: Any, server: FakeServer) -> None:
     server.rule = lambda body: [{"Lima": 0.9}] * 99 if body.get("temperature") else knowing(body)
     compared = model.compare_candidates(OPEN, model.answer(OPEN, evidence=["candidates"]).reply)
-    assert compared is not None
     assert compared.candidates == ("Lima", "None of these")
     assert [(each.text, each.candidate) for each in compared.samples] == [(None, None)] * 5
 
 
 @pytest.mark.parametrize(("computed", "drawn"), [("3 + 4", 0), ("3 * 4", 2), ("unknown", 2)])
 def test_a_number_is_checked_by_a_program_and_reasoned_for_again_where_that_disagrees(
-    model: EndpointModel, server: FakeServer, computed: str, drawn: int
+    model: Any, server: FakeServer, computed: str, drawn: int
 ) -> None:
     def reasoning(body: Body) -> list[Distribution]:
         asked = body["messages"][-1]["content"]
@@ -98,7 +93,6 @@ def test_a_number_is_checked_by_a_program_and_reasoned_for_again_where_that_disa
     server.rule = reasoning
     question = Question("What is 3 + 4?", form="number", id="sum")
     compared = model.compare_candidates(question, model.answer(question, evidence=["candidates"]).reply)
-    assert compared is not None
     program, *others = compared.samples
     expected = {"3 + 4": ("7", 0), "3 * 4": ("12", 1), "unknown": (None, None)}[computed]
     assert (program.text, program.candidate, program.program) == (*expected, True)
@@ -118,7 +112,7 @@ def test_only_digits_among_the_most_probable_tokens_count_and_their_mass_says_so
     model.close()
 
 
-def test_an_answer_without_a_letter_cannot_be_read(model: EndpointModel, server: FakeServer) -> None:
+def test_an_answer_without_a_letter_cannot_be_read(model: Any, server: FakeServer) -> None:
     server.rule = lambda body: [PLAIN]
     reply = model.answer(CHOICE, evidence=BOTH).reply
     assert (reply.text, reply.answer, reply.option_log_p) == ("Lima", None, ())
@@ -126,19 +120,16 @@ def test_an_answer_without_a_letter_cannot_be_read(model: EndpointModel, server:
     assert model.compare_candidates(CHOICE, reply) is None
 
 
-def test_a_candidate_without_a_verdict_is_left_out_of_them(model: EndpointModel, server: FakeServer) -> None:
+def test_a_candidate_without_a_verdict_is_left_out_of_them(model: Any, server: FakeServer) -> None:
     def rule(body: Body) -> list[Distribution]:
         return [PLAIN] if "Proposed answer: Rome" in body["messages"][-1]["content"] else knowing(body)
 
     server.rule = rule
     p_true = model.score_p_true(CHOICE, model.answer(CHOICE).reply)
-    assert p_true is not None
     assert p_true.candidates == ("Lima!", "Paris", "Bonn")
 
 
-def test_samples_of_an_open_answer_are_drawn_and_letters_come_from_the_answer(
-    model: EndpointModel, server: FakeServer
-) -> None:
+def test_samples_of_an_open_answer_are_drawn_and_letters_come_from_the_answer(model: Any, server: FakeServer) -> None:
     assert model.sample(OPEN, 3) == ("Lima",) * 3
     assert len({body["seed"] for body in server.asked}) == 3
     assert all((body["temperature"], body["top_p"]) == (1, 0.95) for body in server.asked)
@@ -146,7 +137,7 @@ def test_samples_of_an_open_answer_are_drawn_and_letters_come_from_the_answer(
     assert [drawn.count(letter) / 500 for letter in "ABCD"] == pytest.approx([0.06, 0.06, 0.82, 0.06], abs=0.05)
 
 
-def test_nothing_is_learned_and_a_snapshot_is_empty(model: EndpointModel) -> None:
+def test_nothing_is_learned_and_a_snapshot_is_empty(model: Any) -> None:
     reply = model.answer(CHOICE).reply
     with pytest.raises(ModelError, match=r"no weights of tiny can be changed behind http://127\.0\.0\.1"):
         model.learn(CHOICE, reply, 0.5)
@@ -190,16 +181,16 @@ def test_as_many_log_probabilities_are_asked_for_as_the_server_gives(server: Fak
 
 
 def counting(body: Body) -> list[Distribution]:
-    """As `knowing`, and a number for a question about one."""
-    asked = body["messages"][-1]["content"]
-    if "How many" in asked and "Answer: <number>" in asked:
-        return [{"Answer:": 0.9}, {" 7": 0.9}]
-    return knowing(body)
+    """As `knowing`, and a number for a question about one; open replies have a common share of their most tokens."""
+    asked, most = body["messages"][-1]["content"], body["max_tokens"]
+    numbered = "How many" in asked and "Answer: <number>" in asked
+    steps: list[Distribution] = [{"Answer:": 0.9}, {" 7": 0.9}] if numbered else knowing(body)
+    return steps if most == WORD_TOKENS else [*steps, *[{" ": 0.9}] * (round(FULL * most) - len(steps))]
 
 
 @pytest.mark.parametrize("kinds", [(), ("p_true",), ("candidates",), ("candidates", "p_true", "samples")])
 def test_the_cost_of_a_table_is_known_before_it_is_asked(
-    model: EndpointModel, server: FakeServer, kinds: tuple[EvidenceKind, ...]
+    model: Any, server: FakeServer, kinds: tuple[EvidenceKind, ...]
 ) -> None:
     forms: tuple[Form, ...] = ("choice", "short", "sentence", "number")
     asked = [
@@ -216,3 +207,5 @@ def test_the_cost_of_a_table_is_known_before_it_is_asked(
     read = sum(len(str(message["content"])) // 4 + 5 for body in server.asked for message in body["messages"])
     assert estimate.requests == pytest.approx(len(server.asked), rel=0.3)
     assert estimate.prompt_tokens == pytest.approx(read, rel=0.3)
+    written = sum(server.choice(body)["length"] for body in server.asked)
+    assert estimate.written_tokens == pytest.approx(written, rel=0.3)

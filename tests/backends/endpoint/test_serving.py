@@ -13,7 +13,6 @@ import pytest
 from secl.cli.run import cost_line
 from secl.errors import ModelError, ParameterError, QuestionError, RunError, UnavailableError
 from secl.question import GivenAnswer, Question
-from secl.records import Record
 from secl.runs.runner import start_run
 from secl.runs.settings import Recipe, RunSettings
 from secl.server.online.factory import open_service, serving_settings
@@ -50,7 +49,7 @@ def stop(services: list[Service]) -> None:
     services.clear()
 
 
-def asked(service: Service, numbers: range) -> list[Record]:
+def asked(service: Service, numbers: range) -> list[Any]:
     """Questions whose right answer has changing places; the server knows it."""
     questions = []
     for i in numbers:
@@ -70,11 +69,9 @@ def test_answers_have_a_posterior_that_feedback_moves_and_a_restart_keeps(opened
     for record in before:
         service.state.add_feedback(record.position, correct=False)
     (moved,) = asked(service, range(8, 9))
-    assert moved.labelled is not None
     assert moved.confidence < moved.label_free - 0.05
     (after,) = asked(opened(), range(9, 10))
     assert after.position == 9
-    assert after.labelled is not None
     assert after.labelled.labels == 8
     assert after.confidence < after.label_free - 0.05
 

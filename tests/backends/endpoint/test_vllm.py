@@ -30,7 +30,7 @@ from secl.errors import ModelError, NotLoadedError, ParameterError, QuestionErro
 from secl.evidence import EvidenceKind
 from secl.gates import Always, Never
 from secl.question import GivenAnswer, Question
-from secl.records import Record, Reply
+from secl.records import Reply
 from secl.server.online.factory import open_service, serving_settings
 from secl.settings.groups import LoopSettings
 from secl.writing import Writing, Written
@@ -83,7 +83,7 @@ def alike(one: Reply, other: Reply, entropy: float = 0.4) -> None:
     assert one.entropy == pytest.approx(other.entropy, abs=entropy)
 
 
-def run(model: LocalModel, questions: list[Question], **settings: Any) -> list[Record]:
+def run(model: LocalModel, questions: list[Question], **settings: Any) -> list[Any]:
     return list(
         Calibrator(model, **{"method": "secl", "gate": Always(), "loop": LoopSettings(bin_gate=None), **settings}).run(
             questions
@@ -201,8 +201,6 @@ def test_a_whole_stream_is_recorded_as_by_the_model_in_this_process_though_the_s
         alike(one.frozen, other.frozen)
         assert one.outcome == other.outcome
         mine, theirs = one.evidence.p_true, other.evidence.p_true
-        assert mine is not None
-        assert theirs is not None
         same = slice(1) if "sampled" in theirs.distractor_source else slice(None)  # lists are drawn by others' numbers
         assert mine.candidates[same] == theirs.candidates[same]
         assert mine.probabilities[same] == pytest.approx(theirs.probabilities[same], abs=1e-5)
@@ -233,14 +231,10 @@ def test_candidates_are_compared_as_by_the_model_in_this_process_which_only_comp
     found, expected = run(model, questions[:2], **settings), run(make_learner(), questions[:2], **settings)
     for one, other in zip(found, expected, strict=True):
         mine, theirs = one.evidence.candidates, other.evidence.candidates
-        assert mine is not None
-        assert theirs is not None
         for ours, its in zip(mine.letters, theirs.letters, strict=True):
             assert ours.order == its.order
             assert ours.log_p == pytest.approx(its.log_p, abs=1e-3)
         for likely, its_likelihood in zip(mine.likelihoods, theirs.likelihoods, strict=True):
-            assert likely is not None
-            assert its_likelihood is not None
             assert (likely.given, likely.alone) == pytest.approx((its_likelihood.given, its_likelihood.alone), abs=1e-3)
         assert min(one.ledger.likelihood, one.ledger.reordering, one.ledger.scoring) > 0
 

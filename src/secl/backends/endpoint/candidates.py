@@ -94,8 +94,5 @@ class Findings:
         read = {self.own: read[self.own], **read}
         probabilities, refuted = zip(*read.values(), strict=True)
         return PTrue(
-            candidates=tuple(read),
-            probabilities=probabilities,
-            false_probabilities=refuted,
-            distractor_source=source,
+            candidates=tuple(read), probabilities=probabilities, false_probabilities=refuted, distractor_source=source
         )

@@ -197,13 +197,7 @@ class EndpointAsker:
         return choose_distractors(answer, question.form, self.distractors, listed(), sample_list)
 
     def _probe(
-        self,
-        findings: Findings,
-        texts: Sequence[str],
-        evidence: EvidenceKinds,
-        source: str,
-        *,
-        behind: bool = False,
+        self, findings: Findings, texts: Sequence[str], evidence: EvidenceKinds, source: str, *, behind: bool = False
     ) -> Callable[[], None]:
         """Request evidence about candidates; an open question becomes a choice with "None of these".
 

@@ -156,13 +156,7 @@ def _log_prob(text: str, log_p: float) -> TopLogProb:
 def choice_of(text: str, finish: Finish, secl: Secl, tokens: Sequence[Token] = (), index: int = 0) -> Choice:
     """Return a text with its confidence."""
     message: AnswerMessage = {"role": "assistant", "content": text, "refusal": None}
-    return {
-        "index": index,
-        "message": message,
-        "finish_reason": finish,
-        "logprobs": log_probs(tokens),
-        "secl": secl,
-    }
+    return {"index": index, "message": message, "finish_reason": finish, "logprobs": log_probs(tokens), "secl": secl}
 
 
 def calls_choice(text: str, calls: Sequence[ToolCall], secl: Secl) -> Choice:

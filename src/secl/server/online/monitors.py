@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections import deque
 from collections.abc import Iterable, Sequence
 
 from secl.evaluation.symptoms import seen
-from secl.evaluation.trust import Level, Verdict, conclude, from_grades
+from secl.evaluation.trust import Level, conclude, from_grades
 from secl.records import Record
 from secl.reports.verdict import trust_line
 
@@ -25,36 +26,34 @@ class Monitor:
 
     Attributes:
         graded: reported confidence of the latest labelled answers, whether they are right, label-free confidence.
+        verdict: on the confidences.
     """
 
     def __init__(self) -> None:
         self.graded: tuple[tuple[float, bool, float], ...] = ()
         self._records: deque[Record] = deque(maxlen=WINDOW)
-        self._changes = 0
-        self._verdict: tuple[int, Verdict] | None = None
+        self._lock = threading.Lock()
         self._level: Level = "unproven"
+        self.add(())
 
     def add(self, records: Iterable[Record]) -> None:
         """Add answers of this model; answers from elsewhere do not count."""
-        self._records.extend(record for record in records if not record.given)
-        self._changes += 1
-        _ = self.verdict  # logs a change
+        with self._lock:
+            self._records.extend(record for record in records if not record.given)
+            self._judge()
 
     def refresh(self, labelled: Sequence[tuple[float, bool, float]]) -> None:
         """Replace the labels by these, in the order of the answers."""
-        self.graded = tuple(labelled[-LABELS:])
-        self._changes += 1
+        with self._lock:
+            self.graded = tuple(labelled[-LABELS:])
+            self._judge()
 
-    @property
-    def verdict(self) -> Verdict:
-        """The present verdict."""
-        changes = self._changes  # read first: later additions make the verdict an old one
-        if self._verdict is None or self._verdict[0] != changes:
-            records = tuple(self._records)  # at once: the answering thread adds to them
-            pairs, ranks = [label[:2] for label in self.graded], [label[2] for label in self.graded]
-            verdict = conclude(seen(records), from_grades(pairs, ranks=ranks, chosen=True), len(records))
-            self._verdict = changes, verdict
-            if verdict.level != self._level:
-                self._level = verdict.level
-                log.log(logging.WARNING if verdict.stops else logging.INFO, "confidences: %s", trust_line(verdict))
-        return self._verdict[1]
+    def _judge(self) -> None:
+        pairs, ranks = [label[:2] for label in self.graded], [label[2] for label in self.graded]
+        grades = from_grades(pairs, ranks=ranks, chosen=True)
+        self.verdict = conclude(seen(tuple(self._records)), grades, len(self._records))
+        if self.verdict.level != self._level:
+            self._level = self.verdict.level
+            log.log(
+                logging.WARNING if self.verdict.stops else logging.INFO, "confidences: %s", trust_line(self.verdict)
+            )

@@ -30,15 +30,7 @@ from secl.server.entries import new_record_id
 from secl.server.explain import remark_on
 from secl.server.online.learner import Learner
 from secl.server.online.monitors import LABELS, WINDOW, Monitor
-from secl.server.online.queue import (
-    Answer,
-    Asked,
-    Request,
-    RequestQueue,
-    StructuredAnswer,
-    answer_together,
-    records_of,
-)
+from secl.server.online.queue import Answer, Asked, Request, RequestQueue, StructuredAnswer, answer_together, records_of
 from secl.server.online.scheduler import Scheduler
 from secl.server.online.texts import TextWriters, WritingJob
 from secl.server.records import labelled_answers

@@ -31,13 +31,7 @@ TRIAL_SCALES = (0.02, 0.1, 0.5)
 
 
 def answer_by_vllm(
-    learner: LocalModel,
-    url: str,
-    folder: Path,
-    *,
-    name: str = "secl",
-    learns: bool = True,
-    key: str | None = None,
+    learner: LocalModel, url: str, folder: Path, *, name: str = "secl", learns: bool = True, key: str | None = None
 ) -> VllmBackend:
     """Let a vLLM server answer for a model, which then only learns and computes the beams of DINCO.
 

@@ -175,7 +175,7 @@ def test_the_version_of_learning_follows_lessons_and_rollbacks(make_service: Mak
 def test_an_answer_is_explained_from_its_prompt_to_its_lesson(learned: Path) -> None:
     with ServerStore(learned) as state:
         served, found, quiet = state.served(3), explained(state, 3), explained(state, 30)["why"]
-    record, (asked, replied) = served.record, found["prompt"] or ()
+    record, (asked, replied) = served.record, found["prompt"] or []
     assert (found["record_id"], found["label"]) == (served.id, False)
     assert (asked["role"], replied["role"]) == ("user", "assistant")
     assert asked["content"].startswith("Question: What is 3 plus 4?\nA. 7\nB. 6\n")

@@ -125,7 +125,7 @@ AGREES = {True: "agree", None: "not verifiable", False: "different"}
 
 def verification_page(outcome: Verification) -> list[RenderableType]:
     """Print the results of a verification, the findings last."""
-    counts = Counter(finding.check for finding in outcome.findings)
+    counts = Counter[str](finding.check for finding in outcome.findings)
     records = counted(outcome.examined, "record")
     agreeing = {
         "gate": f"replayed over {records}: every decision is as stored",

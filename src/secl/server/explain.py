@@ -37,7 +37,7 @@ class Explained(TypedDict):
     time: of the answer, in seconds since 1970. batch: number of questions in the same pass. label: whether people
     judged the answer right; null while unlabelled. source: of the confidence. why: sentences about confidence, gate,
     lesson and label. prompt: the conversation whose next token was the confidence digit, before the chat template; null
-    for fields, and where texts are not kept. record: as in docs/reference.
+    for fields, and without kept texts. record: as in docs/reference.
     """
 
     record_id: str
@@ -87,8 +87,8 @@ def conversation(
 ) -> tuple[tuple[str, str], ...]:
     r"""Return the conversation whose next token was the confidence digit, as pairs of role and text.
 
-    `alongside`: the same reply gives an open answer and its confidence. `prefilled`: short ones begin with "Answer:".
-    `request`: asks for the reply's thought.
+    `alongside`: one reply has the open answer and its confidence. `prefilled`: short replies begin with "Answer:".
+    `request`: sentence that asks for a thought.
 
     >>> from secl.records import Reply
     >>> reply = Reply(text="A", answer="A", bins=(0.1,) * 10, digit_mass=1.0, entropy=0.5, log_probability=-0.1)

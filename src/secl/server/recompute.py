@@ -66,7 +66,7 @@ def environment_changes(state: ServerStore, model: Model) -> list[str]:
 def rederive(
     state: ServerStore, model: Model | None, served: Served, tolerance: float, *, exact: bool = True
 ) -> Rederived:
-    """Compute a reply again with the stored version, which the model takes over; within the tolerance or `exact`."""
+    """Compute a reply again with its stored version, and compare them, `exact` or within the tolerance."""
     record, version = served.record, served.record.reply.version
     reply = partial(Rederived, record.position, version)
     if model is None or state.keep_text != "full":

@@ -33,7 +33,7 @@ Changes by hand exceed the bound, and so do flipped bits of an exponent or of th
 
 
 Check = Literal["gate", "posterior", "labels", "integrity", "confidence"]
-"""What a finding is about."""
+"""Subject of a finding."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -149,7 +149,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Upstream:
-    """The server behind one of ours; it gets the chats that ours cannot rate.
+    """Another server in place of a model; secl passes chats on to that server if it cannot rate them.
 
     Attributes:
         model: name of the model there.

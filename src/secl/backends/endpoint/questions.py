@@ -242,7 +242,7 @@ def _read_sample(sampled: Written, question: Question) -> Sample:
 
 
 def _behind(thought: Thought | None, answer: str) -> str:
-    """Return an answer behind its shown thought, because templates drop thoughts of earlier turns."""
+    """Return an answer after its shown thought, because templates drop thoughts of earlier turns."""
     return answer if thought is None or thought.text is None else f"{thought.text}\n\n{answer}"
 
 

@@ -2,7 +2,7 @@
 
 A chat API does not let secl begin a reply, so a model may write "**B**" or "My confidence is 8." around a name. secl
 reads the distribution at the first token that spells one of the names, and adds up the spellings of a name ("B", " B",
-"B."). If no token spells a name, secl reads the first token, where the names have little mass.
+"B."). If no token spells a name, secl reads the first token, at which names have little mass.
 """
 
 from __future__ import annotations

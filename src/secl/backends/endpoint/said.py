@@ -30,7 +30,7 @@ HALF = "\ufffd"
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """One text in an answer, or what a chunk of a stream adds to it.
+    """One text in an answer, or its part in a chunk of a stream.
 
     Attributes:
         text: the content.

@@ -128,11 +128,7 @@ class ChatRequest(BaseModel):
     tools: list[ToolSpec] | None = None
     tool_choice: str | dict[str, Any] | None = None
     parallel_tool_calls: StrictBool | None = None
-    secl: SeclOptions | None = None
-
-    @property
-    def wishes(self) -> SeclOptions:
-        return self.secl or SeclOptions()
+    secl: Annotated[SeclOptions, BeforeValidator(lambda value: {} if value is None else value)] = SeclOptions()
 
     @property
     def object_wanted(self) -> ResponseFormat | None:

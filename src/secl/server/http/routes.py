@@ -98,17 +98,17 @@ def _add_chat(router: APIRouter, service: Service, settings: HttpSettings, name:
     async def chat(body: ChatRequest, request: Request) -> Response:
         """Continue a conversation with texts, an object, or calls; `secl` has the confidence.
 
-        With "secl": {"confidence": false} the server rates and records nothing. A request that it cannot rate goes to
-        the server behind it, if there is one.
+        With "secl": {"confidence": false} the server rates and records nothing. A server with `--engine openai` passes
+        requests that it cannot rate on to the other server.
         """
         check_model(body.model, name)
-        upstream, rate = service.upstream, body.wishes.confidence
-        reply = ChatReply(name, full=body.wishes.detail == "full", with_usage=body.with_usage)
+        upstream, rate = service.upstream, body.secl.confidence
+        reply = ChatReply(name, full=body.secl.detail == "full", with_usage=body.with_usage)
         try:
             reply.warnings += body.check(settings, takes_all=upstream is not None and upstream.takes_all)
             wanted = structured_request(body, settings, service)
             if wanted is None:
-                question = question_in(body.messages, body.wishes.domain, tools=upstream is None)
+                question = question_in(body.messages, body.secl.domain, tools=upstream is None)
         except RequestError as refusal:
             if upstream is None:
                 raise

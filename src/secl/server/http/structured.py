@@ -68,7 +68,7 @@ def structured_request(
     most = min(body.token_limit or settings.max_tokens, settings.max_tokens)
     try:
         if wanted is not None:
-            question = question_in(body.messages, body.wishes.domain, tools=service.upstream is None)
+            question = question_in(body.messages, body.secl.domain, tools=service.upstream is None)
             return ObjectRequest.of_chat(question, schema_of(wanted), most)
         tools, parallel = [tool.model_dump() for tool in body.tools or ()], body.parallel_tool_calls is not False
         asked = CallRequest.of(turns_of(body.messages), tools, choice=body.choice, parallel=parallel, max_tokens=most)

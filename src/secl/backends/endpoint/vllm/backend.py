@@ -33,7 +33,7 @@ SEPARATE_POSITIONS = 8
 """Most positions of a text that are prompts of their own; for more, the server reads the whole text once."""
 
 NEGLIGIBLE = math.log(1e-7)
-"""If the last of the most probable tokens has less, its value stands for every less probable token."""
+"""Log-probability below which the last of the most probable tokens stands for all less probable ones."""
 
 
 class VllmReading:

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from secl.backends.endpoint.abilities import OFF, ON, ROUTE, WORD_TOKENS, Abilities
 from secl.backends.endpoint.client import Endpoint
-from secl.backends.endpoint.said import Said, Usage, answer_so_far, read_chat, said_in
+from secl.backends.endpoint.said import AnswerStream, Said, Usage, read_chat, said_in
 from secl.errors import ModelError, QuestionError, UnavailableError
 from secl.prompts.templates import Prompt, answer_prompt
 from secl.question import Question
@@ -95,7 +95,7 @@ class Requests:
     def _write(self, question: Question, writing: Writing, number: int) -> Generator[Piece, None, None]:
         body = self._body(question, writing, number)
         parts: list[Said] = []
-        begun = False
+        answer = AnswerStream(unopened=self.abilities.unopened)
         usage: Usage = {}
         try:
             with closing(self.endpoint.stream(ROUTE, body | {"stream_options": {"include_usage": True}})) as chunks:
@@ -104,12 +104,8 @@ class Requests:
                     usage = used or usage
                     for part in texts:
                         parts.append(part)
-                        answer = part if begun else answer_so_far(parts, unopened=self.abilities.unopened)
-                        if answer is not None and (answer.text or answer.tokens):
-                            begun = True
-                            yield Piece(
-                                choice=number, text=answer.text, tokens=_shown(answer.tokens, writing.top_logprobs)
-                            )
+                        if (new := answer.push(part)) is not None:
+                            yield Piece(choice=number, text=new.text, tokens=_shown(new.tokens, writing.top_logprobs))
             said = Said.joined(parts)
             if not said.finish:
                 raise self.endpoint.broke_off()
@@ -124,8 +120,8 @@ class Requests:
         length = usage.get("completion_tokens") or len(said.tokens)
         yield Piece(
             choice=number,
-            text="" if begun else alone.text,
-            tokens=() if begun else _shown(alone.tokens, writing.top_logprobs),
+            text="" if answer.begun else alone.text,
+            tokens=() if answer.begun else _shown(alone.tokens, writing.top_logprobs),
             finish=FINISHES[said.finish],
             prompt_tokens=usage.get("prompt_tokens") or self._prompt_tokens(body),
             completion_tokens=length,

@@ -100,19 +100,38 @@ def split_thought(text: str, *, unopened: bool = False) -> tuple[str | None, str
     return None, text
 
 
-def answer_so_far(chunks: Sequence[Said], *, unopened: bool = False) -> Said | None:
-    """Return the beginning of the answer in a stream; None while a thought, or its mark, may go on.
+class AnswerStream:
+    """The answer in a stream of chunks, held back while a thought may go on.
 
-    >>> chunks = [Said(text, None, (), (), "") for text in ("<thi", "nk>Hm.", "</think>", "Pa")]
-    >>> [answer and answer.text for answer in (answer_so_far(chunks[:n]) for n in (1, 2, 3, 4))]
-    [None, None, None, 'Pa']
+    `unopened`: the content begins with a thought that only its end marks. `begun`: the answer has begun.
+
+    >>> stream = AnswerStream()
+    >>> parts = [stream.push(Said(text, None, (), (), "")) for text in ("<thi", "nk>Hm.", "</think>", "Pa", "ris")]
+    >>> [None if part is None else part.text for part in parts]
+    [None, None, None, 'Pa', 'ris']
     """
-    said = Said.joined([each for each in chunks if each.text or not each.thought])
-    unopened = unopened and not any(each.thought for each in chunks)
-    if split_thought(said.text, unopened=unopened)[0] is None:
-        return None if unopened or answer_behind(said.text) is None else said
-    said = said.alone(thinking=unopened)
-    return said if said.text else None
+
+    def __init__(self, *, unopened: bool = False) -> None:
+        self.unopened, self.begun = unopened, False
+        self._held: list[Said] = []
+        self._text = ""
+
+    def push(self, part: Said) -> Said | None:
+        """Return the new part of the answer; None without one."""
+        if part.thought:
+            self.unopened = False  # the thought has a field of its own
+        if not part.text and (part.thought or not part.tokens):
+            return None
+        if self.begun:
+            return part
+        self._held.append(part)
+        self._text += part.text
+        thought, answer = split_thought(self._text, unopened=self.unopened)
+        self.begun = bool(answer) if thought is not None else not self.unopened and answer_behind(answer) is not None
+        if not self.begun:
+            return None
+        said = Said.joined(self._held)
+        return said if thought is None else said.alone(thinking=self.unopened)
 
 
 def first_token(text: str, parts: Sequence[bytes], stop: Sequence[str] = ()) -> int | None:

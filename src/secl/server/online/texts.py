@@ -58,16 +58,17 @@ class TextWriters:
     def __init__(self, model: Model, scheduler: Scheduler, queue: RequestQueue, most: int) -> None:
         self.model, self.scheduler, self.queue = model, scheduler, queue
         self.unrated: set[str] = set()
-        self._places, self._stopping = most + queue.most, False
-        self._jobs: dict[WritingJob, Future[None]] = {}
+        self._most, self._places = most, most + queue.most
+        self._waiting: dict[WritingJob, None] = {}
         self._shares: dict[WritingJob, float] = {}
+        self._begun, self._stopping = 0, False
         self._changed, self._entering = threading.Condition(), threading.Lock()
         self._pool = ThreadPoolExecutor(most, thread_name_prefix="secl-texts")
 
     @property
     def active(self) -> int:
         """Number of requests whose texts are written or wait."""
-        return len(self._jobs)
+        return len(self._waiting) + self._begun
 
     def submit(self, job: WritingJob) -> None:
         """Errors as of `Service.write`."""
@@ -76,28 +77,31 @@ class TextWriters:
                 raise ClosingError("the server is stopping; ask again when it is back.")
             if self.active >= self._places:
                 raise BusyError(f"{self.active} texts are being written already; ask again in a moment.")
-            written = self._jobs[job] = self._pool.submit(self._work, job)
-        written.add_done_callback(lambda _: self._forget(job))
+            self._waiting[job] = None
+            self._begin()
 
     def cancel(self, job: WritingJob) -> None:
         """Stop writing a job's texts; complete texts become records all the same."""
         with self._changed:
             job.cancelled.set()
-            if written := self._jobs.get(job):
-                written.cancel()
+            self._waiting.pop(job, None)
             self._changed.notify_all()
 
     def stop(self) -> None:
         """Finish all jobs, also waiting ones."""
         with self._changed:
             self._stopping = True
-            self._changed.wait_for(lambda: not self._jobs)
+            self._changed.wait_for(lambda: not self.active)
         self._pool.shutdown()
 
-    def _forget(self, job: WritingJob) -> None:
-        with self._changed:
-            del self._jobs[job]
-            self._changed.notify_all()
+    def _begin(self) -> None:
+        """Begin waiting jobs on free threads; the caller holds the lock."""
+        while self._waiting and self._begun < self._most:
+            job = next(iter(self._waiting))
+            del self._waiting[job]
+            self._pool.submit(self._work, job)
+            self._begun += 1
+        self._changed.notify_all()
 
     def _work(self, job: WritingJob) -> None:
         try:
@@ -111,6 +115,10 @@ class TextWriters:
                     job.send(Ended(texts, self._answered(job, texts)))
         except Exception as problem:
             job.send(problem)
+        finally:
+            with self._changed:
+                self._begun -= 1
+                self._begin()
 
     def _answered(self, job: WritingJob, texts: Sequence[Written]) -> tuple[Answer, ...]:
         """Wait for the records of the written texts."""

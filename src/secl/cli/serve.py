@@ -18,7 +18,7 @@ from secl.cli.app import Set, app, console, echo
 from secl.cli.run import model_line
 from secl.errors import ParameterError, needs
 from secl.runs.settings import Recipe
-from secl.server.settings import HttpSettings, Limits
+from secl.server.settings import KERNEL_CACHES, HttpSettings, Limits
 from secl.settings.groups import FLAT
 from secl.settings.names import OF_MODEL, OF_OUTPUT, dotted, with_set
 
@@ -77,6 +77,7 @@ def serve(
         model = settings.model.model_copy(update={"engine": None, "endpoint": None})
         settings = settings.model_copy(update={"model": model})
     api_keys = Keys(state)
+    os.environ |= {name: most for name, most in KERNEL_CACHES.items() if name not in os.environ}
     os.umask(0o077)  # the state holds what people ask: all files that this process makes are its user's alone
     with ending_in_order() as noted, listening(host, port) as listener:
         any_keys = bool(api_keys.all())  # a file that cannot be read is found before the model is loaded

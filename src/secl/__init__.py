@@ -1,7 +1,7 @@
 """secl gives every answer of a chat model the probability that it is correct, without labels.
 
-`load` is the front door. Most programs need only the names here; docs/extending.md names further modules. Names that
-need a network load PyTorch when they are first used.
+Begin with `load`. Most programs need only the names here; docs/extending.md names further modules. Names that need a
+network load PyTorch on first use.
 
 >>> import secl
 >>> model = secl.load(secl.ScriptedModel())        # a stand-in for secl.load("smollm2")

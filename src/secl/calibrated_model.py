@@ -7,7 +7,7 @@ from inspect import isfunction
 from typing import Any, Self, TypeVar
 
 from secl.calibrator import Calibrator
-from secl.data.documents import read_documents
+from secl.data.documents import texts_in
 from secl.data.question_files import read_rows
 from secl.display import Shown
 from secl.errors import ParameterError, SeclError
@@ -27,11 +27,7 @@ T = TypeVar("T")
 class CalibratedModel(Shown):
     """A chat model whose answers come with the probability that they are correct; `secl.load` makes one.
 
-    Args:
-        calibrator: the loop around the model.
-
-    Attributes:
-        calibrator: the loop, with its state.
+    `calibrator` is the loop around the model, with its state.
 
     >>> import secl
     >>> model = secl.load(secl.ScriptedModel())
@@ -52,7 +48,7 @@ class CalibratedModel(Shown):
         self.close()
 
     def close(self) -> None:
-        """Release the model. A transformers model that was passed to `secl.load` was never changed."""
+        """Release the model. secl never changes a transformers model that was passed to `secl.load`."""
         self.calibrator.model.close()
 
     def _facts(self) -> dict[str, object]:
@@ -62,7 +58,7 @@ class CalibratedModel(Shown):
 
     @property
     def accept(self) -> float | None:
-        """Lowest confidence of an accepted answer, in [0, 1]; None for no threshold. May be set between questions."""
+        """Lowest confidence of an accepted answer, in [0, 1], or None. May be set between questions."""
         return self.calibrator.accept
 
     @accept.setter
@@ -83,14 +79,14 @@ class CalibratedModel(Shown):
         """Ask one question and return the answer with its confidence. A method that learns does so afterwards.
 
         Args:
-            question: a text, or a `Question`, which holds the other arguments itself.
-            options: answers to choose from, 2 to 26 of them; none for an open question.
+            question: a text; or a `Question`, which holds the other arguments itself.
+            options: 2 to 26 answers to choose from; none for an open question.
             context: a passage to answer from.
-            system: the system text; the model's own unless given.
+            system: the system text; by default that of the model.
             history: earlier turns, each a `Turn`, a pair (role, text), or {"role": ..., "content": ...}.
 
         Raises:
-            QuestionError: the parts do not make a question, or the model cannot read it.
+            QuestionError: the parts do not make a question, or the question is too long for the model.
         """
         asked = Question.of(question, options=options, context=context, system=system, history=history)
         return self._noted(self.calibrator.ask(asked))
@@ -108,7 +104,7 @@ class CalibratedModel(Shown):
 
         Args:
             rows: texts, `Question`s, mappings such as {"question": ..., "options": [...]}, a DataFrame, or the path of
-                a file (`secl.read_rows`). An iterator is read to its end first.
+                a file (`secl.read_rows`). secl reads an iterator to its end first.
             options: the same options for every row: classification.
             template: makes the question from columns: "Which team should handle this? {subject}: {body}".
             columns: names of columns by their meaning: {"question": "prompt"}.
@@ -116,9 +112,8 @@ class CalibratedModel(Shown):
 
         Raises:
             DataError: a row holds no question; the message names the row.
-            QuestionError: the model cannot read a question.
+            QuestionError: a question is too long for the model.
         """
-        rows = list(rows) if isinstance(rows, Iterator) else rows
         file = read_rows(rows, columns=columns, options=options, template=template)
         records = map(self._noted, self.calibrator.run(file.questions))
         yield from _shown("asking", records, len(file.questions), progress)
@@ -126,20 +121,20 @@ class CalibratedModel(Shown):
     def extract(self, document: str, schema: object, *, context: str = "", instruction: str = "") -> Extraction:
         """Extract the fields of a document as a JSON object, each with the probability that it is correct.
 
-        The object satisfies the schema. Each field is weighed like an open answer, whatever the method of this model,
-        and its record can be labelled like any other answer. A local model needs the extra "fields".
+        The object satisfies the schema. secl weighs each field like an open answer, whatever the method of this model.
+        Each field has a record, which can be labelled. A local model needs the extra "fields".
 
         Args:
             document: the text to read.
             schema: a pydantic class, a JSON Schema, or a mapping of names to descriptions (docs/fields.md).
             context: a passage that the model reads before the document.
-            instruction: rules for the values, besides the descriptions in the schema.
+            instruction: rules for the values, in addition to the schema's descriptions.
 
         Raises:
-            ParameterError: the schema is not valid, is recursive or has no fields; llguidance is not installed; or the
-                model writes no objects.
+            ParameterError: the schema is invalid, is recursive or has no fields; llguidance is not installed; or the
+                model cannot write objects.
             QuestionError: the document is empty or too long, or the pydantic class rejects the object.
-            ModelError: the model did not close the object, or a server's wrote none of the schema.
+            ModelError: the model did not close the object, or a server returned none that fits the schema.
         """
         (found,) = self._extracted([document], schema, context, instruction)
         return found
@@ -157,18 +152,18 @@ class CalibratedModel(Shown):
         """Extract the fields of many documents and yield each object as soon as it is ready; 8 documents share passes.
 
         Args:
-            rows: texts, mappings such as {"text": ...}, a DataFrame, or the path of a file with a column of texts, of a
-                text file, or of a folder of text files. An iterator is read to its end first.
+            rows: texts, mappings such as {"text": ...}, a DataFrame, or a path: of a table with a column of texts, of a
+                text file, or of a folder of text files. secl reads an iterator to its end first.
             schema, context, instruction: as for `extract`.
             text: name of the column with the documents.
             progress: whether to show a progress bar.
 
         Raises:
-            DataError: a row holds no document; found before the first document is read.
+            DataError: a row holds no document. secl checks all rows before the model reads the first document.
             ParameterError, QuestionError, ModelError: as for `extract`; objects before the failed one are yielded.
         """
-        documents = read_documents(list(rows) if isinstance(rows, Iterator) else rows, text)
-        found = self._extracted([document.text for document in documents], schema, context, instruction)
+        documents = texts_in(rows, text)
+        found = self._extracted(documents, schema, context, instruction)
         yield from _shown("extracting", found, len(documents), progress)
 
     def _extracted(
@@ -198,21 +193,21 @@ class CalibratedModel(Shown):
     ) -> Calls:
         """Let the model call tools, and return its calls with the probability that each is correct.
 
-        The model may also reply with a text. The choice of a tool, or of none, is a record of the domain "tool"; each
-        argument is a record of a domain such as "book_room.date". Needs a local model and the extra "fields".
+        The model may also reply with a text. The choice of a tool, or of no tool, is a record of the domain "tool".
+        Each argument is a record of a domain such as "book_room.date". Needs a local model and the extra "fields".
 
         Args:
-            request: what the user wants; or the whole conversation as turns, which ends with a user's message or with
+            request: the user's message; or the whole conversation as turns, which ends with a user's message or with
                 the results of calls.
             tools: Python functions with type hints and Google docstrings, pydantic classes, or tools in OpenAI's form.
             system, history, context: as for `ask`.
-            choice: "auto" leaves to the model whether to call tools, "required" and "none" do not; or the name of the
+            choice: "auto" (the model may call tools), "required" (it must), "none" (it must not), or the name of the
                 tool to call.
             parallel: whether a reply may have several calls.
 
         Raises:
             ParameterError: a tool is not usable, the choice names no tool, llguidance is not installed, or the model
-                is a server's.
+                runs on a server.
             QuestionError: the parts make no conversation, it is too long, or a pydantic class rejects the arguments.
             ModelError: the model did not close a call.
         """
@@ -222,8 +217,12 @@ class CalibratedModel(Shown):
                 f"call works with local models so far, and {model.name!r} is none; load a model by its hub id, folder "
                 "or GGUF file."
             )
+        if isinstance(tools, list | tuple) and any(map(isfunction, tools)):
+            from secl.backends.local.calls import definition_of  # transformers takes seconds to import
+
+            tools = [definition_of(tool) if isfunction(tool) else tool for tool in tools]
         parts: dict[str, Any] = {"system": system, "history": history, "context": context}
-        asked = CallRequest.of(request, _defined(tools), choice=choice, parallel=parallel, **parts)
+        asked = CallRequest.of(request, tools, choice=choice, parallel=parallel, **parts)
         (calls,) = weigh_calls(model, [asked], self.calibrator.weigh, accept=self.accept)
         if isinstance(calls, SeclError):
             raise calls
@@ -242,15 +241,14 @@ class CalibratedModel(Shown):
         system: str = "",
         history: Sequence[object] = (),
     ) -> Record:
-        """Return the confidence of an answer from any source. The model is not asked for an answer of its own.
+        """Return the confidence of an answer from any source, as a record of the outcome "given".
+
+        The model writes no answer. The record's `reply` has the confidence that the model states for this answer.
 
         Args:
             question, options, context, system, history: as for `ask`.
-            answer: as given; with options a letter, the text of an option, or both.
-            rivals: answers to an open question to compare it with, besides those that the model draws.
-
-        Returns:
-            a record of outcome "given"; `reply` has the confidence that the model states for this answer.
+            answer: a text; with options a letter, the text of an option, or both.
+            rivals: other answers to an open question. secl compares the answer with them and with the model's samples.
 
         Raises:
             QuestionError: the answer is empty, too long, or none of the options.
@@ -268,7 +266,7 @@ class CalibratedModel(Shown):
             progress: whether to show a progress bar.
 
         Raises:
-            DataError, QuestionError: a row has no answer, or none that can be rated; found before any is rated.
+            DataError, QuestionError: a row has no usable answer. secl checks all rows before it rates the first.
 
         >>> import secl
         >>> rows = [("Capital of Peru?", "Lima"), ("And of Chile?", "Rio")]
@@ -279,13 +277,13 @@ class CalibratedModel(Shown):
         yield from _shown("rating", map(self._noted, self.calibrator.rate_stream(given)), len(given), progress)
 
     def label(self, answer: Record, correct: bool | None, *, chance: float | None = 1.0) -> Label:
-        """Say whether an answer is correct; the confidences of later answers follow.
+        """Label an answer. Labels calibrate the confidences of later answers; the record stays as it is.
 
         Args:
-            answer: the record as it was returned; its confidence stays as it is.
-            correct: whether `answer.text` is correct; None takes earlier labels of this answer back.
-            chance: probability that this answer was labelled, in [1e-4, 1]; equal for all that are drawn at random.
-                None if unknown; volunteers label wrong answers more often.
+            answer: a record that this object returned.
+            correct: whether `answer.text` is correct; None takes back earlier labels of this answer.
+            chance: probability that this answer was chosen for a label, in [1e-4, 1]; 1 for answers drawn at random.
+                None if unknown, as with volunteers, who label wrong answers more often.
 
         Raises:
             ParameterError: a chance outside [1e-4, 1].
@@ -305,16 +303,15 @@ class CalibratedModel(Shown):
     def threshold(self, risk: float, certainty: float = 0.9) -> Advice:
         """Return the threshold of the largest coverage at which at most `risk` of the accepted answers are wrong.
 
-        The advice covers the answers that this object returned. With labels of answers drawn at random, the risk is
-        guaranteed with this certainty; without labels it is estimated. To act on the advice, set `accept` to its
-        `value`.
+        The advice covers the answers that this object returned. Labels of answers drawn at random guarantee the risk
+        with this certainty; without labels the risk is an estimate. To act on the advice, set `accept` to its `value`.
 
         Args:
             risk: largest share of wrong answers among the accepted ones, in (0, 1).
             certainty: probability that the guarantee holds, in (0, 1).
 
         Raises:
-            ParameterError: no answer was asked for yet, or a risk or certainty lies outside (0, 1).
+            ParameterError: no question was asked yet, or the risk or certainty lies outside (0, 1).
         """
         return advise(answers_from(self._judgements, self._labels), risk, certainty)
 
@@ -324,17 +321,7 @@ class CalibratedModel(Shown):
         return record
 
 
-def _defined(tools: Sequence[object]) -> Sequence[object]:
-    """Return tools with functions in OpenAI's form."""
-    if not isinstance(tools, list | tuple) or not any(map(isfunction, tools)):
-        return tools
-    from secl.backends.local.calls import definition_of  # transformers takes seconds to import
-
-    return [definition_of(tool) if isfunction(tool) else tool for tool in tools]
-
-
 def _shown(what: str, records: Iterator[T], total: int, progress: bool) -> Iterable[T]:
-    """Return the records, with a progress bar around them if one is wanted."""
     if not progress:
         return records
     from rich.progress import track
@@ -343,7 +330,6 @@ def _shown(what: str, records: Iterator[T], total: int, progress: bool) -> Itera
 
 
 def _given(rows: Any) -> list[GivenAnswer]:
-    """Return the answers to rate, from pairs, `GivenAnswer`s or anything that `read_rows` reads."""
     if isinstance(rows, list | tuple) and all(isinstance(row, GivenAnswer | tuple) for row in rows):
         return [row if isinstance(row, GivenAnswer) else GivenAnswer(Question.of(row[0]), *row[1:]) for row in rows]
     return list(read_rows(rows, rate=True).given or ())

@@ -19,9 +19,9 @@ class ToolCall:
     """A call of a tool, as it stands in a conversation.
 
     Attributes:
-        name: of the tool, which need not exist any more.
+        name: of the tool, which may no longer exist.
         arguments: a JSON object as text.
-        id: by which the result names the call; "" if results come in the order of the calls.
+        id: by which a result refers to the call; "" if results come in the order of the calls.
     """
 
     name: str
@@ -52,10 +52,10 @@ class Turn:
     """One turn of a conversation.
 
     Attributes:
-        role: who speaks.
+        role: the speaker.
         text: of the message; may be empty.
         calls: tools that an assistant called.
-        answers: of a tool's turn the id of the call whose result it is; "" for the next call without a result.
+        answers: in a tool's turn, the id of the call with this result; "" for the next call without a result.
     """
 
     role: Role
@@ -68,7 +68,7 @@ class Turn:
         """Return a turn from a `Turn`, a pair (role, text), or a message in OpenAI's form.
 
         Raises:
-            QuestionError: it is none of these, or has an unknown role.
+            QuestionError: any other object, or an unknown role.
 
         >>> Turn.of({"role": "user", "content": "Hello"}) == Turn.of(("user", "Hello")) == Turn("user", "Hello")
         True

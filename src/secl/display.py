@@ -1,4 +1,4 @@
-"""How objects show themselves: one line in a terminal, a small table in a notebook."""
+"""Display of objects: one line in a terminal, a small table in a notebook."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from html import escape
 
 EXCERPT = 200
-"""Characters of a text that are shown."""
+"""Most characters of a displayed text."""
 
 
 class Shown:
@@ -15,7 +15,7 @@ class Shown:
     __slots__ = ()
 
     def _facts(self) -> Mapping[str, object]:
-        """Return the facts to show, by name."""
+
         raise NotImplementedError
 
     def __repr__(self) -> str:
@@ -29,13 +29,13 @@ class Shown:
 
 
 def excerpt(text: str, longest: int = EXCERPT) -> str:
-    """Return a text on one line, cut where it is too long."""
+    """Return a text on one line, cut after `longest` characters."""
     line = " ".join(text.split())
     return line if len(line) <= longest else f"{line[:longest].rstrip()} …"
 
 
 def _shown(value: object, longest: int = EXCERPT, quoted: Callable[[str], str] = str) -> str:
-    """Return a number with three digits, or the beginning of a text."""
+    """Return a value as text: a number with three decimals, or the beginning of a text."""
     if isinstance(value, float):
         return f"{value:.3f}"
     if isinstance(value, tuple):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from secl.model import Model
 
 MODEL_ATTRIBUTES = ("answer", "learn", "fingerprint")
-"""Attributes that tell a `secl.model.Model` from a transformers model."""
+"""Attributes of a `secl.model.Model` that a transformers model lacks."""
 
 
 def load(
@@ -42,17 +42,16 @@ def load(
 
     Args:
         source: a preset such as "smollm2", a hub id, a folder, or a GGUF file; the URL of a server with OpenAI's API,
-            such as "http://localhost:8000/v1"; a loaded transformers model, which stays as it is; or any
+            such as "http://localhost:8000/v1"; a loaded transformers model, which secl never changes; or any
             `secl.model.Model`.
         tokenizer: of a loaded transformers model.
-        method: "posterior", which compares all candidates and never changes a weight; "secl", the paper's method,
-            which trains an adapter in bursts; `secl methods` lists the others.
-        thinking: whether the model thinks before it answers: "off", "auto" as long as it likes, or at most this many
-            tokens.
+        method: "posterior" compares all candidates and never changes a weight. "secl", the paper's method, trains an
+            adapter in bursts. `secl methods` lists the others.
+        thinking: how long the model thinks before it answers: "off", "auto" (no limit), or a number of tokens.
         accept: lowest confidence of an accepted answer, in [0, 1]; None for no threshold.
-        calibration: folder of a labelled run of the same model and method; its labels move the confidences here.
-        model: of a server the model's name; not needed if the server has one model.
-        api_key: of a server; the environment variable SECL_ENDPOINT_KEY unless given.
+        calibration: folder of a labelled run of the same model and method, whose labels calibrate the confidences.
+        model: name of the model on a server; not needed if the server has one model.
+        api_key: of a server; by default the environment variable SECL_ENDPOINT_KEY.
         dtype: precision of the network's body: auto, bf16, fp16 or fp32.
         device: auto, cpu, cuda, one of several GPUs such as cuda:1, or mps.
         device_map: "auto" spreads the model over this machine's devices; or a JSON file of modules and devices.
@@ -81,7 +80,6 @@ def load(
 
 
 def _named(source: str, model: str) -> dict[str, object]:
-    """Return the settings that a name stands for: of a model here, or of a server."""
     if source.startswith(("http://", "https://")):
         return {"model.engine": "openai", "model.endpoint": source, "model.name": model}
     if model:
@@ -90,11 +88,6 @@ def _named(source: str, model: str) -> dict[str, object]:
 
 
 def _backend(source: Any, tokenizer: Any, recipe: Recipe, api_key: str | None) -> Model:
-    """Return the model that answers.
-
-    Raises:
-        ModelError, ParameterError: it cannot be loaded, or is of no known kind.
-    """
     if tokenizer is not None and isinstance(source, str | Path):
         raise ParameterError(f"a tokenizer comes with a loaded model, and {str(source)!r} is a name; leave it out.")
     if isinstance(source, str | Path):

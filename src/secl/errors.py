@@ -1,6 +1,6 @@
 """Every error that secl raises on purpose.
 
-Raise the narrowest class, name the input, say what is wrong and what to do.
+Raise the narrowest class. The message names the input, the mistake and the remedy.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 
 class SeclError(Exception):
-    """Its message is one sentence for the user; the shell prints it and ends with exit code 2."""
+    """Base of all errors. The message is one sentence; the shell prints it and ends with exit code 2."""
 
 
 class QuestionError(SeclError):
@@ -21,7 +21,7 @@ class QuestionError(SeclError):
 
 
 class TooLongError(QuestionError):
-    """A question, with the answer that it asks for, is longer than the model can read."""
+    """A question together with the requested answer is longer than the model's context."""
 
 
 class DataError(SeclError):
@@ -33,23 +33,23 @@ class ModelError(SeclError):
 
 
 class UnfinishedError(ModelError):
-    """A model did not end its answer within the tokens that it had."""
+    """A model did not end its answer within the token limit."""
 
 
 class NoObjectError(ModelError):
-    """A model wrote no object of the schema, also when it was asked again."""
+    """A model wrote no object of the schema, even on a second request."""
 
 
 class UnavailableError(ModelError):
-    """A server that answers for us cannot be reached, is overloaded or has broken down; later, or another, may do."""
+    """A model server is unreachable, overloaded or failing; retry later or use another server."""
 
 
 class NotLoadedError(UnavailableError):
-    """A vLLM server does not know the model or adapter that a request names: it was restarted, or never had it."""
+    """A vLLM server does not know the requested model or adapter, for example after a restart."""
 
 
 class ParameterError(SeclError):
-    """A number or name that a user gave makes no sense."""
+    """A number or name from the user is invalid."""
 
 
 class RunError(SeclError):
@@ -57,11 +57,11 @@ class RunError(SeclError):
 
 
 class StorageError(SeclError):
-    """The disk is full or does not let us write."""
+    """Writing to disk fails: the disk is full or permissions are missing."""
 
 
 class RequestError(SeclError):
-    """A server refuses a request, with a word for programs (`code`) and the name of the field at fault (`param`)."""
+    """A server refuses a request, with a code for programs and the name of the invalid field (`param`)."""
 
     def __init__(
         self, status: int, message: str, code: str, param: str | None = None, headers: dict[str, str] | None = None
@@ -80,15 +80,15 @@ class ClosingError(SeclError):
 
 
 REQUEST_ERRORS = (QuestionError, ParameterError, UnfinishedError, NoObjectError)
-"""Errors that a request brings about: the model and the server work."""
+"""Errors that a request causes while model and server work."""
 
 
 class GivenUpError(Exception):
-    """A lesson was interrupted in the middle; it will be held again. Not a user's error, so not a `SeclError`."""
+    """A lesson was interrupted, and will be repeated. No mistake of the user, and so no `SeclError`."""
 
 
 class NotFiniteError(SeclError):
-    """A number in a lesson is not finite, after some `tokens`; the weights are what they were before it."""
+    """A number in a lesson is not finite, after some `tokens`; the weights are unchanged."""
 
     def __init__(self, message: str, tokens: float = 0.0) -> None:
         super().__init__(message)
@@ -96,10 +96,10 @@ class NotFiniteError(SeclError):
 
 
 def needs(what: str, package: str, extra: str) -> str:
-    """Return a sentence that names a missing package and a command that installs its extra.
+    """Return a sentence that names a missing package and the command that installs its extra.
 
-    An index may have no secl, so the command names the source of this installation (PEP 610), for example
-    "xlsx needs openpyxl; run: pip install -e '/home/me/secl[tables]'".
+    The command names the source of this installation (PEP 610), for example "xlsx needs openpyxl; run: pip install -e
+    '/home/me/secl[tables]'".
     """
     origin = json.loads(distribution("secl").read_text("direct_url.json") or "{}")
     url, vcs = origin.get("url"), origin.get("vcs_info", {}).get("vcs")
@@ -110,7 +110,9 @@ def needs(what: str, package: str, extra: str) -> str:
 
 
 def public_reason(problem: Exception, what: str) -> str:
-    """Return a sentence that quotes no question: our own, or what ended and how where it is about one, or not ours.
+    """Return a sentence that quotes no question: the message of a SeclError, or the class of any other error.
+
+    A `QuestionError` may quote a question, so only its class is named.
 
     >>> public_reason(StorageError("the disk is full."), "pruning"), public_reason(KeyError("secret"), "pruning")
     ('the disk is full.', 'pruning ended with KeyError')

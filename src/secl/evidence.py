@@ -1,4 +1,4 @@
-"""Evidence of the frozen model beyond its answer, and confidences made of it: frozen, plain Python values.
+"""Evidence of the frozen model beyond its answer, and confidences computed from it: frozen, plain Python values.
 
 Evidence about "What is the capital of Kenya?", answered B by SmolLM2 (its record is in `secl.records`):
 
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 EvidenceKind = Literal["p_true", "samples", "dinco", "candidates"]
-"""Kinds of evidence that the frozen model can be asked for."""
+"""Kinds of evidence from the frozen model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,12 +39,12 @@ class PTrue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thought:
-    """A text that a model wrote for itself before an answer; no grader reads it.
+    """The reasoning that a model wrote before an answer; no grader reads it.
 
     Attributes:
-        text: without the marks around it; None if texts are not kept, or the server hides it.
+        text: without the marks around it; None if texts are not kept, or if a server hides it.
         tokens: its length.
-        cut: whether the budget ended it and not the model.
+        cut: whether the token budget ended the thought.
     """
 
     text: str | None
@@ -57,9 +57,9 @@ class LetterOrder:
     """The letters of the candidates as options of the question, in one order.
 
     Attributes:
-        order: number of the candidate of each letter.
+        order: number of the candidate behind each letter.
         log_p: ln probability of each candidate's letter, in the order of the candidates.
-        thought: what the model thought before the letter; None if it answered at once.
+        thought: the thought before the letter; None if the model answered at once.
         bins: as `Reply.bins`, of the confidence stated after the most probable letter; empty without a thought.
     """
 
@@ -74,9 +74,9 @@ class Likelihood:
     """Log-likelihood of a candidate as a text.
 
     Attributes:
-        given: ln probability as the answer to the question, without any options.
-        alone: the same without a question.
-        tokens: its length.
+        given: ln probability as the answer to the question, which is asked without options.
+        alone: ln probability without a question.
+        tokens: length of the candidate.
     """
 
     given: float
@@ -91,14 +91,14 @@ class Likelihood:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """A further answer of the frozen model, drawn at temperature 1, or computed.
+    """A further answer of the frozen model, drawn at temperature 1 or computed by a program.
 
     Attributes:
         text: the answer; None if it could not be read.
-        candidate: number of the candidate that says the same; None without any.
-        log_p: ln probability over the whole vocabulary; None if the server does not tell, and for programs.
-        program: whether a short program computed it, which the model wrote without reasoning before.
-        thought: what the model thought before it; None if it answered at once.
+        candidate: number of the candidate with the same meaning; None without one.
+        log_p: ln probability over the whole vocabulary; None for programs, or if a server does not report it.
+        program: whether a short program of the model computed the answer.
+        thought: the thought before the answer; None if the model answered at once.
     """
 
     text: str | None
@@ -113,14 +113,14 @@ class CandidateEvidence:
     """Evidence about the possible answers to a question.
 
     Attributes:
-        candidates: the options in their order; for an open question the answer, answers that say something else, and
-            `NONE_OF_THESE` for all others.
+        candidates: the options in their order; for an open question the answer, different answers, and `NONE_OF_THESE`
+            for all others.
         letters: letters under other orders than that of the question.
-        likelihoods: of each option; None for open questions, and for all if the server gives none.
+        likelihoods: of each option; None for open questions, or if a server reports none.
         samples: further answers to an open question.
         source: of the candidates: "options", or like "given:2+sampled:1"; of a field "values:2", or "values of a fixed
             form:2" if it is a number, a boolean or an enumeration.
-        words: number of words of each candidate, if the texts themselves are not kept.
+        words: number of words of each candidate, if texts are not kept.
     """
 
     candidates: tuple[str, ...]
@@ -135,17 +135,17 @@ class CandidateEvidence:
 class DincoEvidence:
     """Evidence of DINCO (Wang et al. 2025; formulas in `secl.metrics.dinco`).
 
-    Candidates are the answers of a beam search, the most probable first, and last the greedy answer if it is no beam.
+    Candidates are the answers of a beam search, the most probable first. The greedy answer follows if no beam has it.
 
     Attributes:
         candidates: their texts (the option's text for multiple choice).
-        answers: the same, as in `Reply.answer`.
+        answers: the candidates in the form of `Reply.answer`.
         beams: number of the candidates that are beams.
-        p_yes: P("Yes") against "No" that a candidate is right, asked of each alone.
+        p_yes: P("Yes") against "No" for the question whether a candidate is right, asked for each candidate alone.
         entails, contradicts: probability that candidate i (row) entails or contradicts candidate j (column).
         agreement: for the best beam and the greedy answer, agreement of each sample: 1 for equal answers, else the mean
             of both directions of entailment; empty for the other candidates.
-        nli_name: of the judge of entailment: an NLI model, or "self" for the answering model.
+        nli_name: name of the NLI model that judges entailment; "self" for the answering model.
     """
 
     candidates: tuple[str, ...]
@@ -163,8 +163,7 @@ class Evidence:
     """All evidence about an answer; None for each kind that was not gathered.
 
     Attributes:
-        p_true, dinco, candidates: of these kinds.
-        samples: further answers to the question, drawn at temperature 1; None among them could not be read.
+        samples: further answers to the question, drawn at temperature 1; None for an unreadable answer.
     """
 
     p_true: PTrue | None = None
@@ -180,11 +179,11 @@ class Posterior:
     Attributes:
         candidates: their texts, as in `CandidateEvidence`.
         probabilities: of each candidate; equal candidates share one, and those of different candidates sum to 1.
-        own: number of the candidate that the model answered; None if it is none of them.
+        own: number of the model's own answer among the candidates; None if it is not among them.
         none_last: whether the last candidate is "None of these", which is no answer.
         weights: the weight of each view, 0 or more, per nat.
-        reliability: of the letters, how far they follow the options and not their order, from 0 to 1; None without any.
-        questions: number of earlier questions that the reliability rests on.
+        reliability: how far the letters follow the options rather than their order, from 0 to 1; None without letters.
+        questions: number of earlier questions behind the reliability.
     """
 
     candidates: tuple[str, ...]
@@ -197,12 +196,12 @@ class Posterior:
 
     @property
     def confidence(self) -> float | None:
-        """Probability that the model's own answer is right; None if it is none of the candidates."""
+        """Probability that the model's own answer is right; None if it is not among the candidates."""
         return None if self.own is None else self.probabilities[self.own]
 
     @property
     def best(self) -> int:
-        """Number of the most probable answer; of a tie the model's own, else the first."""
+        """Number of the most probable answer; in a tie the model's own answer, or else the first."""
         high = max(self.probabilities[:-1] if self.none_last else self.probabilities)
         if self.own is not None and self.probabilities[self.own] == high:
             return self.own
@@ -211,15 +210,15 @@ class Posterior:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Labelled:
-    """A confidence calibrated by the labels that existed by then (`secl.labels`).
+    """A confidence calibrated by the labels at the time of the answer (`secl.labels`).
 
     Attributes:
-        label_free: the confidence without any label, in [0, 1].
-        confidence: the calibrated one; the same without labels.
+        label_free: the confidence before calibration, in [0, 1].
+        confidence: the calibrated confidence; without labels equal to `label_free`.
         low, high: bounds of the 90% credible interval; without labels, from the calibration of other models.
         labels: number of labels.
-        of_domain: number of them about the question's domain.
-        until: number of the latest entry of the log of labels; 0 without any.
+        of_domain: number of labels of the question's domain.
+        until: number of the latest entry in the log of labels; 0 for an empty log.
     """
 
     label_free: float

@@ -10,14 +10,14 @@ from typing import Literal, get_args
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
-    """Tokens that go through the whole network for a question, by purpose, whatever passes it shares with others.
+    """Tokens through the network for a question, by purpose, also if its passes are shared with other questions.
 
-    A token that goes through n of L layers counts n/L; a backward pass counts twice its forward pass.
+    A token that goes through n of L layers counts n/L. A backward pass counts twice its forward pass.
 
     Attributes:
         answering: answer and stated confidence of the frozen model.
-        adapting: those of the adapted model.
-        scoring: P(True) of the candidates, and finding distractors.
+        adapting: answer and stated confidence of the adapted model.
+        scoring: P(True) of the candidates, and the search for distractors.
         reordering: option letters under further orders.
         likelihood: likelihoods of the candidates, with and without the question.
         sampling: further answers.
@@ -36,27 +36,27 @@ class Ledger:
 
     @property
     def total(self) -> float:
-        """All tokens together."""
+        """Sum over all purposes."""
         # Not the built-in sum, which rounds otherwise from Python 3.12 on.
         total: float = functools.reduce(operator.add, astuple(self))
         return total
 
     @property
     def replies(self) -> float:
-        """Those of both replies, the frozen model's and the adapted one's."""
+        """Tokens of both replies, the frozen and the adapted one."""
         return self.answering + self.adapting
 
     def __add__(self, other: Ledger) -> Ledger:
-        """Return both together, purpose by purpose."""
+        """Add up two ledgers, purpose by purpose."""
         return Ledger(**{field.name: getattr(self, field.name) + getattr(other, field.name) for field in fields(self)})
 
 
 Purpose = Literal["answering", "adapting", "scoring", "reordering", "likelihood", "sampling", "comparing", "learning"]
-"""What tokens are spent on: the names of the fields of a `Ledger`."""
+"""Purposes of tokens: the fields of a `Ledger`."""
 
 
 class Meter:
-    """Counts tokens by purpose (see `Ledger`) until `take` hands them out.
+    """Counts tokens by purpose (see `Ledger`) until `take` returns them.
 
     >>> meter = Meter()
     >>> meter.spend("answering", 40)
@@ -68,11 +68,11 @@ class Meter:
         self._tokens: dict[str, float] = dict.fromkeys(get_args(Purpose), 0.0)
 
     def spend(self, purpose: Purpose, tokens: float) -> None:
-        """Add tokens that went through the whole network; half the network counts half."""
+        """Add tokens, counted in passes through the whole network."""
         self._tokens[purpose] += tokens
 
     def take(self) -> Ledger:
-        """Everything spent since the last call."""
+        """Return the tokens spent since the last call."""
         tokens, self._tokens = self._tokens, dict.fromkeys(get_args(Purpose), 0.0)
         # Rounded, so that the last digit does not depend on the order in which shares of a pass were added.
         parts = {purpose: round(count, 6) for purpose, count in tokens.items()}

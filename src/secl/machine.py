@@ -1,5 +1,4 @@
-"""What this machine gives: a folder for what can be made again, whole files on its disk, and imports without a search
-for garbage."""
+"""Services of this machine: a cache folder, files written completely, and faster imports."""
 
 from __future__ import annotations
 
@@ -11,13 +10,13 @@ from pathlib import Path
 
 
 def cache_folder() -> Path:
-    """SECL_CACHE, else the user's cache folder, for converted models; it need not exist."""
+    """Return the folder for converted models, which may not exist: SECL_CACHE, or "secl" in the user's cache folder."""
     base = os.environ.get("SECL_CACHE") or os.path.join(os.environ.get("XDG_CACHE_HOME", "~/.cache"), "secl")
     return Path(base).expanduser()
 
 
 def synchronise(path: Path) -> None:
-    """Have a file, or the names in a folder, written to the disk."""
+    """Write a file, or the names in a folder, to the disk (fsync)."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -26,7 +25,7 @@ def synchronise(path: Path) -> None:
 
 
 def publish_folder(unfinished: Path, folder: Path) -> None:
-    """Give a folder its name once all files in it are on the disk, so that a power cut leaves none with torn files."""
+    """Rename a folder once all of its files are on the disk, so that a power cut leaves no incomplete folder."""
     for path in (*unfinished.iterdir(), unfinished):
         synchronise(path)
     unfinished.rename(folder)
@@ -35,7 +34,7 @@ def publish_folder(unfinished: Path, folder: Path) -> None:
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """No search for garbage: a sixth of the time of importing PyTorch and transformers goes into it, for nothing."""
+    """Pause garbage collection: it takes a sixth of the time of importing PyTorch and transformers."""
     enabled = gc.isenabled()
     gc.disable()
     try:

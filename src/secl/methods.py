@@ -1,4 +1,4 @@
-"""The methods by name. A method chooses a gate, evidence and whether to learn; all else is a setting."""
+"""The methods by name. A method chooses a gate, evidence and whether to learn; settings determine the rest."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _FREE = (
     *("stated", "constant", "constant_labelled", "letter_probability", "stated_temperature", "stated_platt"),
     *("stated_with_labels", "posterior_with_labels"),
 )
-"""What costs nothing besides the answers: what a confidence has to beat, and what labels make of the reported one."""
+"""Estimators that cost nothing besides the answers: baselines, and reported confidences calibrated by labels."""
 
 _SCORED = (*_FREE, "label_free_platt", "p_true", "norm_p_true")
 
@@ -85,18 +85,18 @@ METHODS: dict[str, Method] = {
 
 
 def method(name: str) -> Method:
-    """Return the method called `name`."""
+    """Return a method by its name."""
     if name not in METHODS:
         raise ParameterError(f"there is no method {name!r}; the methods are {', '.join(METHODS)}.")
     return METHODS[name]
 
 
 def method_to_follow(name: str) -> Method:
-    """Return a method that a calibrator can follow; one that also says how the model is asked is for runs."""
+    """Return a method for a calibrator; a ParameterError if the method also determines how runs ask the model."""
     chosen = method(name)
     if chosen.paper:
         raise ParameterError(
-            f"the method {name!r} also says how the model is asked and trained, which a calibrator is not told; take "
-            f"secl run --method {name}."
+            f"the method {name!r} also determines how the model is asked and trained, which a calibrator cannot set; "
+            f"take secl run --method {name}."
         )
     return chosen

@@ -1,4 +1,4 @@
-"""What a loop does: the one place where a method and its settings become evidence, a signal, weights and an answer."""
+"""The plan of a loop. Only this module turns a method and its settings into evidence, a signal, weights and answers."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class Plan:
     """A method with its settings, as the loop follows it.
 
     Attributes:
-        gate: name of the gate that decides when to learn, unless the loop is given another.
+        gate: name of the gate that decides when to learn, unless the loop has another.
         signal: the training signal.
         posterior: combines evidence about all candidates.
-        kinds: of evidence that is gathered, each where `on` says.
+        kinds: kinds of evidence to gather, in bursts or for every question (`on`).
         learns: whether lessons may change the weights.
         loop: the learning rule, which answer is returned, and the threshold.
-        paper: whether a lesson is held to the letter of the paper.
+        paper: whether lessons follow the paper exactly.
     """
 
     gate: str
@@ -52,7 +52,7 @@ class Plan:
         learns: bool | None = None,
         paper: bool = False,
     ) -> Self:
-        """Combine a method's evidence with `evidence`, with that of the signal, and with what the posterior reads.
+        """Combine the evidence that the method, the signal and the posterior need with further `evidence`.
 
         Raises:
             ParameterError: an unknown kind of evidence.
@@ -68,26 +68,22 @@ class Plan:
         return cls(method.gate, signal, posterior, frozenset(kinds), on, learns, loop, paper)
 
     def wanted(self, in_burst: bool) -> frozenset[EvidenceKind]:
-        """Return the evidence to gather about an answer, in a burst or outside."""
+        """Return the kinds of evidence to gather about an answer, in a burst or outside."""
         return self.kinds if in_burst or self.on == "always" else frozenset()
 
     def weighed(self, in_burst: bool) -> frozenset[EvidenceKind]:
-        """Return the evidence to gather with the answer, before the confidence: the posterior needs it."""
+        """Return the kinds of evidence that the posterior needs, gathered before the confidence is reported."""
         wanted = self.wanted(in_burst)
-        return wanted & {"candidates", *self._read} if "candidates" in wanted else frozenset()
+        read = {"candidates", "p_true"} if "p_true" in self.posterior.views else {"candidates"}
+        return wanted & read if "candidates" in wanted else frozenset()
 
     @property
     def rated(self) -> frozenset[EvidenceKind]:
-        """Evidence about an answer from elsewhere, beyond its own P(True). Candidates are always compared."""
-        asked: set[EvidenceKind] = {"candidates", *self._read, *(kind for kind in self.kinds if kind == "p_true")}
-        return frozenset(asked)
-
-    @property
-    def _read(self) -> frozenset[EvidenceKind]:
-        """Evidence that the posterior reads besides the candidates."""
-        return frozenset({"p_true"} if "p_true" in self.posterior.views else ())
+        """Kinds of evidence about an answer from elsewhere, in addition to its own P(True)."""
+        asked = "p_true" in self.kinds or "p_true" in self.posterior.views
+        return frozenset({"candidates", "p_true"} if asked else {"candidates"})
 
     def returns_best(self, question: Question) -> bool:
-        """Whether the best candidate is returned and not the own answer; a text is returned as it was written."""
+        """Return whether the answer is the best candidate; otherwise, and for every text, it is the model's own."""
         best = self.loop.answer == "best" or (self.loop.answer is None and bool(question.options))
         return best and "candidates" in self.kinds and not question.free

@@ -1,4 +1,4 @@
-"""What is asked: a question with or without options, with or without a known right answer."""
+"""Questions, with or without options and a known right answer, and answers to rate."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ _LETTER_AND_TEXT = re.compile(r"\(?(?P<letter>[A-Za-z])(?:\)[.:]|[).:])\s*(?P<te
 """An option as models name it: "B.", "(B)", "B) Paris", "B: Paris"."""
 
 Form = Literal["choice", "number", "short", "sentence", "text"]
-"""What an answer looks like: an option letter, a number after reasoning, a few words, one sentence, whatever the model
-says to a conversation without being told how."""
+"""Form of an answer: an option letter, a number after reasoning, a few words, one sentence, or a free text."""
 
 FORMS: tuple[Form, ...] = get_args(Form)
 
@@ -50,22 +49,21 @@ class References:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Something to ask, with or without options, with or without a known right answer.
+    """A question, with or without options, with or without a known right answer.
 
     Attributes:
-        text: the question itself, without options and without instructions.
-        options: the answers to choose from (2 to 26 of them); empty for an open question.
+        text: the question itself, without options and instructions.
+        options: 2 to 26 answers to choose from; empty for an open question.
         reference: the right answer: an option letter, a number, a short text, or `References`; None if unknown.
-            It is used to measure and never to learn.
-        domain: where it comes from, for per-domain figures.
+            secl measures with references and never learns from them.
+        domain: group of the question in per-domain results.
         id: a name that is unique in its stream.
-        form: the shape of the answer; "choice" exactly when there are options, "short" unless said otherwise.
+        form: of the answer; "choice" exactly when there are options, "short" by default.
         context: a passage to answer from, which the model reads before the question; "" for none.
         system: the system text of the conversation; "" for the model's own.
-        history: what was said before, between the system text and the question.
-        row: the row of the table that it comes from, names and values of all columns in order; empty without one. No
-            model sees it, and exports give it back.
-        grader: rule that grades an open answer, one of `GRADERS`; empty for the default of its form.
+        history: turns between the system text and the question.
+        row: names and values of all columns of the question's row in its table, for exports; no model reads them.
+        grader: rule that grades an open answer, one of `GRADERS`; empty for the default of the form.
 
     Raises:
         QuestionError: empty text, one option, more than 26 options, or a reference that is no option.
@@ -96,10 +94,10 @@ class Question:
         system: str = "",
         history: Sequence[object] = (),
     ) -> Question:
-        """Return a question from a text and what belongs to it; a `Question` is returned as it is.
+        """Return a question from a text and its parts; a `Question` is returned unchanged.
 
         Raises:
-            QuestionError: it is no text, a `Question` comes with further parts, or the parts do not fit together.
+            QuestionError: no text, a `Question` with further parts, or parts that do not fit together.
 
         >>> Question.of("Capital of France?", options=["Rome", "Paris"]).options
         ('Rome', 'Paris')
@@ -148,7 +146,6 @@ class Question:
             self._check_options(name)
 
     def _check_options(self, name: str) -> None:
-        """Check a multiple-choice question, and set its form."""
         if self.form == "short":
             object.__setattr__(self, "form", "choice")
         if self.form != "choice":
@@ -170,7 +167,7 @@ class Question:
 
     @property
     def mention(self) -> str:
-        """Name of the question in a sentence: its id, or else its beginning.
+        """Name of the question in a message: its id, or else its beginning.
 
         >>> Question("Capital of Peru?").mention, Question("Capital of Peru?", id="peru").mention
         ("question 'Capital of Peru?'", "question 'peru'")
@@ -184,7 +181,7 @@ class Question:
 
     @property
     def free(self) -> bool:
-        """Whether the model answers as it likes, without an instruction about the form of its answer."""
+        """Whether the model answers without an instruction about the form of its answer."""
         return self.form == "text"
 
     def option(self, letter: str) -> str:
@@ -192,11 +189,11 @@ class Question:
         return self.options[LETTERS.index(letter)]
 
     def text_of(self, answer: str) -> str:
-        """Return the text of an answer: of the option whose letter it is, or itself where there are no options."""
+        """Return the text of an answer: an option's text for its letter; without options the answer itself."""
         return self.option(answer) if self.options else answer
 
     def named(self, answer: str | None) -> str:
-        """Return an answer as people read it: an option with its letter and text, else the text alone; empty for None.
+        """Return an answer for display: an option's letter with its text, or else the text alone; empty for None.
 
         >>> Question("Capital of France?", options=("Rome", "Paris")).named("B"), Question("1 + 1?").named("2")
         ('B. Paris', '2')
@@ -207,7 +204,7 @@ class Question:
 
 
 def has_half_character(text: str) -> bool:
-    """Return whether a text has a lone surrogate, which is what is left of bytes that were no UTF-8."""
+    """Return whether a text has a lone surrogate, the remains of bytes that were not UTF-8."""
     return not text.isascii() and _HALF.search(text) is not None
 
 
@@ -216,17 +213,16 @@ _HALF = re.compile("[\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class GivenAnswer:
-    """An answer that is to be rated, whoever gave it: another model, a person, a data set.
+    """An answer to rate, from any source: another model, a person, a data set.
 
     Attributes:
-        answer: as given. With options, an option's letter or text in upper or lower case, or both, as in "B. Paris";
-            it becomes the letter.
-        rivals: answers to an open question to compare it with, besides those that the model draws itself; with options
-            the other options are the rivals.
-        correct: whether it is right; None takes the question's reference, if there is one.
+        answer: a text. With options, an option's letter, its text, or both, as in "B. Paris", in any case; `answer`
+            becomes the letter.
+        rivals: other answers to an open question. secl compares the answer with them and with the model's samples.
+        correct: whether the answer is right; None takes the question's reference, if it has one.
 
     Raises:
-        QuestionError: an empty answer, one that is none of the options, or rivals besides options.
+        QuestionError: an empty answer, an answer that is none of the options, or rivals besides options.
 
     >>> GivenAnswer(Question("Capital of France?", options=("Rome", "Paris")), "paris").answer
     'B'
@@ -251,10 +247,12 @@ class GivenAnswer:
 
 
 def letter_of(question: Question, answer: str) -> str:
-    """Return the letter of the option that an answer names by letter, text, or both; case decides only between options.
+    """Return the letter of the option that an answer names by letter, text, or both.
+
+    Case counts only if it distinguishes two options.
 
     Raises:
-        QuestionError: it is none of the options, or the letter of one and just so the text of another.
+        QuestionError: the answer is none of the options, or is the letter of one option and the text of another.
 
     >>> letter_of(Question("Capital of France?", options=("Rome", "Paris")), "(b) Paris")
     'B'
@@ -281,7 +279,7 @@ def letter_of(question: Question, answer: str) -> str:
 
 
 def _number_of_letter(letters: list[str], texts: list[str], answer: str) -> int | None:
-    """Return the number of the option whose letter an answer is, alone or before nothing but the option's text."""
+    """Return the number of the option whose letter an answer is, alone or followed by the option's text."""
     match = _LETTER_AND_TEXT.fullmatch(answer)
     letter, text = (match["letter"], match["text"]) if match else (answer, "")
     if letter not in letters:

@@ -1,4 +1,4 @@
-"""The record of a question and its parts. Read this after `secl.question`: other modules map one part to the next.
+"""The record of a question and its parts. Read this module after `secl.question`.
 
     question -> reply -> decision -> evidence -> update -> record
 
@@ -40,19 +40,18 @@ class Reply:
         text: the answer as written, without the confidence line.
         answer: the option letter, the number, or the short text read from it; None if nothing could be read.
         bins: ten probabilities of the digits 0 to 9, renormalised to sum to 1; bin k stands for [k/10, (k+1)/10). Empty
-            where no confidence was asked for, which is nan then, as are entropy and digit_mass.
-        digit_mass: probability of the ten digits together before that, in [0, 1]; low mass means the model did not
-            want to say a digit.
-        entropy: mean full-vocabulary entropy over the answer tokens and the confidence token, in nats (H_t); over those
-            of them that are known. Of a field: the sum over its tokens under the schema, nan if unknown.
-        log_probability: natural logarithm of the probability of the answer's tokens together, 0 or less; nan if
-            unknown (a given answer, of a model behind an endpoint).
-        option_log_p: natural logarithms of the probabilities of all option letters where the answer's letter stands;
-            empty for an open question.
-        version: the adapter version that wrote it; 0 is the untouched model.
-        prompt_tokens: tokens before the answer; None if they were not counted.
-        answer_tokens: of the answer as it was written, with what ended it; None if they were not counted.
-        thought: what the model thought before the answer; None if it answered at once.
+            if no confidence was asked for; the stated confidence, entropy and digit_mass are then nan.
+        digit_mass: probability of the ten digits together before renormalisation, in [0, 1]. A low mass means that
+            the model hardly states a digit.
+        entropy: mean full-vocabulary entropy over the known tokens of answer and confidence, in nats (H_t). Of a
+            field: the sum over its tokens under the schema, nan if unknown.
+        log_probability: ln probability of all tokens of the answer, 0 or less; nan if unknown, as for a given answer
+            of a model on a server.
+        option_log_p: ln probabilities of all option letters at the place of the answer; empty for an open question.
+        version: the adapter version that wrote the answer; 0 is the untouched model.
+        prompt_tokens: tokens before the answer; None if not counted.
+        answer_tokens: tokens of the answer, with the token that ended it; None if not counted.
+        thought: the thought before the answer; None if the model answered at once.
     """
 
     text: str
@@ -77,7 +76,7 @@ class Reply:
 
     @property
     def stated_hard(self) -> float:
-        """Stated confidence, hard read-out: the centre of the most probable bin (the lower one of a tie)."""
+        """Stated confidence, hard read-out: the centre of the most probable bin, of a tie the lower one."""
         return (max(range(10), key=lambda k: self.bins[k]) + 0.5) / 10 if self.bins else math.nan
 
 
@@ -86,16 +85,16 @@ class Decision:
     """A gate's decision about one reply.
 
     Attributes:
-        alarm: this question fired the gate.
-        in_burst: this question belongs to a burst (the one that fires is its first member).
-        remaining: questions of the burst still to come after this one.
-        statistic: the gate's test statistic before any reset; None while it has nothing to test.
+        alarm: whether this question fired the gate.
+        in_burst: whether this question belongs to a burst; the question that fires the gate is the first member.
+        remaining: later questions of the burst.
+        statistic: the gate's test statistic before any reset; None while there is none.
     """
 
-    alarm: bool
-    in_burst: bool
-    remaining: int
-    statistic: float | None
+    alarm: bool = False
+    in_burst: bool = False
+    remaining: int = 0
+    statistic: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,9 +102,9 @@ class Update:
     """One learning step on one question (three optimizer steps by default).
 
     Attributes:
-        version: the adapter version that it made.
+        version: number of the new adapter version.
         before: stated confidence when the lesson began; in a run, that of the record's reply.
-        target: where the loss pulled it (Eq. target).
+        target: the confidence that the loss aims at (Eq. target).
         after: confidence of the same reply under the new version.
         losses: the loss before each optimizer step.
     """
@@ -120,13 +119,13 @@ class Update:
 LearningOutcome = Literal["idle", "agreed", "no_signal", "trained", "waiting", "dropped", "failed", "given", "field"]
 """What learning did with a question.
 
-    idle       nothing was to be learned: outside bursts, or learning is off or paused
+    idle       no lesson: outside bursts, or learning is off or paused
     agreed     stated confidence and signal are within the bin gate
     no_signal  the evidence gives no signal
     trained    an update
     waiting    a lesson may follow (between `Calibrator.answer` and `Calibrator.learn`, or in a server's backlog)
     dropped    a server's backlog was full, or learning was paused or rolled back
-    failed     the update was taken back
+    failed     the update was taken back, because a number was not finite
     given      the answer came from elsewhere and was rated (`Calibrator.rate_window`)
     field      the answer is a field of an object (`Calibrator.weigh`)
 """
@@ -142,21 +141,20 @@ class Record(Shown):
         reply: of the adapted model; its confidence never depends on this question's own update.
         frozen: reply of the frozen model to the same question.
         decision: of the gate on `reply.entropy`.
-        evidence: what else the frozen model was asked.
-        posterior: of the candidates; None where none was computed.
-        answers_best: whether the posterior's most probable candidate is what is answered, and not the model's own
-            answer.
-        labelled: what labels make of the confidence; None if that was not asked.
-        accept: lowest `label_free` of an answer that is accepted, when this one was given; None without a threshold.
-        signal: what is learned from, normalised P(True) of the answer (Eq. normp) unless another signal was chosen;
-            None without usable evidence.
+        evidence: further answers of the frozen model about the question.
+        posterior: of the candidates; None if not computed.
+        answers_best: whether the returned answer is the most probable candidate. If not, it is the model's own.
+        labelled: the confidence calibrated by labels; None if not computed.
+        accept: lowest `label_free` of an accepted answer at the time of this answer; None without a threshold.
+        signal: the training signal: normalised P(True) of the answer (Eq. normp) unless another one was chosen; None
+            without usable evidence.
         outcome: what learning did.
         update: present exactly when `outcome` is "trained".
         correct, frozen_correct: whether `reply` and `frozen` are right; None without a reference.
         label: whether `answer` is correct by its label (`with_label`), which overrides a reference; None without a
-            label, and always None in storage, where labels have a log of their own.
-        ledger: tokens that went through the network for this question.
-        plain_tokens: tokens of one plain answering pass: the unit of a forward-pass equivalent.
+            label. Stored records have None, because labels have a log of their own.
+        ledger: tokens through the network for this question.
+        plain_tokens: tokens of one plain answering pass, the unit of cost.
     """
 
     position: int
@@ -169,9 +167,9 @@ class Record(Shown):
     answers_best: bool = False
     labelled: Labelled | None = None
     accept: float | None = None
-    signal: float | None
+    signal: float | None = None
     outcome: LearningOutcome
-    update: Update | None
+    update: Update | None = None
     correct: bool | None
     frozen_correct: bool | None
     label: bool | None = None
@@ -179,7 +177,7 @@ class Record(Shown):
     plain_tokens: float
 
     def with_label(self, correct: bool) -> Record:
-        """Return the same with what people said of `answer`: that settles it for every reply that gave this answer."""
+        """Return the record with a label of `answer`, which also grades the replies that give this answer."""
         own, frozen = self.reply.answer == self.answer, self.frozen.answer == self.answer
         return replace(
             self,
@@ -190,34 +188,34 @@ class Record(Shown):
 
     @property
     def text(self) -> str | None:
-        """The returned answer as text, with options the text of one; None if no answer could be read."""
+        """The returned answer as text, such as an option's text; None if no answer could be read."""
         return None if self.answer is None else self.question.text_of(self.answer)
 
     @property
     def letter(self) -> str | None:
-        """The letter of the returned option; None for an open question, and where no answer could be read."""
+        """The letter of the returned option; None for an open question, or if no answer could be read."""
         return self.answer if self.question.options else None
 
     @property
     def confidence(self) -> float:
-        """Probability in [0, 1] that `text` is correct, after labels if there are any; nan if it is unknown."""
+        """Probability in [0, 1] that `text` is correct, calibrated by labels if any exist; nan if unknown."""
         return self.label_free if self.labelled is None else self.labelled.confidence
 
     @property
     def low(self) -> float:
-        """Lower end of the 90 % credible interval of `confidence`; nan if it was not computed."""
+        """Lower end of the 90 % credible interval of `confidence`; nan if not computed."""
         return math.nan if self.labelled is None else self.labelled.low
 
     @property
     def high(self) -> float:
-        """Upper end of the 90 % credible interval of `confidence`; nan if it was not computed."""
+        """Upper end of the 90 % credible interval of `confidence`; nan if not computed."""
         return math.nan if self.labelled is None else self.labelled.high
 
     @property
     def candidates(self) -> tuple[tuple[str, float], ...]:
-        """Possible answers with their probabilities before labels, the most probable first; empty without a posterior.
+        """Possible answers with their label-free probabilities, the most probable first; empty without a posterior.
 
-        The rest of 1 belongs to answers that are not listed; equal options share one entry.
+        The remaining probability belongs to unlisted answers. Equal options share one entry.
         """
         posterior = self.posterior
         if posterior is None:
@@ -228,7 +226,7 @@ class Record(Shown):
 
     @property
     def accepted(self) -> bool | None:
-        """Whether the confidence before labels reaches `accept`; None without a threshold, False without an answer.
+        """Whether the label-free confidence reaches `accept`; None without a threshold, False without an answer.
 
         Labels do not move this confidence, so a threshold keeps its meaning when labels arrive.
         """
@@ -236,16 +234,16 @@ class Record(Shown):
 
     @property
     def given(self) -> bool:
-        """Whether the answer was given to the model, which rated it, and not written by it."""
+        """Whether the answer came from elsewhere and the model rated it."""
         return self.outcome == "given"
 
     @property
     def gated(self) -> bool:
-        """Whether the gate looked at the entropy of the reply; it looks at whole answers of the model itself."""
+        """Whether the gate read the entropy of the reply. It reads the model's own answers, except for fields."""
         return self.outcome not in ("given", "field")
 
     def as_given(self) -> GivenAnswer:
-        """Return the given answer that this record is about, with the rivals that came with it."""
+        """Return the given answer of this record, with its rivals."""
         question, reply = self.question, self.reply
         if question.options:
             return GivenAnswer(question, question.named(reply.text), correct=self.correct)
@@ -272,7 +270,7 @@ class Record(Shown):
 
     @property
     def label_free(self) -> float:
-        """Probability that `answer` is right, without labels: by the posterior where there is one, else as stated."""
+        """Probability that `answer` is right, without labels: that of the posterior, or without one the stated one."""
         if self.posterior is None:
             return self.reply.stated
         if self.answers_best:
@@ -280,7 +278,6 @@ class Record(Shown):
         return self.reply.stated if self.posterior.confidence is None else self.posterior.confidence
 
     def _facts(self) -> dict[str, object]:
-        """Return the facts that `repr` and a notebook show (`secl.display.Shown`)."""
         shown: dict[str, object] = {"text": self.text, "letter": self.letter, "confidence": self.confidence}
         shown |= {"low": self.low, "high": self.high, "candidates": self.candidates[:3]}
         judged = self.correct if self.label is None and self.answer == self.reply.answer else self.label

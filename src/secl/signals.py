@@ -18,13 +18,13 @@ from secl.settings.groups import Formula, SignalName
 
 
 def answer_probability(reply: Reply) -> float | None:
-    """Joint probability of the answer's tokens; None if it is unknown."""
+    """Return the joint probability of the answer's tokens; None if unknown."""
     known = reply.answer is not None and not math.isnan(reply.log_probability)
     return min(1.0, math.exp(reply.log_probability)) if known else None
 
 
 def token_entropy(reply: Reply) -> float:
-    """exp(-H), where H is the mean token entropy in nats: 1 over the effective number of choices per token."""
+    """Return exp(-H), where H is the mean token entropy in nats: 1 over the effective number of choices per token."""
     return math.exp(-reply.entropy)
 
 
@@ -33,12 +33,12 @@ class Signal(Protocol):
 
     @property
     def needs(self) -> EvidenceKind:
-        """The kind of evidence that it needs."""
+        """The kind of evidence that the signal needs."""
 
     def __call__(self, question: Question, reply: Reply, evidence: Evidence) -> float | None: ...
 
     def answer(self, question: Question, reply: Reply, evidence: Evidence) -> str | None:
-        """Return the answer that the probability is about."""
+        """Return the answer whose probability the signal is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +51,10 @@ class _ReplySignal:
 
 @dataclass(frozen=True, slots=True)
 class NormalisedPTrue(_ReplySignal):
-    """P(True) of the answer relative to its distractors (Eq. normp); needs at least one distractor.
+    """P(True) of the answer relative to its distractors (Eq. normp); None without a distractor.
 
-    Equal options are one candidate: they are right or wrong together, so none is a distractor of the other.
-
-    `formula`: "log" is softmax(log P / tau), "exp" is softmax(P / tau) as in Eq. normp.
+    Equal options count as one candidate. `formula`: "log" is softmax(log P / tau), "exp" is softmax(P / tau) as in
+    Eq. normp.
     """
 
     tau: float = 1.0
@@ -86,7 +85,7 @@ class RawPTrue(_ReplySignal):
 class SelfConsistency:
     """Share of the samples with the same answer (Wang et al. 2023), normalised as in grading.
 
-    `policy`: "greedy" is about the reply's answer, "mode" about the most frequent sample (the earliest of a tie).
+    `policy`: "greedy" rates the reply's answer, "mode" the most frequent sample (of a tie the earliest).
     """
 
     policy: Literal["greedy", "mode"] = "greedy"
@@ -108,7 +107,7 @@ class SelfConsistency:
 
 
 def _key(question: Question, answer: str) -> object:
-    """Equal for answers that say the same: options with one text, or texts that count as one answer."""
+    """Return a key that is equal for options with one text, and for texts that count as one answer."""
     return question.option(answer) if answer in question.letters else answer_key(answer, question.form)
 
 
@@ -116,8 +115,8 @@ def _key(question: Question, answer: str) -> object:
 class DincoSignal:
     """Confidence normalised over beam distractors, averaged with self-consistency (Wang et al. 2025).
 
-    `policy`: "beam" is about the most probable beam, as published; "greedy" about the reply's own answer, with the
-    beams as its distractors.
+    `policy`: "beam" rates the most probable beam, as published; "greedy" rates the reply's answer, with the beams as
+    its distractors.
     """
 
     policy: Literal["beam", "greedy"] = "beam"
@@ -139,7 +138,7 @@ class DincoSignal:
         return None if evidence.dinco is None or main is None else evidence.dinco.answers[main]
 
     def _main(self, question: Question, reply: Reply, dinco: DincoEvidence | None) -> int | None:
-        """Index of the candidate that the signal is about; None if it is not among them."""
+        """Return the index of the rated candidate; None if the reply's answer is not among the candidates."""
         if dinco is None:
             return None
         if self.policy == "beam":
@@ -150,7 +149,7 @@ class DincoSignal:
 
 
 def make_signal(name: SignalName, tau: float, formula: Formula = "log", *, paper: bool = False) -> Signal:
-    """Return the training signal called `name`; in the `paper` self-consistency is about the most frequent sample."""
+    """Return the training signal called `name`; with `paper`, self-consistency rates the most frequent sample."""
     match name:
         case "norm_p_true":
             return NormalisedPTrue(tau, formula)

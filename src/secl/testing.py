@@ -36,7 +36,7 @@ from secl.writing import Piece, Token, Writing, Written
 
 
 def toy_stream(count: int, domains: int = 2) -> list[Question]:
-    """Return `count` small questions with options, split evenly into `domains` consecutive domains."""
+    """Return `count` small questions with options, in `domains` consecutive domains of equal size."""
     return [
         Question(
             f"What is {i} plus {i + 1}?",
@@ -50,15 +50,18 @@ def toy_stream(count: int, domains: int = 2) -> list[Question]:
 
 
 def unit(text: str) -> float:
-    """Return a number in [0, 1) that depends on `text` alone."""
+    """Return a number in [0, 1) determined by a text."""
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:6], "big") / 2**48
 
 
 class ScriptedModel(Shown):
     """A model that answers, scores answers and learns by rule.
 
-    The untouched model states one confidence, in [0.05, 0.95]. `accuracy` is the share of questions that it gets right,
-    `entropy` gives that of a reply in nats, and an update goes the share `rate` of the way to its target.
+    Args:
+        stated: stated confidence of the untouched model, in [0.05, 0.95].
+        accuracy: share of questions answered correctly.
+        entropy: returns the entropy of the reply to a question, in nats.
+        rate: share of the way to its target that an update moves the stated confidence.
     """
 
     def __init__(
@@ -101,7 +104,7 @@ class ScriptedModel(Shown):
         weights_fixed: bool,
         written: Sequence[str | Written | None] = (),
     ) -> None:
-        """Do nothing: a script needs no passes."""
+        """Do nothing."""
 
     def memory_share(self, question: Question, writing: Writing) -> float:  # noqa: ARG002
         return 0.0
@@ -161,7 +164,7 @@ class ScriptedModel(Shown):
         )
 
     def rate_given(self, given: Sequence[GivenAnswer], evidence: Collection[EvidenceKind]) -> list[Rating]:
-        """Rate a given answer with the stated confidence of the model's own; evidence depends on the answer's text."""
+        """Rate given answers with the stated confidence of the model's own answers; evidence depends on their texts."""
         return [self._rate(answer, evidence) for answer in given]
 
     def _rate(self, given: GivenAnswer, evidence: Collection[EvidenceKind]) -> Rating:
@@ -191,7 +194,7 @@ class ScriptedModel(Shown):
         )
 
     def compare_candidates(self, question: Question, reply: Reply) -> CandidateEvidence | None:
-        """Return letters that prefer the right option a little, and likelihoods without any signal."""
+        """Return letters that slightly prefer the right option, and uninformative likelihoods."""
         candidates = question.options or (("" if reply.answer is None else reply.answer), "a", "b", NONE_OF_THESE)
         right = LETTERS.index(question.reference) if question.options and isinstance(question.reference, str) else 0
         self.meter.spend("reordering", 5)
@@ -274,10 +277,10 @@ class ScriptedModel(Shown):
         return abs(self._shift)
 
     def check(self, question: Question) -> None:
-        """Every question can be answered."""
+        """Accept every question."""
 
     def check_given(self, given: GivenAnswer) -> None:
-        """Every answer can be rated."""
+        """Accept every answer."""
 
     def set_pause_hook(self, hook: Callable[[], None]) -> None:
         """Call `hook` before every answer."""

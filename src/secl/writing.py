@@ -1,18 +1,18 @@
-"""Texts that a model writes as it likes: how they are to be written, and how they come, piece by piece."""
+"""Free texts of a model: the parameters of writing, and the texts piece by piece."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Literal
 
 from secl.errors import ParameterError
 
 Finish = Literal["stop", "length"]
-"""Why a text ended: the model ended it or a stop text came, or there was no room for more tokens."""
+"""Why a text ended: by the model or a stop text, or at the token limit."""
 
 MAX_TOP = 20
-"""Most alternatives to a token that are reported."""
+"""Most reported alternatives to a token."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,15 +20,15 @@ class Writing:
     """Parameters of a text to write.
 
     Attributes:
-        max_tokens: most tokens that it may have, at least 1; None for as many as the model can read.
-        or_fewer: whether fewer tokens than `max_tokens` will do where the model can read no more.
-        temperature: 0 takes the most probable token each time; else what logits are divided by, up to 2.
-        top_p: share of the probability that is drawn from, in (0, 1].
-        seed: of the draws; text number i is drawn with `seed` + i.
-        stop: texts before which it ends.
-        n: how many texts, at least 1.
+        max_tokens: token limit, at least 1; None for the limit of the model.
+        or_fewer: whether to accept fewer tokens than `max_tokens` if the model can read no more.
+        temperature: divisor of the logits, up to 2; 0 takes the most probable token each time.
+        top_p: nucleus of the distribution to draw from, in (0, 1].
+        seed: of the draws; text number i has the seed `seed` + i.
+        stop: texts that end the writing, and are left out.
+        n: number of texts, at least 1.
         top_logprobs: alternatives to report for every token, 0 to 20; None for no log-probabilities.
-        extra: further fields for a server that writes, by their names there.
+        extra: further fields of the request to a server.
     """
 
     max_tokens: int | None = None
@@ -70,16 +70,15 @@ class Token:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """The part of a text that was written since its last piece.
+    """A part of a text, written since the previous piece. All attributes but the first three are in the last piece.
 
     Attributes:
         choice: number of the text, from 0.
         text: may be empty; never holds part of a stop text or of a character.
-        tokens: where log-probabilities were asked for.
-        finish, prompt_tokens, completion_tokens: in the last piece.
-        draft: what the model keeps of the text, in the last piece, for reading on after the text; opaque to others.
-        thought: of the model before the text, in the last piece; "" if a server hides it, None without a thought.
-        thought_tokens, thought_cut: its length, and whether it had no room for its end.
+        tokens: empty unless log-probabilities were requested.
+        draft: state of the model after the text, for reading on; opaque to others.
+        thought: the thought before the text; "" if a server hides it, None without a thought.
+        thought_tokens, thought_cut: length of the thought, and whether the token limit ended it.
     """
 
     choice: int = 0
@@ -95,30 +94,22 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
-    """A text with how it ended; attributes as of `Piece`."""
+class Written(Piece):
+    """A whole text, joined from its pieces."""
 
-    text: str
-    finish: Finish
-    prompt_tokens: int
-    completion_tokens: int
-    tokens: tuple[Token, ...] = ()
-    draft: object = field(default=None, repr=False, compare=False)
-    thought: str | None = None
-    thought_tokens: int = 0
-    thought_cut: bool = False
+    finish: Finish = "stop"
 
     def __str__(self) -> str:
         return self.text
 
     @property
     def length(self) -> int:
-        """Tokens of prompt and text."""
+        """Number of tokens of prompt and text."""
         return self.prompt_tokens + self.completion_tokens
 
     @classmethod
     def of(cls, pieces: Iterable[Piece]) -> tuple[Written, ...]:
-        """Return the texts that pieces make up, in the order of their numbers.
+        """Join the pieces of each text, and return the texts in the order of their numbers.
 
         >>> [text.text for text in Written.of([Piece(text="Par"), Piece(text="is", finish="stop")])]
         ['Paris']
@@ -126,17 +117,9 @@ class Written:
         texts: dict[int, list[Piece]] = {}
         for piece in pieces:
             texts.setdefault(piece.choice, []).append(piece)
-        return tuple(
-            cls(
-                text="".join(piece.text for piece in parts),
-                finish=parts[-1].finish or "length",
-                prompt_tokens=parts[-1].prompt_tokens,
-                completion_tokens=parts[-1].completion_tokens,
-                tokens=tuple(token for piece in parts for token in piece.tokens),
-                draft=parts[-1].draft,
-                thought=parts[-1].thought,
-                thought_tokens=parts[-1].thought_tokens,
-                thought_cut=parts[-1].thought_cut,
-            )
-            for _, parts in sorted(texts.items())
-        )
+        written = []
+        for _, parts in sorted(texts.items()):
+            values = {each.name: getattr(parts[-1], each.name) for each in fields(Piece)}
+            values |= {"text": "".join(piece.text for piece in parts), "finish": parts[-1].finish or "length"}
+            written.append(cls(**values | {"tokens": tuple(token for piece in parts for token in piece.tokens)}))
+        return tuple(written)

@@ -29,36 +29,36 @@ from secl.settings.groups import LoopSettings, SignalName
 from secl.signals import NormalisedPTrue, Signal, make_signal
 from secl.writing import Written
 
-UNDECIDED = Decision(alarm=False, in_burst=False, remaining=0, statistic=None)
-"""The decision about a given answer. No gate reads its entropy, because another model wrote the words."""
+UNDECIDED = Decision()
+"""The decision about a given answer. No gate reads its entropy, because another model may have written the answer."""
 
 
 class Calibrator(Shown):
-    """One stream of questions to one model: its gate, the posterior's weights and its labels follow the questions.
+    """The loop over one stream of questions to one model, with the state of gate, posterior and labels.
 
-    `secl.load` wraps one for people; runs and servers use it directly. One thread uses a calibrator at a time.
+    `secl.load` wraps a calibrator; runs and servers use one directly. One thread uses a calibrator at a time.
 
     Args:
         model: anything that satisfies `secl.model.Model`.
         method: a name from `secl.methods.METHODS`. "posterior" compares all candidates and never changes a weight;
             "secl" learns in bursts.
-        gate: decides when to learn, or its name ("always"); the method's unless given.
-        signal: the training signal, or its name ("self_consistency"); normalised P(True) at the model's own tau unless
-            given.
-        posterior: combines evidence about all candidates; the default rule unless given.
-        evidence: kinds of evidence to gather beyond those that the method, the signal and the posterior's views need.
-        learns: False leaves the weights alone; the method's choice unless given.
+        gate: decides when to learn, or its name ("always"); by default that of the method.
+        signal: the training signal, or its name ("self_consistency"); by default normalised P(True) at the model's tau.
+        posterior: combines evidence about all candidates; by default `PosteriorRule`.
+        evidence: kinds of evidence to gather beyond those that the method, the signal and the posterior need.
+        learns: whether lessons may change the weights; by default the method decides.
         loop: the learning rule, which answer is returned, and the threshold.
-        plan: a method with its settings, as recipes make it, in place of all these but the gate.
-        calibration: labels of an earlier run of the same model and method, which move the confidences here.
+        plan: replaces all of these arguments but the gate.
+        calibration: labels of an earlier run of the same model and method, which calibrate the confidences.
 
     Attributes:
         learns: whether lessons may change the weights; may be set between questions.
-        accept: lowest confidence of an accepted answer, in [0, 1]; None for no threshold. May be set between questions.
-        state: where the stream stands; may be set back to an earlier value, to take answers back.
+        accept: lowest confidence of an accepted answer, in [0, 1], or None; may be set between questions.
+        state: the position in the stream, and the state of gate, posterior and labels. An earlier state may be set
+            again to take answers back.
 
     Raises:
-        ParameterError: an unknown method or kind of evidence, or a method that also says how the model is asked.
+        ParameterError: an unknown method or kind of evidence, or a method that also determines how the model is asked.
 
     >>> from secl.testing import ScriptedModel, toy_stream
     >>> calibrator = Calibrator(ScriptedModel(), method="secl", loop=LoopSettings(bin_gate=None))
@@ -99,23 +99,22 @@ class Calibrator(Shown):
         return {**facts, "position": self.state.position, **learning}
 
     def start(self) -> StreamState:
-        """Return the state before the first question of a stream."""
         labels = LabelState.start(self.calibration)
         return StreamState(gate=self.gate.start(), posterior=self.plan.posterior.start(), labels=labels)
 
     def run(self, questions: Iterable[Question], done: Sequence[Record] = ()) -> Iterator[Record]:
         """Ask one question after the other; each record is ready before the next question is asked.
 
-        A sequence of questions is prefetched in windows (`secl.calibrator.stream`), which is faster and, but for
-        rounding, changes nothing. Any other iterable is consumed question by question, so it may wait for a person.
+        A sequence of questions is prefetched in windows (`secl.calibrator.stream`). Windows are faster and change
+        records by rounding alone. Any other iterable is consumed question by question, so it may wait for a person.
 
         Args:
             questions: the whole stream.
-            done: records of its first questions, from a run that is resumed. Gate and posterior are replayed over them;
-                the caller has restored the model and the labels.
+            done: records of its first questions, from a run that is resumed. They are replayed to restore gate and
+                posterior; the caller has restored the model and the labels.
 
         Raises:
-            RunError: the gate decides otherwise about a record than it did.
+            RunError: as for `replay`.
         """
         first = len(done)  # a caller may append to `done` meanwhile
         begun, answered = self.replay(done)
@@ -130,9 +129,9 @@ class Calibrator(Shown):
             yield self.ask(questions[index])
 
     def _prefetch(self, begun: StreamState, answered: Sequence[Record], upcoming: Sequence[Question]) -> None:
-        """Compute ahead for the rest of a window, guessing what it needs; a wrong guess costs only tokens.
+        """Compute ahead for the rest of a window, and guess what it needs; a wrong guess costs only tokens.
 
-        After a resume the `answered` questions of the window go along: the pass must have the shape that it had before.
+        After a resume, the pass includes the `answered` questions of the window, so that its shape is as before.
         """
         bursts = predict_bursts(self.gate, begun.gate, begun.entropy, WINDOW)
         fixed = not (self.learns and any(bursts)) and all(record.update is None for record in answered)
@@ -142,13 +141,13 @@ class Calibrator(Shown):
         self.model.prefetch(window, evidence, weights_fixed=fixed)
 
     def replay(self, done: Sequence[Record]) -> tuple[StreamState, list[Record]]:
-        """Move the state over the first records of a stream; labels stay, and without records nothing changes.
+        """Move the state over the first records of a stream, and keep its labels; no records change nothing.
 
         Returns:
             the state at the beginning of the last window, and the records of this window.
 
         Raises:
-            RunError: the gate decides otherwise about a record than it did.
+            RunError: the gate's decision about a record differs from the recorded one.
         """
         if done:
             self.state = replace(self.start(), labels=self.state.labels)
@@ -156,34 +155,30 @@ class Calibrator(Shown):
         for record in done:
             if self.state.position % WINDOW == 0:
                 begun, answered = self.state, []
-            self._replay(record)
+            self.state, now, _ = self.state.follow(record, self.gate, self.plan.posterior)
             answered.append(record)
+            then = record.decision
+            if now is not None and (now.alarm, now.in_burst) != (then.alarm, then.in_burst):
+                raise RunError(
+                    f"the gate's decision about the question at position {record.position} differs from the recorded "
+                    "one; restore the gate's file, or start a new run."
+                )
         return begun, answered
 
-    def _replay(self, record: Record) -> None:
-        state, now, _ = self.state.follow(record, self.gate, self.plan.posterior)
-        then = record.decision
-        if now is not None and (now.alarm, now.in_burst) != (then.alarm, then.in_burst):
-            raise RunError(
-                f"the gate decides otherwise about the question at position {record.position} than it did when it "
-                "was answered; bring the gate's file back as it was, or start a new run."
-            )
-        self.state = state
-
     def ask(self, question: Question) -> Record:
-        """Answer first, learn after: a confidence never depends on its own question's lesson."""
+        """Answer a question, then learn from it: a confidence never depends on its own question's lesson."""
         return self.learn(self.answer(question))
 
     def answer(self, question: Question, written: str | Written | None = None) -> Record:
-        """Answer a question and let the gate decide; no lesson is held.
+        """Answer a question and let the gate decide, without a lesson.
 
         Args:
             question: to answer.
             written: a text that the model wrote in answer to the question (`secl.model.Model.write`).
 
         Returns:
-            a record with the evidence that its posterior needs and no other, whose outcome is "waiting" where `learn`
-            may change the weights, else "idle".
+            a record with the evidence that its posterior needs. Its outcome is "waiting" if `learn` may change the
+            weights, else "idle".
 
         Raises:
             QuestionError: the model cannot answer the question.
@@ -207,9 +202,7 @@ class Calibrator(Shown):
             evidence=evidence,
             answers_best=self.plan.returns_best(question),
             accept=self.accept,
-            signal=None,
             outcome="waiting" if decision.in_burst and self.learns else "idle",
-            update=None,
             correct=grade(question, answer.reply.answer),
             frozen_correct=grade(question, answer.frozen.answer),
             ledger=self.model.meter.take(),
@@ -221,16 +214,16 @@ class Calibrator(Shown):
         return self._latest
 
     def _reported(self, record: Record, posterior: Posterior | None) -> Record:
-        """Return a record with its posterior, and with the confidence that labels make of it."""
+        """Return a record with its posterior, and with its confidence calibrated by labels."""
         weighed = replace(record, posterior=posterior)
         return replace(weighed, labelled=self.state.labels.rate(record.question.domain, weighed.label_free))
 
     def answer_window(
         self, questions: Sequence[Question], written: Sequence[str | Written | None] = ()
     ) -> list[Record | QuestionError]:
-        """Answer questions that share passes under one version, as `answer` does; `learn` may follow for each.
+        """Answer questions in shared passes under one version of the weights; `learn` may follow for each record.
 
-        A question that the model cannot answer has its error as the outcome.
+        A question that the model cannot answer gets its error in place of a record.
         """
         texts = written or [None] * len(questions)
         evidence = [self.plan.weighed(False)] * len(questions)
@@ -246,8 +239,8 @@ class Calibrator(Shown):
     def learn(self, record: Record) -> Record:
         """Gather evidence about an answer and, inside a burst, learn from it.
 
-        An update moves the confidence that the present weights state. They first read the record's answer again, unless
-        the record is the latest of this calibrator: a server learns after it answered.
+        An update moves the confidence that the present weights state. Unless the record is the latest of this
+        calibrator, the present weights first read its answer again: a server learns later than it answers.
 
         Returns:
             the record with its evidence, signal, outcome, update and cost; its reply and decision stay.
@@ -274,11 +267,11 @@ class Calibrator(Shown):
             record, evidence=evidence, signal=signal, outcome=outcome, update=update, ledger=record.ledger + cost
         )
 
-    # A rated answer from elsewhere takes a position of the stream, and its views teach the posterior, because they
-    # are about the candidates and not about who answered. The frozen model rates, whatever version answers meanwhile.
+    # A rated answer takes a position of the stream, and its views teach the posterior, because they describe the
+    # candidates whoever answered. The frozen model rates, whichever version answers meanwhile.
 
     def rate_stream(self, given: Sequence[GivenAnswer], done: Sequence[Record] = ()) -> Iterator[Record]:
-        """Rate answers in windows; `done` are records of the first of them, from a run that is resumed."""
+        """Rate answers in windows; `done` are records of the first answers, from a run that is resumed."""
         self.replay(done)
         # The window that was interrupted is rated again as a whole: a pass of another shape may round differently.
         for first in range(len(done) - len(done) % WINDOW, len(given), WINDOW):
@@ -290,9 +283,8 @@ class Calibrator(Shown):
                 yield self._rated(answer, rating)  # one by one: labels may come in between
 
     def rate_window(self, given: Sequence[GivenAnswer]) -> list[Record | QuestionError]:
-        """Rate answers that share passes; the outcome for one that cannot be rated is its error."""
-        ratings = self.model.rate_given(given, self.plan.rated)
-        pairs = zip(given, ratings, strict=True)
+        """Rate answers in shared passes; an answer that cannot be rated gets its error in place of a record."""
+        pairs = zip(given, self.model.rate_given(given, self.plan.rated), strict=True)
         return [each if isinstance(each, QuestionError) else self._rated(answer, each) for answer, each in pairs]
 
     def weigh(self, question: Question, rating: Rating) -> Record:
@@ -310,9 +302,7 @@ class Calibrator(Shown):
             decision=UNDECIDED,
             evidence=rating.evidence,
             accept=self.accept,
-            signal=None,
             outcome="given",
-            update=None,
             correct=correct,
             frozen_correct=correct,
             ledger=rating.ledger,
@@ -322,5 +312,5 @@ class Calibrator(Shown):
         return self._reported(record, posterior)
 
     def take_labels(self, labels: Iterable[Label]) -> None:
-        """Take the next entries of a log of labels into account."""
+        """Add the next entries of a log of labels."""
         self.state = replace(self.state, labels=self.state.labels.add(labels))

@@ -1,4 +1,4 @@
-"""Evidence about an answer, and the update from it: none, or one step towards the target (Eq. target)."""
+"""Evidence about an answer, and the update that it causes: none, or one step towards the target (Eq. target)."""
 
 from __future__ import annotations
 
@@ -7,18 +7,15 @@ from dataclasses import replace
 
 from secl.errors import NotFiniteError
 from secl.evidence import Evidence, EvidenceKind
-from secl.metrics.probability import bin_index, directional_target
+from secl.metrics.probability import BINS, bin_index, directional_target
 from secl.model import Model
 from secl.question import Question
 from secl.records import LearningOutcome, Record, Reply, Update
 from secl.settings.groups import LoopSettings
 
-BINS = 10
-"""In which confidences are stated."""
-
 
 def gather(model: Model, record: Record, reply: Reply, wanted: Collection[EvidenceKind], samples: int) -> Evidence:
-    """Gather the wanted evidence about a reply that the record lacks, from the frozen model."""
+    """Gather from the frozen model the wanted kinds of evidence that the record lacks."""
     question, evidence = record.question, record.evidence
     if "p_true" in wanted and evidence.p_true is None:
         evidence = replace(evidence, p_true=model.score_p_true(question, reply))
@@ -32,15 +29,13 @@ def gather(model: Model, record: Record, reply: Reply, wanted: Collection[Eviden
 def teach(
     model: Model, question: Question, reply: Reply, signal: float | None, rule: LoopSettings, *, paper: bool = False
 ) -> tuple[LearningOutcome, Update | None]:
-    """Skip without a signal or where the bins agree, else move the stated confidence of a reply towards the target.
+    """Move the stated confidence of the model's latest reply towards the target, unless the bins agree.
 
     Args:
-        model: whose latest answer the reply is.
-        question: as asked.
-        reply: with the confidence that is stated now.
-        signal: in [0, 1]; None without usable evidence.
-        rule: bin gate, loss, and how far a step goes.
-        paper: whether the signal is taken for the centre of its bin.
+        reply: with the confidence that the present weights state.
+        signal: in [0, 1]; None without usable evidence, which skips the lesson.
+        rule: bin gate, loss, and the size of a step.
+        paper: whether to round the signal to the centre of its bin.
     """
     if signal is None:
         return "no_signal", None

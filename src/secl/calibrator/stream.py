@@ -1,9 +1,8 @@
 """Where a stream stands, and the windows of upcoming questions that share passes through the network.
 
-The frozen model's readings of a question never go stale, so a whole window is read at once, and so is
-what the adapted model says as long as no update is expected. A pass of another shape rounds differently: records of a
-stream with and without windows agree to rounding (in float32 to about 1e-4; in bfloat16 an answer may differ), while a
-resumed run uses the same windows and gives the same records to the last digit.
+The frozen model reads a whole window at once. So does the adapted model while no update is expected. A pass of another
+shape rounds differently: records of a stream with and without windows agree to about 1e-4 in float32, and in bfloat16
+an answer may differ. A resumed run uses the same windows and gives the same records to the last digit.
 """
 
 from __future__ import annotations
@@ -18,8 +17,7 @@ from secl.posterior.rule import PosteriorRule, PosteriorState
 from secl.records import Decision, Record
 
 WINDOW = 16
-"""Questions in a window. Windows begin at multiples of it, also after a resume, because a pass over other questions may
-round differently."""
+"""Questions in a window. Windows begin at multiples of this number, also after a resume."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,9 +26,9 @@ class StreamState:
 
     Attributes:
         position: of the next question, from 0.
-        posterior: state of the posterior (place effects, reliability of letters).
-        decision: the latest one; None before the first question.
-        entropy: of the latest reply, in nats; 1 before the first.
+        gate, posterior, labels: states of the gate, of the posterior and of the calibration by labels.
+        decision: the latest decision of the gate; None before the first question.
+        entropy: of the latest reply, in nats; 1 before the first reply.
     """
 
     position: int = 0
@@ -48,7 +46,7 @@ class StreamState:
     def follow(
         self, record: Record, gate: Gate, rule: PosteriorRule
     ) -> tuple[StreamState, Decision | None, Posterior | None]:
-        """Return the state after a record, what the gate decides if it looks (`Record.gated`), and the posterior."""
+        """Return the state after a record, the gate's decision (None unless `Record.gated`), and the posterior."""
         after, decision = replace(self, position=self.position + 1), None
         if record.gated:
             after, decision = self.step(gate, record.reply.entropy)
@@ -57,7 +55,7 @@ class StreamState:
 
 
 def predict_bursts(gate: Gate, state: Any, entropy: float, count: int) -> list[bool]:
-    """Return whether each of the next `count` questions is in a burst if the entropy (nats) stays as it is.
+    """Return whether each of the next `count` questions is in a burst if the entropy (nats) stays constant.
 
     >>> from secl.gates import EntropyShift
     >>> gate = EntropyShift(burst=2)

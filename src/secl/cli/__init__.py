@@ -1,4 +1,4 @@
-"""The front door from the shell: every command is a few lines around the library."""
+"""The command line: every command is a few lines around the library."""
 
 # isort: skip_file
 from secl.cli.app import ASK, BACK, LISTS, SERVE, STUDY, app, main

@@ -37,7 +37,7 @@ app.register_install_completion_command(help="Install tab completion for this sh
 ASK, STUDY, SERVE, BACK, LISTS = (
     Group(name, sort_key=order) for order, name in enumerate(("Ask", "Study", "Serve", "Look back", "Lists"))
 )
-"""Under which `secl --help` lists its commands."""
+"""Groups of commands in `secl --help`."""
 
 RunFolder = Annotated[Path, Parameter(help="A run folder, or the state folder of a server.")]
 AsJson = Annotated[bool, Parameter(name="--json", negative=(), help="Print one JSON object only.")]
@@ -49,7 +49,7 @@ Set = Annotated[
     ),
 ]
 Flag = Parameter(negative=())
-"""A switch without an opposite."""
+"""A switch without a negative flag."""
 
 
 class AskedSettings(Settings):
@@ -61,7 +61,7 @@ class AskedSettings(Settings):
 
 
 def main() -> None:
-    """Run the command line: a mistake of the user ends in one sentence and exit code 2, a warning is one line."""
+    """Run the command line. A mistake of the user prints one sentence and ends with exit code 2."""
     set_defaults()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
@@ -77,10 +77,10 @@ def main() -> None:
         fail(" ".join(str(problem).split()))
     except KeyboardInterrupt:
         fail("stopped.")
-    except BrokenPipeError:  # whoever reads has had enough (head, a pager); nothing is to be flushed at the end
+    except BrokenPipeError:  # the reader has closed the pipe (head, a pager); there is nothing to flush
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 128 + signal.SIGPIPE
-    except OSError as problem:  # a path that the system does not take: a name too long, a folder that is closed
+    except OSError as problem:  # a path that the system rejects: too long a name, a folder without permission
         if problem.filename is None:
             raise
         name = str(problem.filename)
@@ -89,7 +89,7 @@ def main() -> None:
 
 
 def _hint(complaint: str) -> str:
-    """Return a hint at --set for an unknown flag that names a setting; empty for other flags."""
+    """Return a hint at --set for an unknown flag with the name of a setting; empty for other flags."""
     option = re.search(r"--(?:no-)?([a-z-]+)", complaint)
     key = option[1].replace("-", "_") if option else ""
     name = nearest(key)
@@ -98,18 +98,18 @@ def _hint(complaint: str) -> str:
 
 
 def fail(sentence: str) -> NoReturn:
-    """Print why and end with the code for mistakes."""
+    """Print an error and end with exit code 2."""
     print(f"secl: {sentence}", file=sys.stderr)  # noqa: T201
     raise SystemExit(2)
 
 
 def echo(text: str, *, error: bool = False, end: str = "\n") -> None:
-    """Print a text as it is."""
+
     print(text, file=sys.stderr if error else sys.stdout, end=end, flush=True)
 
 
 def print_json(values: dict[str, object]) -> None:
-    """Print one JSON object."""
+
     echo(json.dumps(values, allow_nan=False, ensure_ascii=False, indent=2))
 
 

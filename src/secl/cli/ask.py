@@ -55,11 +55,11 @@ def ask(
     text = sys.stdin.read() if question == "-" else question
     to_ask = Question(text.rstrip("\n"), tuple(option or ()), context=context, system=system)
     values = with_set(flags, set_)
-    if full or as_json:  # P(True) of an open answer takes longer than all else
+    if full or as_json:  # P(True) of an open answer takes longer than the rest
         kinds = values.get("evidence.extra_evidence", ())
         values["evidence.extra_evidence"] = tuple(dict.fromkeys((*kinds, "p_true")))  # type: ignore[misc]
     calibrator, recipe = load_for_asking(values, version)
-    gc.freeze()  # what is loaded stays until the end: a search for garbage among it takes as long as ten tokens
+    gc.freeze()  # loaded objects stay until the end; collecting garbage among them takes as long as ten tokens
     record = calibrator.ask(to_ask)
     if as_json:
         reasons = [sentence_of(reason) for reason in seen_in_one(record)]

@@ -1,4 +1,4 @@
-"""The command that says which method fits, and whether there is something to learn from: check."""
+"""The command that recommends a method: check."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class CheckedSettings(AskedSettings):
-    """What a check asks: answers, also after thoughts."""
+    """The settings of a check."""
 
     prompts: Annotated[PromptSettings, FLAT, OF_MODEL] = PromptSettings()
 
@@ -46,7 +46,7 @@ def check_command(
 
     settings = with_set(flags, set_)
     if run is None:
-        # What each method that can be recommended needs, and what learning would need.
+        # The evidence of all methods that can be recommended, and of learning.
         new = RunSettings.of({**settings, "method": "posterior", "evidence.extra_evidence": ("p_true",)})
 
         def finish(made: Run) -> None:
@@ -63,7 +63,7 @@ def check_command(
 
 
 def _print(store: Store, *, as_json: bool) -> tuple[tuple[str, str], ...]:
-    """Print the check of an open run; return the omitted questions."""
+    """Print the check of an open run, and return its skipped questions."""
     from secl.evaluation.json_values import json_value
     from secl.reports.check_section import check_sentences
     from secl.reports.run_report import RunReport

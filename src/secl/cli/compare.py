@@ -1,4 +1,4 @@
-"""The command that puts two runs side by side: compare."""
+"""The command that compares two runs: compare."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def compare(run_a: Path, run_b: Path, /, *, estimator: str | None = None, as_jso
 
 
 def _side(run: Path, manifest: Manifest, records: Sequence[Record], name: str | None) -> Side:
-    """One side of a comparison: the records of a run and the estimator over them, by default what its method is for."""
+    """Return one side of a comparison: the records of a run with an estimator, by default that of its method."""
     from secl.evaluation.compare import Side
     from secl.evaluation.estimators import foremost, make_estimators
     from secl.runs.runner import estimators_of

@@ -1,4 +1,4 @@
-"""Fields of documents: secl extract."""
+"""The command that extracts fields from documents: extract."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`secl label`: say of some answers whether they are right; all confidences follow."""
+"""The command that labels answers: label."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 KEYS = "y right, n wrong, s skip, u undo the last one, q quit"
 WORDS = ("yes", "no", "skip", "undo", "quit")
-"""Words for the keys. Others are asked again: "unsure" must not undo, nor "no idea" mean wrong."""
+"""Words for the keys. Any other word repeats the question: "unsure" must not undo, nor "no idea" mean wrong."""
 
 
 @app.command
@@ -58,7 +58,7 @@ def label(
 
 
 def _review(store: Store, waiting: Sequence[int]) -> None:
-    """Show one answer after the other and store what is said of it."""
+    """Show one answer after the other, and store its label."""
     from secl.reports.formatting import terminal_text
     from secl.runs.labelling import add_label
 
@@ -87,7 +87,7 @@ def _review(store: Store, waiting: Sequence[int]) -> None:
 
 
 def _asked() -> str:
-    """Ask for one of the keys until there is one; the end of the input ends the review."""
+    """Return a key, asked for until it is valid; the end of the input means "q"."""
     while True:
         echo(f"Is it right? ({KEYS}) ", end="")
         reply = (sys.stdin.readline() or "q").strip().lower()
@@ -96,11 +96,11 @@ def _asked() -> str:
 
 
 def _shown(record: Record) -> list[str]:
-    """Return the question and its answer without the confidence, which would sway people."""
+    """Return question and answer, without the confidence, which would bias the label."""
     question, answer = record.question, record.answer
     earlier = [f"{turn.role}: {turn.text}" for turn in question.history]
     before = [f"system: {question.system}"] if question.system else []
-    # Behind other turns the question says whose it is, too.
+    # After other turns, the question also shows its speaker.
     last = f"user: {question.text}" if before or earlier else question.text
     lines = [*before, *earlier, *([question.context] if question.context else []), last]
     lines += [f"  {question.named(letter)}" for letter in question.letters]

@@ -1,4 +1,4 @@
-"""How far a long command is, on standard error: a bar in a terminal, now and then a line in a file."""
+"""Progress of a long command on standard error: a bar in a terminal, or else a line every half minute."""
 
 from __future__ import annotations
 
@@ -14,18 +14,15 @@ EVERY = 30.0
 """Seconds between two lines."""
 
 ENOUGH = 10
-"""Questions before the first estimate: all those that share its window."""
+"""Answered questions from which a remaining time is shown."""
 
 Show = Callable[[int, int | None, str], None]
-"""Shows the work that is done, the total (None while unknown), and the present step."""
+"""Shows the number of finished questions, the total (None while unknown), and the present step."""
 
 
 @contextmanager
 def follow(text: str, total: int | None, done: int = 0, *, transient: bool = False) -> Iterator[Show]:
-    """Show progress while the block runs.
-
-    Until the first window is done, the bar is busy rather than empty.
-    """
+    """Show progress while the block runs; before the first finished question the bar only pulses."""
     from rich import progress
 
     screen = console(stderr=True)
@@ -47,7 +44,7 @@ def follow(text: str, total: int | None, done: int = 0, *, transient: bool = Fal
 
 
 def lines(before: int, clock: Callable[[], float] = time.monotonic) -> Show:
-    """Writes a line when half a minute has gone by since the last one."""
+    """Return a function that prints a line if the last one is half a minute old."""
     began = latest = clock()
 
     def show(done: int, total: int | None, _text: str) -> None:
@@ -61,7 +58,7 @@ def lines(before: int, clock: Callable[[], float] = time.monotonic) -> Show:
 
 
 def line(done: int, total: int | None, here: int, seconds: float) -> str:
-    """Return the progress and the remaining time, if `here` questions took these seconds.
+    """Return progress and remaining time in words, if `here` questions took these seconds.
 
     >>> line(40, 2100, 30, 90.0)
     '40 of 2,100 questions, 0:01:30, about 1:43:00 to go'

@@ -1,4 +1,4 @@
-"""Commands that read finished and unfinished runs: report and export."""
+"""Commands that read runs: report and export."""
 
 from __future__ import annotations
 
@@ -93,9 +93,9 @@ def export(
 
 
 def write_and_print(store: Store, records: Sequence[Record], out: Path | None = None, *, full: bool = False) -> None:
-    """Write the report of an open run, and print all its tables, or the result in a few lines.
+    """Write the report of an open run, and print all tables (`full`) or a short result.
 
-    `summary.json` is written anew when the page goes into the run's own folder.
+    A report in the run's own folder also updates `summary.json`.
     """
     from secl.reports.folder import write_report
     from secl.reports.result import look_first, next_step

@@ -1,4 +1,4 @@
-"""The command that repeats the paper: reproduce."""
+"""The command that repeats the paper's tables: reproduce."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _check(source: Path, keys: set[str]) -> int:
 
 
 def _show_plan(reproduction: Reproduction) -> None:
-    """Print the runs of a table, the progress of each, and the numbers of the paper."""
+    """Print the runs of a reproduction with their progress, and the column of the paper to compare with."""
     from secl.reports.formatting import counted
     from secl.runs.sweep import question_counts
     from secl_paper.paper import read_paper

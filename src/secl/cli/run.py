@@ -1,4 +1,4 @@
-"""Commands that ask a stream of questions: run and demo."""
+"""Commands that ask many questions: run and demo."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from secl.runs.runner import Run
 
 Finish = Callable[["Run"], None]
-"""A function that takes a run after its last question."""
+"""Called with a run after its last question."""
 
 DEMO: dict[str, object] = {
     "method": "secl",
@@ -30,7 +30,7 @@ DEMO: dict[str, object] = {
     "loop.evidence_on": "always",
     "evidence.extra_evidence": ("candidates",),
 }
-"""Settings of `secl demo`: the built-in quiz with P(True) for every question, to compare it with the posterior."""
+"""Settings of `secl demo`: the built-in quiz, with evidence for SECL and for the posterior."""
 
 DEMO_NEXT = (
     'next: secl ask "What is the capital of Kenya?" --option Lagos --option Nairobi\n'
@@ -62,7 +62,7 @@ def run(
     settings = {**dotted(read_toml(recipe) if recipe else {}), **with_set(flags, set_)}
     if resume is not None:
         if out is not None and out != resume:
-            raise ParameterError("a resumed run stays in its folder; leave --out away.")
+            raise ParameterError("a resumed run stays in its folder; leave --out out.")
         proceed(lambda place: resume_run(place, settings), resume, print_result(full=full))
         return
     if out is None:
@@ -91,7 +91,7 @@ def demo(*, out: Path = Path("runs/demo")) -> None:
 
 
 def print_result(*, full: bool = False) -> Finish:
-    """Prints the result of a run and writes its report into its folder."""
+    """Return a function that prints the result of a run and writes its report."""
     from secl.cli.report import write_and_print
     from secl.runs.labelling import current_records
 
@@ -99,7 +99,7 @@ def print_result(*, full: bool = False) -> Finish:
 
 
 def name_skipped(skipped: Sequence[tuple[str, str]]) -> None:
-    """Say which questions are left out and why, at most ten of them; a run's summary counts them."""
+    """Print the first ten skipped questions with the reasons, and the number of the others."""
     for where, reason in skipped[:10]:
         echo(f"skipped: {where} {reason}", error=True)
     if len(skipped) > 10:
@@ -107,7 +107,7 @@ def name_skipped(skipped: Sequence[tuple[str, str]]) -> None:
 
 
 def proceed(open_run: Callable[[Path], Run], folder: Path | None, finish: Finish, *, quiet: bool = False) -> None:
-    """Open a run, ask what is left with a progress bar, and report with `finish`; Ctrl-C keeps what is done.
+    """Open a run, ask its remaining questions with a progress bar, and report with `finish`; Ctrl-C keeps the records.
 
     Args:
         open_run: opens the run in a folder.
@@ -144,7 +144,7 @@ def proceed(open_run: Callable[[Path], Run], folder: Path | None, finish: Finish
 
 
 def model_line(calibrator: Calibrator) -> str:
-    """Describe the settings and the path of a local model, and its adapter if it learns; empty for a server's model."""
+    """Return the settings and path of a local model, and its adapter if it learns; empty for other models."""
     model: Any = calibrator.model
     if not hasattr(model, "described"):
         return ""
@@ -152,7 +152,7 @@ def model_line(calibrator: Calibrator) -> str:
 
 
 def cost_line(run: Run) -> str:
-    """Estimate requests and tokens for the rest of a run behind a server; empty for a model in this process."""
+    """Return estimated requests and tokens for the rest of a run on a server; empty for a local model."""
     from secl.runs.extracting import DocumentFile
 
     model: Any = run.calibrator.model

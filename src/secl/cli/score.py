@@ -1,4 +1,4 @@
-"""Rating answers from elsewhere: secl score."""
+"""The command that rates answers from elsewhere: score."""
 
 from __future__ import annotations
 
@@ -56,16 +56,14 @@ def _print_json(run: Run) -> None:
 def _print(run: Run) -> None:
     from secl.evaluation.trust import assess
     from secl.reports.acceptance_report import accepted_sentence
-    from secl.reports.answers import answer_rows, questions_table
+    from secl.reports.answers import answer_row, questions_table
     from secl.reports.formatting import counted
     from secl.reports.table import to_rich
     from secl.reports.verdict import trust_line
 
     screen, records = console(), run.records
-    rows = answer_rows(records)
-    screen.print(
-        to_rich(questions_table(rows, "question", "answer", "confidence", "stated", "P(True)", "PMI", "grade"))
-    )
+    columns = ("question", "answer", "confidence", "stated", "P(True)", "PMI", "grade")
+    screen.print(to_rich(questions_table([*map(answer_row, records)], *columns)))
     weighed = sum(record.posterior is not None for record in records)
     others = "" if weighed == len(records) else "; of the others, as stated"
     screen.print(

@@ -61,7 +61,7 @@ def serve(
         log_level: debug, info (every request), warning or error.
     """
     try:
-        # What is missing is said at once, and not after a model was loaded.
+        # Missing packages are reported before a model is loaded.
         from secl.server.http.api_keys import Keys
         from secl.server.http.process import answer_until_stopped, is_local, listening, url
         from secl.server.online.factory import open_service
@@ -72,15 +72,15 @@ def serve(
         raise ParameterError(f"--log-level is {log_level!r}; it is one of {', '.join(LOG_LEVELS)}.")
     retention = Retention.of(keep_records)
     settings, vllm = read_settings(recipe, with_set(flags, set_)), None
-    if settings.model.answered_by == "vllm":  # which changes nothing about answers, so the state does not know of it
+    if settings.model.answered_by == "vllm":  # vLLM does not change answers, so the state does not record it
         vllm = settings.model.endpoint
         model = settings.model.model_copy(update={"engine": None, "endpoint": None})
         settings = settings.model_copy(update={"model": model})
     api_keys = Keys(state)
     os.environ |= {name: most for name, most in KERNEL_CACHES.items() if name not in os.environ}
-    os.umask(0o077)  # the state holds what people ask: all files that this process makes are its user's alone
+    os.umask(0o077)  # the state holds people's questions, so files are readable by this user alone
     with ending_in_order() as noted, listening(host, port) as listener:
-        any_keys = bool(api_keys.all())  # a file that cannot be read is found before the model is loaded
+        any_keys = bool(api_keys.all())  # raises errors before the model is loaded
         if not any_keys and not is_local(listener):
             raise ParameterError(
                 f"{listener.getsockname()[0]} can be reached from other machines, but there are no API keys; make one "
@@ -109,11 +109,11 @@ def serve(
 
 @contextmanager
 def ending_in_order() -> Iterator[list[int]]:
-    """SIGTERM ends the process like an exception, so that no half converted model is left behind.
+    """Turn SIGTERM into an exception, so that a conversion of a model cleans up; yield a list of received signals.
 
-    Without this the first process of a container would not end at all. Python drops an exception that is raised inside
-    a `__del__`, so the signals are noted, too, in the list that this gives: who loads looks at it afterwards. An
-    exception in the middle of an import of PyTorch aborts the process with pages of C++, so an import just ends.
+    By default, the first process of a container ignores SIGTERM. Python drops exceptions raised inside a `__del__`,
+    hence the list, which is read after loading. An exception during the import of PyTorch aborts the process with
+    pages of C++ messages, so the process exits directly there.
     """
     noted: list[int] = []
 
@@ -134,7 +134,7 @@ def ending_in_order() -> Iterator[list[int]]:
 
 
 def read_settings(recipe: Path | None, flags: Mapping[str, object]) -> Recipe:
-    """Return the settings of a recipe, and those of the flags and of --set over them."""
+    """Return the settings of a recipe, overridden by those of flags and --set."""
     from secl.runs.recipes import read_toml
     from secl.server.online.factory import serving_settings
 

@@ -1,4 +1,4 @@
-"""A server's history, the explanation of one answer, and the outcome of a verification, as parts of a screen."""
+"""A server's history, the explanation of an answer, and the outcome of a verification, for the terminal."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 SHOWN = 20
-"""Latest rows of a table that are shown; the JSON output has them all."""
+"""Most rows of a table, the latest; the JSON output has all."""
 
 MAX_FINDINGS = 50
-"""Most findings that are printed."""
+"""Most findings to print."""
 
 
 def history_page(past: Values) -> list[RenderableType]:
-    """Return a summary and two tables, versions and events, of a `secl.server.records.history`."""
+    """Return a summary and tables of versions and events, from `secl.server.records.history`."""
     learning = "on" if past["learns"] else "off, for this method learns nothing"
     if past["paused"] is not None:
         learning = f"paused: {terminal_lines(past['paused'])}"
@@ -79,7 +79,7 @@ def _time(seconds: float | None) -> str:
 
 
 def explanation_page(served: Served, explained: Explained) -> list[RenderableType]:
-    """Print the explanation of a confidence, from the question to the lesson."""
+    """Return the explanation of a confidence, from the question to the lesson."""
     from rich.text import Text
 
     record = served.record
@@ -124,7 +124,7 @@ AGREES = {True: "agree", None: "not verifiable", False: "different"}
 
 
 def verification_page(outcome: Verification) -> list[RenderableType]:
-    """Print the results of a verification, the findings last."""
+    """Return the results of a verification, the findings last."""
     counts = Counter[str](finding.check for finding in outcome.findings)
     records = counted(outcome.examined, "record")
     agreeing = {
@@ -158,6 +158,6 @@ def verification_page(outcome: Verification) -> list[RenderableType]:
 
 
 def _apart(outcome: Verification, check: str) -> str:
-    """Return the largest difference between numbers that agree; empty if all are the same."""
+    """Return the largest tolerated difference between numbers, in words; empty without one."""
     largest = outcome.largest.get(check)
     return f" (numbers at most {largest:.1g} apart)" if largest else ""

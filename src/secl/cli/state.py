@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
 StateFolder = Annotated[Path, Parameter(help="State folder of the server, which may be running.")]
 CONTRADICTS, UNKNOWN = 1, 3
-"""Exit codes of `secl verify` where something contradicts what is stored, and where nothing does but some answers could
-not be computed again; 2 is a mistake, as everywhere."""
+"""Exit codes of `secl verify`: a mismatch, and no mismatch but answers that cannot be recomputed."""
 
 
 @app.command
@@ -138,7 +137,7 @@ def remove_key(state: StateFolder, name: str, /) -> None:
 
 
 def _print(what: Mapping[str, object] | Sequence[RenderableType]) -> None:
-    """One JSON object, or the parts of a page."""
+    """Print one JSON object, or the parts of a page."""
     if isinstance(what, Mapping):
         print_json({**what})
         return

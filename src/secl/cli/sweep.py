@@ -54,17 +54,17 @@ def sweep(
 
 
 def check_place(on: str, workers: int | None) -> None:
-    """Check where runs are to be done."""
+    """Check the place of runs and the number of workers."""
     if on not in (HERE, RAY) and not on.startswith("ray://"):
         raise ParameterError(f"--on is {on!r}; it must be {HERE}, {RAY} or ray://HOST:PORT.")
     if on != RAY and workers is not None:
         raise ParameterError("--workers is for Ray on this machine; add --on ray or drop --workers.")
     if workers is not None:
-        check_whole("number of workers", workers, 1)  # before anything is written
+        check_whole("number of workers", workers, 1)
 
 
 def overview(jobs: Sequence[Job]) -> RichTable:
-    """Print the runs of a sweep and the progress of each."""
+    """Return a table of the runs of a sweep and the progress of each."""
     from secl.reports.table import listing
     from secl.runs.sweep import is_finished, progress_of
 
@@ -77,10 +77,9 @@ def overview(jobs: Sequence[Job]) -> RichTable:
 
 
 def comparison(jobs: Sequence[Job]) -> RichTable:
-    """Finished runs: a row for each, with the confidence that its method is for.
+    """Return a row for each finished run, with the main confidence of its method.
 
-    Under the Brier score stands its 95% bootstrap interval, and under the ECE what chance alone gives in 95% of cases;
-    what is undefined is shown as a dash.
+    Below the Brier score is its 95% bootstrap interval, and below the ECE the 95% quantile by chance alone.
     """
     from secl.evaluation.estimators import foremost
     from secl.evaluation.summary import summarise
@@ -110,7 +109,7 @@ def comparison(jobs: Sequence[Job]) -> RichTable:
 
 
 def print_whole(table: RichTable, screen: Console) -> None:
-    """Print a table as wide as it is: a folder name in two pieces can be neither copied nor searched for."""
+    """Print a table without line breaks, so that folder names can be copied."""
     from rich.measure import Measurement
 
     table.width = Measurement.get(screen, screen.options.update(max_width=10_000), table).maximum
@@ -124,7 +123,7 @@ def perform(jobs: Sequence[Job], on: str, workers: int | None) -> None:
     from secl.runs.ray_sweep import run_on_ray
     from secl.runs.sweep import progress_of, question_counts
 
-    # The questions of a cluster may lie on its machines only; there, a run tells its number when it begins.
+    # Questions may exist on the machines of a cluster alone; a run reports their number when it begins.
     totals = question_counts(jobs) if on in (HERE, RAY) else {}
     done = {job.name: (progress_of(job) or (0, 0))[0] for job in jobs} if on == HERE else {}
     with follow("loading", sum(totals.values()) or None, sum(done.values())) as shown:

@@ -1,4 +1,4 @@
-"""The command that says which answers may be accepted: threshold."""
+"""The command that recommends a threshold: threshold."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The benchmarks, one entry each, and `load`.
+"""The benchmarks, and `load`.
 
-To add an official benchmark, write a reader of its files and a builder of questions
-(`secl.data.official`), and add an entry to `_TABLE`. `tests/data/test_benchmarks.py` walks all entries.
+To add an official benchmark, write a reader of its files and a builder of questions (`secl.data.official`), and add an
+entry to `_TABLE`. `tests/data/test_benchmarks.py` tests all entries.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DATA_VARIABLE = "SECL_DATA"
 """Environment variable that names the folder with the official benchmark files."""
 
 Build = Callable[[Row, int, int], Question]
-"""Makes a question of a row, its index and the seed."""
+"""Makes a question from a row, its index and the seed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +35,9 @@ class Benchmark:
 
     Attributes:
         hub: repository and configuration on the hub.
-        read: (data folder -> the rows of its official files, in the schema of the hub), and (row, index, seed) ->
-            question, where the index counts inside the subject of the row; None for the quiz.
-        sampled: whether the seed draws the order of the questions of each subject.
+        read: the reader of official files in a data folder, which gives rows in the schema of the hub, and the builder
+            of a question from a row, its index in its subject, and the seed; None for the quiz.
+        sampled: whether the seed shuffles the questions of each subject.
     """
 
     name: str
@@ -125,12 +125,12 @@ def load(name: str, n: int | None = None, *, data: Path | None = None, seed: int
     """Return the first `n` questions of a benchmark; they do not depend on `n`.
 
     Args:
-        data: folder with the official files; None for the environment variable SECL_DATA, and without that the hub.
+        data: folder with the official files; by default the environment variable SECL_DATA, or else the hub.
         seed: of the option order of "truthfulqa", of the order of "mmlu_sampled", and of the whole quiz.
 
     Raises:
         ParameterError: the name is unknown, or n is below 1.
-        DataError: a file is missing or broken, there is no network, or there are fewer than `n` questions.
+        DataError: a file is missing or broken, the network fails, or the benchmark has fewer than `n` questions.
 
     >>> load("capitals", 2, seed=1)[0].domain
     'quiz/capitals'
@@ -149,7 +149,7 @@ def load(name: str, n: int | None = None, *, data: Path | None = None, seed: int
 def _official(
     benchmark: Benchmark, read: Callable[[Path], Iterator[LocatedRow]], build: Build, data: Path | None, seed: int
 ) -> list[Question]:
-    """Return all questions of a published benchmark, one of each subject in turn."""
+    """Return all questions of a published benchmark, with alternating subjects."""
     folder = data or os.environ.get(DATA_VARIABLE)
     if folder and not Path(folder).is_dir():
         raise DataError(f"the data folder {folder} does not exist; check --data or SECL_DATA.")
@@ -170,7 +170,7 @@ def _official(
 
 
 def find_benchmark(name: str) -> Benchmark:
-    """Return the entry called `name`."""
+    """Return a benchmark by its name."""
     if name not in BENCHMARKS:
         raise ParameterError(f"the benchmark {name!r} is unknown; the benchmarks are {', '.join(BENCHMARKS)}.")
     return BENCHMARKS[name]

@@ -1,4 +1,4 @@
-"""Cells of tables: read as JSON values, and written so that a spreadsheet shows texts and computes none."""
+"""Cells of tables: conversion to JSON values, and texts that a spreadsheet takes for no formula."""
 
 from __future__ import annotations
 
@@ -15,15 +15,14 @@ from secl.errors import DataError
 T = TypeVar("T")
 
 MOST_BITS = 13_000
-"""Bits of a whole number; Python writes none of more than 4300 digits."""
+"""Most bits of a whole number; Python writes at most 4300 digits."""
 
 _FORMULA = re.compile(r"'*(\s*[=+\-@]|[\t\r])")
 _NUMBER = re.compile(r"[+-]?(\d+([.,]\d+)*|\.\d+)([eE][+-]?\d+)?%?")
 
 
 def harmless(value: T) -> T | str:
-    """Return a value that no spreadsheet takes for a formula: an apostrophe precedes texts with = + - @, tab or
-    CR. Numbers stay numbers, also those that are texts.
+    """Return a value with an apostrophe before texts that a spreadsheet would take for a formula (= + - @, tab, CR).
 
     >>> harmless("=1+1"), harmless("-5"), harmless(-5), harmless("- 5 apples"), harmless("a=b")
     ("'=1+1", '-5', -5, "'- 5 apples", 'a=b')
@@ -34,7 +33,7 @@ def harmless(value: T) -> T | str:
 
 
 def joined(texts: Sequence[str]) -> str:
-    """Several texts as one: "a | b", or a JSON list where that could not be read back.
+    """Return several texts as one: "a | b", or a JSON list if "a | b" would be ambiguous.
 
     >>> joined(["Rome", "Paris"]), joined(["f | g", "h"])
     ('Rome | Paris', '["f | g", "h"]')

@@ -1,4 +1,4 @@
-"""Meanings of the columns of a question file, under all their names."""
+"""Names and meanings of the columns of a question file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ KEYS = (
     "question", "options", "reference", "references", "reference_index", "domain", "id", "form", "grader", "context",
     "system", "history", "answer", "correct", "rivals",
 )  # fmt: skip
-"""Columns with a meaning (`secl.data.question_files`). A, B, ... are options, other columns extras."""
+"""Meanings of columns (`secl.data.question_files`). Columns A, B, ... are options; other columns have no meaning."""
 
 SYNONYMS = {
     "prompt": "question",
@@ -29,11 +29,11 @@ SYNONYMS = {
     "passage": "context",
     "system_prompt": "system",
 }
-"""Other names of a column, which count only where nothing else is called or mapped to the column itself."""
+"""Synonyms of columns, which count only if no other column has the meaning."""
 
 
 def check_mapping(columns: Mapping[str, str]) -> None:
-    """Check a mapping from a column's meaning to its name in a file."""
+    """Check a mapping from the meanings of columns to their names in a file."""
     for key, name in columns.items():
         if key not in KEYS:
             raise ParameterError(
@@ -47,13 +47,14 @@ def check_mapping(columns: Mapping[str, str]) -> None:
 def meanings(
     names: Sequence[str], columns: Mapping[str, str], *, question_needed: bool = True
 ) -> dict[str, str | None]:
-    """Return the meaning of each column: one of `KEYS`, an option's letter, or None for any other column.
+    """Return the meaning of each column: one of `KEYS`, an option's letter, or None.
 
-    Names are read without regard to case, and a space or hyphen is like "_". `columns` has the names of columns by
-    their meaning, where people gave them. With a template, no column with the question is needed.
+    Case does not count, and a space or hyphen equals "_". `columns` has the user's names of columns by meaning. With a
+    template, no column with the question is needed.
 
     Raises:
-        DataError: no column with the question, two with one meaning, or letters with a gap; without the place.
+        DataError: no column with the question, two columns with one meaning, or missing letters; the message omits the
+            location.
 
     >>> meanings(["Prompt", "choices", "Year"], {})
     {'Prompt': 'question', 'choices': 'options', 'Year': None}
@@ -81,7 +82,7 @@ def meanings(
 
 
 def plain(name: str) -> str:
-    """Return a name without case, and with "_" between its words."""
+    """Return a name in lower case, with "_" between its words."""
     return "_".join(name.casefold().replace("-", " ").split())
 
 
@@ -120,13 +121,13 @@ def _check(by_name: Mapping[str, str | None]) -> None:
 _HINTS = {"answers": "references", "target": "reference", "gold_answer": "reference", "text": "question"}
 
 _CLASSES = ("label", "class", "category")
-"""Names under which a table often keeps the right class of a row."""
+"""Frequent names of columns with the right class of a row."""
 
 
 def unread(extras: Iterable[str], *, classes: bool = False, asked: bool = False) -> list[str]:
-    """Return a sentence for each extra column whose name makes one think that it should mean something.
+    """Return a sentence for each column without a meaning whose name resembles one.
 
-    `classes`: all rows have the same options. `asked`: a template makes the questions.
+    `classes`: whether all rows have the same options. `asked`: whether a template makes the questions.
 
     >>> unread(["refrence", "year"])
     ["the column 'refrence' is carried along and not read; if it is the reference, say --columns 'reference=refrence'"]

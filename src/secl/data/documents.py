@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 
 from secl.data.tables import Row, Table, open_table, table_of, text_of
@@ -14,78 +13,68 @@ ENDINGS = (".txt", ".md")
 """Suffixes of files that are documents."""
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
-    """A text to read.
-
-    Attributes:
-        location: its file and its line, row or item there, for messages.
-        row: all cells of its row by column, the text included.
-        problem: why it cannot be used; empty if it can.
-    """
-
-    text: str
-    location: str
-    row: Mapping[str, object]
-    problem: str = ""
-
-
-def read_documents(source: object, column: str = "text", *, skip_bad: bool = False) -> list[Document]:
-    """Return the documents of a file, a folder or a table in memory, in order.
+def read_documents(source: object, column: str = "text") -> list[Row]:
+    """Return the documents of a file, a folder or a table in memory as rows, in order; `read_document` checks each.
 
     Args:
-        source: path of a file of a format of `secl.data.tables`, of a text file, or of a folder of text files
-            (`ENDINGS`); or a DataFrame, a list of texts or of mappings.
-        column: the name of the column with the texts.
-        skip_bad: return rows that cannot be used with their problem.
+        source: path of a table (`secl.data.tables`), of a text file, or of a folder of text files (`ENDINGS`); or a
+            DataFrame, or texts or mappings.
+        column: name of the column with the texts.
 
     Raises:
-        DataError: the file cannot be read or lacks the column, or a row cannot be used.
-
-    >>> [document.row for document in read_documents(["A letter.", {"text": "A note."}])]
-    [{'text': 'A letter.'}, {'text': 'A note.'}]
+        DataError: the file cannot be read, lacks the column, or holds no document.
     """
     path = Path(source) if isinstance(source, str | Path) else None
-    if path is not None and (path.is_dir() or path.suffix.lower() in ENDINGS):
-        table, column = _text_files(path), "text"
-    elif path is not None:
-        table = open_table(path)
+    if path is not None:
+        is_text = path.is_dir() or path.suffix.lower() in ENDINGS
+        table = _text_files(path, column) if is_text else open_table(path)
     else:
-        if isinstance(source, list | tuple):
+        if isinstance(source, list | tuple | Iterator):
             source = [{column: item} if isinstance(item, str) else item for item in source]
         table = table_of(source, "documents")
     if table.columns and column not in table.columns:
         known = ", ".join(map(repr, table.columns))
         raise DataError(f"{path or 'the table'} has no column {column!r} but {known}; name the column with the texts.")
-    documents = [_document(row, column) for row in table.rows]
-    if not documents:
+    if not table.rows:
         raise DataError(f"{path or 'the list of documents'} holds no document; add one.")
-    for document in () if skip_bad else documents:
-        if document.problem:
-            raise DataError(f"{document.location} {document.problem}")
-    return documents
+    return table.rows
 
 
-def _document(row: Row, column: str) -> Document:
+def read_document(row: Row, column: str) -> tuple[str, dict[str, object]]:
+    """Return the text of a document and all cells of its row; the message of a DataError omits the row's location."""
     if not isinstance(row.values, dict):
-        reason = row.values if isinstance(row.values, str) else "is a question; give the text of a document."
-        return Document("", row.location, {}, reason)
+        raise DataError(row.values if isinstance(row.values, str) else "is a question; give the text of a document.")
     text = row.values.get(column)
     if isinstance(text, str) and text.strip():
-        return Document(text, row.location, row.values)
+        return text, row.values
     given = "is empty" if text in (None, "") else f"holds {excerpt(repr(text), 40)}"
-    return Document("", row.location, row.values, f"has a column {column!r} that {given}; give the text of a document.")
+    raise DataError(f"has a column {column!r} that {given}; give the text of a document.")
 
 
-def _text_files(path: Path) -> Table:
+def texts_in(source: object, column: str) -> list[str]:
+    """Return the texts of all documents; arguments and errors as for `read_documents`.
+
+    >>> texts_in(["A letter.", {"text": "A note."}], "text")
+    ['A letter.', 'A note.']
+    """
+    texts = []
+    for row in read_documents(source, column):
+        try:
+            texts.append(read_document(row, column)[0])
+        except DataError as problem:
+            raise DataError(f"{row.location} {problem}") from problem
+    return texts
+
+
+def _text_files(path: Path, column: str) -> Table:
     """Return a text file, or the text files in a folder in order of their names, as a table."""
     if not path.is_dir():
-        return Table([Row(1, str(path), {"file": path.name, "text": text_of(path)})])
+        return Table([Row(1, str(path), {"file": path.name, column: text_of(path)})])
     rows: list[Row] = []
     for file in sorted(file for file in path.rglob("*") if file.suffix.lower() in ENDINGS and file.is_file()):
         values: dict[str, object] | str
         try:
-            values = {"file": str(file.relative_to(path)), "text": text_of(file)}
+            values = {"file": str(file.relative_to(path)), column: text_of(file)}
         except DataError as problem:
             values = str(problem).removeprefix(str(file)).lstrip(", ")
         rows.append(Row(len(rows) + 1, str(file), values))

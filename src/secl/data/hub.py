@@ -11,10 +11,10 @@ from secl.errors import DataError, needs
 
 
 def hub_rows(benchmark: str, repository: str, configuration: str, split: str) -> Iterator[LocatedRow]:
-    """Yield the rows of a dataset at an address on the hub, each with its location for error messages.
+    """Yield the rows of a dataset on the hub, each with its location for messages.
 
     Raises:
-        DataError: `datasets` is not installed, or neither the hub nor its cache has the data.
+        DataError: `datasets` is not installed, or neither the hub nor the cache has the data.
     """
     try:
         import datasets
@@ -36,7 +36,7 @@ def hub_rows(benchmark: str, repository: str, configuration: str, split: str) ->
 
 @contextmanager
 def silent_retries() -> Iterator[None]:
-    """Without the two lines that the hub's client logs for each of its attempts: the last one raises what is wrong."""
+    """Silence the hub's client, which logs each failed attempt; the last attempt raises the error."""
     logger = logging.getLogger("huggingface_hub")
     level = logger.level
     logger.setLevel(logging.ERROR)

@@ -7,9 +7,8 @@
     <data>/truthfulqa/TruthfulQA.csv         Question, Best Answer, Correct Answers, Incorrect Answers, ...
 
 A reader takes the data folder and yields the rows in file order; every failure is a `DataError` that names the file and
-the line. A builder makes the question of one row. Line breaks become `\\n`, spaces around a text are dropped, and
-nothing else changes. A row that does not fit raises KeyError, IndexError, TypeError, ValueError or QuestionError; the
-caller knows its location.
+the line. A builder makes the question of one row. Line breaks become `\\n`, and spaces around texts are dropped. An
+invalid row raises KeyError, IndexError, TypeError, ValueError or QuestionError, to which the caller adds its location.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from secl.question import LETTERS, Question, References
 Row = Mapping[str, Any]
 
 LocatedRow = tuple[str, Row]
-"""A location for error messages, such as a file and a line, and the row there."""
+"""A row with its location for messages, such as a file and a line."""
 
 NumberedRow = tuple[int, LocatedRow]
 """A row with its index in its file or subject, from 0."""
@@ -37,7 +36,7 @@ T = TypeVar("T")
 
 
 def by_subject(rows: Iterable[LocatedRow]) -> list[list[NumberedRow]]:
-    """Return the rows of each subject, subjects sorted, rows numbered in each; one group for rows without subjects."""
+    """Return the numbered rows of each subject, subjects sorted; rows without subjects are one group."""
     subjects: defaultdict[str, list[NumberedRow]] = defaultdict(list)
     for location, row in rows:
         members = subjects[str(row.get("subject"))]
@@ -79,7 +78,7 @@ def read_arc(data: Path) -> Iterator[LocatedRow]:
     """Return rows {id, question, choices: {text, label}, answerKey}."""
 
     def flat(row: Row) -> Row:
-        """AI2 nests a stem and choices in the question; the hub has them side by side."""
+        """Flatten AI2's question of stem and choices, as on the hub."""
         choices = row["question"]["choices"]
         return {
             "id": row["id"],
@@ -95,7 +94,7 @@ def read_truthfulqa(data: Path) -> Iterator[LocatedRow]:
     """Return rows {question, mc1_targets: {choices, labels}}."""
 
     def flat(row: Row) -> Row:
-        """The official file maps option to label; the hub has two lists."""
+        """Split the official mapping of options to labels into two lists, as on the hub."""
         targets = row["mc1_targets"]
         return {
             "question": row["question"],
@@ -120,7 +119,7 @@ def read_truthfulqa_gen(data: Path) -> Iterator[LocatedRow]:
 
 
 def _rows(data: Path, *parts: str, flat: Callable[[Row], Row] = lambda row: row) -> Iterator[LocatedRow]:
-    """Yield the rows of a file, each as the hub has it."""
+    """Yield the rows of a file in the schema of the hub."""
     for row in open_table(data.joinpath(*parts)).rows:
         if not isinstance(row.values, dict):
             raise DataError(f"{row.location} {row.values}")
@@ -159,7 +158,7 @@ def arc_question(row: Row, _index: int, _seed: int) -> Question:
 def truthfulqa_question(row: Row, index: int, seed: int, *, shuffled: bool = True) -> Question:
     """TruthfulQA MC1: {question, mc1_targets: {choices, labels}}, the first option is right in the data.
 
-    The options are `shuffled` by (seed, index), so their order does not depend on how many questions are loaded.
+    The options are `shuffled` by (seed, index), so their order does not depend on the number of loaded questions.
     """
     labels = [int(label) for label in row["mc1_targets"]["labels"]]
     options = _options(row["mc1_targets"]["choices"])

@@ -23,7 +23,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Protocol, Self, TypeVar
+from typing import Self, TypeVar
 
 from secl.data.cells import joined
 from secl.data.columns import check_mapping, meanings, plain, unread
@@ -40,18 +40,9 @@ ANSWERS_ALONE = (
     "the column of answers holds answers to rate and no references, so it grades nothing; secl score rates these "
     "answers, and --columns reference=answer makes them references"
 )
-"""A note on a file that is asked though its answers were perhaps meant as references."""
+"""Note on a file with answers and no references, if the model is asked: the answers may be meant as references."""
 
 
-class Located(Protocol):
-    """An item with its location in words, for messages."""
-
-    @property
-    def location(self) -> str:
-        """For example "q.csv, line 3"."""
-
-
-P = TypeVar("P", bound=Located)
 R = TypeVar("R")
 
 
@@ -60,10 +51,10 @@ class QuestionFile:
     """The questions of a file, a table or benchmarks.
 
     Attributes:
-        questions: those that can be used, in order.
+        questions: the usable ones, in order.
         given: an answer to rate for each question; None if the model answers itself.
-        skipped: place and problem of each row that is left out.
-        notes: sentences about columns that were perhaps meant to be read, and about equal options.
+        skipped: location and problem of each skipped row.
+        notes: sentences about equal options, and about unread columns with suspicious names.
     """
 
     questions: tuple[Question, ...]
@@ -72,14 +63,14 @@ class QuestionFile:
     notes: tuple[str, ...] = ()
 
     def of(self, questions: Iterable[Question]) -> Self:
-        """Return the file with some of its questions alone, in their order; their ids differ."""
+        """Return the file with these of its questions alone, in this order; their ids must differ."""
         chosen = tuple(questions)
         answers = {answer.question.id: answer for answer in self.given or ()}
         given = None if self.given is None else tuple(answers[question.id] for question in chosen)
         return replace(self, questions=chosen, given=given)
 
     def without(self, ids: Collection[str]) -> Self:
-        """Return the file without some questions."""
+
         return self.of(question for question in self.questions if question.id not in ids)
 
 
@@ -103,17 +94,17 @@ def read_rows(
         source: path of a file of a format of `secl.data.tables`; or a DataFrame (pandas or polars), an Arrow table, a
             `datasets.Dataset`, or a list of texts, dictionaries or questions.
         name: of a table in memory; a file's is its stem.
-        skip_bad: leave out rows that cannot be used, and say why.
+        skip_bad: skip unusable rows, and record why in `QuestionFile.skipped`.
         columns: names of columns by their meaning, such as {"question": "prompt"}.
-        grader: of the open questions that bring none: by name, by form or by wrong answers.
+        grader: of open questions whose row, form and wrong answers determine no grader.
         options: the same for every row, for classification; their order gives the letters.
-        template: makes the question of each row from its columns, such as "Which team? {subject}: {body}"; it comes
-            before a column with the question.
-        rate: read the answers to rate, too, into `QuestionFile.given`; each row needs one.
+        template: makes the question of each row from its columns, such as "Which team? {subject}: {body}". A template
+            overrides a column with the question.
+        rate: also read the answers to rate into `QuestionFile.given`; each row needs one.
 
     Raises:
         DataError: the file cannot be read, is empty or of another kind, or a row is not usable; the message names it.
-        ParameterError: `columns` maps what means nothing, the options or the template cannot be used, or the source is
+        ParameterError: `columns` has an unknown meaning, the options or the template cannot be used, or the source is
             no table.
 
     >>> tickets = [{"subject": "Login", "body": "It fails."}]
@@ -132,7 +123,7 @@ def read_rows(
     filling = functools.cache(lambda: made_by.columns(table.columns) if made_by else {})
 
     def read(raw: Row) -> tuple[str, tuple[Question, str | None, GivenAnswer | None]]:
-        """Return the id of a question, the question, its answer as written, and the answer to rate."""
+
         if isinstance(raw.values, str):
             raise DataError(raw.values)
         if isinstance(raw.values, Question):
@@ -174,7 +165,6 @@ def read_rows(
 def _given(
     question: Question, answer: str | None, rivals: tuple[str, ...] = (), correct: bool | None = None
 ) -> GivenAnswer:
-    """Return an answer to rate; a DataError where there is none, or none that can be rated."""
     if answer is None:
         raise DataError("has no 'answer' to rate; give one.")
     try:
@@ -195,37 +185,40 @@ def read_questions(
 
 
 def usable(
-    items: Iterable[P], read: Callable[[P], tuple[str, R]], skipped: list[tuple[str, str]], *, kind: str, skip_bad: bool
+    rows: Iterable[Row],
+    read: Callable[[Row], tuple[str, R]],
+    skipped: list[tuple[str, str]],
+    *,
+    kind: str,
+    skip_bad: bool,
 ) -> Iterator[R]:
-    """Yield the result of each item that can be used.
+    """Yield the result of each usable row.
 
     Args:
-        items: rows or documents.
-        read: returns the id and the result of an item, or raises a DataError or QuestionError.
-        skipped: gets the location of each item that cannot be used, with the reason.
-        kind: noun for the items in messages.
-        skip_bad: whether to skip items that cannot be used.
+        read: returns the id and the result of a row, or raises a DataError or QuestionError.
+        skipped: gets the location of each unusable row, with the reason.
+        kind: noun for the rows in messages.
 
     Raises:
-        DataError: without `skip_bad`, an item cannot be used or repeats an id; the message begins with its location.
+        DataError: without `skip_bad`, a row is unusable or repeats an id; the message begins with its location.
     """
     location_of: dict[str, str] = {}
-    for item in items:
+    for row in rows:
         try:
-            name, result = read(item)
+            name, result = read(row)
             if earlier := name and location_of.get(name):
                 raise DataError(f"repeats the id {name!r} of {earlier}; give every {kind} its own id.")
         except (DataError, QuestionError) as problem:
             if not skip_bad:
-                raise DataError(f"{item.location} {problem} {LEAVE_OUT}") from problem
-            skipped.append((item.location, str(problem)))
+                raise DataError(f"{row.location} {problem} {LEAVE_OUT}") from problem
+            skipped.append((row.location, str(problem)))
             continue
-        location_of[name] = item.location.rpartition(", ")[2]
+        location_of[name] = row.location.rpartition(", ")[2]
         yield result
 
 
 def _extras(table: Table, meaning_of: Callable[[tuple[str, ...]], dict[str, str | None]]) -> Iterator[str]:
-    """Yield the columns that are read as nothing and are not empty."""
+    """Yield the names of filled columns without a meaning."""
     for row in table.rows:
         if isinstance(row.values, dict):
             with suppress(DataError):
@@ -243,7 +236,7 @@ def _check_mapped(table: Table, columns: Mapping[str, str], source: str) -> None
 
 
 def cell_of(value: object) -> Cell:
-    """Return a value as a question keeps it: lists and objects as a text."""
+    """Return a value for `Question.row`, with lists and objects as texts."""
     if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
         return joined(value)
     if value is None or isinstance(value, str | int | float):

@@ -1,6 +1,6 @@
-"""A row of a question file as a question: texts, options and reference.
+"""Conversion of a row of a question file to a question.
 
-Errors omit the row's place, as in "has no 'question'"; the caller puts the place before them.
+Messages omit the row's location, as in "has no 'question'"; the caller adds it.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _TWO_WAYS = "has options of its own, but the same options are given for all rows
 
 
 def check_options(options: Sequence[str]) -> None:
-    """Check options that all rows of a table have.
+    """Check the common options of all rows.
 
     Raises:
-        ParameterError: a text alone, one entry, an empty or repeated one, or more than there are letters.
+        ParameterError: a single text, one option, an empty or repeated option, or more than 26.
     """
     if isinstance(options, str):
         raise ParameterError(f"the options are the text {options[:40]!r}; give a list of texts.")
@@ -45,7 +45,7 @@ def check_options(options: Sequence[str]) -> None:
 
 
 def with_options(question: Question, options: Sequence[str]) -> Question:
-    """Return a question with the options that all rows have; none leaves it as it is."""
+    """Return a question with the common options of all rows; without any, the question is unchanged."""
     if not options:
         return question
     if question.options:
@@ -61,13 +61,13 @@ def with_options(question: Question, options: Sequence[str]) -> Question:
 def build_question(
     values: Values, row: tuple[tuple[str, Cell], ...], name: str, number: int, grader: Grader, given: tuple[str, ...]
 ) -> Question:
-    """Return the question of a row, of its values by their meaning.
+    """Return the question of a row from its values by meaning.
 
     Args:
-        row: all of its cells, for `Question.row`.
-        name: the domain of a question that has none and, with the `number` of the row, its id.
-        grader: of an open question that brings none.
-        given: options that all rows have; none for those of the row.
+        row: all cells, for `Question.row`.
+        name: default domain and, with the `number` of the row, default id.
+        grader: of an open question without one.
+        given: common options of all rows; may be empty.
     """
     question = text(values, "question")
     if question is None:
@@ -101,7 +101,7 @@ def build_question(
 
 
 def text(values: Values, key: str) -> str | None:
-    """Return the value of `key` as a text without outer spaces; numbers become texts, null and "" become None."""
+    """Return a value as a text without outer spaces; numbers become texts, null and "" become None."""
     value = values.get(key)
     if value is None:
         return None
@@ -113,13 +113,13 @@ def text(values: Values, key: str) -> str | None:
 
 
 def texts(values: Values, key: str) -> tuple[str, ...]:
-    """Return the members of a list, or of the text "a | b"; none if it is absent."""
+    """Return the members of a list, or of the text "a | b"; none if absent."""
     value = _structure(values, key)
     return () if value in (None, "", []) else _texts(value, f"has {key!r}")
 
 
 def truth(values: Values, key: str) -> bool | None:
-    """Return the value of `key` as true or false; None if it is absent."""
+    """Return a value as true or false; None if absent."""
     value = values.get(key)
     if value is None or value == "":
         return None
@@ -151,7 +151,7 @@ def _texts(value: object, what: str) -> tuple[str, ...]:
 
 
 def _structure(values: Values, key: str) -> object:
-    """Return a cell that holds a JSON list or object as that; any other value as it is."""
+    """Return a value, with a JSON list or object in a text parsed."""
     value = values.get(key)
     if not isinstance(value, str) or not value.lstrip().startswith(("{", "[")):
         return value
@@ -180,7 +180,7 @@ def _history(values: Values) -> tuple[Turn, ...]:
 
 
 def _options(values: Values) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the options, and their labels where they have any: {"1": "Rome", "2": "Paris"}."""
+    """Return the options, and their labels if given, as in {"1": "Rome", "2": "Paris"}."""
     lettered = _lettered(values)
     if lettered:
         return lettered, ()
@@ -194,7 +194,7 @@ def _options(values: Values) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _labelled(value: dict[str, object]) -> tuple[object, tuple[str, ...]]:
-    """Texts and labels of an object: {label: text}, or the lists {"text": [...], "label": [...]}."""
+    """Return texts and labels of an object: {label: text}, or the lists {"text": [...], "label": [...]}."""
     if set(value) == {"text", "label"} and isinstance(value["text"], list):
         return value["text"], _texts(value["label"], "has 'options'/label")
     by_label = {label: option for label, option in value.items() if option is not None}
@@ -212,7 +212,7 @@ def _lettered(values: Values) -> tuple[str, ...]:
 
 
 def _reference(values: Values, question: Question, labels: tuple[str, ...]) -> tuple[str | References | None, Form]:
-    """Return the reference, and the form of an open answer that suits it."""
+    """Return the reference, and the form of an open answer to it."""
     keys = [key for key in ("reference", "references", "reference_index") if values.get(key) not in (None, "")]
     if len(keys) > 1:
         raise DataError(f"has both {keys[0]!r} and {keys[1]!r}; keep one.")
@@ -248,7 +248,7 @@ def _by_index(value: object, letters: tuple[str, ...]) -> str:
 
 
 def _references(value: object, what: str) -> tuple[str | References, Form]:
-    """Several right answers: a list of them, or an object that has wrong ones too (TruthfulQA)."""
+    """Return several right answers, from a list or from an object with right and wrong ones (TruthfulQA)."""
     if not isinstance(value, dict):
         correct = _texts(value, what)
         return (correct[0] if len(correct) == 1 else References(correct, ())), "short"

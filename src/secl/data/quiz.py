@@ -1,4 +1,4 @@
-"""The built-in quiz: four domains that differ in kind and need no download, one file each under `facts/`.
+"""The built-in quiz: four domains, one file each under `facts/`.
 
 arithmetic       word problems of one to three steps, answered by a number
 capitals         the capital of a country among cities of its continent
@@ -18,25 +18,22 @@ from secl.data.official import round_robin
 from secl.question import LETTERS, Form, Question
 
 
-def quiz(domain: str, n: int | None = None, seed: int = 42) -> list[Question]:
-    """Return the first `n` questions of a domain, one of each kind in turn; None for all.
-
-    The seed determines the order of the questions and of their options.
-    """
+def quiz(domain: str, seed: int = 42) -> list[Question]:
+    """Return the questions of a domain, with alternating kinds; the seed shuffles questions and options."""
     kinds: dict[str, list[Mapping[str, Any]]] = {}
     for line in files("secl.data").joinpath("facts", f"{domain}.jsonl").read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
         kinds.setdefault(row["kind"], []).append(row)
     generator = random.Random(f"{domain}-{seed}")
     rows = round_robin(generator.sample(kind, len(kind)) for kind in kinds.values())
-    return [_question(domain, number, row, seed) for number, row in enumerate(rows[:n])]
+    return [_question(domain, number, row, seed) for number, row in enumerate(rows)]
 
 
 def _question(domain: str, number: int, row: Mapping[str, Any], seed: int) -> Question:
     text, reference = row["question"], row["answer"]
     options = list(row.get("options", ()))
     if options:
-        # Seeded by the text, so that the letters do not depend on where the question stands.
+        # Seeded by the text, so that the letters do not depend on the question's position.
         random.Random(f"quiz/{domain}-{seed}-{text}").shuffle(options)
         reference = LETTERS[options.index(reference)]
     form: Form = "choice" if options else "number"

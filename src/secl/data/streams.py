@@ -1,4 +1,4 @@
-"""Streams: the questions of one or more benchmarks in the order in which they are asked."""
+"""Streams: the questions of benchmarks in the order of asking."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def load_stream(
 
     Args:
         names: keys of `secl.data.benchmarks.BENCHMARKS`, each once, in forward order; "arc:50" takes 50 questions.
-        per_domain: questions of each benchmark that has no number of its own, at least 1; None for all.
+        per_domain: questions of each benchmark without its own number, at least 1; None for all.
         order: as in `arrange`.
-        seed: of the shuffle and of the benchmarks that use one.
+        seed: of the shuffle and of benchmarks.
         data: folder with the official files, see `secl.data.benchmarks.load`.
 
     Raises:
@@ -70,12 +70,9 @@ def fingerprint(
     given: Sequence[GivenAnswer] | None = None,
     grammar: Mapping[str, object] | None = None,
 ) -> str:
-    """Return 64 hexadecimal digits of all fields of the questions and given answers, in their order.
+    """Return the hash of all fields of questions and given answers in order, except for graders.
 
-    How answers are graded is no part of it: that may be set for a whole run. `grammar` is the JSON Schema of the
-    objects whose fields the questions are.
-
-    A run stores it, so that resuming with a changed stream is refused.
+    A run stores the hash to detect a changed stream. `grammar` is the JSON Schema of objects whose fields are asked.
     """
     digest = hashlib.sha256()
     for question in questions:
@@ -91,7 +88,7 @@ def fingerprint(
 
 
 def _split_count(name: str, default: int | None) -> tuple[str, int | None]:
-    """Return the name of a benchmark and its number of questions; "arc:50" has its own."""
+    """Return name and number of questions of a benchmark such as "arc:50"."""
     base, colon, count = name.partition(":")
     if not colon:
         return name, default

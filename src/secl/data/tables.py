@@ -1,11 +1,11 @@
-"""Tables: rows of named values from files of any kind that people keep questions in, and from tables in memory.
+"""Tables: rows of named values from files and from tables in memory.
 
 .jsonl, .ndjson   one JSON object per line
 .json             a list of objects, or {"questions": [...]} or {"data": [...]}
-.csv, .tsv        a header and rows; in a .csv the header tells whether "," ";" or tabs stand between cells
-.parquet, .xlsx   need the extra `tables`; of a workbook the first sheet, its first row the header
+.csv, .tsv        a header and rows; the header of a .csv determines the delimiter, "," ";" or tab
+.parquet, .xlsx   need the extra `tables`; of a workbook the first sheet, whose first row is the header
 
-Every failure is a `DataError`, which names the file and the row where it knows them.
+Every failure is a `DataError`, which names file and row if known.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class Row:
     """One row of a table.
 
     Attributes:
-        location: file and number in words, as in "q.csv, line 3"; for messages.
-        values: JSON values by column, None for an empty cell; a list in memory may hold a question instead. A text says
-            why the row cannot be read.
+        location: file and number for messages, as in "q.csv, line 3".
+        values: JSON values by column, None for an empty cell; or a question from a list in memory; or, as a text, the
+            problem of an unreadable row.
     """
 
     number: int
@@ -50,7 +50,7 @@ class Table:
     """The rows of a file or of a table in memory, without empty ones.
 
     Attributes:
-        header: all columns in order where the format declares them, else None.
+        header: all columns in order if the format declares them, else None.
         location: of the header, for messages.
     """
 
@@ -60,7 +60,7 @@ class Table:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The names of all columns, in the order in which they first appear."""
+        """The names of all columns, in order of appearance."""
         names = (name for row in self.rows if isinstance(row.values, dict) for name in row.values)
         return self.header or tuple(dict.fromkeys(names))
 
@@ -70,7 +70,7 @@ def open_table(path: Path) -> Table:
 
     Raises:
         DataError: the file cannot be read, is empty or of another kind.
-        ParameterError: the package that reads the format is not installed.
+        ParameterError: the package for the format is not installed.
     """
     suffix, content = path.suffix.lower(), _content(path)
     if suffix in (".jsonl", ".ndjson"):
@@ -94,9 +94,9 @@ def open_table(path: Path) -> Table:
 
 
 def table_of(source: object, name: str) -> Table:
-    """Return a table in memory: a DataFrame (pandas or polars), an Arrow table, a `datasets.Dataset`, or dictionaries.
+    """Return a table in memory: a DataFrame (pandas or polars), an Arrow table, a `datasets.Dataset`, or an iterable.
 
-    A list may also hold questions, as texts or as `Question`.
+    Items of an iterable are dictionaries, texts or `Question`s.
     """
     table: Any = source
     if isinstance(source, Mapping):
@@ -120,7 +120,7 @@ def table_of(source: object, name: str) -> Table:
 
 
 def parse_json(text: str) -> object:
-    """Return the value of a JSON text; the DataError of broken JSON begins with a verb: "is broken JSON (...)"."""
+    """Return the value of a JSON text; messages omit the location, as in "is broken JSON (...)"."""
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
@@ -131,7 +131,7 @@ def parse_json(text: str) -> object:
 
 
 def text_of(path: Path) -> str:
-    """Return the text of a UTF-8 file; see `_decoded`."""
+    """Return the text of a UTF-8 file that is not empty."""
     return _decoded(path, _content(path))
 
 
@@ -145,7 +145,7 @@ def _content(path: Path) -> bytes:
 
 
 def _decoded(path: Path, content: bytes) -> str:
-    """Return the text of a UTF-8 file that is not empty, with or without a byte-order mark, line breaks untouched."""
+    """Return the text of a UTF-8 file, without a byte-order mark, with its own line breaks."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -186,7 +186,7 @@ def _json_list(path: Path, text: str) -> list[object]:
 
 
 def _items(items: Iterable[object], name: str, unit: str) -> list[Row]:
-    """Return rows from dictionaries, texts and questions."""
+
     return [Row(number, f"{name}, {unit} {number}", _item(item)) for number, item in enumerate(items, start=1)]
 
 
@@ -202,9 +202,9 @@ def _item(item: object) -> dict[str, object] | Question | str:
 
 
 def csv_rows(path: Path, text: str | None = None, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
-    """Line number (from 1) at which a row of a CSV file starts, and its fields, quoted ones with line breaks.
+    """Yield the number of the first line (from 1) and the fields of each row of a CSV file, without blank lines.
 
-    Blank lines are left out. `text` is the file's, where it was read already.
+    `text` is the content of the file, if already read.
     """
     text = text_of(path) if text is None else text
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
@@ -219,9 +219,9 @@ def csv_rows(path: Path, text: str | None = None, delimiter: str = ",") -> Itera
 
 
 def _with_header(rows: Iterator[tuple[int, Sequence[object]]], source: str, delimiters: str = "") -> Table:
-    """Return the rows below the first one, which names the columns; a column without a name is called by its number.
+    """Return a table with the first row as its header; a column without a name gets its number.
 
-    Where `delimiters` are named, a wrong number of cells means that some of them are not quoted.
+    `delimiters` is the name of the cell delimiter, for the message about a row with a wrong number of cells.
     """
     number, names = next(rows)
     header = tuple(str(_filled(name) or f"column {column}") for column, name in enumerate(names, start=1))
@@ -242,12 +242,12 @@ def _with_header(rows: Iterator[tuple[int, Sequence[object]]], source: str, deli
 
 
 def _filled(cell: object) -> object:
-    """Return a cell without spaces around its text; None for an empty one."""
+    """Return a cell without outer spaces; None for an empty cell."""
     return cell.strip() or None if isinstance(cell, str) else cell
 
 
 def _sheet(path: Path, content: bytes) -> Iterator[tuple[int, list[object]]]:
-    """Return numbers and cells of the rows of a workbook's first sheet that are not empty."""
+    """Return numbers and cells of the filled rows in the first sheet of a workbook."""
     frame = _read(path, content, "openpyxl", "read_excel", "workbook", header=None, dtype=object, na_filter=False)
     if not frame.size:
         raise DataError(f"{path} is empty; fill it.")
@@ -256,7 +256,7 @@ def _sheet(path: Path, content: bytes) -> Iterator[tuple[int, list[object]]]:
 
 
 def _read(path: Path, content: bytes, engine: str, reader: str, kind: str, **how: object) -> Any:
-    """Return a file as pandas reads it, through a package that knows the format."""
+    """Read a file with pandas and a package for the format."""
     pandas = pandas_for(str(path), engine)
     try:
         return getattr(pandas, reader)(io.BytesIO(content), engine=engine, **how)
@@ -266,7 +266,7 @@ def _read(path: Path, content: bytes, engine: str, reader: str, kind: str, **how
 
 
 def pandas_for(what: str, *engine: str) -> Any:
-    """Import pandas, with the package that knows a format."""
+    """Import pandas, with the package for a format."""
     packages = ("pandas", *engine)
     try:
         pandas, *_ = map(import_module, packages)
@@ -276,5 +276,4 @@ def pandas_for(what: str, *engine: str) -> Any:
 
 
 def _cells(values: Mapping[Any, object]) -> dict[str, object]:
-    """Return the values of a row as plain JSON values under text names."""
     return {str(name): as_json(value) for name, value in values.items()}

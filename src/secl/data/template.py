@@ -1,4 +1,4 @@
-"""Questions made from the columns of a table: "Which team should handle this? {subject}: {body}"."""
+"""Templates of questions with columns of a table: "Which team should handle this? {subject}: {body}"."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Template:
     """A text with the names of columns in braces; "{{" and "}}" stand for braces.
 
     Raises:
-        ParameterError: a brace without its partner, or no column.
+        ParameterError: an unmatched brace, or no column.
 
     >>> Template("Which team? {subject}").fill({"Subject": "Login fails"}, {"subject": "Subject"})
     'Which team? Login fails'
@@ -46,7 +46,7 @@ class Template:
         return [part[1:-1] for part in self._parts if part[:1] == "{" and part[-1:] == "}"]
 
     def columns(self, columns: Sequence[str]) -> dict[str, str]:
-        """Return the column of a table that each name means, without regard to case."""
+        """Return the column of each name, without regard to case."""
         by_plain = {plain(column): column for column in reversed(columns)}
         for name in self.names:
             if name not in columns and plain(name) not in by_plain:
@@ -55,7 +55,7 @@ class Template:
         return {name: name if name in columns else by_plain[plain(name)] for name in self.names}
 
     def fill(self, values: Mapping[str, object], column_of: Mapping[str, str]) -> str:
-        """Return the question of a row; an empty cell leaves its place empty."""
+        """Return the question of a row, in which empty cells become empty texts."""
         cells = {name: values.get(column) for name, column in column_of.items()}
         if all(cell in (None, "") for cell in cells.values()):
             raise DataError(f"leaves every column of the template empty ({', '.join(map(repr, cells))}); fill one in.")

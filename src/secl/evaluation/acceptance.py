@@ -1,13 +1,12 @@
 """Which answers of a run or a server may be accepted: a threshold of the label-free confidence, and its guarantee.
 
-A drawn label overrides the reference of its answer. A guarantee rests on one sample of answers drawn at random, the
-largest there is: those of a review, all that have a reference, or without a review those of feedback with one chance.
-Volunteers choose what they rate, mostly answers that they dislike, so their labels give an estimate and no guarantee.
+A label of an answer drawn at random overrides the reference. A guarantee rests on one random sample of answers: the
+labels of a review, the references, or, without a review, feedback with equal chances, whichever has most answers.
+Volunteers choose which answers to rate, so their labels give an estimate and no guarantee.
 
-Thresholds are tested in the order of label-free confidences, and `Record.accepted` compares the same number. The
-labels that test a threshold must not decide the order of the tests: an order by confidences that these labels have
-moved makes up to 98 % of guarantees false (docs/lab/log.md). And one number means the same in this
-run, in the next one, and on a server, whatever labels each of them has.
+Thresholds are tested in the order of label-free confidences, and `Record.accepted` compares the label-free confidence.
+An order by confidences that the testing labels have moved makes up to 98 % of guarantees false (docs/lab/log.md). A
+threshold also has the same meaning in every run and on a server, with any labels.
 """
 
 from __future__ import annotations
@@ -48,10 +47,10 @@ class Answers:
     """Answers with their confidences and labels.
 
     Attributes:
-        confidence: label-free, in [0, 1]; 0 for an answer that could not be read, which is never accepted.
+        confidence: label-free, in [0, 1]; 0 for an unreadable answer, which is never accepted.
         correct: 1 or 0, nan without a label.
         basis: origin of the labels.
-        left_out: labels that are not used, because a guarantee rests on others.
+        left_out: number of unused labels, which do not belong to the random sample.
     """
 
     confidence: Vector
@@ -70,17 +69,16 @@ class Advice:
     """A threshold for a risk, or why there is none.
 
     Attributes:
-        risk: largest share of wrong ones among accepted answers, in [1e-9, 1).
+        risk: largest share of wrong answers among accepted ones, in [1e-9, 1).
         certainty: probability that the guarantee holds, in (0, 1).
         basis: of `threshold`.
-        answers, labels: how many there are.
-        wrong: how many of the labelled answers are wrong.
-        surest_wrong: whether the most confident labelled answer is wrong, or one of several that are as confident.
+        answers, labels, wrong: number of answers, of labelled answers, and of wrong answers among these.
+        surest_wrong: whether the most confident labelled answer is wrong, or in a tie one of them.
         threshold: None if no threshold keeps the risk.
-        fewest: least number of labels, all of right answers, that a guarantee needs.
-        needed: total of labels that a guarantee needs if further labels are like the present ones; None if no number
-            suffices, or if no more labels are needed.
-        nearest: the lowest risk that the labels guarantee, if they do not guarantee `risk`.
+        fewest: fewest labels for a guarantee, if all labelled answers are right.
+        needed: number of labels for a guarantee if further labels are like the present ones; None if no number
+            suffices, or if the present labels do.
+        nearest: lowest risk that the labels guarantee, if they do not guarantee `risk`.
     """
 
     risk: float
@@ -106,7 +104,7 @@ class Judgement(NamedTuple):
 
     Attributes:
         position: of the record.
-        confidence: before labels, in [0, 1]; 0 for an answer that could not be read.
+        confidence: label-free, in [0, 1]; 0 for an unreadable answer.
         reference: whether the answer is correct by the question's reference; None without one.
     """
 
@@ -122,7 +120,7 @@ def judgement_of(record: Record) -> Judgement:
 
 
 def answers_of(records: Iterable[Record], log: Sequence[Label] = ()) -> Answers:
-    """Return the answers of records with their labels; as `answers_from`."""
+    """Return the answers of records with their labels."""
     return answers_from(map(judgement_of, records), log)
 
 
@@ -130,13 +128,13 @@ def answers_from(judgements: Iterable[Judgement], log: Sequence[Label] = ()) -> 
     """Return answers with their labels.
 
     Args:
-        judgements: of records with or without references; they are gone through once.
-        log: labels in order, also those that were corrected or taken back.
+        judgements: of records with or without references; an iterator is enough.
+        log: labels in order, including corrected and withdrawn ones.
     """
     standing_labels = standing(log)
     chances = {source: {each.chance for each in standing_labels if each.source == source} for source in SOURCES}
     labels = {label.position: label for label in standing_labels}
-    # A volunteer's word after a drawn label does not change the sample.
+    # A volunteer's later label does not change the random sample.
     labels |= {each.position: each for each in standing(e for e in log if e.chance is not None or e.correct is None)}
     confidence: list[float] = []
     known: list[dict[str, bool]] = []  # by source, whether each answer is right
@@ -152,10 +150,10 @@ def answers_from(judgements: Iterable[Judgement], log: Sequence[Label] = ()) -> 
 
     for judgement in judgements:
         take(judgement.confidence, labels.pop(judgement.position, None), judgement.reference)
-    for label in labels.values():  # their records were pruned; what a guarantee needs is in the label
+    for label in labels.values():  # of pruned records; a label holds all that a guarantee needs
         take(label.confidence, label, None)
     counts = Counter(source for of_source in known for source in of_source)
-    # A review was drawn here; whether a client drew what it sends feedback about cannot be checked.
+    # secl draws the answers of a review itself; it cannot check how a client chose answers for feedback.
     drawn = [name for name in counts if name != "volunteers" and (name != "feedback" or "review" not in counts)]
     used = max(drawn or counts, key=lambda source: counts[source], default="")
     basis: Basis = "labels" if drawn else "volunteers" if used else "confidences"
@@ -165,16 +163,16 @@ def answers_from(judgements: Iterable[Judgement], log: Sequence[Label] = ()) -> 
 
 
 def advise(answers: Answers, risk: float, certainty: float = 0.9) -> Advice:
-    """Return the threshold of the largest coverage with a risk, or how far it is away.
+    """Return the threshold of the largest coverage that keeps a risk, or the number of labels that it would take.
 
     Raises:
-        ParameterError: there are no answers, or a risk or certainty is out of range.
+        ParameterError: no answers, or a risk or certainty out of range.
     """
     check_level(risk, certainty)
     if not len(answers.confidence):
         raise ParameterError("there are no answers, so there is nothing to accept; ask some questions first.")
     curve, fewest = answers.curve, fewest_labels(risk, certainty)
-    # A thumb or two say nothing about a share of wrong answers.
+    # A few volunteers' labels do not estimate a share of wrong answers.
     basis: Basis = "confidences" if answers.basis == "volunteers" and curve.total < fewest else answers.basis
     needed = nearest = None
     if answers.basis == "labels":

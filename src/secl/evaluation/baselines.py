@@ -1,7 +1,6 @@
 """Estimators without further cost: confidences mapped by a fit, and constants.
 
-A confidence that is worth its cost beats all of them. A title with a star is fitted to right answers, each fold by the
-others.
+A star in a title marks a fit to right answers, cross-validated.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from secl.records import Record
 from secl.signals import Signal
 
 MAPS: dict[Kind, str] = {"temperature": "temperature", "platt": "Platt"}
-"""Titles of the maps that are fitted to confidences."""
+"""Titles of the fitted maps."""
 
 
 def with_labels(base: Estimator, kind: Kind) -> Estimator:
@@ -44,7 +43,7 @@ def _describe_fit(mapped: Recalibrated) -> str:
 
 
 def label_free_map(signal: Signal, kind: Kind) -> Estimator:
-    """Return frozen confidences mapped by a label-free fit to earlier scored questions of the stream."""
+    """Return stated confidences mapped by a fit to the signals of earlier questions, without labels."""
 
     def rate(records: Sequence[Record]) -> Iterator[Rating]:
         scores = [_score_of_frozen(signal, record) for record in records]
@@ -64,7 +63,7 @@ def label_free_map(signal: Signal, kind: Kind) -> Estimator:
 
 
 def _score_of_frozen(signal: Signal, record: Record) -> float:
-    """Return the signal of the frozen model's answer; nan without one."""
+    """Return the signal of the frozen model's answer; nan if undefined."""
     if record.reply.answer != record.frozen.answer:
         return math.nan
     score = signal(record.question, record.reply, record.evidence)
@@ -72,7 +71,7 @@ def _score_of_frozen(signal: Signal, record: Record) -> float:
 
 
 def constant(stated: Estimator) -> Estimator:
-    """Return the running mean of earlier stated confidences: a constant that needs no labels and ranks nothing."""
+    """Return the running mean of earlier stated confidences: a constant without labels and without a ranking."""
 
     def mapped(series: Series, _records: Sequence[Record]) -> Series:
         earlier = np.cumsum(series.confidence)[:-1] / np.arange(1, len(series))
@@ -82,7 +81,7 @@ def constant(stated: Estimator) -> Estimator:
 
 
 def constant_with_labels(stated: Estimator) -> Estimator:
-    """Return the share of right answers in the other folds, whatever the question."""
+    """Return the share of right answers in the other folds, a constant for each fold."""
 
     def mapped(series: Series, _records: Sequence[Record]) -> Series:
         graded = series.where(series.has_grade)

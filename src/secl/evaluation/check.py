@@ -1,19 +1,20 @@
-"""Which method to run on this model and this stream, and whether there is anything to learn from: `secl check`.
+"""Which method to run on this model and stream, and whether learning would help: `secl check`.
 
-**The method.** With right answers the methods are compared from the cheapest to the dearest, and a dearer one must have
-a lower Brier score for sure (paired bootstrap over the same questions). Without, the posterior is the choice: its Brier
-score was below that of the stated confidence on all streams but one of 32 questions (docs/lab/log.md).
+**The method.** With graded answers secl compares the methods from the cheapest to the most expensive. A more expensive
+method must have a significantly lower Brier score (paired bootstrap over the same questions). Without graded answers
+secl recommends the posterior: its Brier score was lower than that of the stated confidence on all measured streams but
+one of 32 questions (docs/lab/log.md).
 
-**Learning** pulls the stated confidence towards normalised P(True), so it can only help where that signal is better
-calibrated: the paper's prerequisite, and the reason why it leaves its Qwen control alone. The signal must win by both
-scores, for ECE alone can be won by knowing less, and Brier alone by knowing more without meaning it:
+**Learning** pulls the stated confidence towards normalised P(True), so it helps only if that signal is better
+calibrated (the paper's prerequisite). The signal must have the lower ECE and the lower Brier score, because an
+uninformative signal can win by ECE alone, and a miscalibrated one by Brier score alone:
 
-    adapt          ECE and Brier score are lower for sure: both intervals lie below 0
-    do not adapt   the Brier score is higher for sure, or a gain in ECE of `MIN_GAIN` or more is excluded
-    cannot tell    else, and always below `FEWEST_COMPARED` questions or `FEWEST_OF_A_KIND` right or wrong answers
+    adapt          ECE and Brier score are significantly lower: both intervals lie below 0
+    do not adapt   the Brier score is significantly higher, or the interval excludes a gain in ECE of `MIN_GAIN`
+    cannot tell    otherwise, and below `FEWEST_COMPARED` questions or `FEWEST_OF_A_KIND` right or wrong answers
 
-How often that is wrong was measured (docs/lab/log.md). Against a badly overconfident stated confidence even a constant
-near the base rate wins, so the AUROC of the signal is shown with the verdict.
+docs/lab/log.md has the error rates of these verdicts. Even a constant near the base rate beats a very overconfident
+stated confidence, so the report shows the AUROC of the signal with the verdict.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ from secl.evaluation.series import Series
 from secl.metrics.bootstrap import FEWEST_COMPARED, FEWEST_OF_A_KIND, Difference, paired_differences
 
 METHODS = ("stated", "posterior", "norm_p_true")
-"""Methods that can be recommended, from the cheapest to the dearest."""
+"""Methods to recommend, from the cheapest to the most expensive."""
 
 MIN_GAIN = 0.02
-"""Smallest gain in ECE that is worth learning for."""
+"""Smallest gain in ECE that justifies learning."""
 
 Basis = Literal["labels", "experience"]
 """Basis of a recommendation: graded answers, or measurements with other models and questions."""
@@ -45,15 +46,15 @@ class Check:
 
     Attributes:
         labelled: questions with a reference or a label.
-        rated: those among them with normalised P(True): the answer could be read, and has a distractor.
-        right: right answers among these.
-        gain: {measure: difference} from the stated confidence (a) to the method's (b); empty without enough answers, or
-            if the stated confidence is what is recommended.
-        best: the same from the posterior of own answers (a) to that of best answers (b); empty unless the posterior is
-            recommended by right answers.
-        answer: "best" where best answers are right more often for sure.
-        thought: the same from letters without a thought (a) to those after thoughts (b); empty without enough of both.
-        signal: the same from the stated confidence (a) to normalised P(True) (b); empty without enough answers.
+        rated: labelled questions with normalised P(True), which needs a readable answer with a distractor.
+        right: right answers among the rated ones.
+        gain: {measure: difference} between the stated confidence (a) and the method's (b); empty with too few answers,
+            or if the recommended method is the stated confidence.
+        best: as `gain`, between the posterior of own (a) and of best answers (b); empty unless graded answers led to
+            the recommendation of the posterior.
+        answer: "best" if best answers are right significantly more often.
+        thought: as `gain`, between letters without (a) and after thoughts (b); empty with too few of either.
+        signal: as `gain`, between the stated confidence (a) and normalised P(True) (b); empty with too few answers.
         verdict: whether to learn, which follows from `signal`.
     """
 
@@ -72,7 +73,7 @@ class Check:
 
 
 def check(series: Mapping[str, Series]) -> Check:
-    """Judge the estimators of a run that does not learn; an estimator without evidence is an empty series."""
+    """Compare the estimators of a run that does not learn; an estimator without evidence is an empty series."""
     names = (*METHODS, "posterior_best", "at_once", "thoughts")
     series = {name: series.get(name, Series()) for name in names}
     stated, own, rated, best, at_once, thoughts = series.values()
@@ -99,7 +100,7 @@ def check(series: Mapping[str, Series]) -> Check:
 
 
 def decide(signal: Mapping[str, Difference]) -> Verdict:
-    """Return the verdict over the differences from stated confidence to normalised P(True)."""
+    """Return whether to learn, from the differences between stated confidence and normalised P(True)."""
     if signal["ece"].falls and signal["brier"].falls:
         return "adapt"
     if signal["brier"].rises or signal["ece"].interval.low > -MIN_GAIN:
@@ -108,7 +109,7 @@ def decide(signal: Mapping[str, Difference]) -> Verdict:
 
 
 def _lowest_brier(series: Mapping[str, Series], gains: Mapping[str, Mapping[str, Difference]]) -> str:
-    """The method that no cheaper and no dearer one beats for sure; `gains` are those over the stated confidence."""
+    """Return the most expensive method that significantly beats the cheaper ones; `gains` compare with "stated"."""
     method = METHODS[0]
     for name in METHODS[1:]:
         over = gains[name] if method == METHODS[0] else _differences(series[method], series[name])
@@ -118,7 +119,7 @@ def _lowest_brier(series: Mapping[str, Series], gains: Mapping[str, Mapping[str,
 
 
 def _differences(a: Series, b: Series, *, of_each_kind: int = FEWEST_OF_A_KIND) -> dict[str, Difference]:
-    """Return all measures over the questions that both have a grade for; empty if they are too few for a verdict."""
+    """Return the differences over the questions graded on both sides; empty with too few of them."""
     first, second = (each.where(each.has_grade) for each in (a, b))
     shared, ours, theirs = np.intersect1d(first.positions, second.positions, return_indices=True)
     sides = first.confidence[ours], first.correct[ours], second.confidence[theirs], second.correct[theirs]

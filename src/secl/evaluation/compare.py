@@ -1,4 +1,4 @@
-"""Two confidences over the same questions, side by side: two runs, or before against after in one (`secl compare`)."""
+"""Comparison of two confidences over the same questions, of two runs or of one (`secl compare`)."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from secl.metrics.standard import OF_BOTH_KINDS
 from secl.records import Record
 
 Key = tuple[str, str]
-"""Return the identity of a question: id and text."""
+"""Identity of a question: id and text."""
 
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two confidences, over the records of a run; an unfinished run has fewer records than its total."""
+    """One of the two confidences over the records of a run, of which an unfinished run has fewer than `total`."""
 
     records: Sequence[Record]
     total: int
@@ -37,7 +37,7 @@ class Side:
 
     @cached_property
     def answers(self) -> dict[Key, object]:
-        """The answers that the confidence is about, equal where they count as the same; None if unreadable."""
+        """The rated answers, as keys that are equal for the same answer; None if unreadable."""
         ratings = self.estimator.rate(self.records)
         return {
             # The options of a question can stand in another order in the other run.
@@ -50,7 +50,7 @@ class Side:
         }
 
     def graded(self) -> dict[Key, tuple[float, bool]]:
-        """Confidence and grade of the questions that have both."""
+        """Return confidence and grade of each graded question."""
         series = self.series.where(self.series.has_grade)
         pairs = zip(series.confidence.tolist(), (series.correct > 0).tolist(), strict=True)
         by_position = dict(zip(series.positions.tolist(), pairs, strict=True))
@@ -68,8 +68,9 @@ class Comparison:
     Attributes:
         shared: number of questions answered in both runs.
         unfinished: whether a run has questions left.
-        graded: number of shared questions with a graded confidence on both sides: those that the measures are about.
-        floors: the ECE that chance alone makes, of side "a" and of side "b".
+        graded: number of shared questions with a graded confidence on both sides; the measures cover these.
+        answers_differ: number of shared questions with different answers.
+        floors: the ECE by chance alone, of side "a" and of side "b".
         domains: {domain: difference in Brier score}, in order of appearance.
     """
 
@@ -83,23 +84,22 @@ class Comparison:
 
 
 def compare(a: Side, b: Side, *, resamples: int = 1000) -> Comparison:
-    """Paired differences (b - a) of two confidences over the questions that both runs have answered.
+    """Return paired differences (b - a) of two confidences over the questions that both runs have answered.
 
-    Questions are matched by id and text, so the runs may have asked them in different orders, and others besides them,
-    which are left out.
+    Questions are matched by id and text, in any order. Questions of one run alone are left out.
     """
     shared = [key for key in a.by_question if key in b.by_question]
     if not shared:
         raise RunError(
-            "the runs have no answered question in common; compare runs of the same questions, or finish "
-            "them with secl run --resume."
+            "the runs share no answered question; compare runs of the same questions, or finish them with secl run "
+            "--resume."
         )
     graded_a, graded_b = a.graded(), b.graded()
     graded = [key for key in shared if key in graded_a and key in graded_b]
     if not graded:
         raise RunError(
-            f"none of the {len(shared)} questions that both runs have answered is graded on both sides, so there is "
-            "nothing to measure; compare runs over questions with right answers."
+            f"none of the {len(shared)} questions that both runs have answered is graded on both sides; compare runs "
+            "over questions with references or labels."
         )
 
     def measures(keys: Sequence[Key]) -> dict[str, Difference]:

@@ -1,8 +1,8 @@
 """Every confidence that can be computed from a run's records: the rows of all tables and reports.
 
-An estimator turns records into a series of (confidence, was it right) and says what it costs. Where nothing learns, all
-of them rate the frozen model's answers, so that one run serves them all. In a run that learns, evidence is about the
-adapted model's answer, and so are the estimators that need any. A new one is one line in `make_estimators`.
+An estimator turns records into a series of confidences and grades, with their cost. Without learning all estimators
+rate the frozen model's answers, so one run serves all of them. In a run that learns, evidence and the estimators that
+need it are about the adapted model's answer. A new estimator is one line in `make_estimators`.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from secl.signals import (
 )
 
 LABELLED = ("stated_with_labels", "posterior_with_labels")
-"""Estimators of the reported confidences once labels have moved them; a run has one of them at most."""
+"""Estimators of the reported confidences after calibration by labels; a run has at most one of them."""
 
 
 def make_estimators(tau: float = 1.0, formula: Formula = "log") -> dict[str, Estimator]:
-    """Return all estimators by name, in the order of reports; `tau` and `formula` are those of normalised P(True)."""
+    """Return all estimators by name, in the order of reports; `tau` and `formula` belong to normalised P(True)."""
     norm_p_true = NormalisedPTrue(tau, formula)
     direct = (
         _of_frozen("stated", "Stated (frozen)", lambda r: r.frozen.stated),
@@ -90,7 +90,7 @@ def make_estimators(tau: float = 1.0, formula: Formula = "log") -> dict[str, Est
 
 
 def _of_frozen(name: str, title: str, confidence: Callable[[Record], float | None]) -> Estimator:
-    """Return the frozen model's reply alone."""
+    """Return the estimator of a confidence in the frozen model's reply."""
 
     def rate(records: Sequence[Record]) -> Iterator[Rating]:
         return ((record.frozen.answer, confidence(record)) for record in records)
@@ -99,7 +99,7 @@ def _of_frozen(name: str, title: str, confidence: Callable[[Record], float | Non
 
 
 def _of_signal(name: str, title: str, signal: Signal, passes: float, tokens: Cost) -> Estimator:
-    """Return the estimator of a signal. It costs the paper's `passes`, and `tokens` beyond those of the answer."""
+    """Return the estimator of a signal; `passes` as the paper counts, and `tokens` beyond those of the answer."""
 
     def rate(records: Sequence[Record]) -> Iterator[Rating]:
         for record in records:
@@ -112,19 +112,18 @@ def _of_signal(name: str, title: str, signal: Signal, passes: float, tokens: Cos
 
 
 def _of_candidates(name: str, title: str, rate: Rate, tokens: Cost = tokens_of_posterior) -> Estimator:
-    """Return the estimator of a confidence from evidence about all candidates."""
     return Estimator(name, title, rate, paper_passes, tokens, needs="candidates")
 
 
 def _with_labels_of_people(source: Source, title: str) -> Estimator:
-    """Return the reported confidences after labels, where they were of this source before them."""
+    """Return the estimator of the reported confidences, calibrated by labels, if `source` is their main source."""
 
     def rate(records: Sequence[Record]) -> Iterator[Rating]:
         moved = any(record.labelled is not None and record.labelled.labels for record in records)
         defined = moved and main_source(records) == source
         return ((record.answer, record.confidence if defined else None) for record in records)
 
-    # Folds of labels have maps of their own, so these confidences rank nothing that the label-free ones do not.
+    # Folds of labels have maps of their own, so the ranking of these confidences has no meaning.
     return Estimator(
         f"{source}_with_labels",
         title,
@@ -147,21 +146,21 @@ def _tokens_of_dinco(record: Record) -> float:
 
 
 def _passes_of_learning(record: Record) -> float:
-    """Return the paper's ledger: 15 passes for a question that trained, 1 for any other."""
+    """Return the passes as the paper counts: 15 for a question that trained, 1 for any other."""
     return 15.0 if record.update is not None else 1.0
 
 
 def _tokens_of_learning(record: Record) -> float:
-    """Without evidence that was recorded outside bursts to compare with, which is not for learning."""
+    """Return the tokens without evidence outside bursts, which learning does not need."""
     ledger = record.ledger
     if record.decision.in_burst:
         return ledger.total
-    # P(True) without evidence was prefetched for a burst that did not come.
+    # Tokens of P(True) without its evidence: prefetched for a burst that did not come.
     return ledger.replies + (ledger.scoring if record.evidence.p_true is None else 0.0)
 
 
 def foremost(method: Method, names: Container[str]) -> str:
-    """Return the estimator that a method is for, among those that a run has; the stated confidence if there is none."""
+    """Return the method's most important estimator among these names; "stated" without one."""
     return next((name for name in reversed(method.reports) if name in names), "stated")
 
 

@@ -14,7 +14,7 @@ HIDDEN = "hidden from JSON"
 
 
 def defined(value: float | None) -> float | None:
-    """Return a number that JSON has, or None for nan and infinity.
+    """Return a finite number; None for nan, infinity and None.
 
     >>> defined(0.5), defined(math.nan), defined(None)
     (0.5, None, None)
@@ -23,7 +23,7 @@ def defined(value: float | None) -> float | None:
 
 
 def json_value(value: object) -> Any:
-    """Return a result as JSON values: fields by name, intervals as [low, high], and None for whatever is undefined.
+    """Return a result as JSON values: fields by name, intervals as [low, high], and None for undefined numbers.
 
     >>> json_value(Difference(0.25, 0.5, Interval(math.nan, math.nan)))
     {'a': 0.25, 'b': 0.5, 'difference': 0.25, 'interval': None}

@@ -1,11 +1,10 @@
-"""All measures of one confidence against the grades of its answers."""
+"""All measures of a confidence against the grades of its answers."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import numpy.typing as npt
 
@@ -17,7 +16,7 @@ from secl.metrics.graded import graded
 from secl.metrics.standard import MEASURES, OF_BOTH_KINDS, standard_measures
 
 OF_ORDER = (*OF_BOTH_KINDS, "prr")
-"""Measures of the order of answers, which a constant does not have."""
+"""Measures of ranking, which are undefined for a constant."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,21 +24,20 @@ class Measures:
     """The measures of a confidence on n graded answers; an undefined measure is nan.
 
     Attributes:
-        n: answers that counted.
+        n: number of graded answers.
         brier: Brier score.
         ece: expected calibration error, ten equal-width bins.
-        ece_floor: the expected ECE of a perfectly calibrated forecaster with these confidences.
-        ece_floor_95: the 95% quantile of that.
-        ece_within_floor: whether the ECE is that at most, so that chance alone may have made it; None for n = 0.
+        ece_floor: expected ECE of a calibrated forecaster with these confidences.
+        ece_floor_95: 95% quantile of the ECE of a calibrated forecaster.
+        ece_within_floor: whether the ECE is at most `ece_floor_95`, so that chance alone explains it; None for n = 0.
         ada_ece: ECE with ten equal-mass bins.
         auroc: area under the ROC curve; nan if all answers are right or all are wrong.
         auroc_within: mean AUROC inside the domains, weighted by pairs of a right and a wrong answer.
-        prr: prediction rejection ratio; nan where AUROC is.
+        prr: prediction rejection ratio; nan if AUROC is nan.
         accuracy: share of right answers.
         mean_confidence: mean of the confidences.
-        intervals: 95% intervals by name of the measure, those of calibration errors by `secl.metrics.error_interval`,
-            the others by a bootstrap over questions, and nan if there is none (`secl.metrics.bootstrap.intervals`);
-            None if they were not asked for.
+        intervals: 95% intervals by measure: of calibration errors by `secl.metrics.error_interval`, of the others by
+            `secl.metrics.bootstrap.intervals`; None if not requested.
     """
 
     n: int
@@ -63,39 +61,31 @@ def measure(
     *,
     domains: Sequence[Hashable] | None = None,
     resamples: int = RESAMPLES,
+    ranks: bool = True,
 ) -> Measures:
     """Return all measures of n confidences against n grades; arguments as in `secl.metrics.bootstrap`.
 
-    There are no intervals with 0 resamples.
+    With 0 `resamples` there are no intervals. Without `ranks`, as for a constant, measures of ranking are nan.
 
     >>> measures = measure([0.95, 0.95, 0.15, 0.15], [1, 0, 0, 0], resamples=0)
     >>> measures.n, round(measures.ece, 3), measures.accuracy, measures.intervals
     (4, 0.3, 0.25, None)
     """
     confidences, grades = graded(confidence, correct)
-    spans = None
+    spans, undefined = None, () if ranks else OF_ORDER
     if resamples != 0:
         errors = {"ece": ece_interval(confidences, grades), "ada_ece": ada_ece_interval(confidences, grades)}
         spans = errors | intervals(confidences, grades, domains=domains, resamples=resamples)
+        spans |= dict.fromkeys(undefined, Interval(math.nan, math.nan))
         spans = {name: spans[name] for name in MEASURES}
     standard, floor = standard_measures(confidences, grades, domains), ece_floor(confidences)
+    values = {**standard, "prr": prr(confidences, grades), **dict.fromkeys(undefined, math.nan)}
     return Measures(
-        **standard,
+        **values,
         n=int(confidences.size),
         ece_floor=floor.mean,
         ece_floor_95=floor.upper,
         # Sums in another order may differ in the last digits.
         ece_within_floor=standard["ece"] <= floor.upper + 1e-9 if grades.size else None,
-        prr=prr(confidences, grades),
         intervals=spans,
     )
-
-
-def without_ranking(measures: Measures) -> Measures:
-    """Return the measures of a constant: measures of ranking are nan, and so are their intervals."""
-    undefined: dict[str, Any] = dict.fromkeys(OF_ORDER, math.nan)
-    spans = measures.intervals
-    if spans is not None:
-        none = Interval(math.nan, math.nan)
-        spans = {name: none if name in OF_ORDER else each for name, each in spans.items()}
-    return replace(measures, **undefined, intervals=spans)

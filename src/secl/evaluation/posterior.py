@@ -1,4 +1,4 @@
-"""Confidences from evidence about all candidates: single views, and the posterior that combines them."""
+"""Confidences from evidence about all candidates: single views, and the posterior."""
 
 from __future__ import annotations
 
@@ -14,26 +14,25 @@ from secl.records import Record, Reply
 LIKELIHOOD = PosteriorRule(("likelihood",))
 """The posterior of the likelihoods of texts alone."""
 
-
 THOUGHTS = PosteriorRule(("thoughts",))
 """The posterior of the letters after thoughts alone."""
 
 
 def of_own(records: Sequence[Record], posteriors: Sequence[Posterior | None]) -> Iterator[Rating]:
-    """Yield the model's own answers, rated by these posteriors."""
+    """Yield the model's own answers with their probabilities in these posteriors."""
     for record, posterior in zip(records, posteriors, strict=True):
         yield record.reply.answer, None if posterior is None else posterior.confidence
 
 
 def of_best(records: Sequence[Record]) -> Iterator[Rating]:
-    """Yield the most probable candidates, rated by the recorded posteriors."""
+    """Yield the most probable candidates with their probabilities in the recorded posteriors."""
     for record in records:
         posterior = record.posterior
         yield record.best_answer, None if posterior is None else posterior.probabilities[posterior.best]
 
 
 def of_at_once(records: Sequence[Record]) -> Iterator[Rating]:
-    """Yield the options that the letters without a thought prefer, where the answers stand after thoughts."""
+    """Yield the options preferred by letters without a thought, for answers after thoughts."""
     for record in records:
         candidates, letters = record.evidence.candidates, record.question.letters
         at_once = [] if candidates is None else [each.log_p for each in candidates.letters if each.thought is None]
@@ -46,14 +45,14 @@ def of_at_once(records: Sequence[Record]) -> Iterator[Rating]:
 
 
 def letter_probability(question: Question, reply: Reply) -> float | None:
-    """Probability of the answer's letter among those of all options; None for an open question."""
+    """Return the probability of the answer's letter among those of all options; None for an open question."""
     if not reply.option_log_p or reply.answer is None:
         return None
     return _of_option(question, reply.answer, softmax(reply.option_log_p))
 
 
 def order_averaged(record: Record) -> float | None:
-    """Probability of the answer's letter when log-probabilities are averaged over the orders; None without a letter."""
+    """Return the probability of the answer's letter from its mean log-probability over the orders; or None."""
     candidates = record.evidence.candidates
     if candidates is None or not record.question.options or record.reply.answer is None:
         return None
@@ -63,13 +62,13 @@ def order_averaged(record: Record) -> float | None:
 
 
 def _of_option(question: Question, letter: str, shares: Sequence[float]) -> float:
-    """Return the share of an option, with those of options that are equal to it."""
+    """Return the total share of an option and its equals."""
     own = question.option(letter)
     return sum(share for share, option in zip(shares, question.options, strict=True) if option == own)
 
 
 def tokens_of_posterior(record: Record) -> float:
-    """Return the tokens of the answer and of the posterior's evidence; self-consistency has its own samples."""
+    """Return the tokens of the answer and of the posterior's evidence, without samples for self-consistency."""
     evidence, ledger = record.evidence, record.ledger
     drawn = 0 if evidence.candidates is None else len(evidence.candidates.samples)
     others = 0 if evidence.samples is None or record.question.options else len(evidence.samples)
@@ -80,7 +79,7 @@ def tokens_of_posterior(record: Record) -> float:
 
 
 def paper_passes(record: Record) -> float:
-    """As the paper counts: a pass for the answer, each further order or answer, two for a candidate's likelihood."""
+    """Return passes as the paper counts: 1 for the answer, each order and each sample, 2 for each likelihood."""
     candidates = record.evidence.candidates
     if candidates is None:
         return 1.0
@@ -89,7 +88,7 @@ def paper_passes(record: Record) -> float:
 
 
 def replayed(rule: PosteriorRule, records: Sequence[Record]) -> list[Posterior | None]:
-    """Return the posteriors that a rule gives along recorded evidence; None without one."""
+    """Return the posteriors of a rule along recorded evidence; None without evidence."""
     state = rule.start()
     posteriors: list[Posterior | None] = []
     for record in records:

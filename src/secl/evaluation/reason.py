@@ -1,4 +1,4 @@
-"""Reasons of a verdict (`secl.evaluation.trust`): why one may or may not act on a confidence."""
+"""Reasons of a verdict on confidences (`secl.evaluation.trust`)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from secl.evaluation.json_values import HIDDEN
 from secl.metrics.bootstrap import Interval
 
 Severity = Literal["note", "doubt", "stop"]
-"""A note changes nothing, a doubt keeps a verdict from being fine, a stop means: do not act on it."""
+"""A note does not change the verdict, a doubt excludes "fine", a stop means "do not act on it"."""
 
 Code = Literal[
     "same_letter",
@@ -31,14 +31,13 @@ Code = Literal[
 """Short names of reasons, for programs."""
 
 FEWEST = 20
-"""Questions, or graded answers, below which nothing is concluded from them."""
+"""Fewest questions, or graded answers, for a conclusion."""
 
 UNLIKELY, RARE = 0.05, 1e-3
-"""Probabilities below which chance is a bad explanation (as for the floor of the ECE in tables), and none."""
-
+"""Significance levels of a doubt (as for the floor of the ECE in tables) and of a stop."""
 
 _WORDED = {HIDDEN: True}
-"""Metadata of fields that serve the sentence alone."""
+"""Metadata of fields for the sentence alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,18 +45,18 @@ class Reason:
     """The reason for a verdict, with the numbers of its sentence (`secl.reports.verdict.sentence_of`).
 
     Attributes:
-        count: answers that show it; graded answers where right answers tell.
-        total: answers that were looked at; 0 if it is about one answer alone.
+        count: number of answers with the symptom, or of graded answers.
+        total: number of examined answers; 0 for a reason about one answer.
         value: the measured number: AUROC, ECE, a mean confidence, or a probability.
-        beside: a number to compare with: the accuracy for a mean confidence, the floor's 95% quantile for an ECE.
-        chance: probability of so large a difference if the confidences are calibrated.
+        beside: number to compare with: the accuracy for a mean confidence, the 95% quantile of the floor for an ECE.
+        chance: p-value of the difference for calibrated confidences.
         interval: of the AUROC.
-        more: graded answers that are missing.
-        left: answers that could be labelled; None if further ones are to come.
-        won, lost: wrong answers that learning made right, right ones that it made wrong.
+        more: number of missing graded answers.
+        left: number of answers without a label; None if further answers are expected.
+        won, lost: wrong answers made right by learning, and right answers made wrong.
         answer: the letter of all answers, or the option chosen in another order.
-        best: whether the most probable candidates were the answers.
-        stated: whether the confidences are the stated ones.
+        best: whether the returned answers are the most probable candidates.
+        stated: whether the confidences are stated ones.
         chosen: whether volunteers chose the answers to label.
     """
 

@@ -16,27 +16,27 @@ from secl.metrics.graded import Vector
 from secl.records import Record
 
 Rating = tuple[str | None, float | None]
-"""An answer (None if it could not be read), and the probability that it is correct (None if it is undefined)."""
+"""An answer (None if unreadable) and the probability that it is correct (None if undefined)."""
 
 Cost = Callable[[Record], float]
-"""Forward passes, or tokens, spent on one question."""
+"""Forward passes, or tokens, of one question."""
 
 Rate = Callable[[Sequence[Record]], Iterable[Rating]]
-"""From the records of a run to the rating of each."""
+"""Maps the records of a run to a rating of each."""
 
 Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Series:
-    """One confidence along a stream: columns with a row for each question that has it, in order.
+    """A confidence along a stream: columns with a row for each question with this confidence, in order.
 
     Attributes:
         positions: of the questions.
         confidence: in [0, 1].
         correct: 1 for right, 0 for wrong, nan without a reference.
-        tokens: that went through the network for it.
-        fitted: what was fitted, in words, for example "T=1.8"; None if nothing was.
+        tokens: through the network for this confidence.
+        fitted: fitted parameters in words, for example "T=1.8"; None without a fit.
     """
 
     positions: npt.NDArray[np.intp] = field(default_factory=lambda: np.empty(0, dtype=np.intp))
@@ -50,11 +50,11 @@ class Series:
 
     @property
     def has_grade(self) -> Mask:
-        """Which answers have a grade."""
+        """Mask of the graded answers."""
         return ~np.isnan(self.correct)
 
     def where(self, rows: Mask | npt.NDArray[np.intp]) -> Self:
-        """Some of the rows alone, by a mask or by their numbers."""
+        """Return some of the rows, by a mask or by their numbers."""
         return replace(
             self,
             positions=self.positions[rows],
@@ -64,7 +64,7 @@ class Series:
         )
 
     def graded(self) -> tuple[Vector, Vector]:
-        """Confidences and grades of the answers that have a grade."""
+        """Return confidences and grades of the graded answers."""
         return self.confidence[self.has_grade], self.correct[self.has_grade]
 
 
@@ -74,16 +74,16 @@ class Estimator:
 
     Attributes:
         name: short and unique, for files and flags.
-        title: name for people; ends in a star if it is cross-validated.
-        rate: the answer and the confidence of each record of a run.
+        title: name in reports; ends in a star if cross-validated.
+        rate: returns answer and confidence of each record of a run.
         paper_passes: cost of one question in forward passes, as the paper counts.
-        tokens: that went through the network for one question.
-        needs: evidence without which there is no confidence; None for the reply alone.
-        frozen: true if it rates the frozen model's answer.
-        learned: true if it rates what the adapted model reports, which a run without learning does not have.
-        needs_labels: true if it is fitted to right answers, as no method of ours is.
-        ranks: false where the order of answers means nothing: for a constant, and for maps that differ between folds.
-        mapped: a function that maps the series of these ratings.
+        tokens: through the network for one question.
+        needs: required evidence; None for the reply alone.
+        frozen: whether the rated answer is the frozen model's.
+        learned: whether the confidence is that of an adapted model, which a run without learning lacks.
+        needs_labels: whether the confidence is fitted to right answers.
+        ranks: whether the order of answers has a meaning; not for a constant, nor for maps that differ between folds.
+        mapped: maps the series of these ratings.
     """
 
     name: str

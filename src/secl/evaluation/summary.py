@@ -1,4 +1,4 @@
-"""Records to numbers: how well each confidence of a run is calibrated, how it discriminates, and what it cost."""
+"""Summary of a run's records: calibration, discrimination and cost of each confidence."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import numpy as np
 from secl.display import Shown
 from secl.evaluation.estimators import make_estimators
 from secl.evaluation.json_values import HIDDEN
-from secl.evaluation.measures import Measures, measure, without_ranking
+from secl.evaluation.measures import Measures, measure
 from secl.evaluation.series import Estimator, Series
 from secl.evaluation.symptoms import LOW_DIGIT_MASS
 from secl.metrics.bootstrap import RESAMPLES
 from secl.records import Record
 
 DOMAINS = 40
-"""Domains with intervals, the largest ones: a server's clients may name a domain for every question."""
+"""Most domains with intervals, the largest ones; clients of a server may send a domain for every question."""
 
 _MAIN = ("stated", "secl", "posterior", "posterior_best")
 """Estimators in the repr of a summary."""
@@ -26,13 +26,12 @@ _MAIN = ("stated", "secl", "posterior", "posterior_best")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EstimatorSummary(Measures):
-    """The measures of an estimator over a run, or over one of its domains, and what it cost.
+    """Measures and cost of an estimator over a run or one of its domains.
 
     Attributes:
-        estimator: the estimator.
         cost_paper: forward passes per question, as the paper counts.
-        cost_measured: tokens through the network per token of plain answering; nan without any.
-        fitted: what was fitted, in words; None if nothing was.
+        cost_measured: tokens through the network per token of plain answering; nan without tokens.
+        fitted: fitted parameters in words; None without a fit.
     """
 
     estimator: Estimator = field(metadata={HIDDEN: True})
@@ -43,25 +42,22 @@ class EstimatorSummary(Measures):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Summary(Shown):
-    """Counts over all questions, and a row of measures for each estimator that gives anything.
+    """Counts over all questions, and the measures of each estimator that rates any.
 
     Attributes:
-        questions: number of questions.
-        unlabelled: questions without a reference, so in no measure.
-        trained: questions that received an update.
-        trained_share: their share; nan without questions.
-        burst: questions inside bursts.
-        alarms: questions that fired the gate.
+        unlabelled: questions without a reference, which no measure includes.
+        trained, trained_share: questions with an update, and their share, nan without questions.
+        burst, alarms: questions inside bursts, and questions that fired the gate.
         agreed: questions whose update the bin gate stopped.
         failed: questions whose update was taken back, because its numbers were not finite.
         unparsed: replies without a readable answer.
-        low_digit_mass: replies that gave the ten digits together less than 0.5.
-        answered_best: questions that were answered with the most probable candidate, as asked for.
+        low_digit_mass: replies in which the ten digits together had a probability below 0.5.
+        answered_best: questions answered with the most probable candidate.
         cost_paper: the paper's forward passes per question: 15 if trained, 1 if not; nan without questions.
         cost_measured: tokens through the network per token of plain answering; nan without questions.
         estimators: by name, in the order of reports.
         domains: the summary of each domain, in order of appearance; empty in a domain's summary.
-        series: by the name of the estimator, in the order of reports; empty in the summaries of domains.
+        series: by name of the estimator, in the order of reports; empty in a domain's summary.
     """
 
     questions: int
@@ -94,13 +90,13 @@ def summarise(
     intervals: bool = True,
     in_domains: Collection[str] = (),
 ) -> Summary:
-    """Compute every estimator over the records of a run, and its measures over all of them and over each domain.
+    """Compute the measures of every estimator over the records of a run, and over each domain.
 
     Args:
         records: records of one run, in order.
-        estimators: by name; all of `make_estimators` unless given.
+        estimators: by name; by default those of `make_estimators`.
         intervals: whether to compute 95% intervals (a quarter of a second per estimator and 2,000 questions).
-        in_domains: names of the estimators that get intervals inside domains, too: the `DOMAINS` largest ones.
+        in_domains: names of the estimators that also get intervals in the `DOMAINS` largest domains.
     """
     estimators = make_estimators() if estimators is None else estimators
     series = {name: estimator.estimate(records) for name, estimator in estimators.items()}
@@ -120,7 +116,6 @@ def summarise(
 
 
 def _by_domain(series: Series, domain_of: Mapping[int, str]) -> dict[str, Series]:
-    """Return the part of a series in each domain, by the domains of its positions."""
     rows: dict[str, list[int]] = {}
     for row, position in enumerate(series.positions.tolist()):
         rows.setdefault(domain_of[position], []).append(row)
@@ -133,7 +128,7 @@ def _rows(
     series: Mapping[str, Series],
     intervals: Container[str],
 ) -> dict[str, EstimatorSummary]:
-    """A row for each estimator whose series has any of these records and no others; with intervals where named."""
+    """Return the measures of each estimator that rates any of these records; `intervals` names those with intervals."""
     by_position = {record.position: record for record in records}
     rows = {}
     for name, part in series.items():
@@ -143,8 +138,8 @@ def _rows(
         rated = [by_position[position] for position in part.positions.tolist()]
         domains = [each.question.domain for each, known in zip(rated, part.has_grade, strict=True) if known]
         several = domains if len(set(domains)) > 1 else None
-        measures = measure(*part.graded(), domains=several, resamples=RESAMPLES if name in intervals else 0)
-        measures = measures if estimator.ranks else without_ranking(measures)
+        resamples = RESAMPLES if name in intervals else 0
+        measures = measure(*part.graded(), domains=several, resamples=resamples, ranks=estimator.ranks)
         plain = sum(record.plain_tokens for record in rated)
         rows[name] = EstimatorSummary(
             **{each.name: getattr(measures, each.name) for each in fields(Measures)},

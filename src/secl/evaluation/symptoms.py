@@ -16,17 +16,17 @@ Source = Literal["stated", "posterior"]
 """The source of a reported confidence, before labels."""
 
 NEARLY_ALL = 0.9
-"""Share of the answers from which something holds for nearly all."""
+"""Share of the answers that counts as nearly all."""
 
 LOW_DIGIT_MASS = 0.5
-"""Probability of the ten digits together below which a model hardly states a digit."""
+"""Probability of the ten digits together below which the model hardly states a digit."""
 
 LOW_LETTER_MASS = 0.05
-"""Probability of all letters together below which a model hardly writes a letter."""
+"""Probability of all letters together below which the model hardly writes a letter."""
 
 
 def seen(records: Sequence[Record]) -> list[Reason]:
-    """Return the symptoms that records show without references, in order."""
+    """Return the symptoms of records that need no reference, in order."""
     reasons = [_of_changed_answers(records), _of_letters(records)]
     if len(records) >= FEWEST:
         reasons += [_of_digits(records), _of_unreadable(records), _of_spread(records)]
@@ -34,8 +34,8 @@ def seen(records: Sequence[Record]) -> list[Reason]:
 
 
 def _of_letters(records: Sequence[Record]) -> Reason | None:
-    """Return whether one letter is answered whatever the options say."""
-    # Questions with the same options in the same order (yes or no) may well have the same answer.
+    """Return the symptom of one letter for nearly all questions, whatever the options."""
+    # Questions with the same options in the same order (yes or no) count once: they may well have one answer.
     chosen = (each for each in records if each.question.options and each.answer is not None and not each.given)
     different = {record.question.options: record for record in chosen}
     answered = list(different.values())
@@ -57,7 +57,7 @@ def _of_letters(records: Sequence[Record]) -> Reason | None:
 
 
 def _of_digits(records: Sequence[Record]) -> Reason | None:
-    """Return whether the stated confidence comes from digits that the model does not want to say."""
+    """Return the symptom of stated confidences from improbable digits."""
     masses = [record.reply.digit_mass for record in records if source_of(record) == "stated"]
     if len(masses) < FEWEST or median(masses) >= LOW_DIGIT_MASS:
         return None
@@ -65,7 +65,7 @@ def _of_digits(records: Sequence[Record]) -> Reason | None:
 
 
 def _of_unreadable(records: Sequence[Record]) -> Reason | None:
-    """Return whether many replies hold no readable answer."""
+    """Return the symptom of many unreadable replies."""
     count = sum(record.answer is None for record in records)
     if count < 0.2 * len(records):
         return None
@@ -73,7 +73,7 @@ def _of_unreadable(records: Sequence[Record]) -> Reason | None:
 
 
 def _of_spread(records: Sequence[Record]) -> Reason | None:
-    """Return whether nearly all confidences are the same before labels, which move equal ones apart."""
+    """Return the symptom of nearly equal label-free confidences."""
     confidences = [record.label_free for record in records]
     middle = median(confidences)
     same = sum(abs(each - middle) <= 0.01 for each in confidences)
@@ -83,7 +83,7 @@ def _of_spread(records: Sequence[Record]) -> Reason | None:
 
 
 def _of_changed_answers(records: Sequence[Record]) -> Reason | None:
-    """Return the symptom that learning has changed answers, "doubt" if accuracy fell."""
+    """Return the symptom of answers changed by learning, a doubt if accuracy fell."""
     changed = [record for record in records if record.reply.answer != record.frozen.answer and record.reply.version]
     if not changed:
         return None
@@ -94,7 +94,7 @@ def _of_changed_answers(records: Sequence[Record]) -> Reason | None:
 
 
 def source_of(record: Record) -> Source:
-    """Where `Record.confidence` comes from, except for labels."""
+    """Return the source of the label-free confidence of a record."""
     posterior = record.posterior
     alone = posterior is None or (posterior.confidence is None and not record.answers_best)
     return "stated" if alone else "posterior"

@@ -1,8 +1,7 @@
-"""May one act on these confidences? A verdict with its reasons.
+"""A verdict on confidences, with reasons: may one act on `Record.answer` by `Record.confidence`?
 
-The verdict is about `Record.answer` and `Record.confidence`. Tests on graded answers come first
-(`from_grades`): they overrule what can be seen without any (`seen`), which shows that something is wrong and never that
-all is right.
+Tests on graded answers (`from_grades`) overrule the symptoms that need no grades (`seen`). Symptoms can show that
+confidences are wrong, never that they are right.
 """
 
 from __future__ import annotations
@@ -23,17 +22,17 @@ from secl.metrics.discrimination import auroc
 from secl.records import Record
 
 Level = Literal["fine", "unproven", "do not act on it"]
-"""fine: tested on right answers and not found wrong. unproven: not enough is known, or there are doubts."""
+"""fine: tests on graded answers found no error. unproven: too few graded answers, or doubts."""
 
 WEAK = 0.6
-"""AUROC up to which a confidence hardly separates right from wrong answers."""
+"""AUROC below which a confidence hardly separates right from wrong answers."""
 
 GAP = 0.1
-"""Mean confidence less accuracy from which it is too wrong to act on; half of it is a doubt."""
+"""Mean confidence minus accuracy from which one must not act on confidences; half of this gap is a doubt."""
 
 ENOUGH = 50
-"""Graded answers from which a confidence may be called fine: 5% of simulated confidences that are 0.2 too high are then
-called so (19% from 20 answers on), and 92% of calibrated ones."""
+"""Fewest graded answers for the verdict "fine". In simulations 92% of calibrated confidences then get the verdict, and
+5% of those that are 0.2 too high (19% of these from 20 answers on)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +41,8 @@ class Verdict:
 
     Attributes:
         reasons: the most severe first.
-        graded: answers among them, or labels, that are known to be right or wrong.
-        accuracy: share of these that is right; nan without any.
+        graded: number of answers with a reference or a label.
+        accuracy: of the graded answers; nan without any.
         source: most frequent source of the confidences, "stated" or "posterior"; "reported" if not examined.
     """
 
@@ -57,22 +56,22 @@ class Verdict:
 
     @property
     def codes(self) -> tuple[Code, ...]:
-        """The reasons that stand against acting, for programs: those that are no mere notes."""
+        """Codes of doubts and stops."""
         return tuple(reason.code for reason in self.reasons if reason.severity != "note")
 
     @property
     def warnings(self) -> tuple[Code, ...]:
-        """Those among them that say more than that right answers are missing."""
+        """Codes of doubts and stops, except for missing labels."""
         return tuple(code for code in self.codes if code not in ("unlabelled", "few_labels"))
 
     @property
     def stops(self) -> tuple[Reason, ...]:
-        """The reasons for which they must not be acted on; empty unless that is the verdict."""
+        """The stops; empty unless the verdict is "do not act on it"."""
         return tuple(reason for reason in self.reasons if reason.severity == "stop")
 
 
 def assess(records: Sequence[Record]) -> Verdict:
-    """Return the verdict on a run: on its records in order, with their labels if any (`Record.with_label`)."""
+    """Return the verdict on the records of a run, in order, with their labels (`Record.with_label`)."""
     grades = [(record, reported_correct(record)) for record in records]
     known = [(record.confidence, right) for record, right in grades if right is not None]
     ranks = [record.label_free for record, right in grades if right is not None]
@@ -81,11 +80,11 @@ def assess(records: Sequence[Record]) -> Verdict:
 
 
 def conclude(from_records: Sequence[Reason], on_labels: Verdict, questions: int) -> Verdict:
-    """Return the verdict on so many answers, from the symptoms `seen` and from the tests on graded answers."""
+    """Return the verdict on a number of answers, from the symptoms `seen` and from the tests on graded answers."""
     if not questions:
         return Verdict("unproven", (Reason("unlabelled", "doubt", left=0),), 0, 0)
     proven = on_labels.level == "fine"
-    # Whoever separates right from wrong and means what it says does so whatever else looks odd.
+    # Symptoms do not count against confidences that are proven to be calibrated and to rank answers.
     others = [replace(each, severity="note") if proven else each for each in from_records]
     reasons = _by_weight((*on_labels.reasons, *others))
     return replace(on_labels, level=_level(reasons, proven=proven), reasons=reasons, questions=questions)
@@ -111,10 +110,10 @@ def from_grades(
     """Return the verdict by graded answers alone.
 
     Args:
-        graded: confidence and whether the answer is right.
-        ranks: label-free confidences, where labels have moved the others: labels must not rank their own answers.
-        chosen: whether volunteers chose the answers to label, perhaps the wrong ones.
-        answers: how many there are, graded or not; None if further ones are to come.
+        graded: confidence and grade of each graded answer.
+        ranks: label-free confidences, if labels have moved the others; labels must not rank their own answers.
+        chosen: whether volunteers chose the answers to label, who may prefer wrong ones.
+        answers: number of all answers; None if further answers are expected.
     """
     n = len(graded)
     if not n:
@@ -133,7 +132,7 @@ def from_grades(
 
 
 def _level_reasons(confidences: tuple[float, ...], grades: tuple[bool, ...], *, chosen: bool) -> list[Reason]:
-    """Return whether confidences and right answers contradict each other, in the mean or else in places."""
+    """Return reasons against the level of the confidences, on the whole or else in bins."""
     mean, accuracy = fmean(confidences), fmean(grades)
     gap = mean - accuracy
     chance = chance_of_count(confidences, sum(grades))
@@ -148,7 +147,7 @@ def _level_reasons(confidences: tuple[float, ...], grades: tuple[bool, ...], *, 
 
 
 def _ranking_reasons(confidences: tuple[float, ...], grades: tuple[bool, ...], left: int | None) -> list[Reason]:
-    """Return whether right answers have higher confidences than wrong ones."""
+    """Return reasons against the ranking of answers by the confidences."""
     if len(grades) < FEWEST:
         return []
     area, interval = separation(confidences, grades)
@@ -167,5 +166,5 @@ def _ranking_reasons(confidences: tuple[float, ...], grades: tuple[bool, ...], l
 
 @lru_cache(maxsize=16)
 def separation(confidences: tuple[float, ...], grades: tuple[bool, ...]) -> tuple[float, Interval]:
-    """AUROC and its 95% bootstrap interval."""
+    """Return AUROC and its 95% bootstrap interval."""
     return auroc(confidences, grades), intervals(confidences, grades)["auroc"]

@@ -1,6 +1,6 @@
-"""When to learn: a gate watches the replies and opens for a burst of questions when something shifts.
+"""When to learn: a gate watches the replies, and opens for a burst of questions after a shift.
 
-Gates have names: those of this package, and "FILE.py:CLASS" for a class in a Python file of one's own.
+`GATES` has the names of gates. "FILE.py:CLASS" names a class in a Python file of the user.
 """
 
 from __future__ import annotations
@@ -23,16 +23,14 @@ GATES: dict[str, Callable[..., Gate]] = {
     "page-hinkley": PageHinkley,
     "entropy-shift": EntropyShift,
 }
-"""Every gate by name; each takes its attributes as keyword arguments."""
+"""Every gate by name; parameters are keyword arguments."""
 
 
 def gate_class(name: str) -> Callable[..., Gate]:
-    """Return the class of the gate `name`: one of `GATES`, or a class in a Python file, "FILE.py:CLASS".
-
-    The file is executed.
+    """Return the class of a gate: one of `GATES`, or a class in a Python file, "FILE.py:CLASS", which is executed.
 
     Raises:
-        ParameterError: there is none of that name, the file cannot be executed, or the class is no gate.
+        ParameterError: an unknown name, a file that cannot be executed, or a class that is no gate.
     """
     if name in GATES:
         return GATES[name]

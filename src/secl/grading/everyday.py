@@ -1,16 +1,16 @@
-"""The everyday rule ("auto"): whether an English sentence gives the right answer, as a reader would say.
+"""The everyday rule ("auto"): whether an English sentence gives the right answer, as a reader would judge.
 
-The first row that fits the reference decides:
+Equal texts (`same_text`) are right. Otherwise the first row that fits the reference decides:
 
-    the texts are equal (`same_text`)
-    yes or no       the answer begins with the same word, or is a statement that is or is not denied
-    an amount       the answer states it and no other
-    a date          the answer has its day, month and year, as far as it goes, in any order
-    several items   all of them are mentioned, in any order
-    a name, words   the answer mentions it (`secl.grading.mentions`); of a person the last name will do
-    a long text     the answer has at least four fifths of its words, and denies what it denies
+    yes or no       the answer begins with the same word, or is an affirmative or negative statement
+    an amount       the answer states this amount and no other
+    a date          the answer has the same day, month and year, as far as given, in any order
+    several items   the answer mentions all of them, in any order
+    a name, words   the answer mentions them (`secl.grading.mentions`); the last name of a person suffices
+    a long text     the answer has at least four fifths of its words, and a negation exactly if the text has one
 
-The rule reads no meaning: a wrong sentence that mentions the right answer can pass, and a paraphrase can fail.
+The rule does not understand meaning: a wrong sentence that mentions the right answer can pass, and a paraphrase can
+fail.
 """
 
 from __future__ import annotations
@@ -59,14 +59,11 @@ _BETWEEN = re.compile(r"\bbetween\W*$", re.IGNORECASE)
 _DENIAL = re.compile(r"\b(?:not|n't|never|isnt|rather than|instead of)\s+(?:\w+\s+)?$", re.IGNORECASE)
 
 _TEXT_WORDS = 3
-"""References with so many words that name something are texts and not names."""
+"""Content words from which a reference is a text and no name."""
 
 
 def says(question: str, references: Sequence[str], answer: str) -> bool:
-    """Return whether an answer gives any of the references; words of the question do not count.
-
-    Long texts are `shortened`.
-    """
+    """Return whether an answer gives any of the references; words of the question do not count."""
     question, answer = shortened(question), shortened(answer)
     return any(_says(question, shortened(reference), answer) for reference in references)
 
@@ -94,7 +91,7 @@ def _says(question: str, reference: str, answer: str) -> bool:
 
 
 def _polarity(answer: str) -> bool | None:
-    """Return the answer to a question of yes or no; None for "I do not know"."""
+    """Return the polarity of an answer to a yes-or-no question; None for "I do not know"."""
     words = read_words(answer)
     for place, word in enumerate(words):
         begins = not place or words[place - 1].after or words[place - 1].text in CONJUNCTIONS
@@ -106,13 +103,13 @@ def _polarity(answer: str) -> bool | None:
 
 
 def _unspaced(text: str) -> bool:
-    """Return whether a text is of a script that puts no spaces between words."""
+    """Return whether a text is in a script without spaces between words."""
     scripts = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER")
     return any(unicodedata.name(letter, "").startswith(scripts) for letter in text)
 
 
 def _items(reference: str) -> list[str]:
-    """Return the members of a reference that lists several things, each of three words at most; else nothing."""
+    """Return the items of a reference that is a list of items of at most three words; empty for any other."""
     members = [item.strip() for item in re.split(r"[,;]\s*(?:and\s+)?|\s(?:and|&)\s", reference) if item.strip()]
     joined = re.search(r"\s(?:and|&)\s|;", reference) is not None
     if len(members) < (2 if joined else 3) or any(len(member.split()) > 3 for member in members):
@@ -121,7 +118,7 @@ def _items(reference: str) -> list[str]:
 
 
 def _covers(reference: str, answer: str) -> bool:
-    """Return whether an answer has four fifths of the words of a text, and a denial exactly where the text has one."""
+    """Return whether an answer has four fifths of the words of a text, and a negation exactly if the text has one."""
     words, others = read_words(reference), read_words(answer)
     content = {word.text for word in words} - FUNCTION_WORDS
     if len(content) < _TEXT_WORDS or all(word.capital for word in words if word.text not in FUNCTION_WORDS):
@@ -135,7 +132,7 @@ def _denies(words: Sequence[Word]) -> bool:
 
 
 def _date_words(text: str) -> list[str]:
-    """Return the words and numbers of a text, a month as "#" and its number: "4th of July" is 4, th, of, #7."""
+    """Return words and numbers of a text, with months as "#" and a number: "4th of July" is 4, th, of, #7."""
     spelled = _ISO_DATE.sub(lambda date: f"{date[1]} {_MONTH_NAMES[int(date[2]) - 1]} {date[3]}", text.lower())
     words = re.findall(r"[^\W\d_]+|\d+", spelled)
     return [str(int(word)) if word.isdecimal() else _MONTHS.get(word, word) for word in words]
@@ -149,7 +146,7 @@ def _is_date(words: Sequence[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """A number in a text `in_figures`: its value, decimals, unit ("" without), and its place without the unit."""
+    """A number in a text `in_figures`: value, decimals, unit (may be ""), and its place without the unit."""
 
     value: Fraction
     decimals: int
@@ -159,7 +156,7 @@ class Amount:
 
 
 def in_figures(text: str, *, ones: bool = False) -> str:
-    """Return a text with its English number words below a hundred in figures; "one", often no number, with `ones`.
+    """Return a text with English number words below a hundred in figures; "one" only with `ones`.
 
     >>> in_figures("Twenty-one is one of three numbers.")
     '21 is one of 3 numbers.'
@@ -183,7 +180,7 @@ def read_amounts(text: str) -> list[Amount]:
         if value is None or behind is None:
             continue  # too long
         if re.match(r"\.\d", text[match.end() :]) or re.search(r"\d\.$", _before(text, match.start())):
-            continue  # a part of "2.0.1"
+            continue  # part of "2.0.1"
         scale = (behind[1] or "").lower()
         noun = re.sub(r"^(?:degrees?\s+|°\s*)(?=\S)", "", " ".join(behind[2].lower().split()))
         unit = _UNIT_OF.get(_singular({"c": "°c", "f": "°f"}.get(noun, noun)), "")
@@ -200,7 +197,7 @@ def _singular(noun: str) -> str:
 
 
 def whole_amount(question: str, reference: str) -> Amount | None:
-    """Return the amount that a reference is, with its unit or with what the question counts; None if it is none.
+    """Return a reference as an amount, with its unit or a noun of the question; None if it is no amount.
 
     >>> whole_amount("How tall is it?", "8 km").unit, whole_amount("Who?", "50 Cent"), whole_amount("", "ten").value
     ('km', None, Fraction(10, 1))
@@ -216,10 +213,10 @@ def whole_amount(question: str, reference: str) -> Amount | None:
 
 
 def states(question: str, reference: Amount, answer: str) -> bool:
-    """Return whether an answer states an amount, and not several to choose from.
+    """Return whether an answer states an amount, without alternatives.
 
-    Numbers of the question, denied numbers, and numbers with another unit do not count. Behind a last "=" stands the
-    result. The numbers left must begin or end with the amount: results come last, remarks come behind.
+    Numbers of the question, denied numbers, and numbers with another unit do not count. The result follows the last
+    "=". Without "=", the first or last remaining number must be the amount.
     """
     text = in_figures(answer, ones=reference.value == 1)
     in_question = {amount.value for amount in read_amounts(in_figures(question))} - {reference.value}
@@ -240,7 +237,7 @@ def states(question: str, reference: Amount, answer: str) -> bool:
 
 
 def _to_choose(amounts: Sequence[Amount], text: str) -> bool:
-    """Return whether two amounts that follow each other are alternatives or the ends of a range."""
+    """Return whether two successive amounts are alternatives or the ends of a range."""
     for one, other in pairwise(amounts):
         between = text[one.end : other.start]
         span = _BETWEEN.search(_before(text, one.start)) and re.search(r"\band\W*$", between)
@@ -250,5 +247,5 @@ def _to_choose(amounts: Sequence[Amount], text: str) -> bool:
 
 
 def _before(text: str, place: int) -> str:
-    """Return the words before a place, as many as may matter."""
+    """Return the last characters before a place."""
     return text[max(place - 40, 0) : place]

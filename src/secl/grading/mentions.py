@@ -1,7 +1,7 @@
 """Mentions: whether an English answer names something as its answer.
 
-A mention does not count if it is denied ("not Paris but Lyon"), one of several to choose from ("Paris or Lyon"), or
-part of another name ("Paris Hilton").
+A mention does not count if it is denied ("not Paris but Lyon"), an alternative ("Paris or Lyon"), or part of another
+name ("Paris Hilton").
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from secl.grading.texts import normalise_text
 
 
 def word_list(words: str) -> tuple[str, ...]:
-    """Return the words of a text, in order."""
+
     return tuple(words.split())
 
 
 def word_set(words: str) -> frozenset[str]:
-    """Return the different words of a text."""
+
     return frozenset(words.split())
 
 
@@ -28,7 +28,7 @@ FUNCTION_WORDS = word_set(
     "a an the is was are were be been it its he she they in on at of to from by for with and or but as that this "
     "which who has have had does do did can will would also not no so than then there"
 )
-"""Words that name nothing, so a capital letter at their beginning means nothing."""
+"""Words without content, whose capital letters have no meaning."""
 
 DENIALS = word_set(
     "not never neither nor cannot cant isnt wasnt arent werent doesnt dont didnt wont hasnt unlike except without "
@@ -37,7 +37,7 @@ DENIALS = word_set(
 """Words that deny the rest of their clause."""
 
 CONJUNCTIONS = word_set("but instead however rather whereas while although because so")
-"""Words that begin a clause without a comma."""
+"""Conjunctions that begin a clause without a comma."""
 
 _VERBS = word_set("is was are were does did do has have had can could will would should")
 _PARTICLES = word_set("von van der den de da di del della du la le bin ibn al")  # in the names of people
@@ -61,11 +61,11 @@ class Word:
     """A word of a text.
 
     Attributes:
-        text: as normalised (`secl.grading.texts.normalise_text`).
+        text: normalised (`secl.grading.texts.normalise_text`).
         written: as written, without punctuation around it.
-        after: punctuation after it that ends a clause; "(" where a parenthesis opens there.
-        article: whether an article, which is no word of its own, stands before it.
-        listed: whether it is a member of a list of three or more.
+        after: punctuation after the word that ends a clause; "(" if a parenthesis opens there.
+        article: whether an article precedes the word; articles are no words of their own.
+        listed: whether the word belongs to a list of three or more items.
     """
 
     text: str
@@ -111,7 +111,7 @@ def read_words(text: str) -> tuple[Word, ...]:
 
 
 def _with_lists(words: Sequence[Word]) -> Iterator[Word]:
-    """Mark the words of lists: three and more short parts between commas, "and" before the last."""
+    """Mark the words of lists: at least three short parts between commas, with "and" before the last."""
     parts: list[list[Word]] = [[]]
     for number, word in enumerate(words, start=1):
         parts[-1].append(word)
@@ -144,7 +144,7 @@ def denied(words: Sequence[Word], start: int, end: int) -> bool:
 
 
 def _offered(words: Sequence[Word], start: int, end: int) -> bool:
-    """Return whether the words from `start` to `end` are one of several to choose from: "Paris or Lyon", or a list."""
+    """Return whether the words from `start` to `end` are an alternative ("Paris or Lyon") or part of a list."""
     if end < len(words) and not words[end - 1].after and words[end].text == "or":
         return True
     if start > 1 and words[start - 1].text == "or" and not words[start - 2].after:
@@ -153,10 +153,7 @@ def _offered(words: Sequence[Word], start: int, end: int) -> bool:
 
 
 def mentioned(question: str, reference: str, answer: str, *, listed: bool = False) -> bool:
-    """Return whether an answer gives a reference, a name or a few words, as its answer.
-
-    `listed` accepts a mention among others to choose from.
-    """
+    """Return whether an answer gives a reference, a name or a few words; `listed` accepts alternatives."""
     in_question = [word.text for word in read_words(question)]
     words = read_words(answer)
     person = _PERSON.search(question) is not None
@@ -175,7 +172,7 @@ def mentioned(question: str, reference: str, answer: str, *, listed: bool = Fals
 
 
 def _ways(reference: str, *, person: bool) -> Iterator[tuple[Sequence[Word], str | None]]:
-    """Yield the words of a reference as people may write it; with a person's last name alone comes the first name."""
+    """Yield spellings of a reference as words; a person's last name alone comes with the first name."""
     plain = read_words(re.sub(r"(?<=.)\s*\([^)]*\)", "", reference))
     for words in dict.fromkeys(
         (read_words(reference), plain, tuple(word for word in plain if word.text not in _KINDS))
@@ -190,7 +187,7 @@ def _ways(reference: str, *, person: bool) -> Iterator[tuple[Sequence[Word], str
 
 
 def _same(wanted: Word, word: Word, *, last: bool) -> bool:
-    """Return whether two words are equal; the last word of a name may be in the plural, and symbols keep their case."""
+    """Return whether two words are equal; the last word may be in the plural, and the case of symbols counts."""
     one, other = wanted.text, word.text
     if one == other:
         if len(one) > 2 or not any(map(str.isupper, wanted.written)):
@@ -207,9 +204,9 @@ def _same(wanted: Word, word: Word, *, last: bool) -> bool:
 def _other_name(
     words: Sequence[Word], start: int, end: int, in_question: Sequence[str], *, person: bool, first: str | None
 ) -> bool:
-    """Return whether the mention is a part of another name; a `person` may have further last names.
+    """Return whether a mention is part of another name; a `person` may have further last names.
 
-    `first` is the first name of the person if only the last name is mentioned.
+    `first` is the first name of a person mentioned by the last name alone.
     """
     before = words[start - 1] if start and not words[start - 1].after else None
     if before is not None and before.capital and before.text in _OTHER_PLACE and words[start].capital:
@@ -226,7 +223,7 @@ def _other_name(
 
 
 def _names_before(words: Sequence[Word], start: int, usual: Collection[str]) -> list[str]:
-    """Return the names directly before a place: words with a capital letter that are not usual, and particles."""
+    """Return the names directly before a place: capitalised words outside `usual`, and particles."""
     names = []
     for word in reversed(words[:start]):
         if word.after or word.text in usual or not (word.capital or word.text in _PARTICLES):
@@ -236,7 +233,7 @@ def _names_before(words: Sequence[Word], start: int, usual: Collection[str]) -> 
 
 
 def _echo(words: Sequence[Word], end: int, in_question: Sequence[str], wanted: Sequence[Word]) -> bool:
-    """Return whether the mention only repeats the question: an answer stands at the end of a clause or alone."""
+    """Return whether a mention only repeats the question; an answer is alone or at the end of a clause."""
     texts = [word.text for word in wanted]
     repeated = any(in_question[place : place + len(texts)] == texts for place in range(len(in_question)))
     if not repeated or "or" in in_question:

@@ -1,4 +1,4 @@
-"""Which answers to an open question say the same, and which only repeat the question."""
+"""Equal answers to an open question, and answers that only repeat the question."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _ASKS = re.compile(r"\b(?:what|who|whom|whose|which|when|where|why|how)\b", re.I
 
 
 def same_answer(question: Question, one: str, other: str) -> bool:
-    """Return whether two answers to an open question say the same, by the everyday rule of grading.
+    """Return whether two answers to an open question have the same meaning, by the everyday rule of grading.
 
-    The shorter one is looked for in the other, so a sentence and the name in it are the same answer. Numbers after
-    reasoning are compared as numbers; with decimal places, as a number that rounds to another.
+    The rule searches the shorter answer in the longer one, so a sentence equals the name in it. Numbers after reasoning
+    are compared as numbers, up to rounding to the decimal places of either.
     """
     one, other = shortened(one), shortened(other)
     if question.form == "number":
@@ -35,7 +35,7 @@ def same_answer(question: Question, one: str, other: str) -> bool:
 
 
 def _is_rounded(one: str, other: str) -> bool:
-    """Return whether one number is the other, or with decimal places the other rounded to these."""
+    """Return whether a number equals another, rounded to the decimal places of the first if it has any."""
     number, exact = parse_number(one), parse_number(other)
     if number is None or exact is None:
         return False
@@ -44,7 +44,7 @@ def _is_rounded(one: str, other: str) -> bool:
 
 
 def is_echo(question: Question, answer: str) -> bool:
-    """Return whether an answer only repeats the question: both have the same words that name something."""
+    """Return whether an answer only repeats the question: both have the same content words."""
     named = _named_in_question(question.text)
     return bool(named) and named == _naming(answer)
 
@@ -52,21 +52,21 @@ def is_echo(question: Question, answer: str) -> bool:
 @lru_cache(maxsize=32)  # each answer to a question is compared with several others
 def _named_in_question(text: str) -> frozenset[str]:
     if not _ASKS.search(text) or _CHOICE.search(text):
-        return frozenset()  # yes or no, or one of those that are named: the words of the question are an answer
+        return frozenset()  # a yes-or-no question or a choice: words of the question are an answer
     return _naming(text)
 
 
 def group(
     question: Question, answers: Sequence[str | None], known: Sequence[str] = ()
 ) -> tuple[list[str], list[int | None]]:
-    """Group answers that say the same.
+    """Group answers by meaning.
 
     Args:
-        known: answers that come first, whatever they say.
+        known: answers that come first, even if equal.
 
     Returns:
-        the different answers, those of `known` and then the others as they come, without echoes of the question; and
-        for each of `answers` the number of the first of them that says the same, None for no answer or an echo.
+        the different answers, those of `known` first, without echoes of the question; and for each of `answers` the
+        number of the first equal one, None for no answer or an echo.
     """
     different = list(known)
     numbers: list[int | None] = []

@@ -1,4 +1,4 @@
-"""Short answers as texts and as numbers, normalised before they are compared."""
+"""Normalisation of short answers as texts and as numbers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from functools import lru_cache
 from secl.question import Form
 
 LONGEST_TEXT = 4000
-"""Characters of a text that the everyday rule reads."""
+"""Most characters of a text that the everyday rule reads."""
 
 DASHES = re.compile("[\u2010-\u2015\u2212\ufe63\uff0d]")
 """Characters that stand for a hyphen or a minus."""
@@ -34,7 +34,7 @@ _COMBINING_MARKS = re.compile("[\u0300-\u036f]")
 
 @lru_cache(maxsize=32)
 def shortened(text: str) -> str:
-    r"""Return a text with one space or line break between its words; of a long one, the beginning and the end.
+    r"""Return a text with single spaces or line breaks; of a long text the beginning and the end.
 
     >>> shortened(" one  \n two\t three "), len(shortened("four " * LONGEST_TEXT)) <= LONGEST_TEXT
     ('one\ntwo three', True)
@@ -45,7 +45,7 @@ def shortened(text: str) -> str:
 
 
 def answer_key(answer: str, form: Form) -> object:
-    """Return a key that is equal for two answers exactly when they count as the same answer.
+    """Return a key that is equal exactly for answers that count as the same.
 
     >>> answer_key("The Nile.", "short") == answer_key("nile", "short"), answer_key("12.0", "number")
     (True, Fraction(12, 1))
@@ -57,7 +57,7 @@ def answer_key(answer: str, form: Form) -> object:
 
 
 def same_text(one: str, other: str) -> bool:
-    """Return whether two short texts are equal once normalised, or are the same number and nothing else."""
+    """Return whether two short texts are equal once normalised, or are both nothing but the same number."""
     if normalise_text(one) == normalise_text(other):
         return True
     first, second = only_number(one), only_number(other)
@@ -72,20 +72,20 @@ def contains(part: str, text: str) -> bool:
 def normalise_text(text: str) -> str:
     """Return a short text without case, accents, punctuation, articles and extra spaces.
 
-    A minus before a digit, the marks inside a number (3.5, 1/2, 10:30) and symbols with meaning ("C++", "C#") stay;
-    thousands commas go, and hyphens become spaces. The last word stays even if it looks like an article ("vitamin A"),
-    and a text of punctuation alone stays. Normalising twice changes nothing.
+    Kept are a minus before a digit, the marks inside a number (3.5, 1/2, 10:30), symbols with meaning ("C++", "C#"), a
+    last word like an article ("vitamin A"), and a text of punctuation alone. Thousands commas are removed, and hyphens
+    become spaces. Normalising twice has no further effect.
 
     >>> normalise_text("  The Café-Bar, U.S.A.! "), normalise_text("Vitamin A"), normalise_text("-1,200.50")
     ('cafe bar usa', 'vitamin a', '-1200.50')
     """
-    # Casefolding may compose characters, so they are decomposed again. Recomposing (NFKC) keeps marks that are not
-    # accents: Japanese ka and ga differ by one.
+    # Casefolding may compose characters, hence the second NFKD. NFKC keeps marks that are no accents, such as the
+    # difference between Japanese ka and ga.
     plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
     plain = unicodedata.normalize("NFKC", _COMBINING_MARKS.sub("", plain))
     plain = DASHES.sub("-", plain)
     bare = _without_punctuation(plain)
-    while bare != (barer := _without_punctuation(bare)):  # what was removed may have stood between a mark and a digit
+    while bare != (barer := _without_punctuation(bare)):  # a removed mark may have separated a mark and a digit
         bare = barer
     words = bare.split()
     without_articles = [word for word in words[:-1] if word not in {"a", "an", "the"}] + words[-1:]
@@ -98,7 +98,7 @@ def _without_punctuation(text: str) -> str:
 
 
 def _replacement(text: str, position: int) -> str:
-    """Return the replacement of a character that is no letter, digit or space: itself, nothing, or a space."""
+    """Return the replacement of a punctuation mark or symbol: itself, nothing, or a space."""
     character = text[position]
     if character == "#" or not unicodedata.category(character).startswith("P"):
         return character
@@ -112,12 +112,12 @@ def _replacement(text: str, position: int) -> str:
 
 @lru_cache(maxsize=32)  # each answer to a question is compared with several others
 def parse_number(text: str) -> Fraction | None:
-    """Return the number that a text ends in, exactly; None without a number.
+    """Return the exact final number of a text; None without a number.
 
     In order of preference: the number after the last "####" (GSM8K); the number after the last "Answer:" or "answer
-    is", on that line and after its last "="; the last number of the text. Commas in thousands, currency signs, units
-    and trailing periods are ignored ("50%" is 50); fractions, mixed numbers and exponents are understood. A division
-    by zero is no number.
+    is", on that line and after its last "="; the last number of the text. Thousands commas, currency signs, units and
+    trailing periods are ignored ("50%" is 50). Fractions, mixed numbers and exponents are read. A division by zero is
+    no number.
     """
     text = _LATEX_FRACTION.sub(r"\1/\2", DASHES.sub("-", text))
     behind_hashes = text.rpartition("####")
@@ -131,7 +131,7 @@ def parse_number(text: str) -> Fraction | None:
 
 
 def write_number(value: Fraction) -> str:
-    """Return a number as people write it: whole, decimal if that is exact, else a fraction.
+    """Return a number as text: whole, decimal if exact, else a fraction.
 
     >>> write_number(Fraction(12)), write_number(Fraction(5, 2)), write_number(Fraction(1, 3))
     ('12', '2.5', '1/3')
@@ -160,7 +160,7 @@ def _numbers(text: str) -> list[Fraction]:
 
 
 def only_number(text: str) -> Fraction | None:
-    """Return the value of a text that is a number with at most a currency or percent sign and a period; else None."""
+    """Return the value of a text that is a number, with or without currency or percent sign and period; else None."""
     match = NUMBER.fullmatch(DASHES.sub("-", text).strip().rstrip(".% "))
     return number_value(match) if match else None
 
@@ -168,7 +168,7 @@ def only_number(text: str) -> Fraction | None:
 def number_value(match: re.Match[str]) -> Fraction | None:
     digits, decimals, exponent = (match[name] or "" for name in ("digits", "decimals", "exponent"))
     if len(digits) + len(decimals) > 1000:
-        return None  # longer than any answer, and Python refuses to read it
+        return None  # longer than any answer; Python cannot read it
     value = Fraction(f"{digits.replace(',', '') or '0'}{decimals}{exponent}")
     if match["below"]:
         if not int(match["below"][:1000]):

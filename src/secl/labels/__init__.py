@@ -1,1 +1,1 @@
-"""Labels: people judge some answers, and the confidences of all answers are calibrated with that."""
+"""Labels: human judgements of some answers, which calibrate the confidences of all answers."""

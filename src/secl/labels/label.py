@@ -1,4 +1,4 @@
-"""A label, its log, and the random order in which a review asks for labels."""
+"""Labels, their log, and the random order of a review."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from secl.errors import ParameterError
 from secl.records import Record
 
 MIN_CHANCE = 1e-4
-"""Smallest chance of a label. Its weight is the inverse of its chance, so a smaller one would outweigh all others."""
+"""Smallest chance of a label. Weights are inverse chances, so a smaller chance would outweigh all other labels."""
 
 LabelSource = Literal["review", "feedback"]
-"""The source of a label: a review of answers drawn at random (`secl label`, a server's page), or feedback."""
+"""Source of a label: a review of answers drawn at random (`secl label`, a server's page), or feedback."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Label:
-    """A human judgement of one answer. A log of labels only grows; the last entry about an answer counts.
+    """A human judgement of one answer. Entries are added to a log of labels; the last entry about an answer counts.
 
     Attributes:
         number: of the entry in its log, from 1.
-        correct: whether its answer is right; None takes the earlier labels of the record back.
-        confidence, reported: of the answer without any label, and as it was reported.
+        correct: whether the answer is right; None takes back the earlier labels of the record.
+        confidence, reported: label-free confidence of the answer, and its confidence as reported.
         time: in seconds since 1970.
-        chance: probability that this answer was asked about, in [1e-4, 1]; equal for all that are drawn at random.
-            None if unknown; volunteers report wrong answers more often.
+        chance: probability that this answer was chosen for a label, in [1e-4, 1]; 1 for answers drawn at random. None
+            if unknown; volunteers report wrong answers more often.
 
     Raises:
         ParameterError: the chance lies outside [1e-4, 1].
@@ -52,7 +52,7 @@ class Label:
 def label_of(
     record: Record, correct: bool | None, *, number: int, source: LabelSource = "review", chance: float | None = 1.0
 ) -> Label:
-    """Return a label of the answer that a record reports, made now."""
+    """Return a label, made now, of the returned answer of a record."""
     return Label(
         number=number,
         position=record.position,
@@ -67,7 +67,7 @@ def label_of(
 
 
 def standing(log: Iterable[Label]) -> tuple[Label, ...]:
-    """Return the labels of a log that count, in order: the last of each answer, unless it was taken back.
+    """Return the valid labels of a log, in order: the last of each answer, unless withdrawn.
 
     >>> same = {"confidence": 0.5, "domain": "", "reported": 0.5, "time": 0.0, "source": "review"}
     >>> judgements = ((7, True), (8, True), (7, False), (8, None))
@@ -82,14 +82,14 @@ def standing(log: Iterable[Label]) -> tuple[Label, ...]:
 
 
 def random_order(positions: Iterable[int], seed: int) -> list[int]:
-    """Return positions of answers in a random order; labels of the first ones are a random sample of all."""
+    """Return positions of answers in random order; the first ones are a random sample of all."""
     return sorted(positions, key=lambda position: (random_rank(position, seed), position))
 
 
 def random_rank(position: int, seed: int) -> float:
-    """Return a random number of an answer, in [0, 1).
+    """Return a random number in [0, 1) for an answer.
 
-    It depends on position and seed alone, so a queue to which answers are added stays in order.
+    The number depends on position and seed alone, so a queue keeps its order when answers are added.
 
     >>> 0 <= random_rank(7, 42) < 1, random_rank(7, 42) == random_rank(7, 42), random_rank(7, 42) == random_rank(7, 43)
     (True, True, False)

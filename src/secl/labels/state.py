@@ -1,16 +1,16 @@
-"""The map that labels teach, from label-free confidences to calibrated ones, and the confidences of a labelled run.
+"""The map from label-free to calibrated confidences, fitted to labels, and the confidences of a labelled run.
 
-The map is Bayesian Platt scaling in logits, with domains that share data:
+The map is Bayesian Platt scaling in logits, with partial pooling of domains:
 
     c' = sigmoid(a logit(c) + b + d_k),    a ~ N(1, slope^2), b ~ N(0, shift^2), d_k ~ N(0, domains^2) for each domain k
 
-Volunteers label wrong answers more often than right ones, or less often. Their labels have another shift,
-N(0, choice^2), which no confidence gets. So they inform the slope and the differences between domains, and hardly the
-level. The posterior of (a, b, d) is approximated by a Gaussian at its maximum (Laplace). A narrow and a wide prior are
-weighed by their evidence, so that few labels spoil little of a good confidence and repair a bad one quickly.
+Volunteers may prefer wrong or right answers. Their labels have a further shift, N(0, choice^2), which does not apply to
+confidences. So they inform the slope and the differences between domains, and hardly the level. The posterior of
+(a, b, d) is approximated by a Gaussian at its maximum (Laplace). A narrow and a wide prior are weighed by their
+evidence: few labels hardly change a good confidence, and repair a bad one quickly.
 
-A map moves the level of confidences and never decides their order: thresholds are tested on label-free confidences
-(`secl.evaluation.acceptance`), and so is every measure of ranking.
+A map changes the level of confidences; their order stays that of label-free confidences, on which thresholds are tested
+(`secl.evaluation.acceptance`) and rankings measured.
 """
 
 from __future__ import annotations
@@ -31,26 +31,25 @@ from secl.metrics.logistic import fit_logistic
 from secl.records import Record
 
 BAND = 0.9
-"""Probability that the calibrated confidence lies within its band."""
+"""Probability of the credible interval of a calibrated confidence."""
 
 DECAY = 0.999
 """Weight of a label relative to the next one."""
 
 MOST_FITTED = 5000
-"""Latest labels in a fit; older ones would weigh less than 1 in 100."""
+"""Most labels in a fit, the latest; older ones would have a weight below 0.01."""
 
 FOLDS = 5
-"""Parts of the labels of a run, each rated by a map of the others."""
+"""Folds of the labels of a run; the map of a fold is fitted to the others."""
 
 CLIP = 1e-3
-"""Confidences are kept this far from 0 and 1 before the logit, so that one label cannot be infinitely surprising."""
+"""Distance of confidences from 0 and 1 before the logit, so that one label has a limited effect."""
 
 FEWEST_OF_DOMAIN, MOST_DOMAINS = 3, 50
 """Fewest labels of a domain with a shift of its own, and the most such domains: those with the most labels.
 
-Shifts pay where domains differ by half a logit or more; elsewhere they cost less than .001 of Brier score
-(`python -m benchmarks.label_maps`). A client may send a domain for each of its users, and the time of a fit grows with
-the cube of their number.
+Shifts help if domains differ by half a logit or more; otherwise they cost less than .001 of Brier score
+(`python -m benchmarks.label_maps`). The time of a fit grows with the cube of the number of domains.
 """
 
 log = logging.getLogger("secl.labels")
@@ -70,15 +69,14 @@ WIDE = Prior(slope=0.4, shift=0.8, domains=0.5, choice=2.0)
 """Prior of confidences that need calibration."""
 
 NARROW = Prior(slope=0.1, shift=0.2, domains=0.125, choice=2.0)
-"""Prior for confidences that are calibrated already: a quarter as wide."""
+"""Prior of calibrated confidences, a quarter as wide."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scaling:
-    """A Gaussian over the parameters: slope, shift, that of volunteers' labels, and one shift for each domain.
+    """A Gaussian over the parameters: slope, shift, shift of volunteers' labels, and one shift for each domain.
 
     Attributes:
-        prior: that it began with.
         domains: index of each domain's parameter; domains with too few labels, or beyond `MOST_DOMAINS`, have none.
         mean, covariance: of the parameters.
         evidence: logarithm of the probability of the labels under the prior (Laplace).
@@ -91,7 +89,7 @@ class Scaling:
     evidence: float
 
     def logit(self, domain: str, confidence: float) -> tuple[float, float]:
-        """Return mean and standard deviation of the logit that a confidence is mapped to."""
+        """Return mean and standard deviation of the logit of a calibrated confidence."""
         row = np.zeros(len(self.mean))
         row[0], row[1] = log_odds(confidence), 1.0
         own = self.domains.get(domain)
@@ -102,7 +100,7 @@ class Scaling:
 
 
 def fit(labels: Sequence[Label], prior: Prior, decay: float) -> Scaling:
-    """Return the Gaussian after some labels, the oldest first; without any, the prior."""
+    """Return the Gaussian after labels, the oldest first; without labels the prior."""
     most = Counter(label.domain for label in labels).most_common(MOST_DOMAINS)
     domains = {name: 3 + k for k, name in enumerate(sorted(name for name, n in most if n >= FEWEST_OF_DOMAIN))}
     rows = np.zeros((len(labels), 3 + len(domains)))
@@ -124,11 +122,10 @@ def fit(labels: Sequence[Label], prior: Prior, decay: float) -> Scaling:
 
 
 def label_weights(labels: Sequence[Label], decay: float) -> Vector:
-    """Return the weight of each label: smaller with age, and larger the less likely the answer was to be labelled.
+    """Return the weight of each label, which falls with its age and with its chance.
 
-    Inverse chances undo the choice of answers, among the labels of one source. They sum to Kish's effective number of
-    labels, (sum w)^2 / sum w^2. A review draws with an equal but unknown chance, so its labels are not weighed against
-    feedback with chances. Labels without a chance have weight 1.
+    Among the labels of one source, weights are inverse chances, scaled to sum to Kish's effective number of labels,
+    (sum w)^2 / sum w^2. Labels without a chance have weight 1.
     """
     worth = np.ones(len(labels))
     for source in {label.source for label in labels}:
@@ -141,25 +138,25 @@ def label_weights(labels: Sequence[Label], decay: float) -> Vector:
 
 
 def log_odds(confidence: float) -> float:
-    """Return log(c / (1 - c)) of a confidence, kept `CLIP` from 0 and 1."""
+    """Return log(c / (1 - c)) of a confidence c, clipped to [`CLIP`, 1 - `CLIP`]."""
     clipped = min(max(confidence, CLIP), 1.0 - CLIP)
     return math.log(clipped / (1.0 - clipped))
 
 
 @dataclass(frozen=True, slots=True)
 class LabelState:
-    """The calibration that labels give, a pure function of the labels that count.
+    """The calibration by labels, a pure function of the valid labels.
 
-    A label that is taken back leaves no trace. Before any label, either prior has probability 1/2. Labels whose fit
-    fails leave confidences as they are, with a warning in the log.
+    Before any label, either prior has probability 1/2. If a fit fails, confidences stay unchanged, with a warning in
+    the log.
 
     Attributes:
-        carried: labels of an earlier run, its calibration; older than all others.
-        standing: the labels of this stream that count, the oldest first.
-        of_domain: number of labels about answers of each domain.
+        carried: labels of an earlier run, older than all others.
+        standing: the valid labels of this stream, the oldest first.
+        of_domain: number of labels of each domain.
         until: number of the latest entry of the log; 0 before the first.
         scalings: under the narrow and under the wide prior.
-        sound: probability of the narrow one: that confidences are calibrated as they are.
+        sound: probability of the narrow prior, which means calibrated label-free confidences.
     """
 
     carried: tuple[Label, ...]
@@ -171,7 +168,7 @@ class LabelState:
 
     @classmethod
     def start(cls, carried: Sequence[Label] = ()) -> LabelState:
-        """Return the state before the first label, with the labels of an earlier run, if any."""
+        """Return the state before the first label, with the labels of an earlier run."""
         return cls._of(tuple(carried), (), 0)
 
     @classmethod
@@ -188,7 +185,7 @@ class LabelState:
         return cls(carried, own, counts, until, scalings, _sigmoid(narrow.evidence - wide.evidence))
 
     def add(self, labels: Iterable[Label]) -> LabelState:
-        """Return the state after further entries of the log, the same as after one by one."""
+        """Return the state after further entries of the log."""
         entries = tuple(labels)
         if not entries:
             return self
@@ -208,7 +205,7 @@ class LabelState:
         return Labelled(
             label_free=confidence,
             confidence=calibrated,
-            low=min(calibrated, _sigmoid(low)),  # next to 0 and 1 the mean of two maps may leave the band, or rounding
+            low=min(calibrated, _sigmoid(low)),  # near 0 and 1 the mean of two maps may leave the band
             high=max(calibrated, _sigmoid(high)),
             labels=len(self.carried) + len(self.standing),
             of_domain=self.of_domain.get(domain, 0),
@@ -216,7 +213,7 @@ class LabelState:
         )
 
     def confidence(self, domain: str, confidence: float) -> float:
-        """Return the calibrated confidence alone; its band takes longer. Arguments are those of `rate`."""
+        """Return the calibrated confidence alone, which is faster than `rate`."""
         if self.scalings is _unlabelled():
             return confidence
         means = (scaling.logit(domain, confidence)[0] for scaling in self.scalings)
@@ -224,11 +221,10 @@ class LabelState:
 
 
 def relabelled(records: Iterable[Record], log: Iterable[Label], carried: Sequence[Label] = ()) -> Iterator[Record]:
-    """Yield records with the confidences that all labels of a log give.
+    """Yield records with confidences calibrated by all labels of a log.
 
-    A labelled answer gets the map of the labels outside its fold, one of `FOLDS` drawn at random, so that measures of
-    the level on labelled answers are nearly unbiased (`python -m benchmarks.label_maps`). The maps differ, so ranks
-    must be measured on `Record.label_free`.
+    A labelled answer gets the map of the other `FOLDS`, so that measures of calibration on labelled answers are nearly
+    unbiased (`python -m benchmarks.label_maps`). The maps differ, so rankings must be measured on `Record.label_free`.
     """
     state = LabelState.start(carried).add(log)
     drawn = random_order((label.position for label in state.standing), 0)
@@ -245,14 +241,13 @@ def _scalings(labels: tuple[Label, ...]) -> tuple[Scaling, Scaling]:
 
 @functools.cache
 def _unlabelled() -> tuple[Scaling, Scaling]:
-    """Return the map before any label, which leaves confidences as they are."""
     return _scalings(())
 
 
 def _quantile(shares: tuple[float, float], parts: list[tuple[float, float]], share: float) -> float:
-    """Return the point of a mixture of Gaussians that has this share below it."""
+    """Return a quantile of a mixture of Gaussians."""
     from scipy.optimize import brentq
-    from scipy.special import ndtr  # another way of computing it would change the last digits of stored bands
+    from scipy.special import ndtr  # other implementations would change the last digits of stored intervals
 
     def below(z: float) -> float:
         return float(sum(p * ndtr((z - mean) / sd) for p, (mean, sd) in zip(shares, parts, strict=True))) - share

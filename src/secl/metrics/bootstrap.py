@@ -1,7 +1,6 @@
-"""Intervals by a percentile bootstrap over questions: of the standard measures, and of differences between two.
+"""Bootstrap intervals over questions, of the standard measures and of differences between two confidences.
 
-All resamples are computed at once, for speed. Both sides of a difference are resampled together, so that the difficulty
-of a sample of questions cancels out.
+Both sides of a difference have the same resamples, so that the difficulty of a sample of questions cancels out.
 """
 
 from __future__ import annotations
@@ -25,19 +24,19 @@ LEVEL = 0.95
 """Level of every interval."""
 
 RESAMPLES = 1000
-"""Draws of a bootstrap."""
+"""Resamples of a bootstrap."""
 
 FEWEST_OF_A_KIND = 5
-"""Fewest right answers, and wrong ones, with intervals of measures that compare them (`OF_BOTH_KINDS`)."""
+"""Fewest right, and fewest wrong, answers for intervals of measures that compare them (`OF_BOTH_KINDS`)."""
 
 FEWEST_COMPARED = 20
-"""Fewest questions with an interval of a difference."""
+"""Fewest questions for an interval of a difference."""
 
 BLOCK_SIZE = 2**17
-"""Resamples times answers of a block: few enough to stay in a processor's cache from one step to the next."""
+"""Resamples times answers in a block that fits a processor's cache."""
 
 MOST_DRAWN, FEWEST_RESAMPLES = 2_000_000, 100
-"""Most answers drawn in all, and fewest resamples: 1,000 of them up to 2,000 answers."""
+"""Most drawn answers in total, and fewest resamples."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +84,9 @@ def percentile_interval(values: npt.ArrayLike) -> Interval:
 def symmetric_interval(estimate: float, resampled: npt.ArrayLike) -> Interval:
     """Return the estimate plus and minus the distance to the farther end of the percentile interval of resamples.
 
-    ECE needs both sides. The ECE of few answers is too high, the more so the more bins they fill, and that of a
-    resample is too high once more, so percentiles lie on the wrong side of a difference. Differences of 200 questions
-    between a concentrated and a spread confidence were in 2 of 10 percentile intervals, and in 8 to 9 of these.
+    The ECE of few answers is biased upwards, more with more bins, and that of a resample even more. Percentile
+    intervals of a difference can therefore lie on the wrong side: between a concentrated and a spread confidence on 200
+    questions, 2 of 10 percentile intervals covered the true difference, and 8 to 9 of 10 symmetric ones.
 
     >>> symmetric_interval(9.0, range(41))
     Interval(low=-21.0, high=39.0)
@@ -104,7 +103,7 @@ def intervals(
     domains: Sequence[Hashable] | None = None,
     resamples: int = RESAMPLES,
 ) -> dict[str, Interval]:
-    """Return 95% intervals of all measures but calibration errors (`error_interval`), as `resampled_measures`."""
+    """Return 95% intervals of all measures except calibration errors (`error_interval`)."""
     resampled = resampled_measures(confidence, correct, domains=domains, resamples=resamples, errors=False)
     undefined = OF_BOTH_KINDS if rarer_kind(correct) < FEWEST_OF_A_KIND else ()
     return {
@@ -157,9 +156,8 @@ def resampled_measures(
 ) -> dict[str, Vector]:
     """Return the standard measures of every resample: one vector for each of `MEASURES`, empty for n = 0.
 
-    Many answers, whose measures vary less, have fewer `resamples`: at most `MOST_DRAWN` / n of them, and at least
-    `FEWEST_RESAMPLES`. Adaptive ECE keeps equal confidences in the order given. `errors` includes the calibration
-    errors, `OF_BINS`.
+    The number of `resamples` is at most `MOST_DRAWN` / n, but at least `FEWEST_RESAMPLES`. Adaptive ECE keeps equal
+    confidences in the order given. `errors` includes the calibration errors, `OF_BINS`.
     """
     check_whole("number of resamples", resamples, least=1)
     confidences, grades = graded(confidence, correct)
@@ -169,7 +167,7 @@ def resampled_measures(
     parts = [] if domains is None else [np.sort(places[numbers]) for numbers in members(domains, count)]
     bin_starts = np.flatnonzero(np.diff(bin_index(confidences), prepend=-1))
     blocks: dict[str, list[Vector]] = {name: [] for name in MEASURES if errors or name not in OF_BINS}
-    # How often each answer is drawn says all about a resample, and it stays sorted by confidence.
+    # A resample is the vector of how often each answer is drawn, sorted by confidence.
     for times in _draws(places, resamples):
         blocks["brier"].append(_mean(times, gaps**2))
         if errors:
@@ -188,9 +186,9 @@ def resampled_measures(
 
 
 def _draws(places: Indices, resamples: int) -> Iterator[Vector]:
-    """Yield blocks of resamples: how often the answer at each place is drawn, (rows, n); nothing for no answers.
+    """Yield blocks of resamples, (rows, n): how often the answer at each place is drawn.
 
-    Answers are drawn by their number and not by their place, so that every confidence of them has the same draws.
+    Answers are drawn by number, not by place, so that all confidences in the same answers have the same resamples.
     """
     count = places.size
     if count == 0:
@@ -207,15 +205,14 @@ def _draws(places: Indices, resamples: int) -> Iterator[Vector]:
 
 
 def _mean(times: Vector, values: Vector) -> Vector:
-    """Return the mean of the values in each resample."""
-    # Not a matrix product: the last digits of one can depend on the number of threads.
+    # Not a matrix product, whose last digits can depend on the number of threads.
     return np.asarray(np.einsum("ij,j->i", times, values) / values.size)
 
 
 def _equal_mass_error(times: Vector, sums: Vector) -> Vector:
-    """Return the adaptive ECE of each resample, times its answers.
+    """Return n times the adaptive ECE of each resample.
 
-    `times` is how often each answer is drawn, (rows, n), the least confident first; `sums` is `times` the gaps.
+    `times` (rows, n) is how often each answer is drawn, the least confident first; `sums` is `times` the gaps.
     """
     rows, count = times.shape
     runs = min(BINS, count)
@@ -223,7 +220,7 @@ def _equal_mass_error(times: Vector, sums: Vector) -> Vector:
     # The first `longer` runs have one answer more, as numpy.array_split cuts.
     cuts = np.arange(1, runs) * size + np.minimum(np.arange(1, runs), longer)
     drawn, total = np.cumsum(times, axis=1), np.cumsum(sums, axis=1)
-    # The answer that a cut goes through: one search in all rows, each above the one before.
+    # The answer at each cut, by one search in all rows, which are offset to be increasing.
     offset = count * np.arange(rows)[:, None]
     at = np.searchsorted((drawn + offset).ravel(), cuts + offset) - offset
     of_answer, mass = np.take_along_axis(sums, at, axis=1), np.take_along_axis(times, at, axis=1)
@@ -233,15 +230,15 @@ def _equal_mass_error(times: Vector, sums: Vector) -> Vector:
 
 
 def _lost_pairs(times: Vector, confidences: Vector, grades: Vector) -> tuple[Vector, Vector]:
-    """Return for each row the pairs of a right and a wrong answer that the wrong one wins, and all pairs.
+    """Return for each row the number of pairs of a right and a wrong answer that the wrong one wins, and of all pairs.
 
-    Columns are sorted by confidence; answers of one confidence are added up.
+    Columns are sorted by confidence.
     """
     right, starts = times * grades, np.flatnonzero(np.diff(confidences, prepend=-1.0))
     if starts.size < confidences.size:
         right, times = (np.add.reduceat(numbers, starts, axis=1) for numbers in (right, times))
     right, wrong = right[:, ::-1], (times - right)[:, ::-1]
-    # A wrong answer wins against every right one of a lower confidence, and half against one of its own.
+    # A wrong answer wins against right ones of lower confidence, and counts half against those of equal confidence.
     above = np.cumsum(wrong, axis=1) - wrong / 2.0
     return (right * above).sum(axis=1), right.sum(axis=1) * wrong.sum(axis=1)
 

@@ -1,7 +1,7 @@
 """Calibration: Brier score, ECE and its floor, adaptive ECE, reliability (paper, appendix "Metric Definitions").
 
 Every measure of `secl.metrics` takes n confidences in [0, 1] and n grades (right or wrong), returns nan for n = 0, and
-raises a ParameterError for anything else (`secl.metrics.graded`). Bins of equal width are those of `bin_index`.
+raises a ParameterError for other arguments (`secl.metrics.graded`). `bin_index` defines the bins of equal width.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from secl.metrics.graded import graded
 from secl.metrics.probability import BIN_EDGES, BINS, bin_index
 
 MOST_EXACT = 4000
-"""Answers up to which the number of right ones has its exact distribution (a quarter of a second at most)."""
+"""Most answers for exact distributions and simulations; beyond it, normal limits."""
 
 Z = 1.96
 """Standard normal quantile of 97.5%."""
 
 FLOOR_DRAWS = 500
-"""Sets of grades whose errors make the floor of the ECE."""
+"""Simulated sets of grades for the floor of the ECE."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """A bar of a reliability diagram: [lo, hi), its number of answers, their mean confidence and accuracy or nan."""
+    """A bar of a reliability diagram: [lo, hi), number of answers, their mean confidence and accuracy, or nan."""
 
     lo: float
     hi: float
@@ -49,21 +49,18 @@ def ece(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
 
 @dataclass(frozen=True, slots=True)
 class EceFloor:
-    """ECE of a calibrated forecaster by chance alone: its mean and 95% quantile.
-
-    An ECE above `upper` is a calibration error. An ECE below `upper` may be chance.
-    """
+    """Mean and 95% quantile (`upper`) of a calibrated forecaster's ECE; an ECE above `upper` is a calibration error."""
 
     mean: float
     upper: float
 
 
 def ece_floor(confidence: npt.ArrayLike) -> EceFloor:
-    """Return the ECE that n confidences would have by chance if they were calibrated.
+    """Return the ECE by chance alone of n calibrated confidences.
 
-    ECE adds up the gaps of bins in absolute value, so chance alone makes it positive: about .05 for 450 answers. Grades
-    are drawn from Bernoulli(confidence), and their ECE is measured. `FLOOR_DRAWS` give the mean to about .0005 and the
-    quantile to about .001 for 450 answers in all bins. Beyond `MOST_EXACT` answers the gaps have their normal limits.
+    ECE adds up the gaps of bins in absolute value, so it is positive by chance: about .05 for 450 answers. The floor is
+    simulated with grades from Bernoulli(confidence). `FLOOR_DRAWS` give the mean to about .0005 and the quantile to
+    about .001 for 450 answers in all bins. Beyond `MOST_EXACT` answers the gaps have their normal limits.
     """
     confidences = np.sort(graded(confidence, np.zeros(np.shape(confidence)))[0])
     index = bin_index(confidences)
@@ -84,8 +81,8 @@ def ece_floor(confidence: npt.ArrayLike) -> EceFloor:
 def ada_ece(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
     """Return the adaptive ECE: the same sum over bins of equal mass, in [0, 1].
 
-    Answers are sorted by confidence and cut into ten runs by the rule of numpy.array_split. Equal confidences stay in
-    the order given, so a cut that goes through them depends on that order.
+    Answers are sorted by confidence and split into ten by numpy.array_split. Equal confidences keep the order given,
+    on which a cut between them depends.
     """
     confidences, grades = graded(confidence, correct)
     if confidences.size == 0:
@@ -101,7 +98,7 @@ def brier(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
 
 
 def reliability(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> list[Bin]:
-    """Return the bars of a reliability diagram, empty ones included, the lowest bin first."""
+    """Return the ten bars of a reliability diagram, the lowest bin first."""
     confidences, grades = graded(confidence, correct)
     index, bars = bin_index(confidences), []
     for k, (lo, hi) in enumerate(pairwise(BIN_EDGES.tolist())):
@@ -128,7 +125,7 @@ def wilson(share: float, n: int) -> tuple[float, float]:
 def chance_of_count(confidence: tuple[float, ...], right: int) -> float:
     """Return the two-sided p-value of a number of right answers under calibrated confidences.
 
-    The number has a Poisson-binomial distribution, beyond `MOST_EXACT` answers its normal limit.
+    The number has a Poisson-binomial distribution; beyond `MOST_EXACT` answers the normal limit is used.
     """
     p = np.asarray(confidence, dtype=np.float64)
     if p.size > MOST_EXACT:

@@ -14,11 +14,11 @@ Matrix = Sequence[Sequence[float]]
 
 
 def normalised_verbalised_confidence(p_yes: Sequence[float], entails: Matrix, contradicts: Matrix) -> float:
-    """Return NVC: P("Yes") of the answer over the mass of all candidates that contradict it, duplicates discounted.
+    """Return NVC: P("Yes") of the answer, divided by the mass of the answer and its distractors, at least 1.
 
     The weight of a distractor is its contradiction of the answer (mean of both directions), divided by 1 + the sum of
-    P(entail) from every other distractor. The mass is at least 1. The answer comes first in `p_yes` (n) and in both
-    matrices (n, n), in which candidate i entails or contradicts candidate j.
+    P(entail) from all other distractors. The answer is first in `p_yes` (n) and in both matrices (n, n), in which
+    candidate i entails or contradicts candidate j.
     """
     mass = p_yes[0]
     distractors = range(1, len(p_yes))
@@ -30,5 +30,5 @@ def normalised_verbalised_confidence(p_yes: Sequence[float], entails: Matrix, co
 
 
 def consistency(agreement: Sequence[float]) -> float:
-    """Return SC: share of the samples that agree with the answer, which itself counts as one more sample."""
+    """Return SC: the share of samples that agree with the answer, which counts as a further sample."""
     return (1 + sum(same > MATCH for same in agreement)) / (len(agreement) + 1)

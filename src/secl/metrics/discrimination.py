@@ -14,9 +14,9 @@ from secl.metrics.risk_control import risk_coverage
 
 
 def auroc(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
-    """Return the area under the ROC curve: how often a right answer is more confident than a wrong one, ties half.
+    """Return the area under the ROC curve: the share of pairs in which the right answer is more confident, ties half.
 
-    0.5 is chance; nan unless some answers are right and some wrong.
+    0.5 is chance; nan if all answers are right or all are wrong.
     """
     confidences, grades = graded(confidence, correct)
     right = int(grades.sum())
@@ -31,8 +31,8 @@ def auroc(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
 def auroc_within(confidence: npt.ArrayLike, correct: npt.ArrayLike, domains: Sequence[Hashable]) -> float:
     """Return the mean AUROC inside the domains, weighted by their pairs of a right and a wrong answer.
 
-    Pooled AUROC also rewards a confidence that only tells an easy domain from a hard one. nan if no domain has a right
-    and a wrong answer.
+    Pooled AUROC also rewards a confidence that only distinguishes easy from hard domains. nan if no domain has such a
+    pair.
     """
     confidences, grades = graded(confidence, correct)
     areas, pairs = [], []
@@ -48,10 +48,10 @@ def auroc_within(confidence: npt.ArrayLike, correct: npt.ArrayLike, domains: Seq
 def prr(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
     """Return the prediction rejection ratio: the share of an oracle's gain by rejecting the least confident answers.
 
-    The gain is the mean accuracy of the answers left over 0, 1, ... rejected ones, minus the accuracy of all answers,
-    which rejecting at random keeps. 1 is a perfect order, 0 chance, below 0 (without bound) worse. This is the full PRR
-    of lm-polygraph (Vashurin et al. 2025). Malinin and Gales (2021) count a rejected answer as right; for grades their
-    ratio is 2 AUROC - 1. A tie counts with the expectation over its orders. nan if all answers are right or all wrong.
+    The gain is the mean accuracy of the remaining answers after 0, 1, ... rejections, minus the accuracy of all.
+    1 is a perfect order, 0 is chance, and worse orders are negative without bound. This is the full PRR of lm-polygraph
+    (Vashurin et al. 2025). Malinin and Gales (2021) count a rejected answer as right; for grades their ratio is
+    2 AUROC - 1. Ties count by the expectation over their orders. nan if all answers are right or all are wrong.
     """
     curve = risk_coverage(*graded(confidence, correct))
     right = curve.labels - curve.wrong

@@ -1,7 +1,7 @@
-"""Intervals of calibration errors, with correct coverage near zero too.
+"""Intervals of calibration errors, with correct coverage also near zero.
 
-A calibration error adds up the gaps of its bins in absolute value. Chance alone makes gaps, so the error of few answers
-is too high. A bootstrap resample is too high once more: percentiles of resamples lie above the truth.
+A calibration error adds up the gaps of its bins in absolute value, so few answers bias it upwards. Bootstrap resamples
+add the same bias again, so their percentiles lie above the truth.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from secl.metrics.graded import Vector, graded
 from secl.metrics.probability import BINS, bin_index
 
 SHRUNK = np.linspace(0.0, 1.0, 21)
-"""True gaps of the worlds tried, as fractions of the observed ones."""
+"""True gaps of tried worlds, as fractions of the observed gaps."""
 
 WIDENED = np.linspace(0.15, 3.0, 20)
-"""True gaps of further worlds, as standard errors beyond the observed ones."""
+"""True gaps of further worlds, as standard errors beyond the observed gaps."""
 
 
 def ece_interval(confidence: npt.ArrayLike, correct: npt.ArrayLike, *, draws: int = 400) -> Interval:
     """Return the range of true expected calibration errors that agree with the observed error.
 
-    Worlds are tried with gaps that are fractions of the observed ones (`SHRUNK`) or larger by some standard errors
-    (`WIDENED`), and with one gap for all bins, because chance makes observed gaps more uneven than true ones. In each
-    world grades are drawn anew, binomial in every bin. A world agrees unless the observed error lies among the outer
-    5 % of its draws. The interval always includes the observed error. docs/lab/log.md has its coverage.
+    The gaps of tried worlds are fractions of the observed ones (`SHRUNK`), or larger by some standard errors
+    (`WIDENED`), or equal in all bins, because chance makes observed gaps more uneven than true ones. Each world draws
+    grades, binomial in every bin. A world agrees unless the observed error is among the outer 5 % of its draws. The
+    interval always includes the observed error. docs/lab/log.md has its coverage.
     """
     confidences, grades = graded(confidence, correct)
     return _interval(bin_index(confidences), confidences, grades, draws)
 
 
 def ada_ece_interval(confidence: npt.ArrayLike, correct: npt.ArrayLike, *, draws: int = 400) -> Interval:
-    """Return the same for the adaptive error, whose bins have equal mass."""
+    """Return the interval of the adaptive error, whose bins have equal mass."""
     confidences, grades = graded(confidence, correct)
     index = np.empty(confidences.size, dtype=np.intp)
     for number, run in enumerate(np.array_split(np.argsort(confidences, kind="stable"), BINS)):

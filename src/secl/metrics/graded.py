@@ -1,4 +1,4 @@
-"""Checks of confidences with their grades or targets, once for every measure and map."""
+"""Checks of confidences with their grades or targets, for all measures and maps."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ Vector = npt.NDArray[np.float64]
 
 
 def graded(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> tuple[Vector, Vector]:
-    """Return both as float64 vectors of one length n: confidences in [0, 1] and 1.0 for right, 0.0 for wrong.
+    """Return confidences in [0, 1] and grades (1.0 right, 0.0 wrong) as float64 vectors of one length n.
 
     Raises:
-        ParameterError: not two lists of one length, a confidence outside [0, 1] or nan, a grade that is not 0 or 1.
+        ParameterError: not two lists of one length, a confidence outside [0, 1] or nan, or a grade other than 0 or 1.
     """
     confidences, grades = _vectors(confidence, correct)
     odd = (grades != 0.0) & (grades != 1.0)
@@ -24,7 +24,7 @@ def graded(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> tuple[Vector, V
 
 
 def with_targets(confidence: npt.ArrayLike, target: npt.ArrayLike) -> tuple[Vector, Vector]:
-    """Return the same with targets, which are probabilities."""
+    """Return confidences and targets in [0, 1] as float64 vectors of one length."""
     confidences, targets = _vectors(confidence, target)
     check_probabilities("target of a map", targets)
     return confidences, targets
@@ -42,7 +42,7 @@ def _vectors(confidence: npt.ArrayLike, other: npt.ArrayLike) -> tuple[Vector, V
 
 
 def check_probabilities(name: str, values: Vector) -> None:
-    """Check that all values of this name lie in [0, 1]; nan does not."""
+    """Raise a ParameterError for values outside [0, 1] or nan."""
     wrong = ~((values >= 0.0) & (values <= 1.0))
     if wrong.any():
         raise ParameterError(f"a {name} must lie between 0 and 1, not {values[wrong][0]}.")

@@ -9,11 +9,11 @@ import numpy as np
 from secl.metrics.graded import Vector
 
 MOST_STEPS, TOLERANCE = 100, 1e-12
-"""Newton's method ends after so many steps, or when no parameter moves by more."""
+"""Newton's method ends after this many steps, or if no parameter moves by more than the tolerance."""
 
 
 class Fitted(NamedTuple):
-    """Parameters (d) of the least loss, the loss, and its second derivatives (d, d)."""
+    """Parameters (d) at the minimum, the loss, and its second derivatives (d, d)."""
 
     parameters: Vector
     loss: float

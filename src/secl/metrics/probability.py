@@ -14,7 +14,7 @@ from secl.metrics.graded import check_probabilities
 from secl.settings.groups import Formula
 
 BINS = 10
-"""Bins of confidences, as many as there are digits."""
+"""Number of bins of confidences, one for each digit."""
 
 BIN_EDGES = np.arange(BINS + 1) / BINS
 """Borders of the bins: the doubles nearest to k/10."""
@@ -27,8 +27,7 @@ def bin_index(p: npt.NDArray[np.floating] | Sequence[float]) -> npt.NDArray[np.i
 def bin_index(p: float | npt.NDArray[np.floating] | Sequence[float]) -> int | npt.NDArray[np.intp]:
     """Return the bin of a probability: bin k is [k/10, (k+1)/10), and the last one includes 1.
 
-    ECE, the bin gate and the read-out share this rule. A float32 is compared as the number it is: float32 0.7 lies
-    below 0.7.
+    ECE, the bin gate and the read-out share this rule. A float32 is compared exactly: float32 0.7 lies below 0.7.
     """
     values = np.asarray(p, dtype=np.float64)
     check_probabilities("probability", values)
@@ -37,17 +36,16 @@ def bin_index(p: float | npt.NDArray[np.floating] | Sequence[float]) -> int | np
 
 
 def normalised_p_true(p_true: Sequence[float], tau: float, formula: Formula = "log") -> float:
-    """Return the normalised P(True) of the first candidate among all of them, the signal that SECL learns from.
+    """Return the normalised P(True) of the first candidate, SECL's training signal.
 
     "log" is softmax(log P / tau) (the paper's appendix on P(True) normalisation, and our default). "exp" is Eq. normp,
     softmax(P / tau), which has a narrow range: with five candidates and tau = 0.7 at most 0.511.
 
-    With "log" a candidate of P = 0 gets weight 0; if all are 0, each gets 1/n. Any undefined candidate makes the result
-    nan.
+    With "log" a candidate of P = 0 gets weight 0; if all are 0, each gets 1/n. A nan makes the result nan.
 
     Args:
         p_true: P("True") of each candidate, the answer first, then its distractors.
-        tau: temperature, above 0; towards 0 the best candidate gets 1, towards infinity all are equal.
+        tau: temperature, above 0; with tau towards 0 the best candidate gets 1, towards infinity all get 1/n.
 
     Raises:
         ParameterError: fewer than two candidates, a value outside [0, 1], tau not above 0, or another formula.
@@ -73,11 +71,11 @@ def directional_target(stated: float, signal: float, alpha: float, delta: float)
     """Return the target of a stated confidence (Eq. target): stated + alpha clip(signal - stated, -delta, delta).
 
     Args:
-        alpha: step size, in [0, 1] (paper: 0.5); 1 moves the whole clipped distance, 0 not at all.
-        delta: bound on the way, 0 or more (paper: 0.15); one step moves the confidence by at most alpha * delta.
+        alpha: step size, in [0, 1] (paper: 0.5); 1 moves the whole clipped distance.
+        delta: bound of the distance, 0 or more (paper: 0.15); a step is at most alpha * delta.
 
     Raises:
-        ParameterError: a value outside its range, or nan: without a signal there is no target.
+        ParameterError: a value outside its range, or nan.
     """
     for name, number in (("stated confidence", stated), ("signal", signal), ("step size alpha", alpha)):
         check_finite(name, number, 0.0 <= number <= 1.0, "lie between 0 and 1")
@@ -86,24 +84,24 @@ def directional_target(stated: float, signal: float, alpha: float, delta: float)
 
 
 def softmax(log_p: Sequence[float], tau: float = 1.0) -> list[float]:
-    """Return log-probabilities, divided by a temperature, as probabilities that sum to 1.
+    """Return the softmax of log-probabilities, divided by a temperature.
 
-    The sum is rounded once (`math.fsum`), so the last digits are the same everywhere; those of scipy's differ.
+    `math.fsum` rounds the sum once, so the last digits are the same everywhere; those of scipy's softmax differ.
     """
-    high = max(log_p)  # its weight is 1, so nothing overflows and the sum is never 0, however small tau is
+    high = max(log_p)  # its weight is 1, so the sum neither overflows nor vanishes
     weights = [math.exp((log - high) / tau) for log in log_p]
     total = math.fsum(weights)
     return [weight / total for weight in weights]
 
 
 def log_sum(log_p: Sequence[float]) -> float:
-    """Return the logarithm of the sum of probabilities from their logarithms."""
+    """Return the logarithm of the sum of probabilities given as logarithms."""
     high = max(log_p)
     return high + math.log(math.fsum(math.exp(log - high) for log in log_p)) if math.isfinite(high) else high
 
 
 def averaged(orders: Sequence[Sequence[float]]) -> list[float]:
-    """Return probabilities of options from the mean log-probabilities of their letters over several orders.
+    """Return the softmax of the options' mean log-probabilities over several orders.
 
     >>> [round(p, 3) for p in averaged([[-1.0, -2.0], [-3.0, -2.0]])]
     [0.5, 0.5]

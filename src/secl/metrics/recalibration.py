@@ -1,7 +1,7 @@
 """Monotone maps from confidence to confidence (paper, section "Post-Hoc Calibration Baselines").
 
-Temperature scaling and Platt scaling are fitted in two ways: to grades by cross-validation, which needs labels, and
-along a stream to a signal such as normalised P(True), which needs none.
+Temperature scaling and Platt scaling are fitted either to grades, by cross-validation, or along a stream to a signal
+without labels, such as normalised P(True).
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from secl.metrics.graded import Vector, graded, with_targets
 from secl.metrics.logistic import fit_logistic
 
 Kind = Literal["temperature", "platt"]
-"""Which map to fit."""
+"""Kind of map."""
 
 CLIP = 1e-6
-"""Confidences are kept this far from 0 and 1 before the logit, and so is the base rate of a constant `Platt`."""
+"""Distance from 0 and 1 of confidences before the logit, and of the base rate of a constant `Platt`."""
 
 T_MIN, T_MAX = 0.01, 100.0
-"""Bounds of a fitted temperature; it lies on a bound where the likelihood has no maximum between them."""
+"""Bounds of a fitted temperature."""
 
 RIDGE = 1e-8
-"""`fit_platt` adds RIDGE / 2 a^2 to the summed loss: no digit that matters on ordinary data, a finite slope on any."""
+"""`fit_platt` adds RIDGE / 2 a^2 to the summed loss, for a finite slope on separable data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Temperature:
     t: float
 
     def __call__(self, confidence: npt.ArrayLike) -> Vector:
-        """Confidences in [0, 1] of any shape to mapped ones of the same shape."""
+        """Map confidences in [0, 1] of any shape."""
         from scipy.special import expit
 
         return np.asarray(expit(_logits(confidence) / self.t))
@@ -51,7 +51,7 @@ class Temperature:
 class Platt:
     """Platt scaling: c becomes sigmoid(a c + b), on the confidence itself and not on its logit.
 
-    The slope a lies below 0 where more confident answers are less often right.
+    The slope a is negative if more confident answers are right less often.
     """
 
     a: float
@@ -64,10 +64,10 @@ class Platt:
 
 
 def fit_temperature(confidence: npt.ArrayLike, target: npt.ArrayLike) -> Temperature:
-    """Return the temperature with the least cross-entropy to the targets (grades or probabilities), in [T_MIN, T_MAX].
+    """Return the temperature in [T_MIN, T_MAX] with the least cross-entropy to targets (grades or probabilities).
 
-    The optimum lies on a bound if sharper is always better (T_MIN: all answers right and stated above 0.5) or flatter
-    is (T_MAX: all of them wrong). If all confidences are 0.5, the temperature is 1.
+    The optimum is a bound if all answers are right and stated above 0.5 (T_MIN), or all of those are wrong (T_MAX). If
+    all confidences are 0.5, the temperature is 1.
     """
     confidences, targets = with_targets(confidence, target)
     logits = _logits(confidences)
@@ -87,17 +87,17 @@ def fit_temperature(confidence: npt.ArrayLike, target: npt.ArrayLike) -> Tempera
 
 
 def fit_platt(confidence: npt.ArrayLike, target: npt.ArrayLike) -> Platt:
-    """Return the slope and intercept of logistic regression: maximum likelihood, but for the tiny `RIDGE` on the slope.
+    """Return the logistic regression of targets on confidences, with a tiny ridge on the slope (`RIDGE`).
 
     A soft target y counts as a right answer with weight y and a wrong one with weight 1 - y. The mean of the mapped
-    confidences is the mean target. Equal confidences get the constant map to the mean target, clipped to [CLIP, 1 -
-    CLIP]; so does a mean target of 0 or 1. Right and wrong answers that a threshold separates give a steep step.
+    confidences is the mean target. Equal confidences, and a mean target of 0 or 1, give a constant map to the mean
+    target, clipped to [CLIP, 1 - CLIP]. Separable answers give a steep step.
     """
     confidences, targets = with_targets(confidence, target)
     rate = targets.mean()
     if not CLIP <= rate <= 1.0 - CLIP:
         return Platt(0.0, float(_logits(rate)))
-    # On other scales slope and intercept are nearly collinear where confidences are close.
+    # Without this scaling, slope and intercept are nearly collinear for close confidences.
     centre, scale = confidences.mean(), max(np.ptp(confidences), 1e-12)
     rows = np.stack([(confidences - centre) / scale, np.ones_like(confidences)], axis=1)
     precision = np.array([RIDGE / scale**2, 0.0])
@@ -116,7 +116,7 @@ FITS: Mapping[Kind, Callable[[npt.ArrayLike, npt.ArrayLike], Map]] = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Recalibrated:
-    """Cross-validated confidences, in the order of the questions, and the map of each fold, fitted to the others."""
+    """Cross-validated confidences in the order of the questions, and the map of each fold."""
 
     confidence: Vector
     fitted: tuple[Map, ...]
@@ -129,13 +129,13 @@ class Recalibrated:
 
 
 FOLDS = 5
-"""Folds of cross-validation, and the fewest graded answers for it."""
+"""Folds of cross-validation, and its fewest graded answers."""
 
 
 def cross_validated(confidence: npt.ArrayLike, correct: npt.ArrayLike, kind: Kind) -> Recalibrated:
-    """Map every confidence by a map that was fitted to the grades of the other folds.
+    """Map every confidence by a map fitted to the grades of the other folds (scikit-learn's KFold, shuffled).
 
-    Folds are those of scikit-learn's KFold, shuffled. Every fold has its own map, so AUROC over all questions changes.
+    Every fold has its own map, so AUROC over all questions changes.
     """
     confidences, grades = graded(confidence, correct)
     if confidences.size < FOLDS:
@@ -150,15 +150,15 @@ def cross_validated(confidence: npt.ArrayLike, correct: npt.ArrayLike, kind: Kin
 
 
 FEWEST_SCORED, MOST_REFITTED = 10, 1000
-"""Fewest scored questions for a map along a stream, and most that each fit a map anew: long streams stay linear."""
+"""Fewest scored questions for a map along a stream, and most that each cause a new fit."""
 
 
 def label_free(confidence: npt.ArrayLike, signal: npt.ArrayLike | Sequence[float | None], kind: Kind) -> Vector:
-    """Map each confidence of a stream by a map fitted to the signals of the questions before it, without labels.
+    """Map each confidence of a stream by a map fitted to the signals of earlier questions, without labels.
 
-    This is the control for learning by weights: the same signal, and at most two numbers to learn. The signal is nan or
-    None if a question was not scored. The first `FEWEST_SCORED` scored questions keep their confidences. Then every
-    new signal fits a map anew; beyond `MOST_REFITTED`, every 2% more do.
+    This is the control for learning by weights: the same signal, but at most two parameters. The signal is nan or None
+    for an unscored question. Confidences stay unchanged up to `FEWEST_SCORED` scored questions. Then every new signal
+    causes a new fit; beyond `MOST_REFITTED`, every 2% more signals do.
     """
     signals = np.asarray(signal, dtype=np.float64)
     unscored = np.isnan(signals)

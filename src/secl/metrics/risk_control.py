@@ -1,14 +1,13 @@
-"""Which answers may be accepted, so that no more than a given share of them is wrong: from labels, exactly.
+"""Risk control: thresholds that keep the share of wrong accepted answers below a given risk, guaranteed by labels.
 
-Answers are accepted from a threshold of the confidence upwards. Coverage is the share of all answers that is accepted,
-risk the share of the accepted ones that is wrong. Of n labelled answers that are accepted, k wrong ones reject "the
-risk is above r" at level delta if P(Binomial(n, r) <= k) <= delta: if the Clopper-Pearson upper bound is r at most.
+Answers are accepted from a threshold of the confidence upwards. Coverage is the share of accepted answers, risk the
+share of wrong ones among them. With k wrong answers among n accepted labelled ones, "the risk is above r" is rejected
+at level delta if P(Binomial(n, r) <= k) <= delta, which means that the Clopper-Pearson upper bound is at most r.
 
-Many thresholds are tried, so they are tested in a fixed order (Learn then Test, Angelopoulos et al. 2021, arXiv
-2110.01052): from the strictest one down, each at the whole delta, until the first that fails. The chance that any
-threshold that passed has a risk above r is delta at most, whatever the confidences are worth: they choose where the
-tests begin and how many answers are accepted; the guarantee rests on the labels alone. The guarantee needs labels that
-are a random sample of the answers, drawn without looking at them, and later answers exchangeable with these.
+Thresholds are tested in a fixed order (Learn then Test, Angelopoulos et al. 2021, arXiv 2110.01052): from the strictest
+one down, each at level delta, until the first failure. Then with probability 1 - delta no passed threshold has a risk
+above r, however bad the confidences are. The labels must be a random sample of the answers, drawn independently of
+their content, and later answers must be exchangeable with these.
 """
 
 from __future__ import annotations
@@ -23,19 +22,19 @@ from secl.errors import check_finite
 from secl.metrics.graded import Vector, graded
 
 COVERAGE_STEP = 0.02
-"""Coverage between two thresholds that are tested."""
+"""Coverage between two tested thresholds."""
 
 FIRST_TEST_PART, MOST_IN_FIRST_TEST = 5, 100
-"""The first test has a 5th of the labels, 100 at most, so that one unlucky label cannot end the test sequence."""
+"""The first test has a 5th of the labels, at most 100, so that one unlucky label cannot end the test sequence."""
 
 MOST_NEEDED, MOST_SEARCHED = 10**6, 10**12
-"""Most labels that are advised, and most that are tried."""
+"""Most labels in an advice, and most in the search."""
 
 RISK_STEP = 0.01
-"""Steps in which risks are searched."""
+"""Step of the search for a risk."""
 
 LEAST_RISK = 1e-9
-"""Smallest risk that can be asked for; even without an error it takes 2.3 thousand million labels."""
+"""Smallest valid risk; without any wrong answer its guarantee takes 2.3 thousand million labels."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,12 +58,12 @@ class RiskCoverage:
 
     @property
     def total(self) -> int:
-        """All labels."""
+        """Number of all labels."""
         return int(self.labels[-1]) if self.labels.size else 0
 
     @property
     def risk(self) -> Vector:
-        """Share of wrong answers among the accepted labelled ones; nan without any."""
+        """Share of wrong answers among accepted labelled ones; nan without labels."""
         share: Vector = np.full(len(self.labels), math.nan)
         np.divide(self.wrong, self.labels, out=share, where=self.labels > 0)
         return share
@@ -72,11 +71,9 @@ class RiskCoverage:
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """A confidence from which answers are accepted.
+    """A confidence from which answers are accepted; attributes as in `RiskCoverage`.
 
-    Attributes:
-        value: the shortest decimal that keeps accepted and rejected answers apart; 0 accepts all of them.
-        coverage, labels, wrong, expected: as in `RiskCoverage`.
+    `value` is the shortest decimal that separates accepted from rejected answers; 0 accepts all answers.
     """
 
     value: float
@@ -117,13 +114,13 @@ def risk_bound(wrong: npt.ArrayLike, labels: npt.ArrayLike, certainty: float) ->
 
 
 def fewest_labels(risk: float, certainty: float) -> int:
-    """Return the fewest accepted labelled answers, all right, that show a risk of at most `risk`."""
+    """Return the fewest accepted labelled answers, all right, that guarantee a risk."""
     check_level(risk, certainty)
     return math.ceil(round(math.log1p(-certainty) / math.log1p(-risk), 9))  # (1 - risk)^n <= 1 - certainty
 
 
 def _fewest_with_errors(share: float, risk: float, certainty: float) -> int:
-    """Return the fewest accepted labels, this share of them wrong, that show a risk."""
+    """Return the fewest accepted labels, this share of them wrong, that guarantee a risk."""
 
     def holds(labels: int) -> bool:
         return bool(risk_bound(math.ceil(share * labels), labels, certainty) <= risk)
@@ -140,8 +137,8 @@ def _fewest_with_errors(share: float, risk: float, certainty: float) -> int:
 def guaranteed(curve: RiskCoverage, risk: float, certainty: float) -> Threshold | None:
     """Return the threshold of the largest coverage with at most this risk at this certainty; None if none passes.
 
-    The thresholds tested, and their order, depend on the confidences of all answers and on the number of labels, never
-    on which answers have one: the tests begin where as many labels are to be expected as a first test needs.
+    Tested thresholds and their order depend on the confidences of all answers and on the number of labels, not on which
+    answers have labels. The first test is where the expected number of labels suffices.
     """
     tested = _walk(curve, risk, certainty)
     if not tested.size:
@@ -152,7 +149,7 @@ def guaranteed(curve: RiskCoverage, risk: float, certainty: float) -> Threshold 
 
 
 def _walk(curve: RiskCoverage, risk: float, certainty: float) -> npt.NDArray[np.intp]:
-    """Return the places on the curve to test, in order; none if the labels are too few even without an error."""
+    """Return the places of the curve to test, in order; none if labels are too few even without wrong answers."""
     labels, fewest = curve.total, fewest_labels(risk, certainty)
     if labels < fewest:
         return np.zeros(0, np.intp)
@@ -161,7 +158,7 @@ def _walk(curve: RiskCoverage, risk: float, certainty: float) -> npt.NDArray[np.
     # The spread of a sample without replacement: none if every answer has a label.
     spread = np.sqrt(expected * (1 - curve.coverage) * (1 - labels / curve.answers))
     enough = expected - 2 * spread >= first - 1e-9
-    # Where everything is accepted, every label counts, and there is no spread.
+    # At full coverage every label counts, without spread.
     start = int(np.argmax(enough)) if enough.any() else len(enough) - 1
     tested, last = [start], len(enough) - 1
     while tested[-1] < last:
@@ -171,20 +168,20 @@ def _walk(curve: RiskCoverage, risk: float, certainty: float) -> npt.NDArray[np.
 
 
 def nearest_risk(curve: RiskCoverage, certainty: float, above: float = 0.0) -> float | None:
-    """Return the lowest risk above `above`, in steps of 0.01, that these labels can promise; None below 1."""
+    """Return the lowest risk above `above`, in steps of 0.01, that these labels guarantee; None if none below 1."""
     risks = (round(step * RISK_STEP, 2) for step in range(math.floor(above / RISK_STEP + 1e-9) + 1, 100))
     return next((risk for risk in risks if guaranteed(curve, risk, certainty) is not None), None)
 
 
 def labels_needed(curve: RiskCoverage, risk: float, certainty: float) -> int | None:
-    """Return the number of labels that a promise of a risk takes, if further ones are like the present ones.
+    """Return the number of labels for a guarantee of a risk, if further labels are like the present ones.
 
-    It is the least over all places of the curve whose share of wrong answers is below the risk: the fewest accepted
-    labels whose bound holds, over the coverage there. Without any label, the confidences give that share. No more than
-    the present labels if a stricter threshold failed first. None if no number, or none up to `MOST_NEEDED`, would do.
+    The number is the minimum, over the places of the curve with a share of wrong answers below the risk, of the fewest
+    accepted labels for a guarantee divided by the coverage. Without labels, the confidences give the share. The result
+    may be at most the present number, if a stricter threshold failed. None if no number up to `MOST_NEEDED` suffices.
     """
     shares = curve.risk if curve.total else curve.expected
-    counted = curve.labels >= min(5, curve.total)  # the share of one or two labels says little
+    counted = curve.labels >= min(5, curve.total)  # shares of one or two labels are unreliable
     hopeful = np.flatnonzero(counted & (shares < risk))
     totals = []
     for index in hopeful[:: max(1, len(hopeful) // 50)]:
@@ -195,9 +192,9 @@ def labels_needed(curve: RiskCoverage, risk: float, certainty: float) -> int | N
 
 
 def estimated(curve: RiskCoverage, risk: float, *, from_labels: bool = False) -> Threshold | None:
-    """Return the threshold of the largest coverage whose estimated risk is at most `risk`; None without any.
+    """Return the threshold of the largest coverage whose estimated risk is at most `risk`, or None.
 
-    The estimate is the mean of 1 - confidence of the accepted answers, or the share of wrong ones among the labelled.
+    The estimate is the mean of 1 - confidence of accepted answers, or the share of wrong ones among labelled answers.
     """
     check_finite("risk", risk, 0.0 <= risk <= 1.0, "lie in [0, 1]")
     within = np.flatnonzero((curve.risk if from_labels else curve.expected) <= risk + 1e-12)
@@ -205,7 +202,7 @@ def estimated(curve: RiskCoverage, risk: float, *, from_labels: bool = False) ->
 
 
 def threshold_at(curve: RiskCoverage, index: int) -> Threshold:
-    """Return the threshold that accepts the answers that the curve accepts at this place."""
+    """Return the threshold at a place of the curve."""
     below = float(curve.confidence[index + 1]) if index + 1 < len(curve.confidence) else None
     return Threshold(
         value=separating(float(curve.confidence[index]), below),
@@ -217,7 +214,7 @@ def threshold_at(curve: RiskCoverage, index: int) -> Threshold:
 
 
 def separating(accepted: float, rejected: float | None) -> float:
-    """Return the shortest decimal of two places or more above `rejected` and not above `accepted`; 0 accepts all.
+    """Return the shortest decimal, of at least two places, in (`rejected`, `accepted`]; 0 without `rejected`.
 
     >>> separating(0.8712, 0.8298), separating(0.83123, 0.83119), separating(0.4, None)
     (0.85, 0.8312, 0.0)
@@ -230,11 +227,7 @@ def separating(accepted: float, rejected: float | None) -> float:
 
 
 def check_level(risk: float, certainty: float) -> None:
-    """Check a risk and a certainty that are to be promised.
-
-    Raises:
-        ParameterError: the risk lies outside [1e-9, 1), or the certainty outside (0, 1).
-    """
+    """Raise a ParameterError for a risk outside [1e-9, 1) or a certainty outside (0, 1)."""
     rule = f"lie from {LEAST_RISK:g} to 1, without 1 (no number of labels shows that nothing is wrong)"
     check_finite("risk", risk, LEAST_RISK <= risk < 1.0, rule)
     check_finite("certainty of a promise", certainty, 0.0 < certainty < 1.0, "lie above 0 and below 1")

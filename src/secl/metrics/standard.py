@@ -1,4 +1,4 @@
-"""The standard measures of confidences with their grades, under the names that reports and tables use."""
+"""The standard measures of confidences with their grades, by the names in reports and tables."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MEASURES = {
     "accuracy": "Accuracy",
     "mean_confidence": "Mean confidence",
 }
-"""The standard measures and their titles, in the order of reports: proper before binned."""
+"""Titles of the standard measures, in the order of reports."""
 
 OF_BOTH_KINDS = ("auroc", "auroc_within")
 """Measures that compare right answers with wrong ones."""
@@ -35,7 +35,7 @@ def standard_measures(
 ) -> dict[str, float]:
     """Return the standard measures of n answers, in the order of `MEASURES`; nan where undefined.
 
-    `domains` has the domain of each answer; None if they are all from one.
+    `domains` has the domain of each answer; None stands for a single domain.
     """
     confidences, grades = graded(confidence, correct)
     area = auroc(confidences, grades)
@@ -51,6 +51,6 @@ def standard_measures(
 
 
 def rarer_kind(correct: npt.ArrayLike) -> int:
-    """Return the number of right answers or of wrong ones, whichever is smaller."""
+    """Return the smaller one of the numbers of right and wrong answers."""
     grades = np.asarray(correct, dtype=np.float64)
     return int(min(grades.sum(), grades.size - grades.sum()))

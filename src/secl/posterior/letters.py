@@ -1,7 +1,7 @@
-"""Letters under two orders of the options: preferences for places, told apart from preferences for options.
+"""Letters under two orders of the options: preferences for options, separated from preferences for places.
 
-The memory of a stream are sums, added up in its order and rounded once within a question (`math.fsum`; the built-in
-`sum` rounds otherwise from Python 3.12 on), so that a replay gives the same digits everywhere.
+The memory of a stream is a set of sums. `math.fsum` rounds once within a question, so that a replay gives the same
+digits everywhere; the built-in `sum` rounds differently from Python 3.12 on.
 """
 
 from __future__ import annotations
@@ -13,29 +13,29 @@ from dataclasses import dataclass
 from secl.posterior.views import Views
 
 RELIABILITY = 0.5
-"""Correlation of the letters between two orders, for a model that was not measured."""
+"""Correlation of the letters between two orders, for an unmeasured model."""
 
 PRIOR_QUESTIONS = 20.0
-"""Weight of the correlation known before the stream, in questions."""
+"""Weight of the prior correlation, in questions."""
 
 PRIOR_PLACES = 5.0
-"""Place effects are shrunk towards 0 as by so many questions without any."""
+"""Weight of the prior of place effects, which is 0, in questions."""
 
 ROUNDING = 1e-12
-"""Share of the letters' squares below which the rest without place effects is rounding."""
+"""Share of the letters' squares below which the remainder without place effects is rounding."""
 
 
 @dataclass(frozen=True, slots=True)
 class LetterSums:
-    """Sums over questions with as many candidates, shown in as many orders.
+    """Sums over questions with the same number of candidates, shown in the same number of orders.
 
-    Candidates are numbered by their place in the first order. A letter is its centred ln P (`Views.orders`).
+    Candidates are numbered by their place in the first order. "Letter" means its centred ln P (`Views.orders`).
 
     Attributes:
-        questions: how many there were.
+        questions: number of questions.
         places: sum of the letters, for each order and candidate.
         squares: sum of the squares of all letters.
-        squared_sums: sum of the squares of each candidate's letters, added up over the orders.
+        squared_sums: sum over the candidates of the square of their letters' sum over the orders.
     """
 
     questions: int
@@ -45,7 +45,7 @@ class LetterSums:
 
     @classmethod
     def empty(cls, views: Views) -> LetterSums:
-        """Return the sums over no question like this one."""
+        """Return zero sums of the shape of these views."""
         return cls(0, tuple((0.0,) * len(order.order) for order in views.orders), 0.0, 0.0)
 
     def add(self, views: Views) -> LetterSums:
@@ -63,7 +63,7 @@ class LetterSums:
         )
 
     def mean_letters(self, views: Views) -> tuple[float, ...]:
-        """Return the letters of each candidate, averaged over the orders, less the shrunk effects of their places."""
+        """Return the mean letter of each candidate over the orders, after subtraction of shrunk place effects."""
         shrunk = self.questions + PRIOR_PLACES
         less = [
             [letter - total / shrunk for letter, total in zip(*order, strict=True)]
@@ -75,11 +75,11 @@ class LetterSums:
 
     @property
     def agreement(self) -> tuple[float, float]:
-        """Sum of the products of letters in two orders, and of their squares, place effects removed.
+        """Sum of the products of letters in two orders, and sum of their squares, without place effects.
 
-        Place effects are not shrunk here: the rest of effects that are alike in two orders (a liking for the first and
-        the last letter, in an order and its reverse) would look like agreement. Both sums are 0 with one order, and if
-        the letters hold place effects and rounding alone.
+        Place effects are not shrunk here. Shrunk effects would leave a remainder, which looks like agreement if the
+        orders share it, as with a preference for the first and last letter. Both sums are 0 with one order, and if
+        place effects explain all letters.
         """
         orders = len(self.places)
         if orders < 2 or self.questions < 2:
@@ -93,10 +93,10 @@ class LetterSums:
 
 
 def correlation(groups: Iterable[LetterSums], before: float, weight: float = PRIOR_QUESTIONS) -> float:
-    """Return the correlation of letters between two orders, place effects removed, from -1 to 1.
+    """Return the correlation of letters between two orders, without place effects, from -1 to 1.
 
-    1: the letters follow the options whatever their order; 0 or less: they do not. The correlation expected `before`
-    the stream has the weight of `weight` questions.
+    1 means that the letters follow the options in any order, 0 or less that they do not. The prior correlation `before`
+    has the weight of `weight` questions.
     """
     both = own = 0.0
     questions = 0
@@ -111,7 +111,7 @@ def correlation(groups: Iterable[LetterSums], before: float, weight: float = PRI
 
 
 def of_mean(correlation: float, orders: int) -> float:
-    """Return the reliability of a mean over orders from the correlation of two (Spearman-Brown); 0 below 0."""
+    """Return the reliability of a mean over orders from the correlation of two orders (Spearman-Brown), at least 0."""
     return orders * correlation / (1 + (orders - 1) * correlation) if correlation > 0 else 0.0
 
 

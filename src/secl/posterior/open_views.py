@@ -1,4 +1,4 @@
-"""Views of the candidates of open questions: of answers drawn, of their texts, and of the values of fields."""
+"""Views of the candidates of open questions: samples, texts, and values of fields."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from secl.metrics.probability import log_sum
 from secl.records import Reply
 
 Values = tuple[float | None, ...]
-"""One number for each candidate; None if the view has none."""
+"""One number for each candidate, or None."""
 
 SMOOTHING = 0.5
-"""Pseudo-count of every candidate among the answers drawn."""
+"""Pseudo-count of every candidate among the samples."""
 
 VOTE = 2.6
-"""Nats that every way to the same number adds, before the weight of the view."""
+"""Nats that every solution with the same number adds, before the weight of the view."""
 
 LEAST_REST = 0.05
-"""Least probability of an answer that is none of the candidates."""
+"""Least probability of an answer outside the candidates."""
 
 VALUES = "values"
 """Beginning of `source` for candidates that are values of a field (`secl.fields`)."""
@@ -31,19 +31,19 @@ VALUE_COEFFICIENTS = (0.6, -1.4, 0.02, -0.7)
 """a, b, c, d: log-odds of a field's value = a + b ln(H + c) + d [fixed form], H the entropy of its tokens in nats."""
 
 VALUE_SLOPE = 0.6
-"""Slope from the log-odds of a value's text to those of the value, if the entropy is unknown."""
+"""Ratio of a value's log-odds to those of its text, if the entropy is unknown."""
 
 LEAST_WRONG = 0.01
 """Least probability that the value of a field is wrong, before the slope."""
 
 
 def samples(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Values | None:
-    """Return ln of each candidate's share of the answers drawn to an open question.
+    """Return ln of each candidate's share of the samples of an open question.
 
-    The model's own answer counts as drawn once, and every candidate half a time more (`SMOOTHING`). Answers that are
-    none of the candidates count for the last one. Numbers found in different ways hardly agree by chance, so each way
-    adds as much as the one before (`VOTE`). Values of fields have no such view if they have the view `value`: samples
-    are drawn after the same beginning, so they would estimate its probability once more.
+    The model's own answer counts as one sample, and every candidate gets a pseudo-count (`SMOOTHING`). Samples that
+    equal no candidate count for the last one. Different solutions hardly agree on a number by chance, so each solution
+    adds the same amount (`VOTE`). Fields with the view `value` have no such view: their samples begin alike, so they
+    would estimate the same probability once more.
     """
     if not candidates.samples or value(candidates, reply, evidence) is not None:
         return None
@@ -58,10 +58,11 @@ def samples(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> 
 
 
 def text(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Values | None:  # noqa: ARG001
-    """Return the log-probability of each candidate's text over the root of its number of words, for open questions.
+    """Return the log-probability of each candidate's text, divided by the root of its number of words.
 
-    The root lies between a sum, by which a sentence is never probable, and a mean, by which it always is. The last
-    candidate has the rest of 1. Numbers have no such view: their texts are the reasoning. Fields have `value`.
+    The root is a compromise: a sum makes every sentence improbable, a mean makes every sentence probable. The last
+    candidate has the remaining probability. Numbers have no such view, because their texts are the reasoning. Fields
+    have `value` instead.
     """
     log_p = _log_p_of_texts(candidates, reply)
     if not log_p or candidates.source.startswith(VALUES):
@@ -75,10 +76,10 @@ def text(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Val
 def value(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Values | None:  # noqa: ARG001
     """Return ln of the probability of each value of a field.
 
-    The model's own value has the probability sigmoid(L). L is a + b ln(H + c), plus d for a fixed form, where H is the
-    entropy of its tokens under the schema (`VALUE_COEFFICIENTS`). If H is unknown, as behind a server, L is
-    `VALUE_SLOPE` logit P, where P is the probability of its text, at most 1 - `LEAST_WRONG`. The other values share the
-    remaining probability in proportion to those of their texts.
+    The model's own value has the probability sigmoid(L). L = a + b ln(H + c), plus d for a fixed form, where H is the
+    entropy of its tokens under the schema (`VALUE_COEFFICIENTS`). Servers report no H; then L = `VALUE_SLOPE` logit P,
+    where P is the probability of its text, at most 1 - `LEAST_WRONG`. The other values share the remaining
+    probability in proportion to the probabilities of their texts.
     """
     log_p = _log_p_of_texts(candidates, reply)
     if not log_p or not candidates.source.startswith(VALUES):
@@ -97,7 +98,7 @@ def value(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Va
 
 
 def _log_p_of_texts(candidates: CandidateEvidence, reply: Reply) -> dict[int | None, float]:
-    """Return ln P of a text of each candidate that has one; empty without samples, for numbers, and if unknown."""
+    """Return ln P of a text of each candidate with a known one; empty without samples and for numbers."""
     drawn = candidates.samples
     if not drawn or any(sample.program for sample in drawn) or math.isnan(reply.log_probability):
         return {}

@@ -2,9 +2,8 @@
 
     P(candidate) = softmax( sum over the views of weight * view )
 
-The weights are constants (`views.VIEWS`; docs/lab/log.md shows how flat the result is around them) except for one
-number that the stream shows without labels: the reliability s of the letters, how far they follow the
-options and not their order.
+The weights are functions of one number, which is estimated along the stream without labels: the reliability s of the
+letters, how far they follow the options rather than their order (`views.VIEWS`; docs/lab/log.md has the sensitivity).
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from secl.records import Record
 from secl.settings.groups import DEFAULT_VIEWS, ViewName
 
 Group = tuple[int, int, bool]
-"""Questions whose letters are added up together: number of candidates, number of orders, open or not."""
+"""Questions with common sums: number of candidates, number of orders, open or not."""
 
 
 PosteriorState = Mapping[Group, LetterSums]
@@ -30,19 +29,19 @@ PosteriorState = Mapping[Group, LetterSums]
 
 
 def sums_of(state: PosteriorState, views: Views) -> LetterSums:
-    """Return the sums over the questions like this one."""
+    """Return the sums over earlier questions of the same group."""
     return state.get(_group(views)) or LetterSums.empty(views)
 
 
 def with_question(state: PosteriorState, views: Views) -> PosteriorState:
-    """Return the state after a further question; with equal options, which share letters, it is unchanged."""
+    """Return the state after a further question; equal options, which share letters, leave it unchanged."""
     if not views.orders or len(views.distinct) < len(views.candidates):
         return state
     return {**state, _group(views): sums_of(state, views).add(views)}
 
 
 def sums_of_form(state: PosteriorState, *, is_open: bool) -> list[LetterSums]:
-    """Return the sums over the open questions, or over the others."""
+    """Return the sums over open questions, or over questions with options."""
     return [sums for group, sums in sorted(state.items(), key=lambda item: item[0]) if group[2] is is_open]
 
 
@@ -52,15 +51,15 @@ def _group(views: Views) -> Group:
 
 @dataclass(frozen=True)
 class PosteriorRule:
-    """Combines views of the candidates to one probability each, without labels.
+    """Combines views of the candidates into one probability each, without labels.
 
-    Pure, like a gate: stepping through recorded evidence gives the recorded posteriors. The weights of a question
-    depend on the questions before it.
+    Pure, like a gate: a replay of recorded evidence gives the recorded posteriors. The weights of a question depend on
+    the questions before it.
 
     Attributes:
-        views: of the candidates that are combined.
-        letters: correlation of the model's letters between two orders of the options, -1 to 1, as it was known before
-            the stream (`secl.model.Model.letters`); None if unknown, for 0.5.
+        views: names of the combined views.
+        letters: prior correlation of the model's letters between two orders of the options, -1 to 1
+            (`secl.model.Model.letters`); None takes `RELIABILITY`.
 
     Raises:
         ParameterError: a correlation outside [-1, 1].
@@ -74,7 +73,6 @@ class PosteriorRule:
             raise ParameterError(f"the letters' correlation is {self.letters}; it must lie in [-1, 1].")
 
     def start(self) -> PosteriorState:
-        """Return the state before the first question."""
         return {}
 
     def step(self, state: PosteriorState, views: Views | None) -> tuple[PosteriorState, Posterior | None]:
@@ -84,7 +82,7 @@ class PosteriorRule:
         return with_question(state, views), self._weigh(views, state)
 
     def follow(self, state: PosteriorState, record: Record) -> tuple[PosteriorState, Posterior | None]:
-        """Return the state after a record, and the posterior of its candidates, as `step` does."""
+        """Return the state after a record, and the posterior of its candidates."""
         return self.step(state, read_views(self.views, record))
 
     def _weigh(self, views: Views, state: PosteriorState) -> Posterior:

@@ -1,8 +1,8 @@
 """Views: one number for each candidate answer to a question, from one kind of evidence.
 
 A view is a pure function of evidence. Its numbers are natural logarithms up to a constant of the question, so only
-differences between candidates count. A new view is one function and one entry in `VIEWS`. Those of open
-questions are in `secl.posterior.open_views`.
+differences between candidates count. A new view is one function and one entry in `VIEWS`. `secl.posterior.open_views`
+has the views of open questions.
 
 The views of the example in `secl.evidence`, before letters are centred by place:
 
@@ -28,18 +28,17 @@ from secl.records import Record, Reply
 from secl.settings.groups import ViewName
 
 DOUBT = 0.2
-"""How far the letters after thoughts are moved to equal probabilities."""
+"""Weight of equal probabilities in the letters after thoughts."""
 
 P_TRUE_CLIP = 1e-12
 """P(True) and P(False) are kept this far from 0 before the logarithm."""
 
 
 def likelihood(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Values:  # noqa: ARG001
-    """Return the log-likelihood per token, less half of the log-likelihood without the question.
+    """Return the log-likelihood per token, minus half of the log-likelihood without the question.
 
-    Per token, because the noise of a sum grows with its length. Half, because half lies between the two usual scores
-    (all and nothing) and near the regression slope of log-likelihoods with a question on those without: 0.4 to 0.8 on
-    every stream that was measured (`python -m benchmarks.posterior`).
+    Per token, because the noise of a sum grows with its length. Half, because the regression slope of log-likelihoods
+    with a question on those without is 0.4 to 0.8 on every measured stream (`python -m benchmarks.posterior`).
     """
     return tuple(
         None if option is None else (option.given - option.alone / 2) / option.tokens
@@ -48,10 +47,10 @@ def likelihood(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) 
 
 
 def thoughts(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Values | None:  # noqa: ARG001
-    """Return ln of the mean probability of each option after the thoughts, moved to uniform by `DOUBT`.
+    """Return ln of the mean probability of each option after the thoughts, mixed with equal ones (`DOUBT`).
 
-    A thought makes up the model's mind, so the letter after a single one is nearly certain, right or wrong. The mean
-    over thoughts, each with its own order of the options, is never surer than the surest of them.
+    The letter after a single thought is nearly certain, right or wrong. So the mean is taken over several thoughts,
+    each with another order of the options.
     """
     letters = [each.log_p for each in candidates.letters if each.thought is not None]
     letters += [reply.option_log_p] if reply.thought is not None and reply.option_log_p else []
@@ -76,7 +75,7 @@ def p_true(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> V
 
 
 Weight = Callable[[float, bool], float]
-"""A weight by the reliability of the letters, and by whether the question is open."""
+"""Weight of a view, by the reliability of the letters and by whether the question is open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +83,9 @@ class View:
     """A view of all candidates.
 
     Attributes:
-        read: maps the evidence, and the reply whose answer is the model's own, to values; None without evidence.
-        weight: per nat of difference between two candidates, from the reliability of the letters (0 to 1; 0 without
-            letters) and from whether the question is open, so that the candidates are the model's own.
+        read: maps the evidence and the reply with the model's own answer to values; None without evidence.
+        weight: per nat of difference between two candidates. Its arguments are the reliability of the letters (0 to 1;
+            0 without letters), and whether the question is open, so that the candidates are the model's answers.
     """
 
     title: str
@@ -95,7 +94,7 @@ class View:
 
 
 FIELD_VIEWS: tuple[ViewName, ...] = ("samples", "value")
-"""Views of the values of a field, whichever views are chosen for answers; `samples` if `value` has no evidence."""
+"""Views of the values of a field, whatever the setting; `samples` counts only if `value` has no evidence."""
 
 LETTERS: ViewName = "letters"
 """The view of the option letters, read in several orders of the options (`Views.orders`)."""
@@ -109,9 +108,9 @@ VIEWS: dict[str, View] = {
     "likelihood": View("likelihood of the text, per token", likelihood, lambda s, _: 0.5 - s / 3),
     # Generated answers keep their weight where letters are not reliable.
     "samples": View("share of the answers drawn", open_views.samples, lambda *_: 0.4),
-    # Ranks the answers that all samples repeat, too.
+    # Also ranks answers that all samples repeat.
     "text": View("probability of the text", open_views.text, lambda *_: 0.4),
-    # A rule of its own: nothing else is known of a field's values.
+    # The only evidence about a field's values.
     "value": View("probability of the value", open_views.value, lambda *_: 1.0),
     # Half, because thoughts and the letters without them share evidence, and no model trained to think was measured.
     "thoughts": View("letters behind thoughts", thoughts, lambda *_: 0.5),
@@ -121,7 +120,7 @@ VIEWS: dict[str, View] = {
 
 
 def view_title(name: str) -> str:
-    """Return the title of a view; its name if it is not one of `VIEWS`, as it may be in a record."""
+    """Return the title of a view; for an unknown name, which a record may hold, the name."""
     return VIEWS[name].title if name in VIEWS else name
 
 
@@ -130,11 +129,11 @@ class Views:
     """Several views of the candidates of one question.
 
     Attributes:
-        candidates: their texts; equal ones are right or wrong together, so they are one candidate with several letters.
-        own: number of the candidate that the model answered; None if it is none of them.
-        values: of each view but the letters, `centred`, one number for each candidate.
-        orders: the letters in every order that was shown, `centred`, that of the answer first if it has one.
-        none_last: whether the last candidate is "None of these", as it is for open questions.
+        candidates: their texts; equal texts are one candidate with several letters.
+        own: number of the model's own answer among the candidates; None if it is not among them.
+        values: for each view but the letters, one `centred` number for each candidate.
+        orders: the `centred` letters in every order shown, that of the answer first.
+        none_last: whether the last candidate is "None of these", as for open questions.
     """
 
     candidates: tuple[str, ...]
@@ -145,21 +144,21 @@ class Views:
 
     @property
     def distinct(self) -> tuple[int, ...]:
-        """Numbers of the different candidates, the first of equal ones."""
+        """Numbers of the different candidates, of equal ones the first."""
         return tuple(map(self.candidates.index, dict.fromkeys(self.candidates)))
 
     @property
     def rows(self) -> tuple[int, ...]:
-        """Place of each candidate among the different ones."""
+        """Index of each candidate in `distinct`."""
         place_of = {text: place for place, text in enumerate(dict.fromkeys(self.candidates))}
         return tuple(place_of[text] for text in self.candidates)
 
 
 def read_views(names: Sequence[ViewName], record: Record) -> Views | None:
-    """Return the views of a question that have evidence; None without any or without two different candidates.
+    """Return the views with evidence; None without evidence or without two different candidates.
 
-    The answer of the record's `reply` counts as the model's own, and the letters of the answering pass are those of
-    `frozen`. Fields always have `FIELD_VIEWS`, because no other view has evidence about them.
+    The model's own answer is that of the record's `reply`, and the letters of the answering pass are those of `frozen`.
+    Fields always have `FIELD_VIEWS`.
     """
     reply, frozen, candidates = record.reply, record.frozen, record.evidence.candidates
     if candidates is None or len(set(candidates.candidates)) < 2:
@@ -177,7 +176,7 @@ def read_views(names: Sequence[ViewName], record: Record) -> Views | None:
 
 
 def own_candidate(question: Question, reply: Reply) -> int | None:
-    """Return the number of a reply's answer among the candidates (`CandidateEvidence`); None without a readable one."""
+    """Return the number of a reply's answer among the candidates (`CandidateEvidence`); None for no readable answer."""
     if reply.answer is None:
         return None
     return question.letters.index(reply.answer) if question.options else 0
@@ -199,7 +198,7 @@ def _letter_orders(frozen: Reply, candidates: CandidateEvidence) -> tuple[Letter
 
 
 def centred_letters(texts: Sequence[str], log_p: Sequence[float]) -> tuple[float, ...]:
-    """Return log-probabilities of letters, `centred`; equal options share the probability of all their letters.
+    """Return `centred` log-probabilities of letters; equal options share the probability of all their letters.
 
     >>> centred_letters(("Rome", "Paris", "Rome"), (math.log(0.25), math.log(0.5), math.log(0.25)))
     (0.0, 0.0, 0.0)
@@ -211,9 +210,10 @@ def centred_letters(texts: Sequence[str], log_p: Sequence[float]) -> tuple[float
 
 
 def centred(texts: Sequence[str], values: Sequence[float | None]) -> tuple[float, ...]:
-    """Return values less the mean over different texts; those of different texts sum to 0.
+    """Return values minus their mean over different texts; those of different texts sum to 0.
 
-    Equal texts share their mean value. A candidate without a value gets 0. An infinite one counts as the least finite.
+    Equal texts share their mean value. A candidate without a value gets 0. An infinite value counts as the least
+    finite one.
     """
     by_text: dict[str, list[float]] = {}
     least = min((value for value in values if _known(value)), default=0.0)

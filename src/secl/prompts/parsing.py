@@ -1,4 +1,4 @@
-"""Parsing of generated text into answers. An unreadable reply is None, never an error."""
+"""Parsing of generated texts into answers; None for an unreadable reply."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from secl.grading.texts import LONGEST_TEXT, parse_number, write_number
 from secl.question import Form
 
 MAX_WORDS = 12
-"""Most words of an item in a list of short answers; longer items are no answers."""
+"""Most words of an item in a list of short answers; secl ignores longer items."""
 
 BRIEF = 200
-"""Most characters of a free answer that is compared with others."""
+"""Most characters of a free answer to compare with others."""
 
 LONGEST_LOOP = 16
 """Most words of a loop's period."""
 
 LOOPED_WORDS = 8
-"""Fewest words that a loop covers: "Tora! Tora! Tora!" is an answer."""
+"""Fewest words of a loop: "Tora! Tora! Tora!" is an answer."""
 
 _WORD = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]|[^\W\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]+")
-"""A word; in scripts without spaces between words a character."""
+"""A word; in scripts without spaces a character."""
 
 _ANSWER_LINE = re.compile(r"Answer:[ \t]*(\S[^\n]*)")
 _LIST_MARK = re.compile(r"^\s*(?:\(?\d+[.):]|[-*•])\s*")
@@ -30,9 +30,9 @@ _LIST_MARK = re.compile(r"^\s*(?:\(?\d+[.):]|[-*•])\s*")
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """The texts before and after a thought of a family of models.
+    """The texts before and after a thought, for a family of models.
 
-    Given the text `empty` as its beginning (an empty thought, or what opens the answer), such a model thinks no more.
+    A reply that begins with `empty` (an empty thought, or the opening of the answer) has no thought.
     """
 
     opening: str
@@ -53,7 +53,7 @@ THOUGHTS = (
 
 
 def answer_behind(text: str) -> str | None:
-    """Return a text without the thought that it begins with; None while the text is too short to decide.
+    """Return a text without the thought at its beginning; None while the text is too short to decide.
 
     >>> answer_behind("Paris"), answer_behind("<think>Let me"), answer_behind("<think>Let me see.</think> Paris")
     ('Paris', None, 'Paris')
@@ -68,7 +68,7 @@ def answer_behind(text: str) -> str | None:
 
 
 def without_thought(text: str) -> str:
-    """Return a finished text without the thought that it begins with; "" for a thought that never ended."""
+    """Return a finished text without the thought at its beginning; "" for an unfinished thought."""
     answer = answer_behind(text)
     if answer is not None:
         return answer
@@ -76,7 +76,7 @@ def without_thought(text: str) -> str:
 
 
 def is_complete(text: str, form: Form) -> bool:
-    """Return whether a generated answer has ended, so that further tokens cannot change it."""
+    """Return whether further tokens cannot change a generated answer."""
     if form == "text":
         return False
     text = without_thought(text)
@@ -90,15 +90,15 @@ def is_complete(text: str, form: Form) -> bool:
 
 
 def _repeats(text: str) -> bool:
-    """Return whether the last two complete lines are equal: small models fall into such loops and never leave them."""
+    """Return whether the last two complete lines are equal, as in loops of small models."""
     finished = [line.strip() for line in text.split("\n")[:-1] if line.strip()]
     return len(finished) > 1 and finished[-1] == finished[-2]
 
 
 def is_loop(text: str) -> bool:
-    """Return whether a text ends in a loop: the same words three times or more, its last one may be cut off.
+    """Return whether a text ends in a loop: the same words at least three times; the last word may be cut off.
 
-    The period has at most `LONGEST_LOOP` words. The repetitions cover at least half of the text's words, and at least
+    The period has at most `LONGEST_LOOP` words. The repetitions cover at least half of the words, and at least
     `LOOPED_WORDS`. Case and punctuation do not count.
 
     >>> is_loop("The original answer is: The original answer is: The original answer is: The orig")
@@ -113,7 +113,7 @@ def is_loop(text: str) -> bool:
 
 
 def _looped(words: Sequence[str], period: int) -> int:
-    """Return the number of words at the end that repeat the words `period` places earlier, these included."""
+    """Return the number of words at the end with this period."""
     if len(words) <= period:
         return 0
     repeated = 0
@@ -126,7 +126,7 @@ def _looped(words: Sequence[str], period: int) -> int:
 
 
 def trim_answer(text: str, form: Form) -> str:
-    """Return the answer as written, without a thought before it, the confidence line and all that follows."""
+    """Return the answer as written, without thought, confidence line, and later text."""
     text = without_thought(text)
     if form == "text":
         return text
@@ -141,7 +141,7 @@ def trim_answer(text: str, form: Form) -> str:
 
 
 def read_answer(text: str, form: Form) -> str | None:
-    """Return the answer in a trimmed reply: a number for the form "number", else the text; None for a loop."""
+    """Return the answer in a trimmed reply: for the form "number" the number, else the text; None for a loop."""
     if form != "number":
         return None if is_loop(text) else text.strip() or None
     number = parse_number(text)
@@ -149,7 +149,7 @@ def read_answer(text: str, form: Form) -> str | None:
 
 
 def as_written(answer: str, form: Form) -> str:
-    """Return a given answer as the model would have written it: `trim_answer` and `read_answer` find it again.
+    """Return a given answer as the model would have written it, so that `read_answer` can read it.
 
     >>> as_written("Paris ", "short"), as_written("12", "number"), as_written("It is blue.", "sentence")
     ('Paris', 'Answer: 12', 'It is blue.')
@@ -160,7 +160,7 @@ def as_written(answer: str, form: Form) -> str:
 
 
 def is_brief(answer: str, form: Form) -> bool:
-    """Return whether an answer is short enough to be compared with others: no page, and no longer than graders read."""
+    """Return whether an answer is short enough to compare with others."""
     text = answer.strip()
     return len(text) <= LONGEST_TEXT if form != "text" else "\n" not in text and len(text) <= BRIEF
 

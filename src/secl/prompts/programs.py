@@ -1,4 +1,4 @@
-"""Short programs as answers to questions about numbers: read as arithmetic, computed exactly, never executed."""
+"""Short programs as answers to questions about numbers; their arithmetic is computed exactly, never executed."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ OPENING = f"{FENCE}python\n"
 """Beginning of a reply that is a program."""
 
 _ESCAPE = re.compile(r"\\[^\r\n]")
-"""Python warns of those that it does not know, such as "\\$", and no number has one."""
+"""An escape in a text; Python warns of unknown ones such as "\\$"."""
 
 MOST_CHARACTERS = 2_000
-"""Longer programs have no result."""
+"""Most characters of a program."""
 
 MOST_BITS = 2_000
-"""Numbers with more bits above or below the fraction line are no result: nothing that is asked for is as large."""
+"""Most bits of numerator and denominator of a result."""
 
 MOST_PLACES = 50
-"""Decimal places that a number may be rounded to."""
+"""Most decimal places of `round`."""
 
 _BINARY: Mapping[type[ast.operator], Callable[[Fraction, Fraction], Fraction]] = {
     ast.Add: operator.add,
@@ -44,19 +44,18 @@ _CALLS: Mapping[str, Callable[..., Fraction | int]] = {
 }
 
 _PRINTED = "print()"
-"""Name of a printed value; no program can assign to it."""
+"""Name of a printed value, which no program can assign."""
 
 
 class _NoResultError(Exception):
-    """The program is no arithmetic, or leads nowhere."""
+    """The program is no arithmetic, or has no usable result."""
 
 
 def result_of(reply: str) -> Fraction | None:
     r"""Return the number that a reply's program assigns to `answer`, or else prints last; None without one.
 
-    Assignments, the four operations, powers and a few functions of numbers are understood. Whatever else a program has
-    (loops, conditions, other names) leaves it without a result, so it cannot do anything, and ends at once; so does a
-    block without an end. Decimal numbers are exact.
+    Programs may have assignments, the four operations, powers and a few functions of numbers. Any other construct, such
+    as a loop, and an unfinished block have no result. Decimal numbers are exact.
 
     >>> str(result_of("price = 15 * (1 - 0.2)\nanswer = 3 * price - 6"))
     '30'
@@ -80,7 +79,7 @@ def result_of(reply: str) -> Fraction | None:
 
 
 def _run(line: ast.stmt, names: dict[str, Fraction]) -> None:
-    """Execute a line with the names so far."""
+
     match line:
         case ast.Assign(targets=targets, value=value) if all(isinstance(each, ast.Name) for each in targets):
             number = _value(value, names)

@@ -1,10 +1,10 @@
-"""Every prompt that a model is shown, and nothing else.
+"""All prompts.
 
-All prompts of a question begin with its system text, its passage and ``Question: {text}``: the passes over a question
-share that prefix, so it is computed once. A prompt is a conversation that ends with a user turn, plus a prefill of the
-reply. With options, one turn asks for answer and confidence; an open answer comes first, so that the instruction about
-digits does not influence it, and a second turn asks for its confidence. A free answer is what the model says to the
-bare conversation.
+The prompts of a question begin with its system text, its passage and ``Question: {text}``. The passes over a question
+share this prefix, which is computed once. A prompt is a conversation that ends with a user turn, plus a prefill of the
+reply. With options, one turn asks for answer and confidence. An open answer comes first, and a second turn asks for its
+confidence, so that the instruction about digits does not influence the answer. A free answer is the reply to the
+conversation alone.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ CONFIDENCE = "Confidence: "
 """The text before the confidence digit."""
 
 NONE_OF_THESE = "None of these"
-"""The last candidate where an open question becomes a choice among answers to it."""
+"""The last candidate of an open question as a choice among answers."""
 
 WORDS_TRUE = ("True", " True", "true", " true", "TRUE")
 WORDS_FALSE = ("False", " False", "false", " false", "FALSE")
@@ -52,7 +52,7 @@ _ALONGSIDE: dict[Form, str] = {
     "number": f"Think step by step in a few short lines. Then write the final number. {_WITH_CONFIDENCE}"
     "<your steps>\nAnswer: <number>\nConfidence: <digit>",
 }
-"""Instructions for answer and confidence in one reply, as the paper asks."""
+"""Instructions for answer and confidence in one reply, as in the paper."""
 
 _ASK_CONFIDENCE = f"How confident are you that your answer is correct? State it {_SCALE}\n{_FORMAT}Confidence: <digit>"
 
@@ -67,13 +67,13 @@ _BEHIND_A_THOUGHT: dict[Form, tuple[str, str]] = {
     "sentence": ("answer truthfully in one short sentence", "<one short sentence>"),
     "number": ("write the final number", "<number>"),
 }
-"""What is asked for after a thought, and its shape."""
+"""The request for the answer after a thought, and its format."""
 
 _LIKE_A_REPLY = re.compile(r"(?<=\bconfidence)\s*[:=]\s*|(?<=\banswer)\s*[:=]\s*", re.IGNORECASE)
 _LIKE_A_CONFIDENCE = re.compile(r"(?<=\bconfidence)\s*[:=]\s*", re.IGNORECASE)
 
 _PREFILLS: dict[Form, str] = {"choice": "Answer:", "short": "Answer:"}
-"""Beginnings of replies. Not every model gives better short answers after its own (`answer_prompt`)."""
+"""Beginnings of replies. Some models give better short answers without theirs (`answer_prompt`)."""
 
 _KINDS: dict[Form, str] = {"number": "a number", "short": "a few words"}
 """Kind of the answers in a list; in any other form, one short sentence each."""
@@ -85,10 +85,10 @@ class Prompt:
 
     Attributes:
         turns: contents of the turns, user and assistant alternating, the user first and last.
-        prefill: text that the reply starts with; the model continues from there.
+        prefill: beginning of the reply, which the model continues.
         system, history: as in `secl.Question`.
         tools: definitions of tools that the model may call, each as JSON.
-        thought: what stands before the prefill of the first reply, without marks; None for a model that answers at
+        thought: the thought before the prefill of the first reply, without marks; None for a model that answers at
             once.
     """
 
@@ -100,20 +100,20 @@ class Prompt:
     thought: str | None = None
 
     def begun(self, text: str) -> Prompt:
-        """This prompt with the reply begun by `text`, after the prefill."""
+        """Return this prompt with `text` after the prefill."""
         return replace(self, prefill=self.prefill + text)
 
 
 def quoted(passage: str) -> str:
-    """A passage as it is shown: without the colon after "Confidence" or "Answer", so that nothing looks like a reply.
+    """Return a passage for a prompt, without the colon after "Confidence" or "Answer".
 
-    Models copy what looks like our own format, so a passage that states a confidence would set the model's.
+    Models copy text that looks like the format of a reply, such as a confidence in a passage.
     """
     return f"Context:\n{_LIKE_A_REPLY.sub(' ', passage)}"
 
 
 def unstated(text: str) -> str:
-    """Return a question or a candidate as it is shown: without the colon after "Confidence", for the same reason.
+    """Return a question or a candidate for a prompt, without the colon after "Confidence", as in `quoted`.
 
     >>> unstated("Is it Rome? Confidence: 9")
     'Is it Rome? Confidence 9'
@@ -122,7 +122,7 @@ def unstated(text: str) -> str:
 
 
 def _asked(question: Question) -> str:
-    """Return the turns that all prompts of a question begin with."""
+    """Return the common beginning of the prompts of a question."""
     passage = f"{quoted(question.context)}\n\n" if question.context else ""
     return f"{passage}Question: {unstated(question.text)}\n"
 
@@ -130,8 +130,7 @@ def _asked(question: Question) -> str:
 def answer_prompt(question: Question, *, alongside: bool = False, prefilled: bool = True) -> Prompt:
     """Ask for an answer; with options, or `alongside`, for an answer and then a confidence digit.
 
-    `prefilled` begins a short reply with "Answer:". A free answer is never asked for a confidence in the same reply:
-    nothing of ours is said before it.
+    `prefilled` begins a short reply with "Answer:". The prompt of a free answer has no instructions.
     """
     if alongside and question.form in _ALONGSIDE:
         prefill = "" if question.form == "number" else "Answer:"
@@ -144,7 +143,7 @@ def answer_prompt(question: Question, *, alongside: bool = False, prefilled: boo
 
 
 def request_for(thinking: Thinking) -> str:
-    """Return the sentence that asks a model for a thought, of at most so many tokens.
+    """Return the sentence that asks a model for a thought of this length.
 
     >>> request_for(160)
     'Think step by step in at most 90 words.'
@@ -157,9 +156,9 @@ def thinking_prompt(question: Question, request: str, thought: str) -> Prompt:
     """Ask for an answer after a thought; with options, for an answer and then a confidence digit.
 
     Args:
-        question: of any form but "text", about which nothing is asked.
-        request: sentence that asks for the thought; "" for a model that thinks without it.
-        thought: "" until it is written.
+        question: of any form but "text".
+        request: sentence that asks for the thought; "" for a model that thinks without a request.
+        thought: "" until written.
     """
     wanted, shape = _BEHIND_A_THOUGHT[question.form]
     wanted = f"{request} Then {wanted}. " if request else f"{wanted[:1].upper()}{wanted[1:]}. "
@@ -174,15 +173,14 @@ def _listed(question: Question) -> str:
 
 
 def _prompt(question: Question, user: str, prefill: str = "") -> Prompt:
-    """Return a prompt of secl as a turn of the question's conversation."""
     return Prompt((user,), prefill, question.system, question.history)
 
 
 def other_order(options: int) -> tuple[int, ...]:
-    """Return the reversed order, so that over both every option stands equally far down, and has two letters.
+    """Return the number of the option at each place of the reversed order.
 
-    Of an odd number of options, the middle one trades places with a neighbour. An order has the number of the option at
-    each place.
+    Over both orders, all options have the same mean place. With an odd number of options, the middle one swaps places
+    with a neighbour, so that its letter changes, too.
     """
     backwards = [*range(options)][::-1]
     middle = options // 2
@@ -192,7 +190,7 @@ def other_order(options: int) -> tuple[int, ...]:
 
 
 def as_choice(question: Question, answers: Sequence[str]) -> Question:
-    """Return an open question as a choice between answers to it and "None of these"; which is right is not known.
+    """Return an open question as a choice between answers and "None of these", without a reference.
 
     >>> as_choice(Question("Capital of France?", reference="Paris", grader="contains"), ("Paris", "Rome")).options
     ('Paris', 'Rome', 'None of these')
@@ -201,9 +199,10 @@ def as_choice(question: Question, answers: Sequence[str]) -> Question:
 
 
 def orders_of_answers(answers: int, seed: int) -> list[tuple[int, ...]]:
-    """Two orders of answers to an open question and, after them, "None of these".
+    """Return two orders of the answers to an open question and "None of these".
 
-    Shuffled by the seed, so that the model's own answer has no place of its own; "None of these" comes last or first.
+    The seed shuffles the answers, so that the model's own answer has no fixed place. "None of these" comes last in the
+    first order, and first in the second.
 
     >>> orders_of_answers(2, seed=0)
     [(1, 0, 2), (0, 2, 1)]
@@ -213,7 +212,7 @@ def orders_of_answers(answers: int, seed: int) -> list[tuple[int, ...]]:
 
 
 def order_prompt(question: Question, order: Sequence[int]) -> Prompt:
-    """Ask for the letter alone, with the options in another order: `order[place]` is the number of the option there."""
+    """Ask for the letter alone, with the options in another order, given by the number of the option at each place."""
     options = "".join(
         f"{letter}. {unstated(question.options[number])}\n" for letter, number in zip(LETTERS, order, strict=False)
     )
@@ -224,9 +223,8 @@ def order_prompt(question: Question, order: Sequence[int]) -> Prompt:
 def candidate_prompt(question: Question, form: Form, *, alone: bool = False) -> Prompt:
     """Ask for an answer of this form without options, for the likelihood of a candidate.
 
-    `alone` leaves out the question, its passage and what was said before, under the same system text. They are evidence
-    for an answer like the question, so the likelihood "alone" is free of them (the domain premise of PMI, Holtzman et
-    al. 2021).
+    `alone` omits the question, its passage and the history, which are all evidence for an answer (the domain premise of
+    PMI, Holtzman et al. 2021); the system text stays.
     """
     user = f"{'' if alone else _asked(question)}\n{_INSTRUCTIONS[form]}"
     return Prompt((user,), _PREFILLS.get(form, ""), question.system, () if alone else question.history)
@@ -243,16 +241,11 @@ def program_prompt(question: Question) -> Prompt:
 
 
 def confidence_prompt(
-    question: Question,
-    text: str,
-    *,
-    alongside: bool = False,
-    prefilled: bool = True,
-    before: Prompt | None = None,
+    question: Question, text: str, *, alongside: bool = False, before: Prompt | None = None
 ) -> Prompt:
-    """Ask for the confidence digit of an answer: in the same reply after a letter, in a turn after an open answer, or
-    `alongside` it. The reply began as `answer_prompt` begins it, unless the prompt `before` it is given."""
-    before = before or answer_prompt(question, alongside=alongside, prefilled=prefilled)
+    """Ask for the confidence digit of an answer: in the same reply after a letter, in a new turn after an open answer,
+    or `alongside` it. `before` is the prompt of the answer, by default that of `answer_prompt`."""
+    before = before or answer_prompt(question, alongside=alongside)
     if question.options:
         return before.begun(f" {text}\n{CONFIDENCE}")
     if alongside and not question.free:
@@ -262,16 +255,12 @@ def confidence_prompt(
 
 
 def digit_prompt(answered: Prompt, text: str) -> Prompt:
-    """Ask, after the answer `text` to a prompt, for its confidence as a digit alone: of a model whose reply cannot be
-    begun for it."""
+    """Ask for the confidence in an answer `text` as a digit alone, for models that do not support prefilled replies."""
     return replace(answered, turns=(*answered.turns, text, _ASK_DIGIT), prefill="")
 
 
 def p_true_prompt(question: Question, candidate: str, *, paper: bool = False) -> Prompt:
-    """Ask whether `candidate` answers the question correctly, in one word (P(True), Sec. 3.2 of the paper).
-
-    `paper` asks with the sentence that the paper quotes.
-    """
+    """Ask whether `candidate` is correct, in one word (P(True), Sec. 3.2 of the paper); `paper` uses its wording."""
     if paper:
         sentence = "Is the following answer to the question correct? (True/False)"
         return _prompt(question, f"{_asked(question)}{sentence}\nAnswer: {unstated(candidate)}")
@@ -283,7 +272,7 @@ def p_true_prompt(question: Question, candidate: str, *, paper: bool = False) ->
 
 
 def verification_prompt(question: Question, candidate: str) -> Prompt:
-    """Ask whether `candidate` is right, in Yes or No, as DINCO does."""
+    """Ask whether `candidate` is right, Yes or No, as DINCO does."""
     user = (
         f"{_asked(question)}Candidate answer: {candidate}\n"
         "Decide whether the candidate answer is correct. Reply with one word, Yes or No."
@@ -303,7 +292,7 @@ def entailment_prompt(question: Question, premise: str, hypothesis: str) -> Prom
 
 
 def distractor_prompt(question: Question, count: int) -> Prompt:
-    """Ask for a list of 2 to 10 answers to choose distractors from, independently of the model's own answer."""
+    """Ask for a list of 2 to 10 answers, the source of distractors, without the model's own answer."""
     number = ["two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"][count - 2]
     user = (
         f"{_asked(question)}People gave {number} different answers to this question. Some are wrong. List their "

@@ -20,11 +20,11 @@ ASSUMPTION = (
 """Conditions of every guarantee."""
 
 MOSTLY_WRONG = 0.5
-"""A promise of so many wrong ones is of no use, and is left out."""
+"""Share of wrong answers from which a guarantee is useless, and left out."""
 
 
 def advice_table(answers: Answers, advice: Advice) -> Table:
-    """Return a table with the threshold for a risk and its basis; or why no threshold exists, and the labels needed."""
+    """Return a table: the threshold for a risk and its basis, or why none exists and how many labels it takes."""
     threshold = advice.threshold
     facts = {"accept from": "no confidence"}
     if threshold is not None:
@@ -53,7 +53,7 @@ def advice_table(answers: Answers, advice: Advice) -> Table:
 
 
 def _expected(advice: Advice, threshold: Threshold) -> str:
-    """Return the share of wrong answers among the accepted ones, and how sure that is."""
+    """Return the share of wrong answers among the accepted ones, as an estimate or a guarantee."""
     if advice.basis == "labels":
         bound = float(risk_bound(threshold.wrong, threshold.labels, advice.certainty))
         return f"at most {percent(bound)}: guaranteed with {percent(advice.certainty)} certainty"
@@ -62,7 +62,7 @@ def _expected(advice: Advice, threshold: Threshold) -> str:
 
 
 def _basis(advice: Advice) -> str:
-    """Return the basis of the advice."""
+
     if advice.basis == "confidences":
         return "the confidences alone"
     drawn = "drawn at random" if advice.basis == "labels" else "that people chose to rate"
@@ -70,7 +70,7 @@ def _basis(advice: Advice) -> str:
 
 
 def _wanted(advice: Advice) -> str:
-    """Return the number of labels that a guarantee needs in all."""
+    """Return the labels that a guarantee needs."""
     if advice.basis == "labels" and (advice.needed is None or advice.needed <= advice.labels):
         return f"at least {advice.fewest} right answers in a row, from the surest on"
     return f"about {counted(advice.needed or advice.fewest, 'label')} of answers drawn at random"
@@ -106,7 +106,7 @@ def accepted_line(answer: str | None, confidence: float, accept: float) -> str:
 
 
 def _accepted(threshold: Threshold | None, *, counts: bool = False) -> tuple[str, ...]:
-    """Return a threshold and what it accepts, for a table; with its labelled answers and how many of them are wrong."""
+    """Return threshold and coverage for a table; with `counts` also labelled and wrong answers."""
     if threshold is None:
         return ("none", *(UNDEFINED,) * (3 if counts else 1))
     more = (amount(threshold.labels), amount(threshold.wrong)) if counts else ()
@@ -115,21 +115,18 @@ def _accepted(threshold: Threshold | None, *, counts: bool = False) -> tuple[str
 
 def advice_json(answers: Answers, advice: Advice) -> dict[str, object]:
     """Return an advice as JSON values; undefined numbers are None."""
-    plain = asdict(advice)
-    threshold = advice.threshold
-    if threshold is not None and advice.basis == "labels":  # only what was tested in order has a bound
+    plain, threshold = asdict(advice), advice.threshold
+    guarantee = threshold is not None and advice.basis == "labels"
+    if threshold is not None and guarantee:
         plain["threshold"]["bound"] = float(risk_bound(threshold.wrong, threshold.labels, advice.certainty))
-    return plain | {
-        "guarantee": advice.basis == "labels" and advice.threshold is not None,
-        "left_out": answers.left_out,
-    }
+    return plain | {"guarantee": guarantee, "left_out": answers.left_out}
 
 
 RISKS = (0.05, 0.1, 0.2)
-"""Shares of wrong ones that a report has thresholds for."""
+"""Risks of the thresholds in a report."""
 
 CERTAINTY = 0.9
-"""With which a report's thresholds are promised."""
+"""Certainty of the guarantees in a report."""
 
 
 def accepted_sentence(records: Sequence[Record]) -> str | None:
@@ -149,7 +146,7 @@ def accepted_sentence(records: Sequence[Record]) -> str | None:
 
 
 def risk_table(answers: Answers) -> Table:
-    """Return thresholds for some risks: guaranteed by labels, or without labels estimated by the confidences."""
+    """Return thresholds for some risks: guaranteed by labels, or estimated from the confidences."""
     curve = answers.curve
     by_confidence = {risk: _accepted(estimated(curve, risk)) for risk in RISKS}
     if answers.basis != "labels":

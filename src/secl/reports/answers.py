@@ -1,4 +1,4 @@
-"""Every answer of a run as one row, and the tables of answers."""
+"""The answers of a run as rows, and tables of them."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from secl.reports.table import Cell, Column, Table
 from secl.runs.object_table import document_of
 
 LOW = 0.5
-"""A confidence below it is low: the answer is more probably wrong than right."""
+"""Confidence below which an answer is more probably wrong than right."""
 
 Sign = Literal["unreadable", "low", "another", "digits"]
-"""Why a person should look at an answer."""
+"""Sign that a person should look at an answer."""
 
 SIGNS: dict[Sign, str] = {
     "unreadable": "no readable answer",
@@ -31,20 +31,18 @@ SIGNS: dict[Sign, str] = {
 """The signs in words, the gravest first."""
 
 NO_SIGN = "less confidence than in the others"
-"""Why an answer without any sign is among those that most need a person."""
+"""Reason to look at an answer without a sign, if no answer has one."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerRow:
-    """An answer, with its confidence and grade.
+    """A record with its texts for display and its grade.
 
     Attributes:
-        answer: for people, an option with its letter and text; empty if none could be read.
-        another: the most probable candidate where the model's own answer was given, or the model's own answer where the
-            most probable candidate was given, if they differ; else empty.
-        reference: the right answer for people, of several the first three; empty if unknown.
-        correct: whether the reported answer is right, by its label, else by the reference; None without either.
-        signs: why a person should look at it; empty for no reason.
+        answer: the returned answer, an option with its letter; empty if unreadable.
+        another: whichever of own answer and most probable candidate was not returned, if they differ; else empty.
+        reference: the right answer, of several the first three; empty if unknown.
+        correct: whether the returned answer is right, by its label, else by the reference; None without either.
     """
 
     record: Record
@@ -56,35 +54,31 @@ class AnswerRow:
 
     @property
     def remarks(self) -> list[str]:
-        """Return its symptoms in words, and the outcome of learning."""
+        """Signs in words, and the outcome of learning."""
         changed = self.record.reply.answer != self.record.frozen.answer
         more = {"changed by adapting": changed, "not accepted": self.record.accepted is False}
         return [*(SIGNS[sign] for sign in self.signs), *(word for word in more if more[word])]
 
     @property
     def asked(self) -> str:
-        """The question for people; of a field with its document."""
+        """The question for display; of a field with its document."""
         question, text = self.record.question, self.record.question.text
         return f"{document_of(question)}: {text}" if self.record.outcome == "field" else text
 
     @property
     def options(self) -> list[str]:
-        """The options for people, each with its letter and text."""
+        """The options for display, each with its letter."""
         question = self.record.question
         return [question.named(letter) for letter in question.letters]
 
 
-def answer_rows(records: Sequence[Record]) -> list[AnswerRow]:
-    """Return a row for each record, in the order of the stream."""
-    return [_row(record) for record in records]
-
-
 def neediest(rows: Sequence[AnswerRow], count: int) -> list[AnswerRow]:
-    """The answers that most need a person: those with most signs, of these and of the others the least confident."""
+    """Return the answers that most need a person: those with most signs, in a tie the least confident."""
     return sorted(rows, key=lambda row: (-len(row.signs), row.record.confidence, row.record.position))[:count]
 
 
-def _row(record: Record) -> AnswerRow:
+def answer_row(record: Record) -> AnswerRow:
+    """Return the row of a record."""
     question, own, best = record.question, record.reply.answer, record.best_answer
     reference = question.reference
     other = own if record.answers_best else best
@@ -105,16 +99,14 @@ def _row(record: Record) -> AnswerRow:
 
 
 MOST_WRONG = 10
-"""Wrong answers that are shown."""
+"""Most wrong answers in a table."""
 
 LONGEST = 160
-"""Characters of a question or an answer in a table."""
+"""Most characters of a question or an answer in a table."""
 
-NOTHING = "no readable answer"
-"""Text in place of an answer that could not be read."""
+NOTHING = SIGNS["unreadable"]
 
 GRADES = {True: "right", False: "wrong", None: ""}
-"""Grades in words; an answer without a reference has none."""
 
 
 def _asked(row: AnswerRow) -> Cell:
@@ -148,18 +140,18 @@ COLUMNS: dict[str, tuple[Column, Callable[[AnswerRow], Cell]]] = {
         lambda row: Cell(", ".join(SIGNS[sign] for sign in row.signs) or NO_SIGN),
     ),
 }
-"""Columns of an answer, by the names that `questions_table` takes."""
+"""Columns of `questions_table` by name."""
 
 
 def questions_table(rows: Sequence[AnswerRow], *names: str) -> Table:
-    """A row for each answer, with the columns of `COLUMNS` that are named; those without any text are left out."""
+    """Return a row for each answer, with these columns of `COLUMNS`; columns without text are left out."""
     cells_of = {name: [COLUMNS[name][1](row) for row in rows] for name in names}
     cells_of = {name: cells for name, cells in cells_of.items() if any(cell.text for cell in cells)}
     return Table([COLUMNS[name][0] for name in cells_of], {"": list(zip(*cells_of.values(), strict=True))})
 
 
 def wrong_table(rows: Sequence[AnswerRow]) -> Table | None:
-    """Return the wrong answers with the highest confidence, the highest first; None without any."""
+    """Return the wrong answers with the highest confidence, the highest first; None without wrong answers."""
     wrong = sorted((row for row in rows if row.correct is False), key=lambda row: -row.record.confidence)[:MOST_WRONG]
     names = ("question and options", "answers", "right", "confidence", "stated")
     return questions_table(wrong, *names) if wrong else None

@@ -1,4 +1,4 @@
-"""The advice of a report and of `secl check`: which method fits, and whether learning would help."""
+"""Sentences of a report and of `secl check`: which method fits, and whether learning would help."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ BY_EXPERIENCE = (
     "higher one on 32 questions behind a server; to test it here, label twenty answers"
 )
 
-
 SMALL_GAIN = 0.05
-"""A gain in accuracy below which thoughts, which cost several times the tokens, do not pay."""
+"""Gain in accuracy below which thoughts, which multiply the tokens, are not worth their cost."""
 
 
 def check_sentences(result: Check) -> list[str]:
-    """Return the recommended command, the reason, whether to learn, and what a reader must know besides these."""
+    """Return the recommended command, its reason, whether to learn, and notes."""
     best = " --answer best" if result.answer == "best" else ""
     return [
         f"Use: secl run --method {result.method}{best}",
@@ -29,7 +28,7 @@ def check_sentences(result: Check) -> list[str]:
 
 
 def _thinking(result: Check) -> list[str]:
-    """Return whether thoughts make more answers correct; empty without thoughts or references."""
+    """Return the effect of thoughts on accuracy; empty without thoughts or references."""
     if not result.thought:
         return []
     accuracy = result.thought["accuracy"]
@@ -58,7 +57,7 @@ def _by_labels(result: Check) -> str:
 
 
 def _learning(result: Check) -> str:
-    """Return whether to learn, the verdict and a colon first."""
+
     if not result.labelled:
         return f"cannot tell: none of the {result.questions} questions has a reference or a label."
     if not result.rated:

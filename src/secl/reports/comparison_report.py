@@ -15,15 +15,14 @@ NOTE = (
     "sides, because the ECE of few answers is biased, and end at -1 and 1. Fewer than "
     f"{FEWEST_COMPARED} questions have none, nor has AUROC with fewer than {FEWEST_OF_A_KIND} right or wrong answers."
 )
-"""Notes on a table of differences."""
 
 
 def comparison_table(comparison: Comparison) -> Table:
-    """Return all measures, then the Brier score of each domain where there are several; it fits 80 columns."""
+    """Return all measures, and the Brier score of each of several domains; the table fits 80 columns."""
     sections = {"": {MEASURES[measure]: difference for measure, difference in comparison.measures.items()}}
     if len(comparison.domains) > 1:
         sections["Brier by domain"] = comparison.domains
-    # Were only the names to wrap, they would be squeezed to nothing.
+    # The intervals wrap as well, so that the names keep some width.
     columns = (
         Column("", text=True, wraps=True),
         *map(Column, ("A", "B")),
@@ -51,7 +50,7 @@ def _row(name: str, difference: Difference) -> Row:
 
 
 def remarks(comparison: Comparison) -> list[str]:
-    """Return notes on the table."""
+    """Return notes on a comparison."""
     a, b = (f"{floor.mean:.3f} (in 95% of cases up to {floor.upper:.3f})" for floor in comparison.floors.values())
     lines = [
         f"A would have an ECE of {a} by chance alone and B of {b}, were they perfectly calibrated.",

@@ -1,4 +1,4 @@
-"""One answered question for the shell: a table of candidates, the reasons, and the evidence."""
+"""An answered question in the shell: a table of candidates, reasons, and the evidence."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ BAR = 30
 """Width of a full bar in characters."""
 
 LONGEST = 300
-"""Characters of a candidate in the table of an answer."""
+"""Most characters of a candidate in the table of an answer."""
 
 MOST = 5
-"""Candidates in the table of an answer, besides the returned and the model's own answer."""
+"""Most candidates in the table of an answer; the model's own answer may follow."""
 
 
 def answer_table(record: Record) -> Table:
-    """The returned answer with its confidence and 90 % interval, the other candidates, and the stated confidence."""
+    """Return a table: the returned answer with its confidence and 90 % interval, then the other candidates."""
     posterior, own = record.posterior, record.reply.answer
     stated = f"own answer, stated {percent(record.reply.stated)}" if own is not None else "no readable answer"
     if posterior is None or record.answer is None:
@@ -49,27 +49,27 @@ def answer_table(record: Record) -> Table:
 
 
 def _candidate(posterior: Posterior, number: int) -> str:
-    """Return a candidate as text; the last one may collect the probability of all unlisted answers."""
+    """Return a candidate as text; the last one may stand for all unlisted answers."""
     unlisted = posterior.none_last and number == len(posterior.candidates) - 1
     return "any other answer" if unlisted else posterior.candidates[number]
 
 
 def _confidence(record: Record) -> str:
-    """Return the confidence with its 90 % interval, where there is one."""
+
     band = record.labelled
     likely = percent(record.confidence)
     return f"{likely} ({percents(band.low, band.high)})" if band else likely
 
 
 def answer_reasons(record: Record) -> list[str]:
-    """Return sentences on why the confidence is not reliable, or else on its sources."""
+    """Return sentences on symptoms of an unreliable confidence, or else on its source."""
     reasons = [sentence_of(reason) for reason in seen_in_one(record)]
     own = record.posterior is None or record.posterior.own == record.posterior.best
     return reasons or ([_why(record)] if own else [])
 
 
 def _why(record: Record) -> str:
-    """Return a sentence about the source of the confidence."""
+
     question, evidence, posterior = record.question, record.evidence, record.posterior
     if posterior is None:
         return "There are no two different candidates to compare."
@@ -119,12 +119,12 @@ def answer_details(record: Record, tau: float) -> list[RichTable]:
 
 
 def _ranked(posterior: Posterior) -> list[int]:
-    """Return the numbers of the candidates, the most probable first."""
+
     return sorted(range(len(posterior.candidates)), key=lambda number: -posterior.probabilities[number])
 
 
 def bins_table(reply: Reply, frozen: Reply) -> RichTable:
-    """Return the probability of each of the ten digits of a stated confidence, now and of the frozen model."""
+    """Return the probabilities of the ten digits of the stated confidence, adapted and frozen."""
     rows = [
         (f"{digit}", f"{p:.4f}", f"{before:.4f}", "█" * round(BAR * p))
         for digit, (p, before) in enumerate(zip(reply.bins, frozen.bins, strict=True))
@@ -133,14 +133,14 @@ def bins_table(reply: Reply, frozen: Reply) -> RichTable:
 
 
 def p_true_table(p_true: PTrue) -> RichTable:
-    """Return P(True) of an answer, which stands first, and of its distractors."""
+    """Return P(True) of an answer, in the first row, and of its distractors."""
     pairs = zip(p_true.probabilities, p_true.candidates, strict=True)
     rows = [(f"{p:.4f}", candidate) for p, candidate in pairs]
     return listing(("P(True)", f"candidate ({p_true.distractor_source}; the answer first)"), rows)
 
 
 def candidates_table(question: Question, posterior: Posterior) -> RichTable:
-    """Probability, text and role of each candidate, the most probable first."""
+    """Return probability, text and role of each candidate, the most probable first."""
     rows = []
     for number in _ranked(posterior):
         named = question.named(question.letters[number]) if question.options else _candidate(posterior, number)

@@ -1,4 +1,4 @@
-"""A report as files: one HTML page that needs no network and no other file, and pictures and numbers beside it."""
+"""A report as files: a self-contained HTML page, pictures, and numbers."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ TEMPLATES = Path(__file__).parent / "templates"
 PAGE = "report.html"
 
 BESIDE_RUN = ("reliability.png", "timeline.png")
-"""Pictures that stand in the folder of a run, beside the page, which holds them all."""
+"""Pictures in the folder of a run; the page contains all pictures."""
 
 MOST = 2000
-"""Most answers that the page lists (some megabytes): beyond it, those that most need a person."""
+"""Most answers on the page (some megabytes); of more, those that most need a person."""
 
 
 def check_folder(folder: Path) -> None:
-    """Check that a report may be written there: the folder does not exist, is empty, or holds a report."""
+    """Check that a folder may take a report: it does not exist, is empty, or holds a report."""
     if folder.exists() and not folder.is_dir():
         raise ParameterError(f"{folder} is a file; name another folder with --out.")
     if folder.exists() and any(folder.iterdir()) and not (folder / PAGE).exists():
@@ -36,10 +36,10 @@ def check_folder(folder: Path) -> None:
 
 
 def write_report(folder: Path, run: RunReport, *, of_run: bool = False) -> Path:
-    """Write the report of a run into a folder, which is made if need be, and return the path of the page.
+    """Write the report of a run into a new or existing folder, and return the path of the page.
 
-    Files: `report.html`, which needs no other; `summary.csv` with every number; every picture as `.png` and `.svg`.
-    A run's own folder gets the page and the pictures of `BESIDE_RUN` alone.
+    Files: `report.html`, which is self-contained; `summary.csv` with every number; every picture as `.png` and `.svg`.
+    A run's own folder gets the page and the pictures of `BESIDE_RUN`.
     """
     sections = list(sections_of(run))
     keep = BESIDE_RUN if of_run else None
@@ -61,12 +61,12 @@ def write_report(folder: Path, run: RunReport, *, of_run: bool = False) -> Path:
 
 
 def listed(rows: Sequence[AnswerRow]) -> Sequence[AnswerRow]:
-    """Return the answers that the page lists, in the order of the stream."""
+    """Return the answers on the page, in the order of the stream."""
     return rows if len(rows) <= MOST else sorted(neediest(rows, MOST), key=lambda row: row.record.position)
 
 
 def data_uri(svg: str) -> str:
-    """Return a picture as the address of an image that needs no file.
+    """Return a picture as a data URI.
 
     >>> data_uri("<svg/>")
     'data:image/svg+xml;base64,PHN2Zy8+'
@@ -85,16 +85,16 @@ def natural_width(svg: str) -> str:
 
 
 def render(run: RunReport, sections: Sequence[Section], pictures: Mapping[str, str]) -> str:
-    """Return the page of a run with these sections, and with the SVGs of their pictures by name."""
+    """Return the page of a run with these sections and with their pictures, SVGs by name."""
     from markupsafe import Markup
 
     environment = html_templates(TEMPLATES)
     environment.globals |= {"data_uri": data_uri, "natural": natural_width, "listed": listed}
-    # Wrapped so that a page read as XML has the whole script.
+    # CDATA, so that an XML parser reads the whole script.
     text = (TEMPLATES / "questions.js").read_text(encoding="utf-8")
     script = f"//<![CDATA[\n{text}//]]>"
     digest = b64encode(sha256(script.encode()).digest()).decode()
-    # This script alone runs, and nothing is fetched from anywhere.
+    # Only this script may run, and the page fetches nothing.
     policy = (
         f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; base-uri 'none'"
     )

@@ -1,4 +1,4 @@
-"""Numbers and texts as people read them."""
+"""Numbers and texts for display."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DIRECTIONS = frozenset({"LRE", "RLE", "PDF", "LRO", "RLO", "LRI", "RLI", "FSI",
 
 
 def number(value: float | None, digits: int, sign: str = "") -> str:
-    """Return a number with so many decimals; a dash for None and nan.
+    """Return a number with a number of decimals; a dash for None and nan.
 
     >>> number(0.25, 3), number(0.25, 1, "+"), number(math.nan, 3)
     ('0.250', '+0.2', '–')
@@ -33,7 +33,7 @@ def number(value: float | None, digits: int, sign: str = "") -> str:
 def percent(share: float | None, decimals: int = 0) -> str:
     """Return a share in percent; a dash for None and nan.
 
-    Tables take one decimal. Sentences take none from 10% to 99%, and one beyond. Only 0 and 1 are "0%" and "100%".
+    Tables use one decimal. Sentences use none from 10% to 99%, and one beyond. Only 0 and 1 become "0%" and "100%".
 
     >>> [percent(share) for share in (0.4149, 0.05, 0.0251, 0.9993, 0.0, 0.0004)], percent(0.4149, 1)
     (['41%', '5%', '2.5%', 'over 99.9%', '0%', 'under 0.1%'], '41.5%')
@@ -55,7 +55,7 @@ def percents(low: float, high: float) -> str:
 
 
 def amount(value: int) -> str:
-    """Return a count with separators."""
+    """Return a count with thousands separators."""
     return f"{value:,}"
 
 
@@ -69,16 +69,16 @@ def counted(value: int, noun: str) -> str:
 
 
 def span(interval: Interval | None) -> str:
-    """Return an interval as text; empty if there is none or it is undefined."""
+    """Return an interval as text; empty for None or an undefined interval."""
     if interval is None or math.isnan(interval.low):
         return ""
-    # A dash before a minus sign could not be told from it.
+    # A dash next to a minus sign would be ambiguous.
     between = RANGE if interval.low >= 0.0 else " to "
     return f"{interval.low:.3f}{between}{interval.high:.3f}"
 
 
 def terminal_text(text: str) -> str:
-    r"""Return text from outside that a terminal shows and does not obey: control characters are written out.
+    r"""Return a text of unknown origin with escaped control characters, for a terminal.
 
     >>> print(terminal_text("bio\x1b[2Jlogy\n"))
     bio\x1b[2Jlogy\n
@@ -87,7 +87,7 @@ def terminal_text(text: str) -> str:
 
 
 def terminal_lines(text: str) -> str:
-    r"""Return a text of unknown origin whose lines a terminal shows and does not obey.
+    r"""Return a text of unknown origin with escaped control characters except for line ends, for a terminal.
 
     >>> print(terminal_lines("red:\n\x1b[31m, done"))
     red:
@@ -97,7 +97,7 @@ def terminal_lines(text: str) -> str:
 
 
 def xml_text(text: str) -> str:
-    """Return text with a replacement character for whatever no XML or HTML file may hold.
+    """Return a text with replacement characters for characters that XML and HTML exclude.
 
     >>> xml_text("a\\x00b <c>")
     'a�b <c>'
@@ -106,18 +106,18 @@ def xml_text(text: str) -> str:
 
 
 def _is_control(character: str) -> bool:
-    """Return whether it is a control, half of a surrogate pair, a line end, or turns the direction of writing."""
+    """Return whether a character is a control, a lone surrogate, a line end, or changes the direction of writing."""
     if unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp"):
         return True
     return unicodedata.bidirectional(character) in _DIRECTIONS
 
 
 def html_templates(folder: Path) -> jinja2.Environment:
-    """Return the templates of a folder's HTML pages. Values appear as text; a missing value is an error."""
+    """Return the HTML templates of a folder, which escape values; a missing value is an error."""
     import jinja2
 
     def printable(value: object) -> object:
-        return xml_text(value) if type(value) is str else value  # not of what is markup already
+        return xml_text(value) if type(value) is str else value  # markup stays
 
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(folder),

@@ -21,27 +21,27 @@ from secl.reports.run_report import RunReport
 from secl.reports.table import Cell, Column, Row, Table, plain_table
 
 BANDS = 5
-"""Parts of [0, 1] that the table has a row for."""
+"""Bands of confidence in the table of counts."""
 
 LONGEST = 100
-"""Characters of the question to look at first."""
+"""Most characters of the question to look at first."""
 
 ANSWERS: dict[Level, str] = {
     "fine": "Yes: tests of the {source} confidence found no error.",
     "unproven": "Not proven for the {source} confidence.",
     "do not act on it": "No: do not act on the {source} confidence.",
 }
-"""Whether the confidences may be acted on, for each verdict."""
+"""Answers to the question whether one may act on the confidences."""
 
 
 def result_sentences(run: RunReport) -> list[str]:
-    """Return sentences: counts, accuracy against mean confidence, and further findings."""
+    """Return sentences: counts, accuracy against mean confidence, ranking, and accepted answers."""
     accepted = accepted_sentence(run.records)
     return [_counts(run), *_right(run), *([accepted] if accepted else [])]
 
 
 def _counts(run: RunReport) -> str:
-    """Return a sentence with the numbers of answered, omitted and remaining questions."""
+
     text = f"{counted(len(run.records), 'question')} answered"
     if not run.complete:
         text = f"{amount(len(run.records))} of {counted(run.manifest.total, 'question')} answered"
@@ -50,7 +50,7 @@ def _counts(run: RunReport) -> str:
 
 
 def _right(run: RunReport) -> list[str]:
-    """Return sentences: accuracy against mean confidence, and the ranking."""
+
     graded = [row for row in run.rows if row.correct is not None]
     if run.mostly_ungraded or not graded:
         return [headline(run)]
@@ -67,7 +67,7 @@ def _right(run: RunReport) -> list[str]:
 
 
 def _level(run: RunReport, gap: float) -> str:
-    """Return whether the confidences are too low or too high, as the verdict's tests have it."""
+    """Return the calibration error that the verdict's tests found."""
     codes = run.trust.codes
     if "overconfident" in codes or "underconfident" in codes:
         return f"{'over' if gap > 0 else 'under'}confident by {100 * abs(gap):.0f} points"
@@ -93,14 +93,14 @@ def _ranking(confidences: Sequence[float], grades: Sequence[bool]) -> str:
 
 
 def bands_table(rows: Sequence[AnswerRow]) -> Table:
-    """Return a table of the number of answers in each fifth of [0, 1]."""
+    """Return a table of the number of answers in each band of confidence."""
     counts = Counter(min(int(row.record.confidence * BANDS), BANDS - 1) for row in rows)
     lines = [(f"{band / BANDS:g} to {(band + 1) / BANDS:g}", amount(counts[band])) for band in sorted(counts)[::-1]]
     return plain_table(("confidence", "answers"), lines, texts=1)
 
 
 def look_first(rows: Sequence[AnswerRow]) -> str | None:
-    """The surest of the wrong answers, or without any grade the one that most needs a person; None for neither."""
+    """Return the most confident wrong answer, or without grades the answer that most needs a person; or None."""
     if any(row.correct is not None for row in rows):
         wrong = (row for row in rows if row.correct is False)
         first = max(wrong, key=lambda row: row.record.confidence, default=None)
@@ -114,7 +114,7 @@ def look_first(rows: Sequence[AnswerRow]) -> str | None:
 
 
 def next_step(run: RunReport, folder: Path) -> str:
-    """Return the next command."""
+    """Return the recommended next command."""
     shell_name = shlex.quote(str(folder))
     if not run.complete:
         return f"secl run --resume {shell_name}"
@@ -126,10 +126,10 @@ def next_step(run: RunReport, folder: Path) -> str:
 
 
 NEEDY = 10
-"""Answers that are shown as those that most need a person."""
+"""Number of shown answers that most need a person."""
 
 UNTESTED = "Twenty labels (secl label) usually reveal an error of 30 points; smaller errors take more labels."
-"""How many labels test confidences; docs/lab/log.md has the power of these tests."""
+"""Advice on the number of labels; docs/lab/log.md has the power of the tests."""
 
 RANGES = (
     "Estimated right: the mean confidence, and where the share of right answers lies in 95% of cases if each answer is "
@@ -141,8 +141,7 @@ RANGES = (
 def estimate_share(confidences: Sequence[float]) -> tuple[float, float, float]:
     """Estimate the share of right answers by the mean confidence, with its 95% limits; nan without answers.
 
-    Each answer counts as right with its probability, independently of the others (normal approximation). The limits
-    know nothing of an error of the confidences themselves.
+    The limits assume calibrated confidences and independent answers (normal approximation).
 
     >>> [round(number, 3) for number in estimate_share([0.5] * 100)]
     [0.5, 0.402, 0.598]
@@ -155,7 +154,7 @@ def estimate_share(confidences: Sequence[float]) -> tuple[float, float, float]:
 
 
 def ungraded(rows: Sequence[AnswerRow]) -> list[AnswerRow]:
-    """Return the answers without a label and without a right one to compare with."""
+    """Return the answers without a label or a reference."""
     return [row for row in rows if row.correct is None]
 
 
@@ -172,7 +171,7 @@ def headline(run: RunReport) -> str:
 
 
 def _basis(run: RunReport, rows: Sequence[AnswerRow]) -> str:
-    """Return the most frequent source of the confidences."""
+
     names: dict[Source, str] = {
         "posterior": "the posterior, made without labels",
         "stated": "stated confidence, adapted to the model's own P(True) without labels"
@@ -185,7 +184,7 @@ def _basis(run: RunReport, rows: Sequence[AnswerRow]) -> str:
 
 
 def _of_graded(rows: Sequence[AnswerRow]) -> str:
-    """Return a sentence with accuracy and mean confidence of the graded answers."""
+
     share = fmean(bool(row.correct) for row in rows)
     low, high = wilson(share, len(rows))
     mean = fmean(row.record.confidence for row in rows)
@@ -196,7 +195,7 @@ def _of_graded(rows: Sequence[AnswerRow]) -> str:
 
 
 def share_notes(rows: Sequence[AnswerRow]) -> list[str]:
-    """Return a sentence for each symptom with the number of answers that show it."""
+    """Return a sentence for each sign with its number of answers."""
     counts = Counter(sign for row in rows for sign in row.signs)
     return [
         f"{counted(counts[sign], 'answer')} of {amount(len(rows))}: {SIGNS[sign]}." for sign in SIGNS if counts[sign]
@@ -204,7 +203,7 @@ def share_notes(rows: Sequence[AnswerRow]) -> list[str]:
 
 
 def domains_table(rows: Sequence[AnswerRow]) -> Table:
-    """A row for each domain: the estimated share of right answers, and how many answers have a sign of trouble."""
+    """Return a row for each domain: the estimated share of right answers, and the number of answers with a sign."""
     groups: dict[str, list[AnswerRow]] = {}
     for row in rows:
         groups.setdefault(row.record.question.domain, []).append(row)

@@ -1,4 +1,4 @@
-"""The parts of a report, and the choice of the confidence that it is about."""
+"""The data of a report, and the choice of its main confidence."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from secl.evaluation.estimators import foremost
 from secl.evaluation.summary import EstimatorSummary, Summary
 from secl.evaluation.trust import Verdict, assess
 from secl.records import Record
-from secl.reports.answers import AnswerRow, answer_rows
+from secl.reports.answers import AnswerRow, answer_row
 from secl.reports.figures.drawing import Panel
 from secl.runs.manifest import Manifest, Mode
 from secl.runs.recipes import used_by_score
@@ -27,7 +27,7 @@ from secl.settings.names import flag_of, shown
 
 @dataclass(frozen=True)
 class RunReport:
-    """The parts of one run's report.
+    """The data of one run's report.
 
     Attributes:
         records: of the questions answered so far, in order.
@@ -44,7 +44,7 @@ class RunReport:
 
     @classmethod
     def of(cls, store: Store, records: Sequence[Record]) -> Self:
-        """Evaluate records of an open run, at least one."""
+        """Evaluate the records of an open run, at least one."""
         manifest, name = Manifest.of(store), store.folder.resolve().name
         summary, answers = summary_of(manifest, records), answers_of(records, store.label_log())
         return cls(name, records, manifest, store.seconds, summary, answers)
@@ -56,32 +56,32 @@ class RunReport:
 
     @cached_property
     def check(self) -> Check | None:
-        """Which method fits; None without a posterior for the untouched model's answers."""
+        """The recommended method; None without a posterior of the untouched model's answers."""
         fits = self.manifest.mode == "ask" and not self.learned and "posterior" in self.summary.series
         return check(self.summary.series) if fits and len(self.summary.series["posterior"]) else None
 
     @cached_property
     def rows(self) -> list[AnswerRow]:
-        return answer_rows(self.records)
+        return [answer_row(record) for record in self.records]
 
     @property
     def graded(self) -> bool:
-        """Whether any answer could be compared with a right one."""
+        """Whether any answer is graded."""
         return self.summary.unlabelled < len(self.records)
 
     @property
     def mostly_ungraded(self) -> bool:
-        """Whether most answers could not, so that the confidences say more than the grades."""
+        """Whether most answers are ungraded."""
         return 2 * self.summary.unlabelled > len(self.records)
 
     @property
     def learned(self) -> bool:
-        """Whether there is an adapted model besides the frozen one."""
+        """Whether the run has an adapted model."""
         return "secl" in self.summary.estimators
 
     @cached_property
     def main(self) -> EstimatorSummary | None:
-        """The confidence that the method is for, of the answers that were given; None for the stated one."""
+        """The method's main confidence in the returned answers; None for the stated confidence."""
         graded = {name: row for name, row in self.summary.estimators.items() if not math.isnan(row.brier)}
         name = foremost(self.manifest.settings.named_method, graded)
         if name == "posterior" and self.summary.answered_best:
@@ -90,13 +90,13 @@ class RunReport:
 
     @property
     def foremost(self) -> tuple[str, ...]:
-        """The estimators that matter: stated, of the method, and the posterior of own and of best answers."""
+        """The estimators to show first: stated, of the method, and the posterior of own and of best answers."""
         main = self.main.estimator.name if self.main else "stated"
         return tuple(dict.fromkeys(("stated", main, "posterior", "posterior_best")))
 
     @property
     def watched(self) -> bool:
-        """Whether a gate did anything."""
+        """Whether a gate tested or opened."""
         return any(r.decision.in_burst or r.decision.statistic is not None for r in self.records)
 
     @property
@@ -116,7 +116,7 @@ def panels(run: RunReport) -> tuple[list[Panel], list[Panel]]:
 
 
 def command(settings: RunSettings, mode: Mode = "ask") -> str:
-    """Return the command that makes the same run again, in a folder of its own.
+    """Return the command that repeats a run in a new folder.
 
     >>> from secl.runs.settings import RunSettings
     >>> command(RunSettings.of({"stream.benchmarks": ["capitals:9"], "method": "secl", "gate.burst": 20}))

@@ -1,4 +1,4 @@
-"""The sections of a report in their order; terminal and page walk through the same list."""
+"""The sections of a report in order, for terminal and page."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ DIAGRAMS = (
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A picture of a section, drawn where it is wanted; its name is that of its files, without suffix."""
+    """A picture of a section; `name` is that of its files, without suffix."""
 
     name: str
     draw: Callable[[], Figure]
@@ -55,10 +55,10 @@ class Section:
     Attributes:
         sentences: plain text, a paragraph each.
         pictures: for the page alone.
-        command: for the shell; empty for none.
-        warning: whether the first sentence is one.
-        folded: whether the page shows the title alone until the reader opens it.
-        answers: rows of the page's searchable table, in place of `tables`; empty for none.
+        command: for the shell; may be empty.
+        warning: whether the first sentence is a warning.
+        folded: whether the page shows the title alone until the reader opens the section.
+        answers: rows of the page's searchable table, which replaces `tables`; may be empty.
     """
 
     title: str
@@ -72,7 +72,7 @@ class Section:
 
 
 def print_sections(sections: Sequence[Section], screen: Console) -> None:
-    """Print titles, sentences and tables of sections; pictures are left out."""
+    """Print titles, sentences and tables of sections."""
     for section in sections:
         if not (section.sentences or section.tables):
             continue
@@ -171,11 +171,11 @@ def _timeline(run: RunReport) -> Section:
 
 
 def posterior_notes(records: Sequence[Record]) -> list[str]:
-    """Return a few sentences about the posteriors of a run; empty for a run without posteriors."""
+    """Return sentences about the posteriors of a run; empty without posteriors."""
     posteriors = [record.posterior for record in records if record.posterior is not None]
     if not posteriors:
         return []
-    # Open questions have weights of their own; those of whichever are more are said.
+    # Open questions have other weights; the note has the weights of the more frequent kind.
     forms = [[each for each in posteriors if each.none_last is last] for last in (False, True)]
     last = max(forms, key=len)[-1]
     weights = ", ".join(f"{view_title(view)} {number(weight, 2)}" for view, weight in last.weights)
@@ -184,7 +184,7 @@ def posterior_notes(records: Sequence[Record]) -> list[str]:
 
 
 def _letters_sentence(reliability: float | None, questions: int) -> str:
-    """Return a sentence about the reliability of the model's letters; empty without letters."""
+    """Return a sentence on the reliability of the model's letters; empty without letters."""
     if reliability is None:
         return ""
     seen = f"seen in {counted(questions, 'question')}" if questions else "as known before the first question"
@@ -195,7 +195,7 @@ def _letters_sentence(reliability: float | None, questions: int) -> str:
 def _changed_by_best(records: Sequence[Record]) -> str:
     """Return how often the most probable candidate differs from the model's own answer."""
     changed = sum(record.best_answer != record.reply.answer for record in records)
-    if not all(record.gated for record in records):  # another one cannot be given in their place
+    if not all(record.gated for record in records):
         returned = "given answer" if any(record.given for record in records) else "value in the object"
         return f"For {counted(changed, 'question')} the most probable candidate is not the {returned}."
     asked = any(record.answers_best for record in records)
@@ -204,17 +204,14 @@ def _changed_by_best(records: Sequence[Record]) -> str:
 
 
 COMPARED = ("exact", "contains", "auto")
-"""Graders that are asked about every reported answer that one of them graded."""
+"""Graders to compare on every answer that one of them graded."""
 
 FEW = 0.03
-"""Share of disputed answers up to which nothing is said."""
+"""Share of disputed answers below which the report has no note."""
 
 
 def graders_line(records: Sequence[Record]) -> str | None:
-    """What the graders say of the same answers: where they disagree, the numbers depend on the grader.
-
-    None if they agree except for a few.
-    """
+    """Return a note on disagreements between graders of the same answers; None for a few or none."""
     open_ones = [record for record in records if _comparable(record)]
     grades = {
         name: [bool(grade(replace(record.question, grader=name), record.answer)) for record in open_ones]
@@ -232,7 +229,7 @@ def graders_line(records: Sequence[Record]) -> str | None:
 
 
 def _comparable(record: Record) -> bool:
-    """Return whether a grader of these graded it: no option, no field, no other rule, no label."""
+    """Return whether one of the `COMPARED` graders graded the answer, and no label."""
     question = record.question
     is_open = not question.options and record.outcome != "field"
     graded = is_open and question.reference is not None and record.label is None
@@ -249,11 +246,11 @@ PURPOSES = {
     "comparing": "beams and entailment",
     "learning": "updates",
 }
-"""Names of the entries of a `secl.ledger.Ledger` in reports."""
+"""Names of the purposes of tokens (`secl.ledger.Ledger`) in reports."""
 
 
 def provenance_table(run: RunReport) -> Table:
-    """Return tables of the run's model, stream, settings and environment."""
+    """Return a table of the run's model, stream, settings and environment."""
     manifest, settings, adapter = run.manifest, run.manifest.settings, run.manifest.adapter
     changed = ", ".join(f"{key} = {_joined(value)}" for key, value in settings.changed().items())
     weights = str(adapter.get("base_model_name_or_path") or "")
@@ -287,7 +284,7 @@ def _joined(value: object) -> str:
 
 
 def ledger_table(records: Sequence[Record]) -> Table:
-    """Return tokens through the network by purpose: in total, for each question, and as a share of all."""
+    """Return tokens through the network by purpose: in total, per question, and as a share."""
     by_purpose = {
         name: sum(getattr(record.ledger, purpose) for record in records) for purpose, name in PURPOSES.items()
     }

@@ -1,4 +1,4 @@
-"""Summaries as tables: a row for each confidence that was computed, or for each domain."""
+"""Summaries as tables: a row for each confidence, or for each domain."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from secl.reports.run_report import RunReport
 from secl.reports.table import Cell, Column, Row, Table, plain_table, to_csv
 
 COLUMNS = ("Confidence", "Brier", "ECE", "AUROC", "Accuracy", "n", "Cost paper", "Cost ours")
-"""Headings, in order; costs are in forward passes per question, by the paper's ledger and as measured."""
+"""Headings; costs are in forward passes per question, as the paper counts and as measured."""
 
 FOOTNOTE = "* needs right answers: five-fold cross-validation."
 
@@ -22,34 +22,26 @@ LABELLED_NOTE = (
     "+ labels: the confidences that are shown, moved by what people said of answers; of a run by what they said of the "
     "other answers."
 )
-"""Note on the rows of `LABELLED`."""
 
 
 def summary_table(summary: Summary) -> Table:
-    """Return a row for each confidence; what is undefined is a dash."""
+    """Return a row for each confidence, with dashes for undefined numbers."""
     rows = [[*score_cells(row).values()] for row in summary.estimators.values()]
     columns = [Column(heading, text=not index, wraps=not index) for index, heading in enumerate(COLUMNS)]
     return Table(columns, {"": rows}, (caption(summary), *footnotes(summary)))
 
 
 def main_table(run: RunReport) -> Table | None:
-    """Return accuracy and scores of the confidences that a run's method reports; None without a graded answer."""
+    """Return accuracy and scores of a run's main confidences; None without a graded answer."""
     rows = [row for name in run.foremost if (row := run.summary.estimators.get(name)) and row.n]
     headings = ("Confidence", "Accuracy", "Mean confidence", "Brier", "AUROC")
-    texts = [
-        (
-            r.estimator.title,
-            *(percent(v, 1) for v in (r.accuracy, r.mean_confidence)),
-            number(r.brier, 3),
-            number(r.auroc, 3),
-        )
-        for r in rows
-    ]
+    shares = [(percent(row.accuracy, 1), percent(row.mean_confidence, 1)) for row in rows]
+    texts = [(r.estimator.title, *pair, number(r.brier, 3), number(r.auroc, 3)) for r, pair in zip(rows, shares)]
     return plain_table(headings, texts, texts=1) if rows else None
 
 
 def score_cells(row: EstimatorSummary | None) -> dict[str, Cell]:
-    """Return the cells of a confidence by the headings of `COLUMNS`; dashes without one."""
+    """Return the cells of a confidence by the headings of `COLUMNS`; dashes for None."""
     if row is None:
         return {heading: Cell(UNDEFINED) for heading in COLUMNS}
     intervals, within = row.intervals or {}, row.ece_within_floor
@@ -72,7 +64,7 @@ OTHERS = tuple(each.name for each in fields(Measures) if each.name not in (*MEAS
 
 
 def summary_csv(run: str, summary: Summary) -> str:
-    """Return every number at full precision: a row for each domain (empty: all) and estimator, all of this run."""
+    """Return every number of a run as CSV at full precision: a row for each domain ("" for all) and estimator."""
     ranges = [f"{measure}{end}" for measure in MEASURES for end in ("", "_low", "_high")]
     first = ("run", "domain", "estimator", "confidence", "needs_right_answers", "n")
     rows = [
@@ -95,7 +87,7 @@ def _values(row: EstimatorSummary) -> tuple[object, ...]:
 
 
 def caption(summary: Summary) -> str:
-    """Return notes on the table: number of questions, effect of learning, cost, and the bin rule."""
+    """Return a note on the table: number of questions, effect of learning, cost, and the bin rule."""
     parts = [f"{amount(summary.trained)} trained", counted(summary.alarms, "alarm")]
     for count, words in (
         (summary.failed, "taken back, with numbers that are not finite"),
@@ -116,7 +108,7 @@ def caption(summary: Summary) -> str:
 
 
 def footnotes(summary: Summary) -> list[str]:
-    """Return the meaning of stars and dashes, if the table has any."""
+    """Return notes on the stars and dashes of the table."""
     rows = summary.estimators.values()
     notes = []
     if any(row.estimator.title.endswith("*") for row in rows):

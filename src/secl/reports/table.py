@@ -1,4 +1,4 @@
-"""One table, and its writers: for the terminal, and rows as CSV."""
+"""Tables for the terminal, and rows as CSV."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table: whether its cells are texts, aligned to the left, and may wrap in a narrow terminal."""
+    """A column of a table; texts are aligned to the left, and `wraps` allows line breaks in a narrow terminal."""
 
     heading: str
     text: bool = False
@@ -28,22 +28,21 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell of a table; its detail stands below or after its text in smaller type."""
+    """A cell of a table; the detail follows the text in smaller type."""
 
     text: str
     detail: str = ""
 
 
 MOST_PADDED = 7
-"""Columns that have a blank after them in a terminal; more would not fit into 80 characters."""
+"""Most columns with a blank after each in a terminal; more would not fit into 80 characters."""
 
 Row = Sequence[Cell]
-"""As many cells as there are columns."""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows under headings, ready to be written; the heading "" of a section is not written, and notes are sentences."""
+    """Rows under headings, in sections; the section "" has no heading, and notes are sentences."""
 
     columns: Sequence[Column]
     sections: Mapping[str, Sequence[Row]]
@@ -53,21 +52,21 @@ class Table:
 def plain_table(
     headings: Sequence[str], rows: Iterable[Sequence[str]], notes: Sequence[str] = (), *, texts: int = 0
 ) -> Table:
-    """Return a table of cells without details; a narrow terminal may break the texts of its first `texts` columns."""
+    """Return a table of cells without details; the first `texts` columns are texts that may wrap."""
     columns = [Column(heading, text=number < texts, wraps=number < texts) for number, heading in enumerate(headings)]
     return Table(columns, {"": [[Cell(text) for text in row] for row in rows]}, notes)
 
 
 def listing(headings: Sequence[str], rows: Iterable[Sequence[str]], *, names: int = 1) -> RichTable:
-    """Return a table of texts for a terminal; its first columns, so many, hold names, which are never broken."""
+    """Return a table of texts for a terminal; the first `names` columns never wrap."""
     columns = [Column(heading, text=True, wraps=number >= names) for number, heading in enumerate(headings)]
     return to_rich(Table(columns, {"": [[Cell(text) for text in row] for row in rows]}))
 
 
 def to_rich(table: Table) -> RichTable:
-    """Return the table for a terminal: details below cells, words of headings on their own lines, notes at the end.
+    """Return the table for a terminal: details below cells, headings one word a line, notes at the end.
 
-    Its texts may hold anything; control characters are written out.
+    Control characters are escaped.
     """
     from rich.box import SIMPLE_HEAD
     from rich.table import Table as RichTable
@@ -96,7 +95,7 @@ def _rich_cell(cell: Cell) -> Text:
 
 
 def to_csv(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Return rows as CSV with full precision. None and nan are empty fields, and no text is a formula.
+    """Return rows as CSV with full precision. None and nan become empty fields, and no text becomes a formula.
 
     >>> to_csv(("name", "value"), [("a", 0.1), ("b", None)])
     'name,value\\na,0.1\\nb,\\n'

@@ -18,13 +18,13 @@ def trust_line(verdict: Verdict) -> str:
 
 
 def gravest(verdict: Verdict) -> list[str]:
-    """Return the sentences of the gravest reasons; of mere notes the first alone."""
+    """Return the sentences of the most severe reasons; of notes the first alone."""
     worst = [reason for reason in verdict.reasons if reason.severity == verdict.reasons[0].severity]
     return [sentence_of(reason) for reason in (worst[:1] if worst[0].severity == "note" else worst)]
 
 
 def sentence_of(reason: Reason) -> str:
-    """Return a reason in words, with the remedy if one exists."""
+    """Return a reason as a sentence, with the remedy if one exists."""
     shown = f"{reason.count:,} of {counted(reason.total, _NOUNS.get(reason.code, 'answer'))}"
     match reason.code:
         case "same_letter" if not reason.total:
@@ -55,14 +55,14 @@ _NOUNS = {"same_letter": "question", "unreadable": "reply", "constant": "confide
 
 
 def _instead(reason: Reason) -> str:
-    """Return the remedy if the model gives one letter to all questions; empty if the remedy is applied."""
+    """Return the remedy for a model that gives one letter to all questions; empty if applied."""
     if reason.stated:
         return "; use --method posterior --answer best"
     return "" if reason.best else "; --answer best gives the most probable candidates instead"
 
 
 def _missing(reason: Reason) -> str:
-    """Return why the graded answers are too few for a verdict, and how many are enough."""
+    """Return why the graded answers do not suffice for a verdict, with the remedy."""
     if reason.code == "unlabelled":
         if reason.left == 0:
             return "No question is answered yet."
@@ -78,7 +78,7 @@ def _missing(reason: Reason) -> str:
 
 
 def _graded(reason: Reason) -> str:
-    """Return a sentence about the result of graded answers."""
+
     on = f"on {counted(reason.count, 'graded answer')}"
     match reason.code:
         case "tested":
@@ -102,7 +102,7 @@ def _graded(reason: Reason) -> str:
 
 
 def further(more: int, left: int | None) -> str:
-    """Return how to get so many more graded answers: by labels, if enough answers exist."""
+    """Return how to get more graded answers: by labels, and by more questions if answers are too few."""
     if left is None or left >= more:
         return f"label {more} more"
     ask = f"ask {counted(more - left, 'more question')}"

@@ -1,4 +1,4 @@
-"""Records to plain JSON values and back, without losing a digit."""
+"""Records as plain JSON values and back, at full precision."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def to_plain(record: Record) -> dict[str, Any]:
 
 
 def to_export(record: Record) -> dict[str, object]:
-    """Return a record for other tools, beginning with the returned answer and its confidence."""
+    """Return a record for other tools, with the returned answer and its confidence first."""
     values = {name: getattr(record, name) for name in _REPORTED} | to_plain(record)
     for key, reply in (("reply", record.reply), ("frozen", record.frozen)):
         values[key] |= {name: getattr(reply, name) for name in _COMPUTED}
@@ -32,7 +32,7 @@ def to_export(record: Record) -> dict[str, object]:
 
 
 def from_plain(values: Mapping[str, object]) -> Record:
-    """The record behind `to_plain` or `to_export`, also after a trip through JSON (which keeps every float exactly).
+    """Return the record of values from `to_plain` or `to_export`, also after a round trip through JSON.
 
     Raises:
         ValueError: a field is missing or has another type.
@@ -42,7 +42,7 @@ def from_plain(values: Mapping[str, object]) -> Record:
 
 
 def to_body(record: Record) -> str:
-    """Return a record as the JSON that is stored; numbers that JSON does not have are texts there, such as "nan"."""
+    """Return a record as JSON for storage; numbers that JSON lacks become texts such as "nan"."""
     values = to_plain(record)
     try:
         return json.dumps(values, allow_nan=False)
@@ -54,7 +54,7 @@ def from_body(body: str) -> Record:
     """Return the record of `to_body`; errors as of `from_plain`."""
     try:
         return from_plain(from_json(body))  # three times as fast as Python's parser
-    except ValueError:  # half a character, which only Python's parser reads, or an error
+    except ValueError:  # a lone surrogate, which only Python's parser reads, or an error
         return from_plain(json.loads(body))
 
 

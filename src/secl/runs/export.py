@@ -1,4 +1,4 @@
-"""A run's records as tables and JSON for other tools, and its adapter versions as folders that PEFT loads."""
+"""Export: a run's records as tables and JSON, and its adapter versions as folders for PEFT."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ from secl.runs.store import Store
 FORMATS = ("jsonl", "csv", "parquet", "xlsx")
 
 PREFIX = "given_"
-"""Before the name of a column of a table that is called like one of the results."""
+"""Prefix for a column of the questions whose name is that of a result."""
 
 LONGEST_CELL = 32_767
-"""Characters in a cell of a workbook."""
+"""Most characters in a cell of a workbook."""
 
 _ILLEGAL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
-"""Characters that no workbook holds."""
+"""Characters that a workbook cannot hold."""
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 
 
 def to_frame(records: Iterable[Record], *, full: bool = False) -> Any:
-    """A data frame of pandas: the table that the questions came from, with an answer and a confidence in each row.
+    """Return a pandas data frame: the table of the questions, with answer and confidence in each row.
 
     `full` adds every number of a record.
     """
@@ -54,18 +54,18 @@ def to_frame(records: Iterable[Record], *, full: bool = False) -> Any:
 
 
 def to_table(records: Iterable[Record], *, full: bool = False) -> tuple[list[str], list[list[object]]]:
-    """Return the columns and rows of a table of records: the cells of each question's own row, then the results.
+    """Return the columns and rows of a table of records: the cells of each question's row, then the results.
 
-    A column of results that is empty everywhere is left out; a column of the questions that is called like one of them
-    gets `PREFIX`. Questions without a row have their id, domain, text, options and reference.
+    Empty columns of results are left out. A column of the questions with the name of a result gets `PREFIX`. Questions
+    without a row get columns for id, domain, text, options and reference.
     """
     return _merged([(dict(each.question.row) or _described(each.question), _results(each, full)) for each in records])
 
 
 def _to_object_table(store: Store, full: bool, review: bool) -> tuple[list[str], list[list[object]]]:
-    """Return the same for an extraction: a row for each document; if `full`, for each field.
+    """Return the table of an extraction: a row for each document, or with `full` for each field.
 
-    Documents without an object come last, in a review first.
+    Documents without an object come last, or in a review first.
     """
     records = _ordered(store, review and full)
     columns = dict.fromkeys(record.question.domain for record in records)
@@ -88,7 +88,7 @@ def _to_object_table(store: Store, full: bool, review: bool) -> tuple[list[str],
 def _merged(
     pairs: Sequence[tuple[Mapping[str, object], Mapping[str, object]]], kept: Collection[str] = ()
 ) -> tuple[list[str], list[list[object]]]:
-    """The columns and rows of pairs of a question's own cells and its results; `kept` are columns that may be empty."""
+    """Return the columns and rows of pairs of cells and results, without empty results except for `kept` columns."""
     filled = {name for _, results in pairs for name, value in results.items() if value is not None or name in kept}
     names = [name for name in dict.fromkeys(name for _, results in pairs for name in results) if name in filled]
     columns, taken = dict[str, str](), {*map(plain, names)}
@@ -103,7 +103,7 @@ def _merged(
 
 
 def _described(question: Question) -> dict[str, object]:
-    """Return a question as columns of a question file."""
+
     several = question.reference if isinstance(question.reference, References) else None
     values: dict[str, object] = {
         "id": question.id,
@@ -119,7 +119,7 @@ def _described(question: Question) -> dict[str, object]:
 
 
 def _results(record: Record, full: bool) -> dict[str, object]:
-    """Return the columns to act on: answer, confidence, and its correctness by label or reference."""
+    """Return answer, confidence and grade by column; with `full`, every number of the record."""
     results: dict[str, object] = {
         "answer": record.text,
         "confidence": defined(record.confidence),
@@ -137,7 +137,7 @@ def _results(record: Record, full: bool) -> dict[str, object]:
 
 
 def _numbers(values: Mapping[str, object], prefix: str = "") -> dict[str, object]:
-    """Return the fields of a complete record as columns: "reply.entropy" is the entropy of its reply."""
+    """Return the fields of a record as columns, such as "reply.entropy"."""
     columns: dict[str, object] = {}
     for name, value in values.items():
         if isinstance(value, dict):
@@ -149,7 +149,7 @@ def _numbers(values: Mapping[str, object], prefix: str = "") -> dict[str, object
 
 
 def _encodable(value: object) -> object:
-    """Replace half characters, which a server may answer with, by their escapes."""
+    """Escape lone surrogates, which answers of a server may hold."""
     if isinstance(value, list):
         return [_encodable(item) for item in value]
     return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
@@ -161,16 +161,16 @@ def write(
     """Write the records of a run.
 
     Args:
-        format: "jsonl" (complete records), or a table as of `to_table`: "csv", "parquet" or "xlsx"; None for that of
-            the ending of `out`, else "jsonl". An extraction's table has a row for each document.
+        format: "jsonl" (complete records), or a table (`to_table`): "csv", "parquet" or "xlsx". None takes the suffix
+            of `out`, or else "jsonl". An extraction's table has a row for each document.
         out: the file; None for `records.FORMAT` in the run folder, "-" for standard output, which returns None.
-        full: add every number of a record to a table, which has a row for each record, and for each failed document.
-        review: begin with the rows that have most expected errors.
+        full: add every number of a record; an extraction's table then has a row for each field.
+        review: begin with the rows with most expected errors.
 
     Raises:
-        ParameterError: an unknown format, one whose package is not installed, or no file that can hold it.
+        ParameterError: an unknown format, a missing package, or a file that cannot hold the format.
         RunError: the file belongs to a run.
-        StorageError: the file cannot be written.
+        StorageError: writing fails.
     """
     ending = "" if out is None else out.suffix.lower().removeprefix(".")
     format = format or (ending if ending in FORMATS else "jsonl")
@@ -205,7 +205,7 @@ def write(
 
 
 def _ordered(store: Store, review: bool) -> Sequence[Record]:
-    """Return the records of a run; for a review, the least certain first."""
+
     records = list(current_records(store))
     return sorted(records, key=lambda record: -expected_errors([record])) if review else records
 
@@ -229,7 +229,7 @@ def _write_text(stream: IO[str], store: Store, format: str, full: bool, review: 
 
 
 def _cell(value: object) -> object:
-    """Return a value as a cell of a spreadsheet: a list as one text, and no text as a formula."""
+    """Return a value for a spreadsheet: a list as one text, and no text as a formula."""
     if isinstance(value, list):
         value = joined([item if isinstance(item, str) else repr(item) for item in value])
     return harmless(value)
@@ -269,9 +269,9 @@ def write_version(store: Store, version: int, out: Path | None = None) -> Path:
     """Write a kept adapter version of a run as a folder for `peft.PeftModel.from_pretrained`.
 
     Raises:
-        RunError: that version was not kept, or the folder is a run's.
-        StorageError: the folder cannot be written.
-        ParameterError: standard output, which is no folder.
+        RunError: the version was not kept, or the folder belongs to a run.
+        StorageError: writing fails.
+        ParameterError: `out` is standard output.
     """
     if out is not None and str(out) == "-":
         raise ParameterError("an adapter is a folder and no text; name a folder with --out.")
@@ -285,7 +285,7 @@ def write_version(store: Store, version: int, out: Path | None = None) -> Path:
 
 
 def write_folder(folder: Path, store: Store, version: int) -> None:
-    """The same, letting the errors of the disk through."""
+    """As `write_version`, but raise errors of the disk unchanged."""
     weights, config = store.weights(version), store.manifest.get("adapter")
     if config is None:
         raise RunError(f"{store.folder} does not hold the configuration of its adapter.")

@@ -6,13 +6,12 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol, runtime_checkable
 
 from secl.calibrator import Calibrator
 from secl.data.columns import plain
-from secl.data.documents import Document, read_documents
+from secl.data.documents import read_document, read_documents
 from secl.data.question_files import QuestionFile, cell_of, usable
-from secl.data.tables import parse_json, text_of
+from secl.data.tables import Row, parse_json, text_of
 from secl.errors import DataError, ParameterError, SeclError, UnavailableError
 from secl.fields.extraction import (
     WINDOW,
@@ -34,24 +33,12 @@ from secl.runs.settings import RunSettings
 from secl.runs.store import Store
 
 ABSENT = shown(None)
-"""In a column of references: the document has no value for this field."""
-
-
-@runtime_checkable
-class ChecksSchemas(Protocol):
-    """A model that can tell of a schema whether objects of it can be written."""
-
-    def check_schema(self, schema: Schema) -> None:
-        """Raise a ParameterError where no object of the schema can be written."""
+"""Reference of a field without a value in the document."""
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentFile(QuestionFile):
-    """The fields of documents as questions, document by document.
-
-    Attributes:
-        requests: one for each document.
-    """
+    """The fields of documents as questions, document by document, and the request for each document."""
 
     requests: tuple[ObjectRequest, ...] = ()
 
@@ -60,7 +47,7 @@ def read_schema(path: Path) -> Schema:
     """Return the schema in a JSON file.
 
     Raises:
-        DataError: the file cannot be read, is no JSON, or is no schema of an object with fields.
+        DataError: the file cannot be read, holds no JSON, or holds no schema of an object with fields.
     """
     text = text_of(path)
     try:
@@ -74,7 +61,7 @@ def read_schema(path: Path) -> Schema:
 
 
 def read_document_stream(settings: RunSettings) -> DocumentFile:
-    """Return the fields of the documents that settings name, each with its reference where a column has its name.
+    """Return the fields of the documents that settings name; a column with a field's name holds its references.
 
     Raises:
         DataError: the schema, a document or a reference cannot be used.
@@ -84,13 +71,19 @@ def read_document_stream(settings: RunSettings) -> DocumentFile:
     skipped: list[tuple[str, str]] = []
     numbers = itertools.count(1)
 
-    def read(document: Document) -> tuple[str, tuple[ObjectRequest, list[Question]]]:
-        request = _request(document, schema, extract.instruction, f"{path.stem}-{next(numbers):04d}")
-        fields = [_field(leaf, request, document.row, extract.text) for leaf in schema.leaves]
-        return request.question.id, (request, fields)
+    def read(row: Row) -> tuple[str, tuple[ObjectRequest, list[Question]]]:
+        number = next(numbers)
+        text, cells = read_document(row, extract.text)
+        request = request_of(text, schema, instruction=extract.instruction)
+        own = (str(value) for column, value in cells.items() if plain(column) in ("id", "file") and value)
+        name = next(own, f"{path.stem}-{number:04d}")
+        kept = tuple((column, cell_of(value)) for column, value in cells.items())
+        request = replace(request, question=replace(request.question, id=name, row=kept))
+        fields = [_field(leaf, request, cells, extract.text) for leaf in schema.leaves]
+        return name, (request, fields)
 
-    documents = read_documents(path, extract.text, skip_bad=True)
-    found = usable(documents, read, skipped, kind="document", skip_bad=stream.skip_bad)
+    rows = read_documents(path, extract.text)
+    found = usable(rows, read, skipped, kind="document", skip_bad=stream.skip_bad)
     pairs = list(itertools.islice(found, stream.per_domain))
     if not pairs:
         raise DataError(f"{path} holds no document that can be used: {' '.join(skipped[0])}")
@@ -98,26 +91,8 @@ def read_document_stream(settings: RunSettings) -> DocumentFile:
     return DocumentFile(questions, skipped=tuple(skipped), requests=tuple(request for request, _ in pairs))
 
 
-def _request(document: Document, schema: Schema, instruction: str, name: str) -> ObjectRequest:
-    """Return the request for the fields of a document, with its id and its row.
-
-    Raises:
-        DataError, QuestionError: the document cannot be used.
-    """
-    if document.problem:
-        raise DataError(document.problem)
-    request = request_of(document.text, schema, instruction=instruction)
-    own = next((value for column, value in document.row.items() if plain(column) in ("id", "file") and value), name)
-    row = tuple((column, cell_of(value)) for column, value in document.row.items())
-    return replace(request, question=replace(request.question, id=str(own), row=row))
-
-
 def _field(leaf: Leaf, request: ObjectRequest, row: Mapping[str, object], text: str) -> Question:
-    """Return a field as a question, with its reference from the column of its name, if there is one.
-
-    Raises:
-        DataError: a number is expected there.
-    """
+    """Return a field as a question, with its reference if a column has its name; a DataError if that is no number."""
     names = {plain(name) for name in (leaf.name, ".".join(leaf.path), "/".join(leaf.path))}
     value = next((value for column, value in row.items() if plain(column) in names and column != text), None)
     question = field_question(leaf, request)
@@ -136,7 +111,7 @@ def _field(leaf: Leaf, request: ObjectRequest, row: Mapping[str, object], text: 
 
 
 def _listed(text: str) -> object:
-    """Return the list or object in a cell, written as JSON or as "a | b"; any other text as it is."""
+    """Return the list or object in a cell, written as JSON or as "a | b"; any other text unchanged."""
     try:
         return parse_json(text)
     except DataError:
@@ -144,15 +119,11 @@ def _listed(text: str) -> object:
 
 
 def writer_of(model: Model, requests: Sequence[ObjectRequest]) -> WritesObjects:
-    """Return the model if it writes objects of the requests' schema, as far as it can tell beforehand.
-
-    Raises:
-        ParameterError: it does not.
-    """
+    """Return the model if it writes JSON objects; a ParameterError if not, or if the model rejects the schema."""
     if not isinstance(model, WritesObjects):
         raise ParameterError(f"the model {model.name!r} writes no JSON objects; take a local model or a server.")
-    if isinstance(model, ChecksSchemas):
-        model.check_schema(requests[0].schema)
+    if check := getattr(model, "check_schema", None):
+        check(requests[0].schema)
     return model
 
 
@@ -163,13 +134,13 @@ def extract_fields(
 
     Args:
         asked: the fields of all documents.
-        done: records of the first fields, from a run that is resumed. The window of documents that was interrupted is
-            written again as a whole: a pass of another shape may round differently.
+        done: records of the first fields, from a run that is resumed. The interrupted window of documents is written
+            again as a whole, because a pass of another shape may round differently.
         store: keeps the documents without an object.
 
     Raises:
         ParameterError: the schema cannot constrain the model.
-        UnavailableError: a server does not answer now.
+        UnavailableError: a server cannot be reached.
     """
     requests, questions = asked.requests, asked.questions
     model = writer_of(calibrator.model, requests)

@@ -1,4 +1,4 @@
-"""Documents of which a run extracted no object: a table of their own in the run's file."""
+"""Documents without an object, in a table of the run's file."""
 
 from __future__ import annotations
 
@@ -16,13 +16,7 @@ TABLE = "CREATE TABLE failures (document TEXT PRIMARY KEY, fields INTEGER NOT NU
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A document without an object.
-
-    Attributes:
-        document: its id.
-        fields: number of fields that have no record.
-        row: cells of its row by column.
-    """
+    """A document without an object: its id, number of fields, the reason, and the cells of its row by column."""
 
     document: str
     fields: int
@@ -31,7 +25,7 @@ class Failure:
 
 
 def add_failure(store: Store, request: ObjectRequest, problem: SeclError) -> None:
-    """Keep why a document has no object."""
+    """Store the reason why a document has no object."""
     question = request.question
     values = (question.id, len(request.schema.leaves), str(problem), json.dumps(dict(question.row)))
     with storage_errors(store.folder, RESUME), store.db:

@@ -14,7 +14,7 @@ from secl.errors import RunError, StorageError
 FILE = "run.sqlite"
 UNFINISHED = f"{FILE}.new"
 BESIDE = (UNFINISHED, "keys.json")
-"""Files that a new run's folder may hold: the rest of an unfinished start, and the API keys of a server."""
+"""Files that the folder of a new run may hold: the remains of an interrupted start, and the API keys of a server."""
 
 RESUME = "go on with --resume {folder}"
 """The command that continues a stopped run."""
@@ -27,14 +27,14 @@ def check_is_run(folder: Path) -> None:
 
 
 def check_free(folder: Path) -> None:
-    """Check that a new run can have a folder: it does not exist, or is empty."""
+    """Check that a folder can take a new run: it does not exist, or is empty."""
     if folder.exists() and (not folder.is_dir() or any(not path.name.startswith(BESIDE) for path in folder.iterdir())):
         hint = f"continue it with --resume {folder}, or" if (folder / FILE).exists() else "please"
         raise RunError(f"{folder} exists and is not empty; {hint} name another folder.")
 
 
 def check_outside(path: Path, own: Path) -> None:
-    """Check that an export may write a file or folder: none of a run's own files, and nothing in another run."""
+    """Check that an export may write a path: none of a run's own files, and not in another run."""
     is_own_file = path.name.startswith((FILE, "summary.")) or path.name in ("lock", "adapter")
     inside_own = path.parent.resolve() == own.resolve()
     other = next((folder for folder in (path, path.parent) if (folder / FILE).exists()), None)
@@ -43,7 +43,7 @@ def check_outside(path: Path, own: Path) -> None:
 
 
 def lock_folder(folder: Path) -> IO[str]:
-    """Take the right to write a run; it ends when the file is closed, or with the process."""
+    """Lock a run for writing, until the returned file is closed or the process ends."""
     with storage_errors(folder):
         stream = (folder / "lock").open("a+")
     try:
@@ -64,7 +64,7 @@ def connect(path: Path, writable: bool) -> sqlite3.Connection:
         db.execute("PRAGMA synchronous = NORMAL")
     except sqlite3.DatabaseError as problem:
         db.close()
-        if isinstance(problem, sqlite3.OperationalError):  # the disk refuses, whatever the file holds
+        if isinstance(problem, sqlite3.OperationalError):  # an error of the disk, not of the file
             raise StorageError(
                 f"cannot open {path}: {problem}; free space or permissions, then try again."
             ) from problem
@@ -74,7 +74,7 @@ def connect(path: Path, writable: bool) -> sqlite3.Connection:
 
 @contextmanager
 def storage_errors(folder: Path, then: str = "try again") -> Iterator[None]:
-    """Turn errors of the disk into one sentence with the remedy; {folder} in it is the folder."""
+    """Turn errors of the disk into a StorageError with a remedy, in which {folder} stands for the folder."""
     try:
         yield
     except (OSError, sqlite3.OperationalError) as problem:

@@ -12,14 +12,14 @@ from secl.runs.manifest import Manifest
 from secl.runs.store import Store
 
 SEED = 42
-"""Seed of the order in which answers are reviewed."""
+"""Seed of the order of a review."""
 
 
 def current_records(store: Store, log: Sequence[Label] | None = None) -> Iterator[Record]:
-    """Yield all records in order with their labels and the confidences that follow.
+    """Yield all records in order, with labels and calibrated confidences.
 
-    Every report, comparison and export reads the records of a run through this function. A server's confidences stay
-    as they were reported. `log` has labels to take instead of the stored ones.
+    Every report, comparison and export reads records through this function. A server's confidences stay as reported.
+    `log` replaces the stored labels.
     """
     log = store.label_log() if log is None else log
     records = store.records()
@@ -31,20 +31,20 @@ def current_records(store: Store, log: Sequence[Label] | None = None) -> Iterato
 
 
 def queue(store: Store) -> list[int]:
-    """Positions of the answers that no review has labelled, in random order; an interrupted review goes on in it.
+    """Return the positions of answers without a review label, in an order that stays the same in later reviews.
 
-    Answers that volunteers have rated are among them: without those the rest would be right too often.
+    The queue includes answers labelled by volunteers; without them, too many of the others would be right.
     """
     labelled = {label.position for label in store.labels() if label.chance is not None}
     return [position for position in random_order(range(store.first, len(store)), SEED) if position not in labelled]
 
 
 def add_label(store: Store, record: Record, correct: bool | None) -> None:
-    """Add a label to the answer of a record; None takes the earlier labels back.
+    """Add a label to the answer of a record; None takes back its earlier labels.
 
     Raises:
-        RunError: nothing was said of it that could be taken back.
-        StorageError: the disk is full or refuses.
+        RunError: no label to take back.
+        StorageError: writing fails.
     """
     if correct is None and all(label.position != record.position for label in store.labels()):
         raise RunError(f"the answer at position {record.position} has no label; there is nothing to take back.")

@@ -1,4 +1,4 @@
-"""Load the questions and the model that settings name."""
+"""Loading of the questions and the model of settings."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ if TYPE_CHECKING:
     from secl.backends.local.shared import SharedAnswers
 
 Load = Callable[[Recipe], Model]
-"""Loads the model that settings name."""
+"""Loads the model of settings."""
 
 LEARNED_WITH = ("model.", "prompts.", "adapter.", "paper", "evidence.", "posterior.", "seed")
-"""Settings that learned weights belong with."""
+"""Settings that learned weights require."""
 
 Named = TypeVar("Named", bound=Recipe)
 
 
 def read_stream(settings: RunSettings, mode: Mode = "ask") -> QuestionFile:
-    """Return the questions that settings name, in the order in which they are asked, before any model has seen them.
+    """Return the questions of settings in the order of asking, not yet checked by the model.
 
     Raises:
-        DataError: a benchmark or a file cannot be read, or a row has no answer to rate in the mode "score".
+        DataError: a benchmark or file cannot be read; or, in the mode "score", a row has no answer.
     """
     source = settings.stream
     if mode == "extract":
@@ -71,14 +71,14 @@ def read_stream(settings: RunSettings, mode: Mode = "ask") -> QuestionFile:
 
 
 def askable(file: QuestionFile, model: Model, skip_bad: bool) -> tuple[QuestionFile, tuple[str, ...]]:
-    """Return the questions that a model can be asked, or whose answers it can rate; and the ids of the others.
+    """Return the questions that a model can answer, or whose answers it can rate, and the ids of the others.
 
-    A document that the model cannot read fails when its turn comes (`secl.runs.failures`).
+    Documents are checked one by one during the run (`secl.runs.failures`).
 
     Raises:
-        QuestionError: a question that it cannot be asked, or an answer that is too long, unless those are skipped.
-        ParameterError: it writes no objects.
-        DataError: it can be asked none of them.
+        QuestionError: without `skip_bad`, the model cannot answer a question or rate an answer.
+        ParameterError: the model writes no objects.
+        DataError: the model can answer none of the questions.
     """
     if isinstance(file, DocumentFile):
         writer_of(model, file.requests)
@@ -97,13 +97,13 @@ def askable(file: QuestionFile, model: Model, skip_bad: bool) -> tuple[QuestionF
     rest = file.without(refused)
     if refused and not rest.questions:
         name, reason = next(iter(refused.items()))
-        raise DataError(f"the model can be asked none of the questions: question {name!r} {reason}")
+        raise DataError(f"the model can answer none of the questions: question {name!r} {reason}")
     skipped = tuple((f"question {name!r}", reason) for name, reason in refused.items())
     return replace(rest, skipped=file.skipped + skipped), tuple(refused)
 
 
 def load_model(settings: Recipe, shared: SharedAnswers | None = None, *, key: str | None = None) -> Model:
-    """Load the model that settings name, here or behind an endpoint, whose `key` is the environment's unless given."""
+    """Load the model of settings, or connect to its server; `key` is by default that of the environment."""
     if settings.model.answered_by == "vllm":
         raise ParameterError(
             "vLLM servers answer behind secl serve, or by secl.backends.endpoint.vllm.connect.answer_by_vllm in "
@@ -114,7 +114,7 @@ def load_model(settings: Recipe, shared: SharedAnswers | None = None, *, key: st
 
 
 def named(settings: Named) -> Named:
-    """Return the settings with the name of the only model that their endpoint has, where they name none."""
+    """Return settings with the name of the server's only model, if they name none."""
     if settings.model.engine != "openai" or settings.model.name:
         return settings
     from secl.backends.endpoint.abilities import only_model
@@ -126,7 +126,7 @@ def named(settings: Named) -> Named:
 
 
 def load_endpoint(settings: Recipe, key: str | None = None) -> EndpointModel:
-    """Connect to the model of a server with OpenAI's API; its key comes from the environment unless given."""
+    """Connect to the model of a server with OpenAI's API."""
     from secl.backends.endpoint.client import KEY
     from secl.backends.endpoint.model import EndpointModel
 
@@ -141,11 +141,11 @@ def load_endpoint(settings: Recipe, key: str | None = None) -> EndpointModel:
 
 
 def load_local(settings: Recipe, shared: SharedAnswers | None = None, *, loaded: Loaded | None = None) -> LocalModel:
-    """Load the model that settings name into this process, with its adapter.
+    """Load the model of settings into this process, with its adapter.
 
     Args:
-        shared: what models of the same weights need to ask the frozen one only once.
-        loaded: a model that is in memory, which is taken instead of the named one.
+        shared: answers of the frozen model, shared by models with the same weights.
+        loaded: a model in memory, which replaces the named one.
     """
     with uncollected():
         from secl.backends.local.model import LocalModel  # torch takes seconds to import
@@ -169,17 +169,17 @@ def load_local(settings: Recipe, shared: SharedAnswers | None = None, *, loaded:
 
 @functools.cache
 def _model_cache() -> ModelCache:
-    """Runs of one process that have a model in common load it once."""
+    """Return the cache through which runs of one process load a model once."""
     from secl.backends.local.loading.loader import ModelCache
 
     return ModelCache()
 
 
 def calibration(settings: Recipe, model: Model, mode: Mode = "ask") -> tuple[Label, ...]:
-    """Return the labels of the run or server that `settings.model.calibration` names; none if it names none.
+    """Return the labels of the run or server `settings.model.calibration`; none without that setting.
 
     Raises:
-        RunError: the folder is no run, has no labels, or its confidences are those of another model or method.
+        RunError: the folder is no run, has no labels, or has confidences of another model or method.
     """
     if settings.model.calibration is None:
         return ()
@@ -206,16 +206,16 @@ def calibration(settings: Recipe, model: Model, mode: Mode = "ask") -> tuple[Lab
 
 
 def build_calibrator(settings: Recipe, model: Model, calibration: Sequence[Label] = ()) -> Calibrator:
-    """Return the loop that settings name, around a model, with the labels of an earlier run."""
+    """Return the loop of settings around a model, with the labels of an earlier run."""
     plan = settings.plan(model.tau, model.letters)
     return Calibrator(model, plan=plan, gate=settings.build_gate(), calibration=calibration)
 
 
 def load_for_asking(values: Mapping[str, object], run: Path | None = None) -> tuple[Calibrator, Recipe]:
-    """Return a calibrator to ask by hand, around an untouched model or one with the weights that a run learned.
+    """Return a calibrator for single questions, and its recipe.
 
     Args:
-        run: whose learned weights to use, with its settings of model, adapter, evidence and posterior.
+        run: a run whose learned weights to use, with its settings of model, adapter, evidence and posterior.
 
     Raises:
         RunError: the run has learned nothing, or was made with another model.

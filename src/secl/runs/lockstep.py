@@ -1,8 +1,8 @@
-"""Runs in this process. Those of one model over one stream go on in lockstep, a window of questions after the other.
+"""Runs in this process. Runs of one model over one stream proceed in lockstep, window by window.
 
-The frozen model's readings of a question, and the trunk states from which the adapted one continues, are equal in all
-of them, so they are computed once. Records are those of each run alone to the last digit, tokens included (but where a
-device runs out of memory); only seconds are not, because the first run of a window computes what the others find there.
+They share the frozen model's readings and the trunk states of the adapted model, which are computed once. Records and
+tokens are those of each run alone to the last digit, unless a device runs out of memory. Seconds differ, because the
+first run of a window computes the shared part.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from secl.backends.local.shared import SharedAnswers
 
 TOGETHER = 16
-"""Most runs in lockstep: each has modules, an adapter and a database of its own."""
+"""Most runs in lockstep; each has an adapter and a database."""
 
 
 def run_here(jobs: Sequence[Job], on_progress: OnProgress | None = None) -> None:
-    """Do the unfinished runs in this process; the first failure is raised after the other runs have ended."""
+    """Do the unfinished runs in this process, and raise the first failure after the last run."""
     failures: list[SeclError] = []
     for group in groups(jobs):
         unfinished = [job for job in group if not is_finished(job)]
@@ -38,7 +38,7 @@ def run_here(jobs: Sequence[Job], on_progress: OnProgress | None = None) -> None
 
 
 def _run_in_lockstep(jobs: Sequence[Job], on_progress: OnProgress) -> list[SeclError]:
-    """Do some runs; what kept those that failed from ending."""
+    """Do some runs, and return the errors of failed ones."""
     shared: SharedAnswers | None = None
     if len(jobs) > 1:
         from secl.backends.local.shared import SharedAnswers  # torch takes seconds to import

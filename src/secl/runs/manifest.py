@@ -1,4 +1,4 @@
-"""The manifest of a run: all facts that are fixed before its first question."""
+"""The manifest of a run: all facts fixed before its first question."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ _LIBRARIES = ("secl", "torch", "transformers", "peft")
 
 
 class Manifest(BaseModel):
-    """A run's settings and everything that must stay the same while it lasts.
+    """A run's settings, and all that must stay the same until its end.
 
     Attributes:
         settings: with absolute paths; those of a server name no questions.
-        mode: "ask" where the model answers the questions, "score" where it rates the given answers, "extract"
-            where the questions are fields of documents.
+        mode: "ask" (the model answers questions), "score" (it rates given answers) or "extract" (the questions are
+            fields of documents).
         model: fingerprint of the model.
-        model_tau: the model's own temperature of normalised P(True).
+        model_tau: the model's temperature of normalised P(True).
         letters: prior reliability of the model's letters (`secl.model.Model.letters`).
         stream: fingerprint of the questions.
-        skipped: where each question was that was left out (`--skip-bad`), and what is wrong with it.
-        unanswerable: ids of those that the model could not be asked.
+        skipped: location and problem of each skipped question (`--skip-bad`).
+        unanswerable: ids of skipped questions that the model cannot answer.
         environment: versions and devices on which the last digit of a record depends.
         adapter: configuration of the adapter in PEFT's words; empty without one.
-        calibration: the labels of the run that `settings.model.calibration` names, copied here.
+        calibration: copies of the labels of the run `settings.model.calibration`.
         created: date and time in ISO format.
     """
 
@@ -93,9 +93,9 @@ class Manifest(BaseModel):
 
     @classmethod
     def of(cls, store: Store) -> Self:
-        """Return the manifest of an open run; a RunError if its folder holds none.
+        """Return the manifest of an open run; a RunError without a valid one.
 
-        Documents of an extraction that gave no object are among the skipped ones.
+        Documents of an extraction without an object count as skipped.
         """
         try:
             manifest = cls.model_validate(store.manifest)
@@ -111,18 +111,18 @@ class Manifest(BaseModel):
         return manifest.model_copy(update={"skipped": skipped, "total": total})
 
     def to_json(self) -> dict[str, object]:
-        """Plain JSON values, for `Store.create`."""
+        """Return plain JSON values for `Store.create`."""
         return self.model_dump(mode="json", by_alias=True)
 
     @property
     def tau(self) -> float:
-        """The temperature of normalised P(True): the model's own unless one was set."""
+        """The temperature of normalised P(True), as set or else the model's."""
         return self.settings.tau(self.model_tau)
 
     def to_load(self, settings: Recipe | None = None) -> Recipe:
-        """Return the settings (those of the run unless given) with the precision that the run began with.
+        """Return settings, by default those of the run, with the precision that the run began with.
 
-        Where it was left to the machine, another processor may prefer another one, which would be another model.
+        With `dtype` auto, another processor may choose another precision, which would be another model.
         """
         settings = settings or self.settings
         begun = PRECISIONS.get(str(self.environment.get("dtype")))
@@ -132,18 +132,18 @@ class Manifest(BaseModel):
 
     @property
     def plan(self) -> Plan:
-        """The settings of the loop when the run began."""
+        """The plan of the run's loop."""
         return self.settings.plan(self.model_tau, self.letters)
 
 
 def stream_fingerprint(asked: QuestionFile) -> str:
-    """Return a digest of the questions, of the answers to rate, or of the schema of their objects."""
+    """Return a digest of the questions, with answers to rate or the schema of objects."""
     grammar = asked.requests[0].schema.grammar if isinstance(asked, DocumentFile) else None
     return fingerprint(asked.questions, asked.given, grammar)
 
 
 def environment(model: Model) -> dict[str, str | int]:
-    """Return the environment on which last digits depend: versions of libraries, machine, and the model's device."""
+    """Return versions of libraries, machine and device, on which last digits depend."""
     versions = {name: number for name in _LIBRARIES if (number := _version(name)) is not None}
     return {**versions, "machine": platform.machine(), **model.environment}
 

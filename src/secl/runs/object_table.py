@@ -1,4 +1,4 @@
-"""The table of an extraction: one row for each document, with a value and a confidence for each field."""
+"""The table of an extraction: a row for each document, with value and confidence of each field."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from secl.question import Question
 from secl.records import Record
 
 LEAST_CERTAIN = 3
-"""Fields that a row names as those to check first."""
+"""Number of fields that a row names for checking."""
 
 
 def document_of(question: Question) -> str:
-    """Return the id of the document that a field belongs to."""
+    """Return the id of a field's document."""
     return question.id.removesuffix(f"/{question.domain}")
 
 
 def by_document(records: Iterable[Record]) -> dict[str, list[Record]]:
-    """Return the fields of each document, by its id."""
+    """Return the fields of each document by the document's id."""
     documents: dict[str, list[Record]] = {}
     for record in records:
         documents.setdefault(document_of(record.question), []).append(record)
@@ -32,16 +32,12 @@ def by_document(records: Iterable[Record]) -> dict[str, list[Record]]:
 
 
 def expected_errors(records: Iterable[Record]) -> float:
-    """Return the expected number of wrong answers among those without a label.
-
-    >>> expected_errors([])
-    0.0
-    """
+    """Return the expected number of wrong answers among unlabelled ones."""
     return math.fsum(1 - record.confidence for record in records if record.label is None)
 
 
 def object_results(fields: Sequence[Record]) -> Mapping[str, object]:
-    """Return the values and confidences of a document by the names of their columns."""
+    """Return values and confidences of a document by column."""
     values = {record.question.domain: record for record in fields}
     results: dict[str, object] = {}
     for name, record in values.items():
@@ -58,9 +54,9 @@ def object_results(fields: Sequence[Record]) -> Mapping[str, object]:
 
 
 def value_in(record: Record) -> object:
-    """Return the value of a field: a text, a number, true, false or None; lists and objects as JSON.
+    """Return the value of a field: a text, a number, true, false or None; lists and objects as JSON texts.
 
-    `shown` writes texts that read like another value in quotes.
+    A field's text in quotes (`shown`) is a text that would read like another value.
     """
     text = record.text or ""
     with suppress(ValueError):

@@ -1,8 +1,8 @@
-"""A sweep on Ray: every run is a task, which Ray places, and starts again if its worker dies.
+"""A sweep on Ray: every run is a task, which Ray restarts if its worker dies.
 
-A run is determined by its settings, so one that is started again has the same records. It is done in a temporary
-folder of the worker's machine, which may share no disk with this one, and comes back as its files. Only this process
-writes into the sweep's folder, and a run appears there complete or not at all.
+Settings determine a run, so a restarted run has the same records. A worker uses a temporary folder of its machine and
+returns the files of the run; the machines need no shared disk. Only this process writes into the sweep's folder, and a
+run appears there complete or not at all.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ from secl.runs.sweep import (
 )
 
 RETRIES = 2
-"""Restarts of a run after the death of its worker; a further death counts as the run's own fault."""
+"""Restarts of a run after the death of its worker; then the run counts as failed."""
 
 LOCAL_ENVIRONMENT = {
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # listen on the loopback address only; read when Ray is imported
     "RAY_AUTH_MODE": "token",
     "RAY_AUTH_TOKEN": secrets.token_hex(32),  # otherwise Ray writes one into the home directory
     "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_task_oom_retries": str(RETRIES),  # without end otherwise
+    "RAY_task_oom_retries": str(RETRIES),  # otherwise unlimited
 }
-"""Environment of a Ray cluster that is started here; variables that the user has set win."""
+"""Environment of a Ray cluster that is started here; the user's variables override these."""
 
 
 def run_remotely(name: str, settings: dict[str, object], threads: int) -> dict[str, bytes]:
-    """Ray task: do a run (name, settings as plain JSON) from its first question to its summary; return its files."""
+    """Do a run as a Ray task, with settings as plain JSON, and return its files."""
     os.environ["OMP_NUM_THREADS"] = str(threads)  # read when PyTorch is first imported, by this worker's first run
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # as on this machine, see secl.cli.machine
     with tempfile.TemporaryDirectory() as parent:
@@ -62,19 +62,19 @@ def run_remotely(name: str, settings: dict[str, object], threads: int) -> dict[s
 def run_on_ray(
     jobs: Sequence[Job], address: str | None, *, workers: int | None = None, on_progress: OnProgress | None = None
 ) -> None:
-    """Do the runs that are not finished on a Ray cluster; unfinished ones in their folders are done anew and replaced.
+    """Do the unfinished runs on a Ray cluster; runs that were interrupted begin anew.
 
     Args:
-        address: "ray://HOST:PORT" of a cluster's client server. None takes the Ray that this process has started or
-            connected to, and leaves it running; without one it starts a cluster on this machine, which ends with this
-            call. That one listens on the loopback address only, unless Ray was imported before this call.
-        workers: number of runs at a time of a cluster that is started here; None for 2.
+        address: "ray://HOST:PORT" of a cluster's client server. None uses the Ray of this process and leaves it
+            running. If the process has none, it starts a cluster on this machine, which ends with this call and listens
+            on the loopback address only (unless Ray was imported before this call).
+        workers: parallel runs on a cluster that is started here; None for 2.
         on_progress: called at the end of every run.
 
     Raises:
         ParameterError: Ray is not installed, does not start, or cannot be reached at the address.
         RunError: a folder holds something else or is in use, or the connection is lost.
-        SeclError: the first of the runs that failed, after the others have ended.
+        SeclError: the first error of a failed run, after the end of the others.
     """
     workers = 2 if workers is None else workers
     check_whole("number of workers", workers, 1)
@@ -93,9 +93,7 @@ def run_on_ray(
 
 
 def _run_tasks(ray: ModuleType, waiting: Sequence[Job], here: int | None, on_progress: OnProgress) -> list[SeclError]:
-    """Do the runs, as many at a time as Ray has room for, and return why some of them failed.
-
-    `here` is how many share this machine; on a cluster each has a CPU for every thread and a GPU."""
+    """Do the runs, and return the errors of failed ones. `here`: parallel runs on this machine, None on a cluster."""
     threads = int(importlib.import_module("torch").get_num_threads())  # the last digits of records depend on them
     room = max(node["Resources"].get("CPU", 0) for node in ray.nodes() if node["Alive"])
     gpus = ray.cluster_resources().get("GPU", 0)
@@ -122,7 +120,7 @@ def _run_tasks(ray: ModuleType, waiting: Sequence[Job], here: int | None, on_pro
 
 @contextmanager
 def _interrupts() -> Iterator[list[int]]:
-    """Note each Ctrl-C, whose exception is lost where it comes up in the middle of one of Ray's destructors."""
+    """Note each Ctrl-C: its exception is lost if raised inside one of Ray's destructors."""
     seen: list[int] = []
     before = signal.getsignal(signal.SIGINT)
 
@@ -141,7 +139,7 @@ def _interrupts() -> Iterator[list[int]]:
 
 
 def _collect(ray: ModuleType, result: object, job: Job, on_progress: OnProgress) -> list[SeclError]:
-    """Write the files of a run whose task has ended, or return why there are none."""
+    """Write the files of a finished task, or return its error."""
     try:
         files = ray.get(result)
     except ray.exceptions.RayTaskError as problem:
@@ -158,7 +156,7 @@ def _collect(ray: ModuleType, result: object, job: Job, on_progress: OnProgress)
 
 @contextmanager
 def _connected(address: str | None, workers: int) -> Iterator[ModuleType]:
-    """Ray, connected to the cluster at the address or to one on this machine; what is started here ends here."""
+    """Connect to a cluster, or start one on this machine that ends with the block, and yield Ray's module."""
     options: dict[str, object] = {"address": address}
     if address is None:
         options = {"address": "local", "num_cpus": workers, "include_dashboard": False}
@@ -176,7 +174,7 @@ def _connected(address: str | None, workers: int) -> Iterator[ModuleType]:
             socket.create_connection((url.hostname or "", url.port or 10001), timeout=10).close()
         ray.init(**options, log_to_driver=False, logging_level=logging.ERROR)
     except (OSError, ValueError, RuntimeError, ImportError, ray.exceptions.RayError) as problem:
-        # Nobody listens; another version of Ray or Python; a token is missing; a temporary folder is too deep.
+        # No server; another version of Ray or Python; a missing token; a temporary folder with too long a path.
         raise ParameterError(
             f"there is no Ray at {address or 'this machine'} ({_last_line(problem)}); the address of a cluster is the "
             f"ray://HOST:PORT of its client server."

@@ -1,4 +1,4 @@
-"""Recipe files, the paths in settings, and the settings of `secl score`."""
+"""Recipe files, paths in settings, and the settings of `secl score`."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ LEFT_ALONE = (
     "extract.",
     "prompts.",
 )
-"""Tables and settings of answering and learning, which ratings of given answers do not use."""
+"""Settings of answering and learning, which have no effect on ratings of given answers."""
 
 FILES = ("stream.questions", "stream.data", "extract.schema_file", "model.calibration")
 """Settings that name a file or folder."""
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Read the tables of a recipe file, not yet checked."""
+    """Return the tables of a recipe file, not yet checked."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as problem:
@@ -40,9 +40,9 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def with_absolute_paths(values: Mapping[str, object]) -> dict[str, object]:
-    """Return settings by their dotted names with absolute paths, so that a run can be resumed from any folder.
+    """Return settings by dotted names with absolute paths, so that a run can be resumed from any folder.
 
-    A model is a path if a file or folder has its name, unless it is a preset.
+    The name of a model is a path if a file or folder has this name and no preset does.
     """
     names = dotted(values)
     for name in (*FILES, "evidence.nli", "gate.name", "model.name"):
@@ -54,7 +54,7 @@ def with_absolute_paths(values: Mapping[str, object]) -> dict[str, object]:
 
 
 def _path(name: str, value: str) -> str | None:
-    """Return the path that a setting means; None if it names something else."""
+
     if name in FILES:
         return value
     path = os.path.expanduser(value)
@@ -70,7 +70,7 @@ def _path(name: str, value: str) -> str | None:
 
 
 def score_settings(path: Path, values: Mapping[str, object]) -> RunSettings:
-    """Return the settings of a run that rates the answers of a file: the method posterior, and what `values` change."""
+    """Return the settings of a run that rates the answers of a file."""
     given = dotted(values)
     if "stream.questions" in given:
         raise ParameterError(f"secl score already rates the answers of {path}; leave stream.questions out.")
@@ -78,17 +78,12 @@ def score_settings(path: Path, values: Mapping[str, object]) -> RunSettings:
 
 
 def used_by_score(name: str) -> bool:
-    """Return whether ratings of given answers depend on a setting."""
+    """Return whether a setting affects ratings of given answers."""
     return name == "loop.accept" or not name.startswith(LEFT_ALONE)
 
 
 def check_scored(settings: RunSettings) -> None:
-    """Check that every setting has an effect on ratings of given answers.
-
-    Raises:
-        ParameterError: another method, a setting of answering or learning, or evidence about answers that the model
-            writes itself.
-    """
+    """Raise a ParameterError for a method, setting or kind of evidence without effect on ratings of given answers."""
     if settings.method != "posterior":
         raise ParameterError(f"secl score takes the method posterior; leave the method {settings.method!r} out.")
     for name in settings.changed():

@@ -43,7 +43,7 @@ TOO_WEAK = (
 )
 
 Progress = Callable[[int, int, Record | None], None]
-"""Called with questions done, questions in all, and the latest record."""
+"""Called with the number of answered questions, their total, and the latest record."""
 
 
 @dataclass
@@ -51,8 +51,8 @@ class Run:
     """A run that is open for writing.
 
     Attributes:
-        asked: the questions, with the answers to rate or the documents whose fields they are.
-        notes: sentences about the questions: what was perhaps not meant.
+        asked: the questions, with answers to rate or with their documents.
+        notes: warnings about the questions and the model.
     """
 
     store: Store
@@ -63,16 +63,15 @@ class Run:
 
     @property
     def questions(self) -> Sequence[Question]:
-        """Every question, also those that have a record."""
+        """All questions, answered and unanswered."""
         return self.asked.questions
 
     @functools.cached_property
     def manifest(self) -> Manifest:
-        """The state before the first question."""
         return Manifest.of(self.store)
 
     def proceed(self, progress: Progress | None = None) -> None:
-        """Ask what remains, or rate it; safe to interrupt at any moment."""
+        """Ask the remaining questions, or rate the remaining answers; safe to interrupt at any moment."""
         if progress is not None:
             progress(len(self.records), len(self.questions), None)
         for record in self.steps():
@@ -80,7 +79,7 @@ class Run:
                 progress(len(self.records), len(self.questions), record)
 
     def steps(self) -> Iterator[Record]:
-        """Yield a record for each remaining question, after it was stored."""
+        """Yield the record of each remaining question, once stored."""
         if isinstance(self.asked, DocumentFile):
             upcoming = extract_fields(self.calibrator, self.asked, self.records, self.store)
         elif self.asked.given is None:
@@ -98,7 +97,7 @@ class Run:
             yield record
 
     def _add(self, record: Record, seconds: float) -> None:
-        """Write a record, with the state of learning where the question changed it."""
+        """Write a record, with the state of learning if the question changed it."""
         changed = record.update is not None or (
             record.decision.in_burst and self.calibrator.plan.loop.accumulate != "stream"
         )
@@ -113,19 +112,19 @@ class Run:
         self.records.append(record)
 
     def _at_end_of_burst(self) -> bool:
-        """Return whether the latest question was the last of its burst; the bursts of `Always` have no end."""
+        """Return whether the latest question was the last of its burst; a burst of `Always` never ends."""
         decision = self.records[-1].decision if self.records else None
         ended = decision is not None and decision.in_burst and decision.remaining == 0
         return ended and not isinstance(self.calibrator.gate, Always)
 
     def _keep_version(self) -> None:
-        """Keep the adapter as it is now, unless it is untouched or kept already."""
+        """Store the present adapter version, unless it is untouched or already stored."""
         model = self.calibrator.model
         if model.version and model.version not in self.store.versions():
             self.store.keep(Version(model.version, model.weights()))
 
     def keep(self) -> None:
-        """Keep the last adapter, and write it in the PEFT format if there is a configuration for PEFT."""
+        """Store the last adapter version, and write it as a folder for PEFT if it has a configuration."""
         self._keep_version()
         version = self.calibrator.model.version
         if version and self.manifest.adapter:
@@ -133,19 +132,22 @@ class Run:
                 write_folder(self.store.folder / ADAPTER, self.store, version)
 
     def finish(self) -> dict[str, object]:
-        """Keep the last adapter, and write and return the summary."""
+        """Store the last adapter version, and write and return the summary."""
         self.keep()
         records = list(current_records(self.store))
         return write_summary(self.store, summary_of(self.manifest, records), assess(records))
 
 
 def start_run(settings: RunSettings, folder: Path, load: Load | None = None, *, mode: Mode = "ask") -> Run:
-    """Load questions and model, and open a new run folder; nothing is written before all of them are there.
+    """Load questions and model, then open a new run folder.
 
     Args:
-        folder: a new or an empty one.
-        load: loads the model, any object that satisfies `secl.model.Model`; None for the one that the settings name.
-        mode: "score" rates the answers that a file gives with its questions.
+        folder: new or empty.
+        load: returns the model, any object that satisfies `secl.model.Model`; by default that of the settings.
+        mode: "score" rates the answers in a file of questions.
+
+    Raises:
+        SeclError: the settings, questions, model or folder cannot be used. Nothing is written then.
     """
     folder = Path(folder)
     check_free(folder)
@@ -157,7 +159,7 @@ def start_run(settings: RunSettings, folder: Path, load: Load | None = None, *, 
     settings = named(settings if placed == values else RunSettings.of(placed))
     mode = "extract" if settings.extract.schema_file is not None else mode
     asked = read_stream(settings, mode)
-    settings.build_gate()  # one that cannot be made is refused before the model is loaded
+    settings.build_gate()  # raises errors before the model is loaded
     model = (load or load_model)(settings)
     asked, unanswerable = askable(asked, model, settings.stream.skip_bad)
     labels = calibration(settings, model, mode)
@@ -168,7 +170,7 @@ def start_run(settings: RunSettings, folder: Path, load: Load | None = None, *, 
 
 
 def _weak(settings: RunSettings) -> tuple[str, ...]:
-    """Return a sentence where the embedded model is to classify, or to extract fields."""
+    """Return a warning if the embedded model is to classify or to extract fields."""
     hard = settings.stream.options or settings.extract.schema_file
     return (TOO_WEAK,) if hard and settings.model.name == EMBEDDED else ()
 
@@ -177,11 +179,11 @@ def resume_run(folder: str | Path, changes: Mapping[str, object] | None = None, 
     """Open an unfinished run where it stopped.
 
     Args:
-        changes: settings given again; only `CHANGEABLE_SETTINGS` may differ from those of the run.
-        load: loads the model, as for `start_run`.
+        changes: settings; only `CHANGEABLE_SETTINGS` may differ from those of the run.
+        load: as for `start_run`.
 
     Raises:
-        RunError: a setting, the model or the stream is not the one that the run began with; the message names it.
+        RunError: a setting, the model or the stream differs from that of the run; the message names the difference.
     """
     folder = Path(folder)
     store = Store(folder, writable=True)
@@ -198,7 +200,7 @@ def resume_run(folder: str | Path, changes: Mapping[str, object] | None = None, 
         if stream_fingerprint(asked) != manifest.stream or regraded:
             changed = _changed(records, manifest, asked.questions)
             raise RunError(
-                f"the questions have changed since {folder} was begun ({changed}); bring them back or start a new run."
+                f"the questions have changed since {folder} was begun ({changed}); restore them or start a new run."
             )
         model = (load or load_model)(manifest.to_load(settings))
         notes = _check_same(manifest, model, folder)
@@ -215,7 +217,7 @@ def resume_run(folder: str | Path, changes: Mapping[str, object] | None = None, 
 
 
 def _check_same(manifest: Manifest, model: Model, folder: Path) -> tuple[str, ...]:
-    """Check that a model and the library are those that a run began with; a sentence if it computes elsewhere."""
+    """Check that model and version of secl are those of the run; return a warning for another machine."""
     if model.fingerprint != manifest.model:
         prints = f"fingerprint {manifest.model[:12]} then, {model.fingerprint[:12]} now"
         raise RunError(
@@ -229,13 +231,12 @@ def _check_same(manifest: Manifest, model: Model, folder: Path) -> tuple[str, ..
     if not differences:
         return ()
     return (
-        f"{folder} was begun elsewhere ({'; '.join(differences)}), so the last digits of later records may differ from "
-        "those that it would have had there.",
+        f"{folder} was begun elsewhere ({'; '.join(differences)}), so the last digits of later records may differ.",
     )
 
 
 def _changed(records: Sequence[Record], manifest: Manifest, questions: Sequence[Question]) -> str:
-    """Return how the questions differ from those that a run has asked."""
+    """Return the difference between the questions and those of a run."""
     for record, question in zip(records, questions, strict=False):
         if record.question != question:
             where = f"they part at position {record.position}, {record.question.id!r} then, {question.id!r} now"
@@ -246,7 +247,7 @@ def _changed(records: Sequence[Record], manifest: Manifest, questions: Sequence[
 
 
 def estimators_of(manifest: Manifest) -> dict[str, Estimator]:
-    """Return the estimators that the method of a run is for; without learning there is no SECL to estimate."""
+    """Return the estimators of a run's method and extra evidence; estimators of learning only if it learns."""
     settings, method = manifest.settings, manifest.settings.named_method
     estimators = make_estimators(manifest.tau, settings.evidence.formula)
     names = {*(method.reports or estimators)}
@@ -256,14 +257,14 @@ def estimators_of(manifest: Manifest) -> dict[str, Estimator]:
 
 
 def summary_of(manifest: Manifest, records: Sequence[Record]) -> Summary:
-    """Evaluate the records of a run; a domain has intervals for what its page shows of it."""
+    """Summarise the records of a run, with intervals in domains for the estimators on its page."""
     return summarise(
         records, estimators_of(manifest), in_domains=("stated", *manifest.settings.named_method.reports[-2:])
     )
 
 
 def write_summary(store: Store, summary: Summary, verdict: Verdict) -> dict[str, object]:
-    """Write the summary of the records so far, and the verdict on their confidences, into the run folder."""
+    """Write summary and verdict of the records so far into the run folder, and return them as JSON values."""
     manifest = Manifest.of(store)
     plain = {
         "model": manifest.settings.model.name,

@@ -13,17 +13,17 @@ from secl.settings.groups import ENDPOINT_VIEWS, AnswerWeights, StreamSettings
 from secl.settings.names import RecipeTables, RunTables, as_compared, dotted, tables
 
 MACHINE_SETTINGS = ("stream.data", "model.device", "model.device_map", "model.endpoint")
-"""Settings that say where a run happens and not what it is; a run's environment has the device's real name."""
+"""Settings of the machine, which do not determine records."""
 
 CHANGEABLE_SETTINGS = (*MACHINE_SETTINGS, "model.engine", "loop.accept")
-"""Settings that may differ when a run is resumed or a server started again; each record has its own threshold."""
+"""Settings that may differ when a run is resumed or a server restarted; each record stores its threshold."""
 
 
 class Recipe(RecipeTables):
-    """Which model answers, by which method, and how: everything that a server or a single question needs.
+    """Settings of model, method and loop, as a server or a single question needs them.
 
-    `secl.settings.groups` declares the settings. `of` also applies the method's defaults and checks that the settings
-    fit together. The command line makes recipes of the given flags alone, which are not checked before `of`.
+    `secl.settings.groups` declares the settings. `of` applies the method's defaults and checks that the settings fit
+    together. The command line fills recipes from the given flags alone; only `of` checks them.
 
     >>> Recipe.of({"method": "secl", "evidence.tau": 0.7, "gate.name": "always"}).evidence.tau
     0.7
@@ -31,11 +31,10 @@ class Recipe(RecipeTables):
 
     @classmethod
     def of(cls, values: Mapping[str, object]) -> Self:
-        """Return checked settings from dotted names or tables; those that are not given are the method's.
+        """Return checked settings from dotted names or tables; the method determines defaults.
 
         Raises:
-            ParameterError: an unknown name, a value of the wrong type or outside its range, or settings that do not fit
-                together.
+            ParameterError: an unknown name, a value of the wrong type or outside its range, or incompatible settings.
         """
         given = dotted(values)
         settings = cls.model_validate(tables({**cls._defaults(given), **given}), strict=True)
@@ -44,7 +43,6 @@ class Recipe(RecipeTables):
 
     @classmethod
     def _defaults(cls, given: Mapping[str, object]) -> dict[str, object]:
-        """Return the defaults of the given method and engine."""
         name = given.get("method", cls.model_fields["method"].default)
         chosen = method(name) if isinstance(name, str) else method("posterior")
         defaults: dict[str, object] = {"paper": chosen.paper}
@@ -67,7 +65,7 @@ class Recipe(RecipeTables):
         return {name: value for name, value in here.items() if value != usual[name]}
 
     def differences(self, other: Recipe, sides: tuple[str, str] = ("there", "here")) -> list[str]:
-        """Return settings that differ, as "evidence.tau: 0.7 there, 1.0 here", except for `CHANGEABLE_SETTINGS`."""
+        """Return differences, as "evidence.tau: 0.7 there, 1.0 here", except for `CHANGEABLE_SETTINGS`."""
         there, here = self.dotted(), other.dotted()
         return [
             f"{name}: {as_compared(name, there[name])} {sides[0]}, {as_compared(name, here[name])} {sides[1]}"
@@ -90,12 +88,12 @@ class Recipe(RecipeTables):
         if self.prompts.thinking != "off" and (self.paper or "dinco" in kinds):
             what = "the paper asks" if self.paper else "DINCO searches"
             raise ParameterError(f"{what} for answers without a thought; leave prompts.thinking out.")
-        if not is_own_gate(self.gate_name):  # whoever reads a run executes no file that it names
+        if not is_own_gate(self.gate_name):  # reading a run must not execute the file of a gate
             self.build_gate()
         self._check_engine()
 
     def _check_engine(self) -> None:
-        """Check that the engine has its address, and does not exclude other settings."""
+
         engine, endpoint = self.model.engine, self.model.endpoint
         if engine == "local" and endpoint:
             raise ParameterError("--endpoint names a server, but --engine is local; leave one of them out.")
@@ -130,24 +128,24 @@ class Recipe(RecipeTables):
 
     @property
     def answer_weights(self) -> AnswerWeights:
-        """Whose weights write the answers: on a server the frozen ones, so that learning changes no answer."""
+        """The weights that write the answers: on a server the frozen ones, so that learning changes no answer."""
         return self.model.answer_weights or "frozen"
 
     @property
     def returns_best(self) -> bool:
-        """Whether the best candidate is returned where a question has options."""
+        """Whether the answer to a question with options is the best candidate."""
         return self.loop.answer != "own" and "candidates" in self.plan().kinds
 
     @property
     def named_method(self) -> Method:
-        """The method of this name."""
+        """The method."""
         return method(self.method)
 
     def plan(self, tau: float = 1.0, letters: float | None = None) -> Plan:
         """Return the plan of the loop.
 
         Args:
-            tau: the model's own temperature of normalised P(True).
+            tau: the model's temperature of normalised P(True).
             letters: prior reliability of the model's letters (`secl.model.Model.letters`).
         """
         from secl.posterior.rule import PosteriorRule  # NumPy, and SciPy below
@@ -165,7 +163,7 @@ class Recipe(RecipeTables):
 
     @property
     def gate_name(self) -> str:
-        """The gate named here, or the method's."""
+        """The gate as set, or else the method's."""
         return self.gate.name or self.named_method.gate
 
     @property
@@ -174,10 +172,10 @@ class Recipe(RecipeTables):
         return self.named_method.learns and self.gate_name != "never"
 
     def build_gate(self) -> Gate:
-        """Return the gate with the parameters set here; the file of one's own is executed.
+        """Return the gate with its parameters; a gate in a file of the user is executed.
 
         Raises:
-            ParameterError: a gate that the method does not use, or a parameter that the gate does not have or refuses.
+            ParameterError: a gate that the method does not use, or an unknown or invalid parameter of the gate.
         """
         name = self.gate_name
         if self.gate.name is not None and self.named_method.gate == "never":
@@ -194,12 +192,12 @@ class Recipe(RecipeTables):
         return make(**overrides)
 
     def tau(self, own: float) -> float:
-        """Return the temperature of normalised P(True): the one set here, or a model's own."""
+        """Return the temperature of normalised P(True) as set, or else the model's."""
         return self.evidence.tau or own
 
 
 class RunSettings(Recipe, RunTables):
-    """All settings of a run. Together with the model's and the stream's content they determine its records.
+    """All settings of a run; with the content of model and questions they determine its records.
 
     >>> RunSettings.of({"stream.benchmarks": ["capitals:9"]}).loop.answer
     'own'
@@ -207,12 +205,12 @@ class RunSettings(Recipe, RunTables):
 
     @classmethod
     def _defaults(cls, given: Mapping[str, object]) -> dict[str, object]:
-        """Return the defaults of method, engine and stream. Published results on benchmarks rate own answers."""
+        """Return the defaults of method, engine and stream; published results on benchmarks rate own answers."""
         own = {"loop.answer": "own"} if given.get("stream.benchmarks") else {}
         return super()._defaults(given) | own
 
     def check(self) -> None:
-        """Check that the settings name one stream of questions, and fit together."""
+        """Check that the settings name one stream of questions and fit together."""
         if bool(self.stream.benchmarks) == bool(self.stream.questions):
             raise ParameterError("a run needs either a stream of benchmarks or a file of questions, not both or none.")
         for key in ("columns", "options", "template"):
@@ -240,6 +238,6 @@ class RunSettings(Recipe, RunTables):
 
     @property
     def answer_weights(self) -> AnswerWeights:
-        """Whose weights write the answers: in a run the adapted ones, as in the paper."""
+        """The weights that write the answers: in a run the adapted ones, as in the paper."""
         named = self.stream.benchmarks or self.stream.questions  # the manifest of a server names none
         return self.model.answer_weights or ("adapted" if named else "frozen")

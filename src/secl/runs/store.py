@@ -12,8 +12,8 @@ Rows of a run, shortened:
     records    (28, 0.41, '{"position": 28, "question": {"text": "What is the capital of Kenya?", ...', 'idle', 0, None)
     labels     (1, 28, 1, 0.82, "quiz/capitals", 0.82, 1795636800.0, "review", None)
 
-The store writes a question's record and the learner's state together or not at all. A run that is killed at any moment
-continues after its last finished question.
+A transaction writes a question's record and the learner's state together. A run that is killed at any moment continues
+after its last finished question.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from secl.runs.encoding import from_body, to_body
 from secl.runs.folder import FILE, RESUME, UNFINISHED, check_free, check_is_run, connect, lock_folder, storage_errors
 
 FORMAT = 10
-"""Number of the format of a run's and of a server's file; another one is refused."""
+"""Format of the files of runs and servers; secl refuses other formats."""
 
 KEEP_EVERY = 50
 """Updates between two kept adapter versions inside one long burst."""
@@ -57,8 +57,8 @@ CREATE TABLE labels (
     confidence REAL NOT NULL, domain TEXT NOT NULL, reported REAL NOT NULL, time REAL NOT NULL,
     source TEXT NOT NULL, chance REAL);
 """
-"""`version` answered, `learned` is the version that the question's update made. A label is a row with the fields of
-`secl.labels.Label`; entries are added and never changed."""
+"""`version` wrote the answer, `learned` is the version that the question's update made. Labels have the columns of
+`secl.labels.label.Label`; they are added and never changed."""
 
 _LABEL = tuple(field.name for field in fields(Label))
 _LABELS = TypeAdapter(Label)
@@ -66,7 +66,7 @@ _LABELS = TypeAdapter(Label)
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """An adapter version to keep: safetensors bytes, and what `Model.relative_norm` says, None if unmeasured."""
+    """An adapter version to keep: safetensors bytes, and `Model.relative_norm`, None if not measured."""
 
     number: int
     weights: bytes
@@ -74,10 +74,9 @@ class Version:
 
 
 class Store(Shown):
-    """An open run. Use it as a context manager; one process writes at a time, any number may read.
+    """An open run, and a context manager. One process may write at a time; others may read meanwhile.
 
-    Not `writable`, it is open for reading, also while another process writes. `db` is the open connection, for modules
-    here and of the server that keep tables of their own in the file.
+    `db` is the connection, for modules that keep further tables in the file.
     """
 
     def __init__(self, folder: str | Path, *, writable: bool = False) -> None:
@@ -95,8 +94,8 @@ class Store(Shown):
         """Make a new run folder with its manifest, and with further tables.
 
         Raises:
-            RunError: the folder holds a run or other files already.
-            StorageError: it cannot be written.
+            RunError: the folder is not empty.
+            StorageError: writing fails.
         """
         check_free(folder)
         unfinished = folder / UNFINISHED
@@ -115,7 +114,7 @@ class Store(Shown):
         try:
             return cls(folder, writable=True)
         except StorageError:
-            (folder / FILE).unlink(missing_ok=True)  # nothing was asked, so there is nothing to resume
+            (folder / FILE).unlink(missing_ok=True)  # an empty run must not look like one to resume
             raise
 
     def __enter__(self) -> Self:
@@ -131,7 +130,7 @@ class Store(Shown):
             return {"folder": self.folder}
 
     def close(self) -> None:
-        """Let go of the file and of the right to write."""
+        """Close the file and release the lock."""
         self._resources.close()
 
     def _check_format(self) -> None:
@@ -154,10 +153,10 @@ class Store(Shown):
     def add(
         self, record: Record, seconds: float, *, snapshot: bytes | None = None, kept: Version | None = None
     ) -> None:
-        """Write one question in one transaction; the position of its record must be the next one.
+        """Write a question in one transaction; the position of its record must be the next one.
 
         Raises:
-            StorageError: the disk is full or refuses; nothing of the question is kept.
+            StorageError: writing fails, and stores nothing of the question.
         """
         with storage_errors(self.folder, RESUME), self.db:
             self.write_record(record, seconds)
@@ -167,7 +166,7 @@ class Store(Shown):
                 self.write_version(kept, record.position)
 
     def keep(self, version: Version) -> None:
-        """Keep an adapter version as the one after the latest question."""
+        """Store an adapter version as the one after the latest question."""
         with storage_errors(self.folder, RESUME), self.db:
             self.write_version(version, len(self) - 1)
 
@@ -177,20 +176,20 @@ class Store(Shown):
         self.db.execute("INSERT INTO records (position, seconds, body) VALUES (?, ?, ?)", values)
 
     def write_snapshot(self, version: int, snapshot: bytes) -> None:
-        """Write the learner's state at a version, in place of an earlier one."""
+        """Replace the learner's state."""
         self.db.execute("INSERT OR REPLACE INTO learner VALUES (0, ?, ?)", (version, snapshot))
 
     def write_version(self, version: Version, position: int) -> None:
-        """Keep an adapter version as the one after a position, unless it is kept already."""
+        """Store an adapter version as the one after a position, unless already stored."""
         values = (version.number, position, version.drift, version.weights)
         self.db.execute("INSERT OR IGNORE INTO versions VALUES (?, ?, ?, ?)", values)
 
     def write_label(self, label: Label) -> None:
-        """Write an entry of the log of labels; its number must be the next one."""
+        """Write the next entry of the log of labels inside a transaction of the caller."""
         self.db.execute("INSERT INTO labels VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", astuple(label))
 
     def records(self, where: str = "1", *values: object) -> Iterator[Record]:
-        """Yield the records that a condition on their row `r` lets through, in order; all by default."""
+        """Yield the records whose row `r` satisfies a condition, in order; all by default."""
         for (body,) in self.read(f"SELECT body FROM records r WHERE {where} ORDER BY r.position", *values):
             try:
                 yield from_body(body)
@@ -206,21 +205,21 @@ class Store(Shown):
 
     @property
     def is_server(self) -> bool:
-        """Whether this is the state of a server, and no run."""
+        """Whether this is the state of a server."""
         return bool(next(self.read("SELECT count(*) FROM sqlite_master WHERE name = 'served'"))[0])
 
     def __len__(self) -> int:
-        """Number of records ever written: the position of the next one."""
+        """Return the position of the next record; pruned records count."""
         return int(next(self.read("SELECT coalesce(max(position) + 1, 0) FROM records"))[0])
 
     @property
     def first(self) -> int:
-        """Position of the first record that is kept; those before it were pruned, of a server's."""
+        """Position of the first stored record; a server prunes earlier ones."""
         return int(next(self.read("SELECT coalesce(min(position), 0) FROM records"))[0])
 
     @property
     def pruned(self) -> str | None:
-        """Return a sentence about missing records; None if every record exists."""
+        """A sentence about pruned records; None without pruning."""
         first = self.first
         return f"The records 0 to {first - 1} of {self.folder} were pruned." if first else None
 
@@ -244,7 +243,7 @@ class Store(Shown):
             self.write_label(label)
 
     def label_log(self, after: int = 0) -> tuple[Label, ...]:
-        """Return all entries after this number in order, also those that were corrected or taken back later."""
+        """Return all entries after this number in order, including corrected and withdrawn ones."""
         try:
             rows = self.read("SELECT * FROM labels WHERE number > ? ORDER BY number", after)
             return tuple(map(_label, rows))
@@ -252,15 +251,15 @@ class Store(Shown):
             raise self.damaged(problem) from problem
 
     def labels(self) -> tuple[Label, ...]:
-        """Return the labels that stand: the last one of each answer, unless it was taken back."""
+        """Return the valid labels: the last one of each answer, unless withdrawn."""
         return standing(self.label_log())
 
     def versions(self) -> list[int]:
-        """Return numbers of the kept adapter versions."""
+        """Return the numbers of the kept adapter versions."""
         return [int(version) for (version,) in self.read("SELECT version FROM versions ORDER BY version")]
 
     def weights(self, version: int) -> bytes:
-        """Return a kept adapter version in the safetensors format; a RunError if it was not kept."""
+        """Return a kept adapter version as safetensors bytes; a RunError if not kept."""
         row = next(self.read("SELECT weights FROM versions WHERE version = ?", version), None)
         if row is None:
             numbers = ", ".join(map(str, self.versions())) or "none"
@@ -275,13 +274,12 @@ class Store(Shown):
             raise self.damaged(problem) from problem
 
     def damaged(self, problem: Exception) -> RunError:
-        """Return the error for a damaged file."""
+        """Return the error of a damaged file."""
         return RunError(f"{self.folder / FILE} is damaged or no run: {problem}.")
 
 
 def _label(row: tuple[Any, ...]) -> Label:
-    """Return a label from its row."""
     values = dict(zip(_LABEL, row, strict=True))
-    if isinstance(values["chance"], float):  # one label of a tiny chance must not keep a state from being read
+    if isinstance(values["chance"], float):  # a tiny chance must not make the whole state unreadable
         values["chance"] = max(MIN_CHANCE, values["chance"])
     return _LABELS.validate_python(values)

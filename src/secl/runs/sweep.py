@@ -1,7 +1,8 @@
-"""Many runs from one file: the runs of a sweep, how far each of them is, and doing them one after the other.
+"""Sweeps: many runs from one file, and the progress of each.
 
-A sweep file is a recipe in TOML with two more tables. `[grid]` maps settings to lists, of which all combinations are
-run; `[[runs]]` are variants, each a few changes. With both, every variant is run at every point of the grid:
+A sweep file is a recipe in TOML with two more tables. `[grid]` maps settings to lists of values, and the sweep has a
+run for each combination. `[[runs]]` are variants, each with some changes. With both tables, the sweep has a run for
+each variant at each point of the grid:
 
     stream.benchmarks = ["mmlu", "arc"]
     [grid]
@@ -30,19 +31,19 @@ from secl.runs.folder import FILE, check_free, storage_errors
 from secl.runs.loading import Load, read_stream
 from secl.runs.manifest import Manifest
 from secl.runs.recipes import read_toml, with_absolute_paths
-from secl.runs.runner import SUMMARY, Progress, Run, resume_run, start_run
+from secl.runs.runner import SUMMARY, Run, resume_run, start_run
 from secl.runs.settings import MACHINE_SETTINGS, RunSettings
 from secl.runs.store import Store
 from secl.settings.names import SETTINGS, as_compared, dotted
 
 GRID, RUNS = "grid", "runs"
 INDEX = "runs.json"
-"""In the folder of a sweep: the settings that differ between its runs, by the names of their folders."""
+"""File in the folder of a sweep: the settings that differ between runs, by the names of their folders."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One run of a sweep: the name of its folder (`plan`), its settings with absolute paths, and what sets it apart."""
+    """One run of a sweep; `apart` has the settings that differ between the runs, in words."""
 
     name: str
     settings: RunSettings
@@ -55,7 +56,7 @@ OnProgress = Callable[[Job, int, int], None]
 
 
 def read_sweep(path: Path) -> list[RunSettings]:
-    """Return the settings of every run in a sweep file (`ready`); of several values for one, that of `[[runs]]` wins.
+    """Return the settings of every run in a sweep file (`ready`); `[[runs]]` override the grid.
 
     Raises:
         DataError: the file cannot be read or is not TOML.
@@ -75,7 +76,7 @@ def read_sweep(path: Path) -> list[RunSettings]:
 def combinations(
     common: Mapping[str, object], grid: Mapping[str, Sequence[object]], variants: Sequence[Mapping[str, object]]
 ) -> list[dict[str, object]]:
-    """Return every variant at every point of the grid by dotted names, the last setting of the grid fastest.
+    """Return every variant at every point of the grid by dotted names; the last setting of the grid varies fastest.
 
     >>> combinations({"seed": 1}, {"adapter.rank": [4, 8]}, [{}, {"evidence": {"tau": 0.7}}])[1:3]
     [{'seed': 1, 'adapter.rank': 8}, {'seed': 1, 'adapter.rank': 4, 'evidence.tau': 0.7}]
@@ -95,14 +96,14 @@ def _check_tables(grid: object, variants: object) -> None:
 
 
 def ready(values: Mapping[str, object]) -> RunSettings:
-    """Return the settings of a run, with paths relative to here; loads a gate from a file to check it."""
+    """Return the checked settings of a run with absolute paths; a gate in a file is executed."""
     settings = RunSettings.of(with_absolute_paths(values))
     settings.build_gate()
     return settings
 
 
 def plan(runs: Iterable[RunSettings], out: Path) -> list[Job]:
-    """Return the jobs of a sweep, each with its folder, MODEL-METHOD-HASH; equal settings are one job."""
+    """Return the jobs of a sweep, with folders named MODEL-METHOD-HASH; equal settings are one job."""
     if out.exists() and not out.is_dir():
         raise RunError(f"{out} is a file; name a folder for the runs.")
     unique = {_digest(settings): settings for settings in runs}
@@ -119,7 +120,7 @@ def plan(runs: Iterable[RunSettings], out: Path) -> list[Job]:
 
 
 def write_index(jobs: Sequence[Job], out: Path) -> None:
-    """Write what sets each run apart into the folder of a sweep, besides the runs of earlier, smaller sweeps."""
+    """Write the differing settings of each run into the folder of a sweep, in addition to earlier entries."""
     index = out / INDEX
     with storage_errors(out, "start the sweep again"):
         out.mkdir(parents=True, exist_ok=True)
@@ -129,13 +130,13 @@ def write_index(jobs: Sequence[Job], out: Path) -> None:
 
 
 def _digest(settings: RunSettings) -> str:
-    """Return the hash of what a run is; the folder of the data and the device make no difference."""
+    """Return the hash of settings, except for those of the machine."""
     values = {key: value for key, value in settings.dotted().items() if key not in MACHINE_SETTINGS}
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
 def progress_of(job: Job) -> tuple[int, int] | None:
-    """Return the number of recorded questions of a job's run and of all its questions; None if it has not begun."""
+    """Return the numbers of answered and of all questions of a job's run; None before its start."""
     if not (job.folder / FILE).exists():
         check_free(job.folder)
         return None
@@ -151,38 +152,38 @@ def progress_of(job: Job) -> tuple[int, int] | None:
 
 
 def is_finished(job: Job) -> bool:
-    """Return whether the folder holds the complete run, with its summary."""
+    """Return whether the folder holds the complete run with its summary."""
     progress = progress_of(job)
     if progress is None or progress[0] < progress[1]:
         return False
-    # The summary is the last thing that a run writes, but a report of an unfinished run writes one, too.
+    # The summary is the last file of a run, but the report of an unfinished run writes one, too.
     try:
         return bool(json.loads((job.folder / SUMMARY).read_text(encoding="utf-8"))["complete"])
     except (OSError, ValueError, KeyError, TypeError):
-        return False  # it is made again from the records
+        return False  # the summary is made again from the records
 
 
-def run_job(job: Job, progress: Progress | None = None) -> None:
-    """Start or resume a job's run and finish it; a finished run is left as it is."""
+def run_job(job: Job) -> None:
+    """Start or resume a job's run, and finish it, unless it is finished."""
     if is_finished(job):
         return
     run = open_job(job)
     with run.store:
-        run.proceed(progress)
+        run.proceed()
         run.finish()
 
 
 def open_job(job: Job, load: Load | None = None) -> Run:
-    """Start a job's run, or resume it; as `start_run`."""
+    """Start or resume a job's run."""
     if (job.folder / FILE).exists():
         return resume_run(job.folder, job.settings.to_json(), load)
     return start_run(job.settings, job.folder, load)
 
 
 def groups(jobs: Iterable[Job]) -> list[list[Job]]:
-    """Return the jobs that can go in lockstep: with one model in this process and one stream; others are alone.
+    """Return groups of jobs for lockstep, with one model in this process and one stream; other jobs are alone.
 
-    Models come in the order of their first job, and so do the streams of each.
+    Models, and the streams of each, come in the order of their first job.
     """
     of_model: dict[Hashable, dict[Hashable, list[Job]]] = {}
     for job in jobs:
@@ -194,14 +195,14 @@ def groups(jobs: Iterable[Job]) -> list[list[Job]]:
 
 
 def raise_first(failures: Sequence[SeclError]) -> None:
-    """Raise the first of the errors that ended runs, if there is one; it says how many others there are."""
+    """Raise the first of the errors, if any, with the number of the others in its message."""
     if failures:
         others = f" ({len(failures) - 1} more failed.)" if len(failures) > 1 else ""
         raise type(failures[0])(f"{failures[0]}{others}") from failures[0]
 
 
 def question_counts(jobs: Sequence[Job]) -> dict[str, int]:
-    """Return the number of questions of each run, by its name; every stream is read once."""
+    """Return the number of questions of each run by its name; every stream is read once."""
     of_stream = {job.settings.stream: job.settings for job in jobs}
     counts = {stream: len(read_stream(settings).questions) for stream, settings in of_stream.items()}
     return {job.name: counts[job.settings.stream] for job in jobs}
@@ -215,7 +216,7 @@ def read_files(folder: Path) -> dict[str, bytes]:
 def write_files(job: Job, files: Mapping[str, bytes]) -> None:
     """Write a finished run from another machine into its folder, completely or not at all.
 
-    An unfinished run in the folder is replaced, a finished one is kept.
+    The run replaces an unfinished run in the folder, but no finished one.
     """
     if is_finished(job):
         return

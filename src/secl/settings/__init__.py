@@ -1,3 +1,1 @@
-"""Every setting, declared once. Read `groups`, what there is to set; then `names`, how they are spelled in flags,
-recipe files and `--set`; and `base`, how values are checked, when an error's wording matters.
-"""
+"""Every setting, declared once: `groups` has the settings, `names` their spelling, and `base` the checks of values."""

@@ -1,4 +1,4 @@
-"""The base of all groups of settings: immutable, checked when they are made, with errors of one sentence."""
+"""The base of all groups of settings, and the wording of their errors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Settings(BaseModel):
     """
 
     TABLE: ClassVar[str] = ""
-    """The group's name with a dot after it, as its settings have in front; empty for what has no group."""
+    """Prefix of the group's settings, such as "gate."; empty for settings without a group."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -55,7 +55,7 @@ _TYPES = {int: "a whole number", float: "a finite number", bool: "true or false"
 
 
 def allowed(field: FieldInfo) -> str:
-    """Type and range of a setting in words."""
+    """Return type and range of a setting in words."""
     kinds = [kind for kind in get_args(field.annotation) or (field.annotation,) if kind is not NoneType]
     if get_origin(field.annotation) is Literal or get_origin(kinds[0]) is Literal:
         how_many = "one or more" if get_origin(field.annotation) is tuple else "one"
@@ -67,7 +67,7 @@ def allowed(field: FieldInfo) -> str:
 
 
 def _range(constraints: Iterable[object]) -> list[str]:
-    """Return the bounds of a number in words."""
+
     bounds = {
         name: getattr(constraint, name)
         for constraint in constraints

@@ -1,8 +1,8 @@
 """Every setting, declared once: its name, type, range, default and meaning.
 
-Flags, recipe files, sweep grids and manifests consist of these groups, and the components take them: `LoopSettings`
-goes to the calibrator, `AdapterSettings` to the model. Defaults are the paper's, but for the method, the gate and what
-`paper` switches. A field or group marked `UNFLAGGED` has no flag: `--set group.key=value` and recipes set it.
+Flags, recipe files, sweep grids and manifests consist of these groups, and components take them: `LoopSettings` goes
+to the calibrator, `AdapterSettings` to the model. Defaults are the paper's, except for the method, the gate and
+whatever `paper` switches. A field or group marked `UNFLAGGED` has no flag: `--set group.key=value` and recipes set it.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from secl.question import Grader
 from secl.settings.base import OFF, Settings
 
 AnswerWeights = Literal["adapted", "frozen"]
-"""Whose weights write the answers. Confidence is stated by the adapted ones either way."""
+"""Weights that write the answers. The adapted weights state the confidence in either case."""
 
 Dtype = Literal["auto", "bf16", "fp16", "fp32"]
 """Precision of the network's body."""
 
 Quantize = Literal["8bit", "4bit"]
-"""In how many bits the linear layers of the network's body are kept."""
+"""Bits per weight of the linear layers of the network's body."""
 
 
 def check_device(name: str) -> str:
@@ -53,7 +53,7 @@ AnswerName = Literal["own", "best"]
 
 
 def _split(value: object) -> object:
-    """Names in a list, each of which may hold several with commas between."""
+    """Return the names in a list; an item may hold several names, separated by commas."""
     if isinstance(value, list | tuple) and all(isinstance(names, str) for names in value):
         return tuple(name.strip() for names in value for name in names.split(",") if name.strip())
     return value
@@ -65,7 +65,7 @@ def _pairs(value: object) -> object:
 
 
 def _options(value: object) -> object:
-    """Options in a list, each of which may hold several with "|" between, as in tables."""
+    """Return the options in a list; an item may hold several options, separated by "|" as in tables."""
     if isinstance(value, list | tuple) and all(isinstance(text, str) for text in value):
         return tuple(option.strip() for text in value for option in text.split("|"))
     return value
@@ -79,17 +79,17 @@ BinGate = Annotated[int | None, BeforeValidator(lambda value: None if value == O
 
 
 NUCLEUS = 0.95
-"""Samples are drawn from the likeliest tokens that have this probability together; in the paper from all."""
+"""Nucleus of sampled answers: secl draws from the likeliest tokens of this total probability, the paper from all."""
 
 FLAT = Parameter(name="*", show_choices=False, show_default=False)
-"""Makes a flag of every field of a group that is not `UNFLAGGED`, each under its own name, with one line each."""
+"""Makes a flag of every field of a group, except for `UNFLAGGED` ones, with one line of help each."""
 
 UNFLAGGED = Parameter(parse=False)
 """Marks a setting without a flag of its own."""
 
 
 class ModelSettings(Settings):
-    """Which model to load, and how; or which server has it. The name "" is the only model that an endpoint has."""
+    """Which model to load, and how; or the server that has it. The name "" stands for the server's only model."""
 
     TABLE = "model."
 
@@ -122,7 +122,7 @@ def check_thinking(value: object) -> object:
 
 
 Thinking = Annotated[Literal["off", "auto"] | int, BeforeValidator(check_thinking)]
-"""How long a model thinks before it answers: not at all, as long as it likes, or at most this many tokens."""
+"""How long a model thinks before it answers: not at all, without a limit, or at most this many tokens."""
 
 
 class PromptSettings(Settings):
@@ -182,7 +182,7 @@ class ExtractSettings(Settings):
 
 
 class GateSettings(Settings):
-    """When to learn. None takes the method's gate, and the gate's own value of a parameter; the gate checks ranges."""
+    """When to learn. None stands for the method's gate and for the gate's default values; the gate checks ranges."""
 
     TABLE = "gate."
 
@@ -200,7 +200,7 @@ class GateSettings(Settings):
     epsilon: Annotated[float | None, UNFLAGGED] = Field(None, description="page-hinkley: rise in nats that is ignored.")
 
     def overrides(self) -> dict[str, object]:
-        """Return the parameters that differ from the gate's own values."""
+        """Return the parameters that were set, by name."""
         return self.model_dump(exclude={"name"}, exclude_none=True)
 
 
@@ -220,11 +220,10 @@ class EvidenceSettings(Settings):
 
 
 ENDPOINT_VIEWS: tuple[ViewName, ...] = ("letters", "samples", "text", "value", "thoughts", "p_true")
-"""Views that a server with OpenAI's API supports: it gives no likelihoods of texts."""
-
+"""Views that a server with OpenAI's API supports, which reports no likelihoods of texts."""
 
 DEFAULT_VIEWS: tuple[ViewName, ...] = ("letters", "likelihood", "samples", "text", "value", "thoughts")
-"""Evidence that the posterior combines unless told otherwise."""
+"""Views that the posterior combines by default."""
 
 
 class PosteriorSettings(Settings):

@@ -1,7 +1,7 @@
-"""The one spelling of settings, `group.key`, in Python, recipes, sweeps, manifests and `--set`.
+"""The spelling of settings, `group.key`, in Python, recipes, sweeps, manifests and `--set`.
 
-Recipe files and manifests hold tables of groups, which `dotted` turns into that spelling; Python, sweeps and `--set`
-use the names themselves: {"stream.benchmarks": ["arc"], "evidence.tau": 0.7, "seed": 3}.
+Python, sweeps and `--set` use these names: {"stream.benchmarks": ["arc"], "evidence.tau": 0.7, "seed": 3}. Recipe files
+and manifests hold a table for each group; `dotted` returns the names.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from secl.settings.groups import (
 MODEL, QUESTIONS, METHOD, OUTPUT = (
     Group(name, sort_key=order) for order, name in enumerate(("Model", "Questions", "Method", "Output"))
 )
-"""Under which a help lists its flags."""
+"""Groups of flags in help texts."""
 
 OF_MODEL, OF_QUESTIONS, OF_METHOD, OF_OUTPUT = (Parameter(group=group) for group in (MODEL, QUESTIONS, METHOD, OUTPUT))
 
 
 class RecipeTables(Settings):
-    """The tables of a recipe, not yet checked together; the command line makes them of the given flags alone."""
+    """The tables of a recipe, not yet checked together. The command line fills them from the given flags alone."""
 
     model: Annotated[ModelSettings, FLAT, OF_MODEL] = ModelSettings()
     prompts: Annotated[PromptSettings, FLAT, OF_MODEL] = PromptSettings()
@@ -64,7 +64,6 @@ class RunTables(RecipeTables):
 
 
 def _fields(settings: type[Settings], table: str = "") -> Iterator[tuple[str, FieldInfo]]:
-    """Return the fields of settings by their dotted names."""
     for key, field in settings.model_fields.items():
         if isinstance(field.annotation, type) and issubclass(field.annotation, Settings):
             yield from _fields(field.annotation, f"{key}.")
@@ -76,7 +75,7 @@ SETTINGS = dict(_fields(RunTables))
 """Every setting by its dotted name."""
 
 NEAR = 0.6
-"""Similarity of two names, from 0 to 1, from which one may be meant by the other."""
+"""Similarity of two names, from 0 to 1, from which one is suggested for the other."""
 
 
 def dotted(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -125,7 +124,7 @@ def nearest(name: str) -> str | None:
 
 
 def _remedy(name: str) -> str:
-    """What to do about a setting that does not exist."""
+
     known = nearest(name)
     return f"the nearest is {known}" if known else "docs/reference/settings.md lists all of them"
 
@@ -141,7 +140,7 @@ def flag_of(name: str) -> str | None:
 
 
 def with_set(flags: Settings | None, pairs: Sequence[str] | None) -> dict[str, object]:
-    """Return the settings that flags name, by their dotted names, with those of `--set` over them, checked like flags.
+    """Return the settings of flags by their dotted names, overridden by those of `--set`, and checked.
 
     >>> with_set(None, ["evidence.tau=0.7"])
     {'evidence.tau': 0.7}
@@ -158,7 +157,7 @@ def with_set(flags: Settings | None, pairs: Sequence[str] | None) -> dict[str, o
 
 
 def shown(name: str, value: object) -> str:
-    """Return a setting as a flag or a file would give it.
+    """Return the value of a setting as written in a flag or a file.
 
     >>> shown("loop.bin_gate", None), shown("adapter.modules", ("q_proj", "v_proj"))
     ('off', 'q_proj,v_proj')
@@ -169,7 +168,7 @@ def shown(name: str, value: object) -> str:
 
 
 def as_compared(name: str, value: object) -> str:
-    """Return a setting in words for a comparison, also one that was not given.
+    """Return the value of a setting in words for a comparison.
 
     >>> as_compared("gate.burst", None), as_compared("loop.bin_gate", None), as_compared("adapter.modules", ())
     ('default', 'off', 'none')

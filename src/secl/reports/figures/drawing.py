@@ -1,7 +1,4 @@
-"""Parts that all pictures share: colours, style, and writing as PNG and SVG.
-
-Pictures are drawn without a screen and without global state; the same data give the same bytes.
-"""
+"""Colours, style and files of all pictures. The same data give the same bytes, without a screen or global state."""
 
 from __future__ import annotations
 
@@ -27,10 +24,10 @@ BLACK, WHITE, GREY = "#000000", "#ffffff", "#8c8c8c"
 ORANGE, SKY, GREEN, BLUE, VERMILLION, PURPLE = "#e69f00", "#56b4e9", "#009e73", "#0072b2", "#d55e00", "#cc79a7"
 
 DOTS = 150
-"""Per inch, in the PNG of a picture."""
+"""Dots per inch of a PNG."""
 
 POINTS = 1000
-"""Most points of a line or a cloud: more than a page has room for, and a picture of many more takes megabytes."""
+"""Most points of a line or a cloud; a page shows no more, and the file stays small."""
 
 STYLE: dict[Any, Any] = {
     "axes.spines.top": False,
@@ -48,7 +45,7 @@ Arguments = ParamSpec("Arguments")
 
 
 def styled(draw: Callable[Arguments, Figure]) -> Callable[Arguments, Figure]:
-    """Return a function that draws in the style of all pictures, and leaves matplotlib's own settings alone."""
+    """Return a function that draws in the style of all pictures, without a change of matplotlib's settings."""
 
     @functools.wraps(draw)
     def drawn(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Figure:
@@ -61,7 +58,7 @@ def styled(draw: Callable[Arguments, Figure]) -> Callable[Arguments, Figure]:
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """Return an empty figure, in inches; ten inches are the width of a page."""
+    """Return an empty figure of this size in inches; a page is ten inches wide."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -71,7 +68,7 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def write_picture(figure: Figure, stem: str | Path, keep: Collection[str] | None = None) -> str:
-    """Write a figure as STEM.png and STEM.svg (text stays text), or those named in `keep`, and return the SVG."""
+    """Write a figure as STEM.png and STEM.svg (with `keep`, the files named there), and return the SVG."""
     import matplotlib
 
     def wanted(suffix: str) -> bool:
@@ -83,7 +80,7 @@ def write_picture(figure: Figure, stem: str | Path, keep: Collection[str] | None
         warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)  # a domain may be named in any script
         if wanted(".png"):
             figure.savefig(image, dpi=DOTS, format="png")
-            figure.set_layout_engine("none")  # where things stand is known now
+            figure.set_layout_engine("none")  # the layout is computed
         figure.savefig(text, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
     svg = xml_text(text.getvalue())
     for suffix, content in ((".png", image.getvalue()), (".svg", svg.encode())):
@@ -97,7 +94,7 @@ def write_picture(figure: Figure, stem: str | Path, keep: Collection[str] | None
 
 
 def spread(count: int) -> npt.NDArray[np.intp]:
-    """Return the places to draw of so many: all, or `POINTS` evenly spread from the first to the last.
+    """Return which of `count` points to draw: all, or `POINTS` of them, evenly spread from first to last.
 
     >>> spread(4).tolist(), spread(10_000)[[0, -1]].tolist()
     ([0, 1, 2, 3], [0, 9999])
@@ -106,7 +103,7 @@ def spread(count: int) -> npt.NDArray[np.intp]:
 
 
 def wrapped(title: str, width: int = 26) -> str:
-    """Return a title on as many lines as a small panel needs.
+    """Return a title, broken into lines for a small panel.
 
     >>> wrapped("Normalised P(True) + temperature*")
     'Normalised P(True) +\\ntemperature*'

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ACROSS = 4
-"""Most diagrams beside each other."""
+"""Most diagrams in a row."""
 
 ENOUGH = 50
-"""Answers in a bin from which its bar is opaque; the fewer there are, the paler it is."""
+"""Answers in a bin from which its bar is opaque; bars of fewer answers are paler."""
 
 WHISKER: dict[str, Any] = {"color": BLACK, "linewidth": 0.8, "alpha": 0.7}
 DOT: dict[str, Any] = {"color": VERMILLION, "marker": "o", "markersize": 5, "linewidth": 0, "markeredgecolor": WHITE}
@@ -31,11 +31,11 @@ DIAGONAL: dict[str, Any] = {"color": BLACK, "linewidth": 1, "linestyle": "--"}
 
 @styled
 def reliability_figure(panels: Sequence[Panel]) -> Figure:
-    """Reliability diagrams side by side, four to a row: accuracy of each bin against the diagonal.
+    """Draw reliability diagrams, four to a row: accuracy of each bin against the diagonal.
 
-    A bar is the accuracy of the answers in its bin, its whisker the 95% interval of that, and the dot stands at their
-    mean confidence; an empty bin has neither, and the fewer its answers, the paler a bar. The strip below counts the
-    answers of each bin. Brier score and ECE, with ten bins [lo, hi), are in the title.
+    A bar is the accuracy of the answers in its bin. Its whisker is the 95% interval, and the dot marks their mean
+    confidence. The strip below counts the answers of each bin. The title has Brier score and ECE, with ten bins
+    [lo, hi).
     """
     if not panels:
         raise ParameterError("A reliability figure needs at least one panel.")
@@ -66,7 +66,7 @@ def reliability_figure(panels: Sequence[Panel]) -> Figure:
 
 
 def _draw_panel(top: Axes, strip: Axes, title: str, confidence: npt.ArrayLike, correct: npt.ArrayLike) -> None:
-    """Accuracy, mean confidence and count of the bins that have answers."""
+
     full = [bar for bar in reliability(confidence, correct) if bar.count]
     score, error = brier(confidence, correct), ece(confidence, correct)
     shown = f"Brier {number(score, 3)}, ECE {number(error, 3)}" if full else "no graded answer"

@@ -1,4 +1,4 @@
-"""Risk over coverage: how many of the accepted answers are wrong if only the most confident ones are accepted."""
+"""Risk over coverage: the share of wrong answers among the most confident ones."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LEVEL = 0.9
-"""Certainty of the exact interval at each coverage: 5 % are left out at either side."""
+"""Certainty of the exact interval at each coverage, two-sided."""
 
 FEWEST = 5
-"""Fewest accepted labels for which the picture shows a share of wrong answers."""
+"""Fewest accepted labels for a share of wrong answers in the picture."""
 
 SHOWN = 0.05
-"""Coverage from which the height of the plot is chosen: further to the left a few labels make any share."""
+"""Coverage from which the height of the plot is chosen, because shares at low coverage rest on few labels."""
 
 
 @styled
 def risk_coverage_figure(curve: RiskCoverage, risks: Sequence[float] = ()) -> Figure:
-    """Draw the risk by labels with exact intervals, and the risk that confidences expect; `risks` are lines."""
+    """Draw the risk by labels with exact intervals, and the risk by confidences; `risks` are horizontal lines."""
     from matplotlib.ticker import PercentFormatter
 
     figure = new_figure(6.0, 3.4)
@@ -53,7 +53,7 @@ def risk_coverage_figure(curve: RiskCoverage, risks: Sequence[float] = ()) -> Fi
 
 
 def _highest(curve: RiskCoverage) -> float:
-    """Return the largest share of wrong ones that is to be seen, a tenth at least."""
+    """Return the largest risk in the plot, at least a tenth."""
     wide = curve.coverage >= SHOWN
     shares = np.concatenate([curve.expected[wide], curve.risk[wide & (curve.labels >= FEWEST)]])
     return float(shares.max(initial=0.1))

@@ -1,4 +1,4 @@
-"""The gate's timeline: its input over a stream, its alarms, and the confidence as learning changes it."""
+"""The timeline of a gate: entropies along a stream, alarms, and the confidence during learning."""
 
 from __future__ import annotations
 
@@ -32,18 +32,16 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST_DOMAINS = 12
-"""Most stretches of one domain whose borders can be drawn; a stream that mixes its domains has more."""
+"""Most consecutive domains whose borders are drawn; a shuffled stream has more."""
 
 
 @styled
 def timeline_figure(records: Sequence[Record], *, window: int = 20, adapted: bool = True) -> Figure:
-    """Draw the gate over a stream, in panels that share the position in the stream.
+    """Draw the gate along a stream, in panels over the position in the stream.
 
-    Entropy of every reply with its running mean; the gate's statistic, where it has one; stated confidence of the
-    frozen model and of the adapted one, and the posterior of its answers (running means), with signal and target where
-    there were any; running accuracy, also of the posterior's best answers, where anything is graded. Bursts are shaded,
-    alarms are vertical lines, domain borders are dotted. Of a long stream no more points are drawn than can be told
-    apart (`secl.reports.figures.drawing.spread`).
+    The panels show entropies with their running mean; the gate's statistic; running means of the stated confidences
+    and of the posterior, with signals and targets; and running accuracies. Panels without data are left out. Bursts
+    are shaded, alarms are vertical lines, and domain borders are dotted. Of a long stream, `spread` chooses points.
     """
     if not records:
         raise ParameterError("There are no records to draw.")
@@ -80,7 +78,7 @@ def timeline_figure(records: Sequence[Record], *, window: int = 20, adapted: boo
 
 
 def running_mean(values: npt.ArrayLike, window: int) -> npt.NDArray[np.float64]:
-    """Mean of the last `window` values at every place, fewer at the start; nan values do not count.
+    """Return the mean of the last `window` values at every place, of fewer at the start, without nan values.
 
     >>> running_mean([1.0, 3.0, float("nan"), 5.0], 2).tolist()
     [1.0, 2.0, 3.0, 5.0]
@@ -96,7 +94,7 @@ def running_mean(values: npt.ArrayLike, window: int) -> npt.NDArray[np.float64]:
 
 
 def _mark_learning(axes: Axes, records: Sequence[Record], *, named: bool) -> None:
-    """Shade the bursts and draw the alarms; the first of each has a name in the legend if `named`."""
+    """Shade the bursts and draw the alarms, with entries in the legend if `named`."""
     label = "burst" if named else "_burst"
     for in_burst, stretch in groupby(records, key=lambda record: record.decision.in_burst):
         if in_burst:
@@ -111,7 +109,7 @@ def _mark_learning(axes: Axes, records: Sequence[Record], *, named: bool) -> Non
 
 
 def _name_domains(axes: Axes, domains: Sequence[tuple[str, Sequence[Record]]]) -> None:
-    """Write the names of domains above a panel, each over the middle of its stretch."""
+    """Write the name of each domain above a panel, over the middle of the domain."""
     if not domains:
         return
     top = axes.secondary_xaxis("top")
@@ -171,7 +169,7 @@ def _accuracy(axes: Axes, records: Sequence[Record], window: int, adapted: bool)
 
 
 def _means(axes: Axes, records: Sequence[Record], values: Sequence[float | None], window: int, label: str) -> None:
-    """The running mean of a value, dashed for the frozen model; None values do not count."""
+    """Draw the running mean of a value, without None values; dashed for the frozen model."""
     style: dict[str, Any] = {"color": VERMILLION if label in ("posterior", "best answers") else BLUE, "linewidth": 2.2}
     if label == "signal, mean":
         style = {"color": GREEN, "linewidth": 1.2}

@@ -24,17 +24,15 @@ from benchmarks.document_fields import SCHEMA
 from benchmarks.documents import KINDS, Case, cases
 from benchmarks.fields_report import OBJECTS, report
 from benchmarks.study import collect_or_report
+from secl import Question, SeclError, Turn
 from secl.backends.local.constrained import Drawn, GrammarWriter, Prompts, Row, Task
 from secl.backends.local.fast.batch import Batch
 from secl.backends.local.model import LocalModel
 from secl.backends.local.objects import ObjectWriter
-from secl.conversation import Turn
-from secl.errors import SeclError
 from secl.fields.extraction import WINDOW, ObjectRequest, request_of, samples_wanted
 from secl.fields.schema import Schema
 from secl.fields.values import WrittenObject
 from secl.prompts.templates import quoted
-from secl.question import Question
 
 WHOLE = 10
 STATED = (

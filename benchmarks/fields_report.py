@@ -19,7 +19,7 @@ from benchmarks.documents import KINDS, case_of
 from benchmarks.labels import Rated as Answer
 from benchmarks.labels import review_label
 from benchmarks.study import heading, row
-from secl.errors import SeclError
+from secl import ScriptedModel, SeclError
 from secl.fields.extraction import ObjectRequest, Objects, field_question, request_of, weigh_objects
 from secl.fields.values import OpenedObject, WrittenObject, same_value, value_of
 from secl.labels.state import LabelState
@@ -29,7 +29,6 @@ from secl.metrics.graded import Vector
 from secl.metrics.risk_control import estimated, risk_coverage
 from secl.metrics.standard import standard_measures
 from secl.posterior.open_views import VALUE_SLOPE
-from secl.testing import ScriptedModel
 
 OBJECTS = TypeAdapter(Objects[WrittenObject])
 RESAMPLES = 500

@@ -20,15 +20,13 @@ from typing import TYPE_CHECKING, Any
 import psutil  # type: ignore[import-untyped]
 
 from benchmarks.timing import seconds
+from secl import Question, RunSettings, Store
 from secl.data.question_files import QuestionFile
-from secl.question import Question
 from secl.reports.folder import write_report
 from secl.reports.run_report import RunReport
 from secl.runs.loading import build_calibrator
 from secl.runs.manifest import Manifest
 from secl.runs.runner import Run
-from secl.runs.settings import RunSettings
-from secl.runs.store import Store
 from secl.testing import ScriptedModel, toy_stream, unit
 
 if TYPE_CHECKING:

@@ -26,6 +26,7 @@ from pathlib import Path
 
 import secl
 from benchmarks.study import heading, in_a_sentence, row
+from secl import Model, Question, Record
 from secl.data.benchmarks import load
 from secl.evaluation.measures import measure
 from secl.evaluation.posterior import replayed
@@ -33,11 +34,8 @@ from secl.evidence import CandidateEvidence, Posterior
 from secl.grading.same import group
 from secl.metrics.bootstrap import paired_differences
 from secl.metrics.probability import averaged, softmax
-from secl.model import Model
 from secl.posterior.rule import PosteriorRule
 from secl.prompts.templates import as_choice
-from secl.question import Question
-from secl.records import Record
 from secl.runs.loading import load_model
 from secl.runs.manifest import Manifest
 

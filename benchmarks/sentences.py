@@ -21,6 +21,7 @@ from scipy.stats import beta
 
 import secl
 from benchmarks.study import heading, in_a_sentence, row
+from secl import Record, ScriptedModel, Store
 from secl.evaluation.check import decide
 from secl.evaluation.symptoms import seen, seen_in_one
 from secl.evaluation.trust import from_grades
@@ -29,10 +30,7 @@ from secl.grading.rules import reported_correct
 from secl.metrics.bootstrap import paired_differences
 from secl.metrics.discrimination import auroc
 from secl.metrics.risk_control import guaranteed, labels_needed, nearest_risk, risk_coverage
-from secl.records import Record
 from secl.reports.result import estimate_share
-from secl.runs.store import Store
-from secl.testing import ScriptedModel
 
 Vector = npt.NDArray[np.float64]
 Draw = Callable[[np.random.Generator, int], tuple[Vector, Vector]]

@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from examples.secl_by_hand import ByHand
+from secl import RunSettings, load_stream
 from secl.backends.local.loading.loader import Loaded, ModelCache, load
 from secl.backends.local.loading.presets import parse_layers
 from secl.backends.local.model import LocalModel
 from secl.data.quiz import quiz
-from secl.data.streams import load_stream
 from secl.question import Form, Question
-from secl.runs.settings import RunSettings
 from secl.settings.groups import Device, Dtype
 
 OFFICIAL = ("mmlu", "arc", "truthfulqa")

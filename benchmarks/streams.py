@@ -21,14 +21,11 @@ import torch
 from benchmarks.setting import Say, Setting
 from benchmarks.timing import Work, alternate
 from examples.secl_by_hand import ByHand
+from secl import Question, Record, RunSettings, start_run
 from secl.data.question_files import QuestionFile
 from secl.gates import Gate
 from secl.metrics.probability import bin_index, directional_target
-from secl.question import Question
-from secl.records import Record
 from secl.runs.loading import build_calibrator, load_model, read_stream
-from secl.runs.runner import start_run
-from secl.runs.settings import RunSettings
 
 GATES = {"stream_default": None, "stream_always": "always"}
 PIECE = 96

@@ -20,6 +20,7 @@ import torch
 
 from benchmarks.study import collect_lines, collect_or_report
 from benchmarks.thoughts_report import BUDGETS, KINDS, LONGEST, THOUGHTS, report
+from secl import Calibrator, Question
 from secl.backends.generation import Draft
 from secl.backends.local.fast.batch import Batch, KeptRow, go_on, next_logits
 from secl.backends.local.loading.loader import ModelCache
@@ -27,12 +28,10 @@ from secl.backends.local.model import LocalModel
 from secl.backends.local.writer import draw
 from secl.backends.open_answers import PROGRAM_TOKENS, computed
 from secl.backends.token_ids import common_length
-from secl.calibrator import Calibrator
 from secl.data.benchmarks import load
 from secl.prompts.parsing import read_answer
 from secl.prompts.programs import FENCE, OPENING
 from secl.prompts.templates import other_order
-from secl.question import Question
 from secl.runs.encoding import to_plain
 
 ROWS, STATED = 32, 2

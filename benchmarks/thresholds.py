@@ -24,11 +24,10 @@ from scipy.special import expit
 
 from benchmarks.labels import Rated, review_label
 from benchmarks.study import heading, row
-from secl.calibrator import Calibrator
+from secl import Calibrator, Question
 from secl.evaluation.acceptance import advise, answers_of
 from secl.labels.label import Label
 from secl.metrics.risk_control import guaranteed, risk_coverage
-from secl.question import Question
 from secl.testing import ScriptedModel, bins_around
 
 Vector = npt.NDArray[np.float64]

@@ -9,20 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from secl.calibrator import Calibrator
+from secl import Calibrator, Question, RunSettings, ScriptedModel, Store, summarise
 from secl.evaluation.acceptance import answers_of
 from secl.evaluation.estimators import ESTIMATORS
-from secl.evaluation.summary import summarise
 from secl.evidence import CandidateEvidence, Evidence, LetterOrder, Posterior, PTrue
 from secl.gates import EntropyShift, Never
 from secl.ledger import Ledger
-from secl.question import Question
 from secl.records import Decision, Record, Reply, Update
 from secl.reports.run_report import RunReport
 from secl.runs.manifest import Manifest
-from secl.runs.settings import RunSettings
-from secl.runs.store import Store
-from secl.testing import ScriptedModel
 
 
 def in_window(calibrator: Calibrator, questions: Sequence[Question], written: Sequence[str] = ()) -> list[Record]:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import secl
+from secl import LoopSettings, Question
 from secl.calibrator import WINDOW, Calibrator
 from secl.calibrator.lesson import teach
 from secl.errors import ParameterError
@@ -18,9 +19,7 @@ from secl.gates import Always, EntropyShift, Never, PageHinkley
 from secl.ledger import Ledger
 from secl.metrics.probability import bin_index
 from secl.model import ModelAnswer
-from secl.question import Question
 from secl.records import Record, Reply, Update
-from secl.settings.groups import LoopSettings
 from secl.signals import NormalisedPTrue, RawPTrue, SelfConsistency
 from secl.testing import ScriptedModel, toy_stream
 from secl.writing import Written

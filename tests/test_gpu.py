@@ -27,17 +27,15 @@ import transformers
 from benchmarks.serving import serve
 from benchmarks.setting import Setting
 from benchmarks.timing import seconds
+from secl import AdapterSettings, Calibrator, LoopSettings, Question
 from secl.backends.generation import Draft
 from secl.backends.local.fast import shared_network
 from secl.backends.local.fast.shared_network import SharedNetwork
 from secl.backends.local.loading.loader import load, wrap
 from secl.backends.local.model import LocalModel
-from secl.calibrator import Calibrator
 from secl.data.quiz import quiz
 from secl.errors import ModelError
 from secl.gates import Always
-from secl.question import Question
-from secl.settings.groups import AdapterSettings, LoopSettings
 from tests.conftest import ROOT
 from tests.tiny import tiny_tokenizer
 

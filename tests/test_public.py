@@ -8,12 +8,11 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 import secl
-from secl.errors import QuestionError, SeclError, needs
+from secl.errors import SeclError, needs
 from secl.testing import toy_stream
 from tests.conftest import ROOT
 
@@ -65,22 +64,6 @@ def test_records_make_a_data_frame_or_say_what_to_install(monkeypatch: pytest.Mo
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(SeclError, match=r"a data frame needs pandas; run: pip install .*\[tables\]"):
         secl.to_frame([])
-
-
-def test_what_is_no_question_is_refused_in_a_sentence() -> None:
-    model: Any = secl.load(secl.ScriptedModel())
-    none = r"is no question; give a text or a secl\.Question"
-    conversation = "give the last message as a text, and the earlier ones as history"
-    for question, said in (
-        *((each, none) for each in (None, 5, b"Who?", ["Who?"], {"question": "Who?"})),
-        ([{"role": "user", "content": "Who?"}], conversation),
-    ):
-        with pytest.raises(QuestionError, match=said):
-            model.ask(question)
-    assert model.calibrator.state.position == 0
-    with pytest.raises(QuestionError, match="has the text 'abc' as its options"):
-        secl.Question("x", options="abc")  # type: ignore[arg-type]
-    assert hash(secl.Question("x", options=["a", "b"])) == hash(secl.Question("x", options=("a", "b")))  # type: ignore[arg-type]
 
 
 def test_a_missing_package_comes_with_a_command_for_this_installation(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from secl.calibrator import Calibrator
+from secl import Calibrator, GivenAnswer, Question, RunSettings
 from secl.evaluation.posterior import replayed
 from secl.evidence import EvidenceKind, PTrue
 from secl.gates import Always, EntropyShift, Never
@@ -21,11 +21,9 @@ from secl.methods import METHODS
 from secl.model import ModelAnswer
 from secl.posterior.rule import PosteriorRule
 from secl.posterior.views import own_candidate
-from secl.question import GivenAnswer, Question
 from secl.records import Record, Reply, Update
 from secl.runs.encoding import from_plain, to_plain
 from secl.runs.loading import build_calibrator
-from secl.runs.settings import RunSettings
 from secl.settings.groups import AnswerWeights, LoopSettings
 from secl.testing import ScriptedModel, toy_stream, unit
 from secl.writing import Written

@@ -15,7 +15,6 @@ class Shown:
     __slots__ = ()
 
     def _facts(self) -> Mapping[str, object]:
-
         raise NotImplementedError
 
     def __repr__(self) -> str:

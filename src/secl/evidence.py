@@ -141,7 +141,7 @@ class DincoEvidence:
         candidates: their texts (the option's text for multiple choice).
         answers: the candidates in the form of `Reply.answer`.
         beams: number of the candidates that are beams.
-        p_yes: P("Yes") against "No" for the question whether a candidate is right, asked for each candidate alone.
+        p_yes: P("Yes") relative to "No", asked whether a candidate is right, for each candidate alone.
         entails, contradicts: probability that candidate i (row) entails or contradicts candidate j (column).
         agreement: for the best beam and the greedy answer, agreement of each sample: 1 for equal answers, else the mean
             of both directions of entailment; empty for the other candidates.

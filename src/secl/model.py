@@ -175,7 +175,7 @@ class Model(Protocol):
         """Restore a snapshot, bit for bit."""
 
     def weights(self) -> bytes:
-        """Return the adapter's weights, which are a version."""
+        """Return the weights of the adapter as bytes: one version."""
 
     def load_version(self, weights: bytes, version: int) -> None:
         """Go back to a version by its weights, with an empty optimizer; the next update takes a new number."""

@@ -38,7 +38,7 @@ class Signal(Protocol):
     def __call__(self, question: Question, reply: Reply, evidence: Evidence) -> float | None: ...
 
     def answer(self, question: Question, reply: Reply, evidence: Evidence) -> str | None:
-        """Return the answer whose probability the signal is."""
+        """Return the answer that the signal rates."""
 
 
 @dataclass(frozen=True, slots=True)

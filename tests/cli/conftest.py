@@ -11,12 +11,8 @@ from typing import Any
 
 import pytest
 
-from secl import cli
-from secl.question import Question
-from secl.records import Record
+from secl import Question, Record, ScriptedModel, Store, cli
 from secl.runs import loading, runner
-from secl.runs.store import Store
-from secl.testing import ScriptedModel
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,7 @@ from typing import Any
 
 import pytest
 
-from secl.conversation import Turn
-from secl.question import Question
+from secl import Question, Turn
 from secl.runs import loading
 from secl.runs.folder import FILE
 from secl.server.redaction import Keep

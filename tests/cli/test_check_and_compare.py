@@ -9,17 +9,13 @@ from typing import Any
 
 import pytest
 
-from secl.calibrator import Calibrator
+from secl import Calibrator, LoopSettings, Question, RunSettings, Store
 from secl.evidence import PTrue
 from secl.gates import EntropyShift, Never
 from secl.metrics.standard import MEASURES
-from secl.question import Question
 from secl.records import Reply
 from secl.runs import runner
 from secl.runs.labelling import add_label
-from secl.runs.settings import RunSettings
-from secl.runs.store import Store
-from secl.settings.groups import LoopSettings
 from secl.testing import ScriptedModel, toy_stream, unit
 from tests.answers import run_folder
 from tests.cli.conftest import Ended, Shell, ask_file
@@ -137,9 +133,7 @@ def test_what_cannot_be_used_is_refused(
     bare = scripted_run(tmp_path / "bare", questions=[Question(f"Why {i}?", id=str(i)) for i in range(5)])
     for arguments, *words in (
         ((), "either a stream"),
-        ((*asked, "--benchmarks", "capitals"), "not both"),
         (("--questions", tmp_path / "no.jsonl"), "no.jsonl", "does not exist"),
-        (("--benchmarks", "nonsense"), "'nonsense'"),
         ((*asked, "--out", tmp_path), tmp_path, "not empty"),
         ((tmp_path,), tmp_path, "not a run folder"),
         ((learned,), learned, "methods posterior and baselines"),

@@ -11,15 +11,13 @@ from typing import Any
 
 import pytest
 
-from secl.errors import SeclError
+from secl import Record, SeclError, Store
 from secl.fields.extraction import ObjectRequest, Objects
 from secl.fields.schema import Schema
 from secl.fields.values import WrittenObject
-from secl.records import Record
 from secl.runs import loading, runner
 from secl.runs.encoding import to_body
 from secl.runs.runner import TOO_WEAK
-from secl.runs.store import Store
 from tests.cli.conftest import Shell
 from tests.fields.scribe import Scribe, written
 

@@ -43,7 +43,7 @@ def test_questions_that_cannot_be_used_are_skipped_and_named(shell: Shell, tiny_
     assert [record.question.id for record in records] == ["q-0001", "q-0003", "q-0006"]
     again = shell("run", "--resume", tmp_path / "out")
     assert (again.code, len(again.err.splitlines())) == (0, 3)
-    for rows, said in (([{"question": "word " * 3000}], "can be asked none of the questions"), (["{", "[]"], "line 1")):
+    for rows, said in (([{"question": "word " * 3000}], "can answer none of the questions"), (["{", "[]"], "line 1")):
         jsonl(file, *rows)
         none = shell("run", "--out", tmp_path / "none", *options, "--skip-bad")
         assert (none.code, said in none.err, none.err.count("\n")) == (2, True, 1)

@@ -13,12 +13,10 @@ from typing import Any
 
 import pytest
 
+from secl import ScriptedModel, Store, resume_run, start_run
 from secl.reports.acceptance_report import accepted_line, accepted_sentence
 from secl.runs.labelling import add_label, queue
-from secl.runs.runner import resume_run, start_run
 from secl.runs.settings import Recipe, RunSettings
-from secl.runs.store import Store
-from secl.testing import ScriptedModel
 from tests.answers import answered, run_folder
 from tests.cli.conftest import Shell
 from tests.runs.conftest import stop_after

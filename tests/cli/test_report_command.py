@@ -11,15 +11,10 @@ from typing import Any
 
 import pytest
 
-from secl.calibrator import Calibrator
-from secl.gates import EntropyShift
-from secl.question import Question
+from secl import Calibrator, EntropyShift, LoopSettings, Question, RunSettings, start_run
 from secl.reports.run_report import command
 from secl.runs import runner
 from secl.runs.folder import FILE
-from secl.runs.runner import start_run
-from secl.runs.settings import RunSettings
-from secl.settings.groups import LoopSettings
 from secl.testing import ScriptedModel, toy_stream
 from tests.answers import run_folder
 from tests.cli.conftest import Shell

@@ -9,9 +9,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from secl.data.question_files import read_rows
+from secl import Question, read_rows
 from secl.errors import DataError, ParameterError, SeclError
-from secl.question import Question
 
 OPTIONS = ["bug", "feature, idea"]
 TEMPLATE = "Which team? {subject}: {Body} {{now}}"

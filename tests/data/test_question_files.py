@@ -24,9 +24,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from secl.data.question_files import read_questions, read_rows
+from secl import GivenAnswer, Question, References, read_questions, read_rows
 from secl.errors import DataError, ParameterError, SeclError
-from secl.question import GivenAnswer, Question, References
 
 
 def written(path: Path, content: str | bytes) -> Path:
@@ -229,6 +228,16 @@ def test_an_answer_is_an_answer_and_no_reference(tmp_path: Path) -> None:
         assert read_rows([row]).given is None
         with pytest.raises(DataError, match="row 1 has no 'answer' to rate"):
             read_rows([row], rate=True)
+    rows = [json.dumps(row) for row in ({"question": "Who?", "answer": "Ann"}, {"question": "When?"})]
+    for name, text, place in (
+        ("f.json", f"[{', '.join(rows)}]", "item 2"),
+        ("f.jsonl", "\n\n".join(rows), "line 3"),
+        ("f.csv", "question,answer\nWho?,Ann\nWhen?,\n", "line 3"),
+    ):
+        path = written(tmp_path / name, text)
+        with pytest.raises(DataError, match=f"{path}, {place} has no 'answer' to rate"):
+            read_rows(path, rate=True)
+        assert [where for where, _ in read_rows(path, rate=True, skip_bad=True).skipped] == [f"{path}, {place}"]
 
 
 def test_rows_that_cannot_be_used_are_skipped_and_named_if_asked_for(tmp_path: Path) -> None:
@@ -254,6 +263,8 @@ def test_columns_of_workbooks_and_parquet_files_may_lack_a_name_or_a_cell(tmp_pa
         book.worksheets[0].append(cells)
     book.save(tmp_path / "f.xlsx")
     questions = read_questions(tmp_path / "f.xlsx")
+    with pytest.raises(DataError, match="row 2 has no 'answer' to rate"):
+        read_rows(tmp_path / "f.xlsx", rate=True)
     assert [question.reference for question in questions] == ["b", "e"]
     assert [dict(question.row)["column 2"] for question in questions] == [None, "d"]
     openpyxl.Workbook().save(tmp_path / "empty.xlsx")

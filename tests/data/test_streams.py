@@ -46,8 +46,6 @@ def test_arranging_keeps_every_question_and_reversing_twice_is_grouping(question
     ("names", "per_domain", "order", "message"),
     [
         ([], 5, "forward", "no benchmark is named; choose from gsm8k"),
-        (["capitals", "poems"], 5, "forward", "'poems' is unknown; the benchmarks are gsm8k, mmlu"),
-        (["capitals", "capitals"], 5, "forward", "'capitals' is named twice"),
         ("capitals", 5, "forward", "give a list of names"),
         (["capitals"], 0, "forward", "questions of capitals is 0; ask for at least 1"),
         (["capitals"], 5, "sideways", "'sideways' is unknown; the orders are forward, reversed, shuffled"),

@@ -8,14 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from secl import Question, Record
 from secl.evaluation.acceptance import advise, answers_of
 from secl.evaluation.symptoms import seen, seen_in_one
 from secl.evaluation.trust import GAP, assess, conclude, from_grades
 from secl.evidence import Labelled, LetterOrder
 from secl.labels.label import Label, LabelSource, label_of
 from secl.labels.state import relabelled
-from secl.question import Question
-from secl.records import Record
 from secl.reports.verdict import sentence_of, trust_line
 from tests.answers import answered, compared, make_record, weighed
 

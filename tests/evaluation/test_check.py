@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from secl.calibrator import Calibrator
+from secl import Calibrator, LoopSettings, Question
 from secl.evaluation import check as check_module
 from secl.evaluation.check import MIN_GAIN, Check, decide
 from secl.evaluation.estimators import make_estimators
@@ -16,11 +16,9 @@ from secl.evidence import CandidateEvidence, Evidence, EvidenceKind, LetterOrder
 from secl.gates import Never
 from secl.metrics.bootstrap import Difference, Interval, paired_differences
 from secl.metrics.probability import normalised_p_true
-from secl.question import Question
 from secl.records import Record, Reply
 from secl.reports.check_section import check_sentences
 from secl.reports.formatting import percent
-from secl.settings.groups import LoopSettings
 from secl.testing import ScriptedModel, toy_stream, unit
 from tests.answers import make_record, make_reply
 

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from secl import Store, summarise
 from secl.evaluation import summary as summary_module
 from secl.evaluation.estimators import ESTIMATORS
 from secl.evaluation.json_values import json_value
 from secl.evaluation.measures import Measures, measure
-from secl.evaluation.summary import summarise
 from secl.labels.label import label_of
 from secl.metrics.bootstrap import percentile_interval, resampled_measures
 from secl.metrics.calibration import ece_floor
@@ -26,7 +26,6 @@ from secl.metrics.recalibration import FOLDS
 from secl.metrics.standard import MEASURES, standard_measures
 from secl.records import Decision
 from secl.runs.labelling import current_records
-from secl.runs.store import Store
 from tests.answers import answered, make_record, make_stream, run_folder
 
 LEARNED = {name: ESTIMATORS[name] for name in ("stated", "p_true", "norm_p_true", "secl")}

@@ -12,12 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from secl import RunSettings, ScriptedModel, resume_run, start_run
 from secl.errors import ParameterError, RunError
 from secl.gates import GATES, Always, EntropyShift, Gate, Never, PageHinkley, gate_class, replay
-from secl.runs.runner import resume_run, start_run
-from secl.runs.settings import RunSettings
 from secl.settings.groups import GateSettings
-from secl.testing import ScriptedModel
 from tests.runs.conftest import stop_after
 
 SHIFTY = [1.0 + 0.1 * (k % 3) for k in range(30)] + [4.0 + 0.1 * (k % 3) for k in range(60)] + [0.5] * 60
@@ -235,7 +233,7 @@ def test_a_run_with_a_gate_of_ones_own_goes_on_as_it_began(tmp_path: Path, monke
     monkeypatch.chdir(elsewhere)
     file.write_text(MINE.replace("% 3", "% 4"))
     changed = resume_run(tmp_path / "run", load=lambda _: ScriptedModel())
-    with changed.store, pytest.raises(RunError, match="position 3 than it did when it was answered; bring the gate's"):
+    with changed.store, pytest.raises(RunError, match="position 3 differs from the recorded one; restore the gate's"):
         changed.proceed()
     file.write_text(MINE)
     resumed = resume_run(tmp_path / "run", load=lambda _: ScriptedModel())

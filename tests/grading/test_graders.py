@@ -13,15 +13,14 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from secl import RunSettings, ScriptedModel
 from secl.data.streams import fingerprint
 from secl.errors import DataError, ParameterError, QuestionError
 from secl.grading.rules import grade, grader_of, regrade
 from secl.grading.texts import parse_number, same_text
 from secl.question import GRADERS, Question, References
 from secl.runs.loading import read_stream
-from secl.runs.settings import RunSettings
 from secl.settings.groups import StreamSettings
-from secl.testing import ScriptedModel
 from tests.grading.everyday import ADVERSARIAL, CASES, Case
 
 

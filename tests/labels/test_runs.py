@@ -8,15 +8,13 @@ from typing import Any
 
 import pytest
 
+from secl import RunSettings, ScriptedModel, Store
 from secl.errors import RunError
 from secl.evaluation.acceptance import answers_of
 from secl.labels.label import label_of
 from secl.labels.state import LabelState, relabelled
 from secl.runs.labelling import add_label, current_records, queue
 from secl.runs.runner import Run, resume_run, start_run
-from secl.runs.settings import RunSettings
-from secl.runs.store import Store
-from secl.testing import ScriptedModel
 
 
 def begun(folder: Path, model: Any = None, **settings: Any) -> Run:

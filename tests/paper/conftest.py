@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from secl.calibrator import Calibrator
+from secl import Calibrator, LoopSettings
 from secl.gates import Always, Gate, Never
-from secl.settings.groups import LoopSettings
 from secl.testing import ScriptedModel, toy_stream
 from secl_paper.compare import FinishedRun
 

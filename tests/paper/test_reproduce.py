@@ -9,16 +9,14 @@ from typing import Any, get_args
 import pytest
 import transformers
 
+from secl import RunSettings, ScriptedModel, Store
 from secl.backends.local.loading.presets import PRESETS, parse_layers
 from secl.errors import ParameterError
 from secl.evaluation.estimators import ESTIMATORS
 from secl.methods import method
 from secl.runs.loading import build_calibrator, read_stream
 from secl.runs.runner import SUMMARY
-from secl.runs.settings import RunSettings
-from secl.runs.store import Store
 from secl.runs.sweep import Job, question_counts
-from secl.testing import ScriptedModel
 from secl_paper import lora_sizes, reproduce
 from secl_paper.compare import columns_of
 from secl_paper.layout import Row, Run, Table

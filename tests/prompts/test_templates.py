@@ -127,5 +127,6 @@ def test_every_option_has_another_letter_in_the_nearly_reversed_order(options: i
 def test_short_replies_alone_can_do_without_answer() -> None:
     short, choice = Question("Which river is longest?"), Question("Which river is longest?", ("The Nile", "The Po"))
     assert templates.answer_prompt(short, prefilled=False) == replace(templates.answer_prompt(short), prefill="")
-    assert templates.confidence_prompt(short, "The Nile", prefilled=False).turns[1] == "The Nile"
+    plain = templates.answer_prompt(short, prefilled=False)
+    assert templates.confidence_prompt(short, "The Nile", before=plain).turns[1] == "The Nile"
     assert templates.answer_prompt(choice, prefilled=False) == templates.answer_prompt(choice)

@@ -15,12 +15,11 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from secl import Question, Record, References
 from secl.errors import StorageError
 from secl.evidence import Labelled
-from secl.question import Question, References
-from secl.records import Record
 from secl.reports import folder as folder_module
-from secl.reports.answers import answer_rows, neediest, wrong_table
+from secl.reports.answers import answer_row, neediest, wrong_table
 from secl.reports.folder import write_report
 from secl.reports.result import headline
 from secl.reports.run_report import RunReport, panels
@@ -168,29 +167,29 @@ def test_a_page_without_right_answers_estimates(tmp_path: Path, various: list[Re
 
 def test_the_surest_wrong_answers_are_listed_with_their_options() -> None:
     wrong = [make_record(n, digit=n % 9, correct=n % 2 == 0) for n in range(30)]
-    table = wrong_table(answer_rows(wrong))
+    table = wrong_table([*map(answer_row, wrong)])
     assert table is not None
     confidences = [float(row[3].text) for row in table.sections[""]]
     assert len(confidences) == 10
     assert confidences == sorted(confidences, reverse=True)
     question = Question("word " * 200, ("yes", "no"), "B")
-    table = wrong_table(answer_rows([replace(make_record(correct=False), question=question)]))
+    table = wrong_table([answer_row(replace(make_record(correct=False), question=question))])
     assert table is not None
     ((text, answered, right, _, stated),) = table.sections[""]
     assert text.text.endswith("word …")
     assert (text.detail, answered.text, right.text, stated.text) == ("A. yes; B. no", "A. yes", "B. no", "0.950")
-    assert wrong_table(answer_rows([make_record()])) is None
+    assert wrong_table([answer_row(make_record())]) is None
 
 
 def test_signs_say_why_a_person_should_look(various: list[Record]) -> None:
-    rows = answer_rows(various)
+    rows = [*map(answer_row, various)]
     assert [row.signs for row in rows] == [(), ("low",), ("low", "another"), ("unreadable", "low", "digits")]
     assert [row.record.position for row in neediest(rows, 9)] == [3, 2, 1, 0]
     assert (rows[2].record.confidence, rows[2].answer, rows[2].another) == (0.3, "A", "v")
     question = Question("Which?", ("left", "right"), "B")
     posterior = weighed(("left", "right"), 0.2, 0.8)
     record = replace(make_record(correct=False), question=question, posterior=posterior, answers_best=True)
-    (row,) = answer_rows([record])
+    row = answer_row(record)
     assert (row.answer, row.another, row.reference, row.correct) == ("B. right", "A. left", "B. right", True)
 
 

@@ -9,14 +9,12 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from secl.calibrator import Calibrator
+from secl import Calibrator, Question, Record, ScriptedModel
 from secl.evaluation.reason import Reason
 from secl.evaluation.trust import Verdict
 from secl.evidence import Evidence, Labelled, LetterOrder, Posterior, Sample
 from secl.labels.label import label_of
 from secl.labels.state import relabelled
-from secl.question import Question
-from secl.records import Record
 from secl.reports.console import answer_reasons, answer_table
 from secl.reports.formatting import percent
 from secl.reports.result import bands_table, look_first, next_step
@@ -24,7 +22,6 @@ from secl.reports.run_report import RunReport
 from secl.reports.sections import print_sections, sections_of
 from secl.reports.summary_table import main_table
 from secl.reports.verdict import trust_line
-from secl.testing import ScriptedModel
 from tests.answers import answered, compared, make_report, weighed
 
 HIGH, LOW = [0.9] * 40 + [0.3] * 40, [True] * 36 + [False] * 4 + [True] * 12 + [False] * 28

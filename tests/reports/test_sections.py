@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from secl.calibrator import Calibrator
+from secl import Calibrator, Question, Record, References, ScriptedModel, Store
 from secl.evaluation.acceptance import answers_of
 from secl.evaluation.estimators import ESTIMATORS
 from secl.evaluation.json_values import json_value
@@ -22,8 +22,6 @@ from secl.labels.label import label_of
 from secl.metrics.bootstrap import Interval
 from secl.metrics.risk_control import risk_coverage
 from secl.metrics.standard import MEASURES
-from secl.question import Question, References
-from secl.records import Record
 from secl.reports.acceptance_report import risk_table
 from secl.reports.figures.drawing import write_picture
 from secl.reports.figures.risk_coverage import risk_coverage_figure
@@ -33,8 +31,6 @@ from secl.reports.sections import graders_line, posterior_notes, sections_of
 from secl.reports.summary_table import COLUMNS, caption, domain_table, footnotes, main_table, summary_csv, summary_table
 from secl.reports.table import to_rich
 from secl.runs.labelling import current_records
-from secl.runs.store import Store
-from secl.testing import ScriptedModel
 from tests.answers import answered, compared, make_record, make_report, make_stream, run_folder, weighed
 
 KEYS = ("stated", "posterior_best", "posterior")

@@ -8,11 +8,8 @@ from typing import Any
 
 import pytest
 
-from secl.calibrator import Calibrator
-from secl.gates import EntropyShift
-from secl.records import Record
+from secl import Calibrator, EntropyShift, LoopSettings, Record
 from secl.runs.store import Store, Version
-from secl.settings.groups import LoopSettings
 from secl.settings.names import with_set
 from secl.testing import ScriptedModel, toy_stream
 

@@ -16,16 +16,11 @@ from typing import Any
 import openpyxl
 import pytest
 
-from secl.data.question_files import read_rows
+from secl import Question, RunSettings, ScriptedModel, Store, read_rows, start_run
 from secl.data.tables import open_table
 from secl.errors import ParameterError
 from secl.model import ModelAnswer
-from secl.question import Question
 from secl.runs import export
-from secl.runs.runner import start_run
-from secl.runs.settings import RunSettings
-from secl.runs.store import Store
-from secl.testing import ScriptedModel
 
 ROWS: list[dict[str, Any]] = [
     {"question": "=1+1", "options": ["f | g", "=SUM(A1)", "-5"], "reference": "B", "@name": "=cmd|' /C calc'!A0"},

@@ -9,15 +9,12 @@ from typing import Any
 
 import pytest
 
+from secl import Question, Record, RunSettings, Store
 from secl.backends.local.asking.answers import Answering
 from secl.backends.local.model import LocalModel
 from secl.backends.local.shared import SharedAnswers
 from secl.errors import ParameterError, StorageError
-from secl.question import Question
-from secl.records import Record
 from secl.runs.lockstep import run_here
-from secl.runs.settings import RunSettings
-from secl.runs.store import Store
 from secl.runs.sweep import Job, groups, is_finished, plan, run_job
 from tests.runs.conftest import LEARNING
 from tests.runs.test_sweep import records_of

@@ -23,12 +23,11 @@ import psutil  # type: ignore[import-untyped]
 import pytest
 import torch
 
+from secl import RunSettings, Store
 from secl.errors import ParameterError, RunError, SeclError
 from secl.runs.folder import FILE
 from secl.runs.lockstep import run_here
 from secl.runs.ray_sweep import LOCAL_ENVIRONMENT, run_on_ray
-from secl.runs.settings import RunSettings
-from secl.runs.store import Store
 from secl.runs.sweep import Job, is_finished, plan, read_files, run_job
 from tests.runs.conftest import LEARNING, stop_after
 from tests.runs.test_sweep import records_of

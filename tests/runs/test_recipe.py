@@ -36,16 +36,15 @@ def test_a_recipe_sets_what_it_names_and_survives_a_trip_through_json(tmp_path: 
 
 
 BOUNDS = (
-    "evidence.tau=inf stream.per_domain=0 loop.alpha=0 loop.delta=2 loop.bin_gate=10 loop.samples=0 adapter.rank=0 "
+    "evidence.tau=inf stream.per_domain=0 loop.alpha=0 loop.samples=0 adapter.rank=0 "
     "adapter.learning_rate=nan adapter.epochs=0 adapter.lora_alpha=0 adapter.beta=-0.1 evidence.distractors=10 "
     "paper=most posterior.views=letters,luck evidence.extra_evidence=luck "
-    "loop.answer=first gate.burst=many seed=-1"
+    "loop.answer=first gate.burst=many"
 )
 """A value of each kind of setting that is out of its range."""
 
 REFUSED: tuple[tuple[dict[str, Any], str], ...] = (
     ({"gate.name": "fence"}, "there is no gate 'fence'; take always, never"),
-    ({"method": "magic"}, "no method 'magic'; the methods are secl, secl-paper, posterior, stated, p_true"),
     ({"method": "stated", "gate.burst": 5}, "the gate 'never' has no burst"),
     ({"method": "stated", "gate.name": "always"}, "method 'stated' has no use for a gate; leave the gate 'always'"),
     ({"gate.ema": 0.1}, "the gate 'entropy-shift' has no ema"),

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from secl.calibrator import Calibrator
+from secl import Calibrator, LoopSettings
 from secl.data.question_files import QuestionFile
 from secl.errors import DataError, RunError
 from secl.evaluation.estimators import foremost
@@ -22,7 +22,6 @@ from secl.runs.manifest import Manifest
 from secl.runs.runner import ADAPTER, SUMMARY, TOO_WEAK, Run, resume_run, start_run, summary_of
 from secl.runs.settings import Recipe, RunSettings
 from secl.runs.store import KEEP_EVERY, Store
-from secl.settings.groups import LoopSettings
 from secl.testing import ScriptedModel, toy_stream
 from tests.runs.conftest import setting, stop_after
 

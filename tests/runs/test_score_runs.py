@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import openpyxl
 import pytest
 
-from secl.errors import DataError, ParameterError, QuestionError
+from secl import Record, Store
+from secl.errors import ParameterError, QuestionError
 from secl.question import LETTERS, GivenAnswer
-from secl.records import Record
 from secl.runs.manifest import Manifest
 from secl.runs.recipes import score_settings, used_by_score
 from secl.runs.runner import estimators_of, resume_run, start_run
-from secl.runs.store import Store
 from secl.settings.groups import GateSettings
 from secl.settings.names import SETTINGS
 from secl.testing import ScriptedModel, toy_stream
@@ -111,22 +109,3 @@ def test_an_answer_that_the_model_cannot_read_is_refused_at_the_start(pairs: Pat
     again = resume_run(tmp_path / "run", load=lambda _: Strict())
     again.store.close()
     assert again.asked.given == run.asked.given
-
-
-@pytest.mark.parametrize(("suffix", "place"), [("json", "item 2"), ("jsonl", "line 3"), ("xlsx", "row 3")])
-def test_a_row_without_an_answer_is_named_in_the_way_of_its_format(suffix: str, place: str, tmp_path: Path) -> None:
-    path = tmp_path / f"q.{suffix}"
-    rows = [{"question": "Who?", "answer": "Ann"}, {"question": "When?"}]
-    if suffix == "xlsx":
-        book = openpyxl.Workbook()
-        for cells in (["question", "answer"], ["Who?", "Ann"], ["When?", None]):
-            book.worksheets[0].append(cells)
-        book.save(path)
-    else:
-        path.write_text(json.dumps(rows) if suffix == "json" else "\n\n".join(map(json.dumps, rows)), encoding="utf-8")
-    with pytest.raises(DataError, match=f"{path}, {place} has no 'answer' to rate"):
-        start_run(score_settings(path, {}), tmp_path / "run", load, mode="score")
-    run = start_run(score_settings(path, {"stream.skip_bad": True}), tmp_path / "run", load, mode="score")
-    with run.store:
-        ((where, _),) = run.store.manifest["skipped"]
-    assert where == f"{path}, {place}"

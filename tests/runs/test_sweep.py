@@ -9,12 +9,10 @@ from typing import Any
 
 import pytest
 
+from secl import Record, RunSettings, Store
 from secl.errors import RunError
-from secl.records import Record
 from secl.runs import runner
 from secl.runs.runner import SUMMARY
-from secl.runs.settings import RunSettings
-from secl.runs.store import Store
 from secl.runs.sweep import (
     Job,
     is_finished,

@@ -6,9 +6,7 @@ import sys
 from pathlib import Path
 from types import FrameType
 
-from secl.runs.runner import start_run
-from secl.runs.settings import RunSettings
-from secl.testing import ScriptedModel
+from secl import RunSettings, ScriptedModel, start_run
 
 CARRIERS = (
     "Table Row QuestionFile Question ModelAnswer Reply Decision Evidence CandidateEvidence LetterOrder "

@@ -129,7 +129,7 @@ class Calibrator(Shown):
             yield self.ask(questions[index])
 
     def _prefetch(self, begun: StreamState, answered: Sequence[Record], upcoming: Sequence[Question]) -> None:
-        """Compute ahead for the rest of a window, and guess what it needs; a wrong guess costs only tokens.
+        """Compute the expected evidence for the rest of a window ahead; a wrong guess costs only tokens.
 
         After a resume, the pass includes the `answered` questions of the window, so that its shape is as before.
         """
@@ -141,7 +141,7 @@ class Calibrator(Shown):
         self.model.prefetch(window, evidence, weights_fixed=fixed)
 
     def replay(self, done: Sequence[Record]) -> tuple[StreamState, list[Record]]:
-        """Move the state over the first records of a stream, and keep its labels; no records change nothing.
+        """Move the state over the first records of a stream, and keep its labels; without records nothing changes.
 
         Returns:
             the state at the beginning of the last window, and the records of this window.

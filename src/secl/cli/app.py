@@ -104,12 +104,10 @@ def fail(sentence: str) -> NoReturn:
 
 
 def echo(text: str, *, error: bool = False, end: str = "\n") -> None:
-
     print(text, file=sys.stderr if error else sys.stdout, end=end, flush=True)
 
 
 def print_json(values: dict[str, object]) -> None:
-
     echo(json.dumps(values, allow_nan=False, ensure_ascii=False, indent=2))
 
 

@@ -71,12 +71,7 @@ def _print(store: Store, *, as_json: bool) -> tuple[tuple[str, str], ...]:
     from secl.reports.summary_table import main_table
     from secl.runs.labelling import current_records
 
-    records = list(current_records(store))
-    if not records:
-        raise RunError(
-            f"{store.folder} has no questions answered yet; finish it with secl run --resume {store.folder}."
-        )
-    report = RunReport.of(store, records)
+    report = RunReport.of(store, list(current_records(store)))
     if report.check is None or store.is_server:
         raise RunError(
             f"{store.folder} has no posterior for every answer of the untouched model; secl check reads runs of the "

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from secl.cli.app import Full, RunFolder, app, console, echo
-from secl.errors import ParameterError, RunError
+from secl.errors import ParameterError
 from secl.question import Grader
 from secl.records import Record
 from secl.reports.formatting import terminal_text
@@ -43,9 +43,7 @@ def report(run: RunFolder, /, *, grader: Grader | None = None, out: Path | None 
         check_folder(out)
     with Store(run) as store:
         records = list(current_records(store))
-        if not records:
-            raise RunError(f"{run} has no questions answered yet; continue it with secl run --resume {run}.")
-        if grader is not None:
+        if grader is not None and records:
             kept = (r.question.options or r.question.reference is None or r.outcome == "field" for r in records)
             if all(kept):
                 raise ParameterError(

@@ -62,7 +62,7 @@ def run(
     settings = {**dotted(read_toml(recipe) if recipe else {}), **with_set(flags, set_)}
     if resume is not None:
         if out is not None and out != resume:
-            raise ParameterError("a resumed run stays in its folder; leave --out out.")
+            raise ParameterError("a resumed run stays in its folder; drop --out.")
         proceed(lambda place: resume_run(place, settings), resume, print_result(full=full))
         return
     if out is None:

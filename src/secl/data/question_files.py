@@ -70,7 +70,6 @@ class QuestionFile:
         return replace(self, questions=chosen, given=given)
 
     def without(self, ids: Collection[str]) -> Self:
-
         return self.of(question for question in self.questions if question.id not in ids)
 
 
@@ -123,7 +122,6 @@ def read_rows(
     filling = functools.cache(lambda: made_by.columns(table.columns) if made_by else {})
 
     def read(raw: Row) -> tuple[str, tuple[Question, str | None, GivenAnswer | None]]:
-
         if isinstance(raw.values, str):
             raise DataError(raw.values)
         if isinstance(raw.values, Question):

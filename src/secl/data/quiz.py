@@ -18,15 +18,15 @@ from secl.data.official import round_robin
 from secl.question import LETTERS, Form, Question
 
 
-def quiz(domain: str, seed: int = 42) -> list[Question]:
-    """Return the questions of a domain, with alternating kinds; the seed shuffles questions and options."""
+def quiz(domain: str, n: int | None = None, seed: int = 42) -> list[Question]:
+    """Return the first `n` questions of a domain, with alternating kinds; the seed shuffles questions and options."""
     kinds: dict[str, list[Mapping[str, Any]]] = {}
     for line in files("secl.data").joinpath("facts", f"{domain}.jsonl").read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
         kinds.setdefault(row["kind"], []).append(row)
     generator = random.Random(f"{domain}-{seed}")
     rows = round_robin(generator.sample(kind, len(kind)) for kind in kinds.values())
-    return [_question(domain, number, row, seed) for number, row in enumerate(rows)]
+    return [_question(domain, number, row, seed) for number, row in enumerate(rows[:n])]
 
 
 def _question(domain: str, number: int, row: Mapping[str, Any], seed: int) -> Question:

@@ -186,7 +186,6 @@ def _json_list(path: Path, text: str) -> list[object]:
 
 
 def _items(items: Iterable[object], name: str, unit: str) -> list[Row]:
-
     return [Row(number, f"{name}, {unit} {number}", _item(item)) for number, item in enumerate(items, start=1)]
 
 

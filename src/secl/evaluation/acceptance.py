@@ -5,8 +5,8 @@ labels of a review, the references, or, without a review, feedback with equal ch
 Volunteers choose which answers to rate, so their labels give an estimate and no guarantee.
 
 Thresholds are tested in the order of label-free confidences, and `Record.accepted` compares the label-free confidence.
-An order by confidences that the testing labels have moved makes up to 98 % of guarantees false (docs/lab/log.md). A
-threshold also has the same meaning in every run and on a server, with any labels.
+If the testing labels also moved the confidences that give the order, up to 98 % of guarantees would be false
+(docs/lab/log.md). A threshold also has the same meaning in every run and on a server, with any labels.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Advice:
         certainty: probability that the guarantee holds, in (0, 1).
         basis: of `threshold`.
         answers, labels, wrong: number of answers, of labelled answers, and of wrong answers among these.
-        surest_wrong: whether the most confident labelled answer is wrong, or in a tie one of them.
+        surest_wrong: whether the most confident labelled answer is wrong; in a tie, whether any of them is.
         threshold: None if no threshold keeps the risk.
         fewest: fewest labels for a guarantee, if all labelled answers are right.
         needed: number of labels for a guarantee if further labels are like the present ones; None if no number

@@ -99,7 +99,7 @@ def _of_frozen(name: str, title: str, confidence: Callable[[Record], float | Non
 
 
 def _of_signal(name: str, title: str, signal: Signal, passes: float, tokens: Cost) -> Estimator:
-    """Return the estimator of a signal; `passes` as the paper counts, and `tokens` beyond those of the answer."""
+    """Return the estimator of a signal that costs `passes`, as the paper counts, and `tokens` besides the answer's."""
 
     def rate(records: Sequence[Record]) -> Iterator[Rating]:
         for record in records:
@@ -151,7 +151,7 @@ def _passes_of_learning(record: Record) -> float:
 
 
 def _tokens_of_learning(record: Record) -> float:
-    """Return the tokens without evidence outside bursts, which learning does not need."""
+    """Return the tokens except for evidence outside bursts, which learning does not need."""
     ledger = record.ledger
     if record.decision.in_burst:
         return ledger.total

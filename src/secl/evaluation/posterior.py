@@ -32,7 +32,7 @@ def of_best(records: Sequence[Record]) -> Iterator[Rating]:
 
 
 def of_at_once(records: Sequence[Record]) -> Iterator[Rating]:
-    """Yield the options preferred by letters without a thought, for answers after thoughts."""
+    """For answers after thoughts, yield the option that the letters without a thought prefer."""
     for record in records:
         candidates, letters = record.evidence.candidates, record.question.letters
         at_once = [] if candidates is None else [each.log_p for each in candidates.letters if each.thought is None]

@@ -83,7 +83,7 @@ def _of_spread(records: Sequence[Record]) -> Reason | None:
 
 
 def _of_changed_answers(records: Sequence[Record]) -> Reason | None:
-    """Return the symptom of answers changed by learning, a doubt if accuracy fell."""
+    """Return the symptom of answers changed by learning; it is a doubt if accuracy fell."""
     changed = [record for record in records if record.reply.answer != record.frozen.answer and record.reply.version]
     if not changed:
         return None

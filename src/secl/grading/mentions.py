@@ -15,12 +15,10 @@ from secl.grading.texts import normalise_text
 
 
 def word_list(words: str) -> tuple[str, ...]:
-
     return tuple(words.split())
 
 
 def word_set(words: str) -> frozenset[str]:
-
     return frozenset(words.split())
 
 
@@ -153,7 +151,7 @@ def _offered(words: Sequence[Word], start: int, end: int) -> bool:
 
 
 def mentioned(question: str, reference: str, answer: str, *, listed: bool = False) -> bool:
-    """Return whether an answer gives a reference, a name or a few words; `listed` accepts alternatives."""
+    """Return whether an answer gives a reference (a name or a few words); `listed` accepts alternatives."""
     in_question = [word.text for word in read_words(question)]
     words = read_words(answer)
     person = _PERSON.search(question) is not None
@@ -172,7 +170,7 @@ def mentioned(question: str, reference: str, answer: str, *, listed: bool = Fals
 
 
 def _ways(reference: str, *, person: bool) -> Iterator[tuple[Sequence[Word], str | None]]:
-    """Yield spellings of a reference as words; a person's last name alone comes with the first name."""
+    """Yield spellings of a reference as words, with None; or the last name of a person, with the first name."""
     plain = read_words(re.sub(r"(?<=.)\s*\([^)]*\)", "", reference))
     for words in dict.fromkeys(
         (read_words(reference), plain, tuple(word for word in plain if word.text not in _KINDS))
@@ -233,7 +231,7 @@ def _names_before(words: Sequence[Word], start: int, usual: Collection[str]) -> 
 
 
 def _echo(words: Sequence[Word], end: int, in_question: Sequence[str], wanted: Sequence[Word]) -> bool:
-    """Return whether a mention only repeats the question; an answer is alone or at the end of a clause."""
+    """Return whether a mention only repeats the question: words of the question that do not end a clause."""
     texts = [word.text for word in wanted]
     repeated = any(in_question[place : place + len(texts)] == texts for place in range(len(in_question)))
     if not repeated or "or" in in_question:

@@ -35,7 +35,7 @@ def same_answer(question: Question, one: str, other: str) -> bool:
 
 
 def _is_rounded(one: str, other: str) -> bool:
-    """Return whether a number equals another, rounded to the decimal places of the first if it has any."""
+    """Return whether `one` is the number `other`, rounded to the decimal places of `one` if it has any."""
     number, exact = parse_number(one), parse_number(other)
     if number is None or exact is None:
         return False

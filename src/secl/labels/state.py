@@ -100,7 +100,7 @@ class Scaling:
 
 
 def fit(labels: Sequence[Label], prior: Prior, decay: float) -> Scaling:
-    """Return the Gaussian after labels, the oldest first; without labels the prior."""
+    """Return the Gaussian fitted to labels, the oldest first; without labels it is the prior."""
     most = Counter(label.domain for label in labels).most_common(MOST_DOMAINS)
     domains = {name: 3 + k for k, name in enumerate(sorted(name for name, n in most if n >= FEWEST_OF_DOMAIN))}
     rows = np.zeros((len(labels), 3 + len(domains)))

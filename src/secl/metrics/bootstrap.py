@@ -123,8 +123,8 @@ def paired_differences(
 ) -> dict[str, Difference]:
     """Return the differences of all standard measures between two confidences of the same n questions.
 
-    Question i is item i of all lists; the grades may differ because the answers may. Intervals end at -1 and 1. They
-    are nan below `FEWEST_COMPARED` questions, and for AUROC below `FEWEST_OF_A_KIND` on either side.
+    Question i is item i of all lists; the answers, and so the grades, may differ. Intervals end at -1 and 1. They are
+    nan below `FEWEST_COMPARED` questions, and for AUROC below `FEWEST_OF_A_KIND` on either side.
     """
     sides = graded(a, correct_a), graded(b, correct_b)
     sizes = [confidences.size for confidences, _ in sides]
@@ -230,7 +230,7 @@ def _equal_mass_error(times: Vector, sums: Vector) -> Vector:
 
 
 def _lost_pairs(times: Vector, confidences: Vector, grades: Vector) -> tuple[Vector, Vector]:
-    """Return for each row the number of pairs of a right and a wrong answer that the wrong one wins, and of all pairs.
+    """Return for each row the number of lost pairs (the wrong answer beats the right one), and of all pairs.
 
     Columns are sorted by confidence.
     """

@@ -14,7 +14,7 @@ Matrix = Sequence[Sequence[float]]
 
 
 def normalised_verbalised_confidence(p_yes: Sequence[float], entails: Matrix, contradicts: Matrix) -> float:
-    """Return NVC: P("Yes") of the answer, divided by the mass of the answer and its distractors, at least 1.
+    """Return NVC: P("Yes") of the answer, over the mass of the answer and its distractors (at least 1).
 
     The weight of a distractor is its contradiction of the answer (mean of both directions), divided by 1 + the sum of
     P(entail) from all other distractors. The answer is first in `p_yes` (n) and in both matrices (n, n), in which

@@ -46,7 +46,7 @@ def auroc_within(confidence: npt.ArrayLike, correct: npt.ArrayLike, domains: Seq
 
 
 def prr(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
-    """Return the prediction rejection ratio: the share of an oracle's gain by rejecting the least confident answers.
+    """Return the prediction rejection ratio: gain by rejecting the least confident answers, over an oracle's gain.
 
     The gain is the mean accuracy of the remaining answers after 0, 1, ... rejections, minus the accuracy of all.
     1 is a perfect order, 0 is chance, and worse orders are negative without bound. This is the full PRR of lm-polygraph

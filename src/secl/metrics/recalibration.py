@@ -66,8 +66,8 @@ class Platt:
 def fit_temperature(confidence: npt.ArrayLike, target: npt.ArrayLike) -> Temperature:
     """Return the temperature in [T_MIN, T_MAX] with the least cross-entropy to targets (grades or probabilities).
 
-    The optimum is a bound if all answers are right and stated above 0.5 (T_MIN), or all of those are wrong (T_MAX). If
-    all confidences are 0.5, the temperature is 1.
+    The optimum is T_MIN if all answers are right and all confidences above 0.5, and T_MAX if all such answers are
+    wrong. If all confidences are 0.5, the temperature is 1.
     """
     confidences, targets = with_targets(confidence, target)
     logits = _logits(confidences)

@@ -138,7 +138,7 @@ def guaranteed(curve: RiskCoverage, risk: float, certainty: float) -> Threshold 
     """Return the threshold of the largest coverage with at most this risk at this certainty; None if none passes.
 
     Tested thresholds and their order depend on the confidences of all answers and on the number of labels, not on which
-    answers have labels. The first test is where the expected number of labels suffices.
+    answers have labels. The first tested place is the one at which the expected number of labels suffices.
     """
     tested = _walk(curve, risk, certainty)
     if not tested.size:
@@ -176,9 +176,10 @@ def nearest_risk(curve: RiskCoverage, certainty: float, above: float = 0.0) -> f
 def labels_needed(curve: RiskCoverage, risk: float, certainty: float) -> int | None:
     """Return the number of labels for a guarantee of a risk, if further labels are like the present ones.
 
-    The number is the minimum, over the places of the curve with a share of wrong answers below the risk, of the fewest
-    accepted labels for a guarantee divided by the coverage. Without labels, the confidences give the share. The result
-    may be at most the present number, if a stricter threshold failed. None if no number up to `MOST_NEEDED` suffices.
+    At each place of the curve whose share of wrong answers lies below the risk, this number is the fewest accepted
+    labels for a guarantee, divided by the coverage; the result is the least of all places. Without labels, the
+    confidences give the share. The result may be at most the present number, if a stricter threshold failed. None if no
+    number up to `MOST_NEEDED` suffices.
     """
     shares = curve.risk if curve.total else curve.expected
     counted = curve.labels >= min(5, curve.total)  # shares of one or two labels are unreliable

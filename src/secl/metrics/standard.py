@@ -51,6 +51,6 @@ def standard_measures(
 
 
 def rarer_kind(correct: npt.ArrayLike) -> int:
-    """Return the smaller one of the numbers of right and wrong answers."""
+    """Return the number of right or of wrong answers, whichever is smaller."""
     grades = np.asarray(correct, dtype=np.float64)
     return int(min(grades.sum(), grades.size - grades.sum()))

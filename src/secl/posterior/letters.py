@@ -35,7 +35,7 @@ class LetterSums:
         questions: number of questions.
         places: sum of the letters, for each order and candidate.
         squares: sum of the squares of all letters.
-        squared_sums: sum over the candidates of the square of their letters' sum over the orders.
+        squared_sums: sum over the candidates of (sum of the candidate's letters over the orders)^2.
     """
 
     questions: int

@@ -47,7 +47,7 @@ def likelihood(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) 
 
 
 def thoughts(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Values | None:  # noqa: ARG001
-    """Return ln of the mean probability of each option after the thoughts, mixed with equal ones (`DOUBT`).
+    """Return ln of each option's mean probability after the thoughts, mixed with equal probabilities (`DOUBT`).
 
     The letter after a single thought is nearly certain, right or wrong. So the mean is taken over several thoughts,
     each with another order of the options.

@@ -113,7 +113,7 @@ def is_loop(text: str) -> bool:
 
 
 def _looped(words: Sequence[str], period: int) -> int:
-    """Return the number of words at the end with this period."""
+    """Return how many words at the end repeat with this period."""
     if len(words) <= period:
         return 0
     repeated = 0

@@ -79,7 +79,6 @@ def result_of(reply: str) -> Fraction | None:
 
 
 def _run(line: ast.stmt, names: dict[str, Fraction]) -> None:
-
     match line:
         case ast.Assign(targets=targets, value=value) if all(isinstance(each, ast.Name) for each in targets):
             number = _value(value, names)

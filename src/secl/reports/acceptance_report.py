@@ -62,7 +62,6 @@ def _expected(advice: Advice, threshold: Threshold) -> str:
 
 
 def _basis(advice: Advice) -> str:
-
     if advice.basis == "confidences":
         return "the confidences alone"
     drawn = "drawn at random" if advice.basis == "labels" else "that people chose to rate"

@@ -40,7 +40,7 @@ class AnswerRow:
 
     Attributes:
         answer: the returned answer, an option with its letter; empty if unreadable.
-        another: whichever of own answer and most probable candidate was not returned, if they differ; else empty.
+        another: of the own answer and the most probable candidate the one not returned; empty if they are equal.
         reference: the right answer, of several the first three; empty if unknown.
         correct: whether the returned answer is right, by its label, else by the reference; None without either.
     """

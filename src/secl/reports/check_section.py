@@ -57,7 +57,6 @@ def _by_labels(result: Check) -> str:
 
 
 def _learning(result: Check) -> str:
-
     if not result.labelled:
         return f"cannot tell: none of the {result.questions} questions has a reference or a label."
     if not result.rated:

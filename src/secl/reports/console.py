@@ -55,7 +55,6 @@ def _candidate(posterior: Posterior, number: int) -> str:
 
 
 def _confidence(record: Record) -> str:
-
     band = record.labelled
     likely = percent(record.confidence)
     return f"{likely} ({percents(band.low, band.high)})" if band else likely
@@ -69,7 +68,6 @@ def answer_reasons(record: Record) -> list[str]:
 
 
 def _why(record: Record) -> str:
-
     question, evidence, posterior = record.question, record.evidence, record.posterior
     if posterior is None:
         return "There are no two different candidates to compare."
@@ -119,7 +117,6 @@ def answer_details(record: Record, tau: float) -> list[RichTable]:
 
 
 def _ranked(posterior: Posterior) -> list[int]:
-
     return sorted(range(len(posterior.candidates)), key=lambda number: -posterior.probabilities[number])
 
 

@@ -41,7 +41,6 @@ def result_sentences(run: RunReport) -> list[str]:
 
 
 def _counts(run: RunReport) -> str:
-
     text = f"{counted(len(run.records), 'question')} answered"
     if not run.complete:
         text = f"{amount(len(run.records))} of {counted(run.manifest.total, 'question')} answered"
@@ -50,7 +49,6 @@ def _counts(run: RunReport) -> str:
 
 
 def _right(run: RunReport) -> list[str]:
-
     graded = [row for row in run.rows if row.correct is not None]
     if run.mostly_ungraded or not graded:
         return [headline(run)]
@@ -171,7 +169,6 @@ def headline(run: RunReport) -> str:
 
 
 def _basis(run: RunReport, rows: Sequence[AnswerRow]) -> str:
-
     names: dict[Source, str] = {
         "posterior": "the posterior, made without labels",
         "stated": "stated confidence, adapted to the model's own P(True) without labels"
@@ -184,7 +181,6 @@ def _basis(run: RunReport, rows: Sequence[AnswerRow]) -> str:
 
 
 def _of_graded(rows: Sequence[AnswerRow]) -> str:
-
     share = fmean(bool(row.correct) for row in rows)
     low, high = wilson(share, len(rows))
     mean = fmean(row.record.confidence for row in rows)

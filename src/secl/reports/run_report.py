@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Self
 
+from secl.errors import RunError
 from secl.evaluation.acceptance import Answers, answers_of
 from secl.evaluation.check import Check, check
 from secl.evaluation.estimators import foremost
@@ -44,7 +45,10 @@ class RunReport:
 
     @classmethod
     def of(cls, store: Store, records: Sequence[Record]) -> Self:
-        """Evaluate the records of an open run, at least one."""
+        """Evaluate the records of an open run; a RunError without any."""
+        if not records:
+            folder = store.folder
+            raise RunError(f"{folder} has no questions answered yet; continue it with secl run --resume {folder}.")
         manifest, name = Manifest.of(store), store.folder.resolve().name
         summary, answers = summary_of(manifest, records), answers_of(records, store.label_log())
         return cls(name, records, manifest, store.seconds, summary, answers)
@@ -90,7 +94,7 @@ class RunReport:
 
     @property
     def foremost(self) -> tuple[str, ...]:
-        """The estimators to show first: stated, of the method, and the posterior of own and of best answers."""
+        """The estimators to show first: stated confidence, the method's, and the posterior of own and best answers."""
         main = self.main.estimator.name if self.main else "stated"
         return tuple(dict.fromkeys(("stated", main, "posterior", "posterior_best")))
 

@@ -229,7 +229,7 @@ def graders_line(records: Sequence[Record]) -> str | None:
 
 
 def _comparable(record: Record) -> bool:
-    """Return whether one of the `COMPARED` graders graded the answer, and no label."""
+    """Return whether the answer is graded by one of the `COMPARED` graders, and not by a label."""
     question = record.question
     is_open = not question.options and record.outcome != "field"
     graded = is_open and question.reference is not None and record.label is None

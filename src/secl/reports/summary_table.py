@@ -36,7 +36,9 @@ def main_table(run: RunReport) -> Table | None:
     rows = [row for name in run.foremost if (row := run.summary.estimators.get(name)) and row.n]
     headings = ("Confidence", "Accuracy", "Mean confidence", "Brier", "AUROC")
     shares = [(percent(row.accuracy, 1), percent(row.mean_confidence, 1)) for row in rows]
-    texts = [(r.estimator.title, *pair, number(r.brier, 3), number(r.auroc, 3)) for r, pair in zip(rows, shares)]
+    texts = [
+        (r.estimator.title, *pair, number(r.brier, 3), number(r.auroc, 3)) for r, pair in zip(rows, shares, strict=True)
+    ]
     return plain_table(headings, texts, texts=1) if rows else None
 
 

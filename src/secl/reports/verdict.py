@@ -78,7 +78,6 @@ def _missing(reason: Reason) -> str:
 
 
 def _graded(reason: Reason) -> str:
-
     on = f"on {counted(reason.count, 'graded answer')}"
     match reason.code:
         case "tested":

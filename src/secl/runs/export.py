@@ -103,7 +103,6 @@ def _merged(
 
 
 def _described(question: Question) -> dict[str, object]:
-
     several = question.reference if isinstance(question.reference, References) else None
     values: dict[str, object] = {
         "id": question.id,
@@ -205,7 +204,6 @@ def write(
 
 
 def _ordered(store: Store, review: bool) -> Sequence[Record]:
-
     records = list(current_records(store))
     return sorted(records, key=lambda record: -expected_errors([record])) if review else records
 

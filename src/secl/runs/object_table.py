@@ -56,7 +56,7 @@ def object_results(fields: Sequence[Record]) -> Mapping[str, object]:
 def value_in(record: Record) -> object:
     """Return the value of a field: a text, a number, true, false or None; lists and objects as JSON texts.
 
-    A field's text in quotes (`shown`) is a text that would read like another value.
+    Quotes around a field's text (`shown`) mark a text that would read like another value.
     """
     text = record.text or ""
     with suppress(ValueError):

@@ -54,7 +54,6 @@ def with_absolute_paths(values: Mapping[str, object]) -> dict[str, object]:
 
 
 def _path(name: str, value: str) -> str | None:
-
     if name in FILES:
         return value
     path = os.path.expanduser(value)

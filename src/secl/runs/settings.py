@@ -93,7 +93,6 @@ class Recipe(RecipeTables):
         self._check_engine()
 
     def _check_engine(self) -> None:
-
         engine, endpoint = self.model.engine, self.model.endpoint
         if engine == "local" and endpoint:
             raise ParameterError("--endpoint names a server, but --engine is local; leave one of them out.")
@@ -205,7 +204,7 @@ class RunSettings(Recipe, RunTables):
 
     @classmethod
     def _defaults(cls, given: Mapping[str, object]) -> dict[str, object]:
-        """Return the defaults of method, engine and stream; published results on benchmarks rate own answers."""
+        """Return the defaults of method, engine and stream. Benchmarks rate own answers, as published results do."""
         own = {"loop.answer": "own"} if given.get("stream.benchmarks") else {}
         return super()._defaults(given) | own
 

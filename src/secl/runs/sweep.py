@@ -31,7 +31,7 @@ from secl.runs.folder import FILE, check_free, storage_errors
 from secl.runs.loading import Load, read_stream
 from secl.runs.manifest import Manifest
 from secl.runs.recipes import read_toml, with_absolute_paths
-from secl.runs.runner import SUMMARY, Run, resume_run, start_run
+from secl.runs.runner import SUMMARY, Progress, Run, resume_run, start_run
 from secl.runs.settings import MACHINE_SETTINGS, RunSettings
 from secl.runs.store import Store
 from secl.settings.names import SETTINGS, as_compared, dotted
@@ -163,13 +163,13 @@ def is_finished(job: Job) -> bool:
         return False  # the summary is made again from the records
 
 
-def run_job(job: Job) -> None:
+def run_job(job: Job, progress: Progress | None = None) -> None:
     """Start or resume a job's run, and finish it, unless it is finished."""
     if is_finished(job):
         return
     run = open_job(job)
     with run.store:
-        run.proceed()
+        run.proceed(progress)
         run.finish()
 
 

@@ -67,7 +67,6 @@ def allowed(field: FieldInfo) -> str:
 
 
 def _range(constraints: Iterable[object]) -> list[str]:
-
     bounds = {
         name: getattr(constraint, name)
         for constraint in constraints

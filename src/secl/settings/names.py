@@ -124,7 +124,6 @@ def nearest(name: str) -> str | None:
 
 
 def _remedy(name: str) -> str:
-
     known = nearest(name)
     return f"the nearest is {known}" if known else "docs/reference/settings.md lists all of them"
 

@@ -66,7 +66,6 @@ def reliability_figure(panels: Sequence[Panel]) -> Figure:
 
 
 def _draw_panel(top: Axes, strip: Axes, title: str, confidence: npt.ArrayLike, correct: npt.ArrayLike) -> None:
-
     full = [bar for bar in reliability(confidence, correct) if bar.count]
     score, error = brier(confidence, correct), ece(confidence, correct)
     shown = f"Brier {number(score, 3)}, ECE {number(error, 3)}" if full else "no graded answer"

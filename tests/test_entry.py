@@ -44,23 +44,17 @@ def test_parts_of_a_question_are_texts_lists_pairs_and_mappings_and_others_are_r
     assert [(turn.role, turn.text) for turn in asked.history] == turns
     assert hash(secl.Question("x", options=["a", "b"])) == hash(secl.Question("x", options=("a", "b")))  # type: ignore[arg-type]
     none = r"is no question; give a text or a secl\.Question"
-    model, refused = (
-        scripted(),
-        [
-            *((each, dict[str, Any](), none) for each in (None, 5, b"Who?", ["Who?"], {"question": "Who?"})),
-            (
-                [{"role": "user", "content": "Who?"}],
-                {},
-                "give the last message as a text, and the earlier ones as history",
-            ),
-            (PERU, {"options": ["Lima"]}, "a single option"),
-            (PERU, {"options": "Lima"}, "the text 'Lima' as its options"),
-            (PERU, {"history": "Hello"}, "history is a text"),
-            (PERU, {"history": [("nobody", "Hello")]}, r"history holds \('nobody', 'Hello'\); give each turn as"),
-            (PERU, {"history": [5]}, "history holds 5"),
-            (secl.Question(PERU), {"options": CITIES}, "is complete; put options"),
-        ],
-    )
+    model, later = scripted(), "give the last message as a text, and the earlier ones as history"
+    refused: list[tuple[Any, dict[str, Any], str]] = [
+        *((each, {}, none) for each in (None, 5, b"Who?", ["Who?"], {"question": "Who?"})),
+        ([{"role": "user", "content": "Who?"}], {}, later),
+        (PERU, {"options": ["Lima"]}, "a single option"),
+        (PERU, {"options": "Lima"}, "the text 'Lima' as its options"),
+        (PERU, {"history": "Hello"}, "history is a text"),
+        (PERU, {"history": [("nobody", "Hello")]}, r"history holds \('nobody', 'Hello'\); give each turn as"),
+        (PERU, {"history": [5]}, "history holds 5"),
+        (secl.Question(PERU), {"options": CITIES}, "is complete; put options"),
+    ]
     for question, parts, said in refused:
         with pytest.raises(QuestionError, match=said):
             model.ask(question, **parts)

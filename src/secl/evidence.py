@@ -163,6 +163,7 @@ class Evidence:
     """All evidence about an answer; None for each kind that was not gathered.
 
     Attributes:
+        p_true, dinco, candidates: evidence of these kinds.
         samples: further answers to the question, drawn at temperature 1; None for an unreadable answer.
     """
 

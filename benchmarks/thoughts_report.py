@@ -101,6 +101,12 @@ def stated(thought: dict[str, Any]) -> float:
     return float(sum(p * (k + 0.5) / 10 for k, p in enumerate(thought["bins"])))
 
 
+def shared(thoughts: Sequence[dict[str, Any]], *, alike: bool) -> tuple[str, float]:
+    """Return the first answer, and the mean stated confidence; if `alike`, other answers count as 0."""
+    own = best(thoughts[0])
+    return own, sum(stated(each) for each in thoughts if not alike or best(each) == own) / len(thoughts)
+
+
 def mean_letters(thoughts: Sequence[dict[str, Any]]) -> tuple[str, float]:
     """Return the answer with the highest mean probability behind some thoughts, and that; of a number the first."""
     if "answer" in thoughts[0]:
@@ -131,6 +137,8 @@ def report(evidence: Path) -> Iterator[str]:
             "a thought: stated": ([(best(each[0]), stated(each[0])) for each in cut], 1),
             "a thought: letter or text": ([mean_letters(each[:1]) for each in cut], 1),
             "two thoughts: letters or text": ([mean_letters(each[:2]) for each in cut], 2),
+            "two thoughts: stated": ([shared(each[:2], alike=False) for each in cut], 2),
+            "two thoughts: stated, 0 where the other differs": ([shared(each[:2], alike=True) for each in cut], 2),
             "two thoughts: agreement": ([agreement(each[:2]) for each in cut], 2),
             "three thoughts: agreement": ([agreement(each) for each in cut], 3),
             "thoughts: posterior": (weighed(some, any_record), 2),

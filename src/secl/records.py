@@ -30,6 +30,7 @@ from secl.display import Shown
 from secl.evidence import Evidence, Labelled, Posterior, Thought
 from secl.ledger import Ledger
 from secl.question import GivenAnswer, Question
+from secl.writing import Written
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +66,11 @@ class Reply:
     prompt_tokens: int | None = None
     answer_tokens: int | None = None
     thought: Thought | None = None
+
+    @property
+    def written(self) -> Written:
+        """The answer with the thought before it, as `secl.model.Model.answer` takes them."""
+        return Written.read(self.text, self.thought, (self.prompt_tokens or 0, self.answer_tokens or 0))
 
     @property
     def stated(self) -> float:

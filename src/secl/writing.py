@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Literal
 
 from secl.errors import ParameterError
+from secl.evidence import Thought
 
 Finish = Literal["stop", "length"]
 """Why a text ended: by the model or a stop text, or at the token limit."""
@@ -77,7 +78,7 @@ class Piece:
         text: may be empty; never holds part of a stop text or of a character.
         tokens: empty unless log-probabilities were requested.
         draft: state of the model after the text, for reading on; opaque to others.
-        thought: the thought before the text; "" if a server hides it, None without a thought.
+        thought: the new part of the thought before the text; "" if a server hides the thought, None without a thought.
         thought_tokens, thought_cut: length of the thought, and whether the token limit ended it.
     """
 
@@ -91,6 +92,12 @@ class Piece:
     thought: str | None = None
     thought_tokens: int = 0
     thought_cut: bool = False
+
+
+def _joined_thought(parts: Iterable[Piece]) -> str | None:
+    """Return the thought that pieces make up."""
+    thoughts = [part.thought for part in parts if part.thought is not None]
+    return "".join(thoughts).strip() if thoughts else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +115,15 @@ class Written(Piece):
         return self.prompt_tokens + self.completion_tokens
 
     @classmethod
+    def read(cls, text: str, thought: Thought | None, tokens: tuple[int, int]) -> Written:
+        """Return a text that was written before; `tokens` are those of its prompt and of the text."""
+        prompt, own = tokens
+        plain = cls(text=text, finish="stop", prompt_tokens=prompt, completion_tokens=own)
+        if thought is None:
+            return plain
+        return replace(plain, thought=thought.text, thought_tokens=thought.tokens, thought_cut=thought.cut)
+
+    @classmethod
     def of(cls, pieces: Iterable[Piece]) -> tuple[Written, ...]:
         """Join the pieces of each text, and return the texts in the order of their numbers.
 
@@ -121,5 +137,6 @@ class Written(Piece):
         for _, parts in sorted(texts.items()):
             values = {each.name: getattr(parts[-1], each.name) for each in fields(Piece)}
             values |= {"text": "".join(piece.text for piece in parts), "finish": parts[-1].finish or "length"}
-            written.append(cls(**values | {"tokens": tuple(token for piece in parts for token in piece.tokens)}))
+            values |= {"tokens": tuple(token for piece in parts for token in piece.tokens)}
+            written.append(cls(**values | {"thought": _joined_thought(parts)}))
         return tuple(written)

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from secl.backends.text_stream import answers_alone
+from secl.backends.text_stream import thoughts_apart
 from secl.prompts.parsing import THOUGHTS, Marks, is_complete, read_answer, trim_answer, without_thought
 from secl.question import Form
 from secl.writing import Piece, Token, Written
@@ -43,24 +43,36 @@ def pieces(text: str, choice: int = 0) -> list[Piece]:
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "shown", "thought"),
     [
-        ("Paris", "Paris"),
-        (" <b>", " <b>"),
-        ("<think>Let me see.</think>\n\nParis <think>", "Paris <think>"),
-        ("<think>Let me", ""),
-        ("<th", "<th"),
-        ("", ""),
+        ("Paris", "Paris", None),
+        (" <b>", " <b>", None),
+        ("<think>Let me < see.</think>\n\nParis <think>", "Paris <think>", "Let me < see."),
+        ("<think>Let me</thin", "", "Let me</thin"),
+        ("<think>Let me</think>\n", "", "Let me"),
+        ("<th", "<th", None),
+        ("", "", None),
     ],
 )
-def test_a_stream_shows_the_answer_alone(text: str, shown: str) -> None:
-    (written,) = Written.of(answers_alone(pieces(text)))
-    assert (written.text, written.completion_tokens, written.finish) == (shown, len(text) + 1, "stop")
+def test_a_stream_shows_the_answer_and_its_thought_apart(text: str, shown: str, thought: str | None) -> None:
+    (written,) = Written.of(thoughts_apart(pieces(text)))
+    assert (written.text, written.thought, written.finish) == (shown, thought, "stop")
+    assert written.completion_tokens == len(text) + 1
     assert "".join(token.text for token in written.tokens) in (shown, shown[1:])
+    (whole,) = Written.of(thoughts_apart([Piece(text=text, finish="stop")]))
+    assert (whole.text, whole.thought) == (shown, thought)
+
+
+def test_a_thought_without_a_mark_before_it_is_kept_back_up_to_its_end() -> None:
+    for text, shown, thought in (("Hm.</think> Paris", "Paris", "Hm."), ("Paris", "Paris", None)):
+        (written,) = Written.of(thoughts_apart(pieces(text), unopened=True))
+        assert (written.text, written.thought) == (shown, thought)
+    own = [Piece(thought="Hm"), Piece(thought="."), *pieces("Paris")]
+    assert list(thoughts_apart(own)) == own
 
 
 def test_a_stream_without_a_thought_comes_at_once_and_several_are_told_apart() -> None:
-    assert list(answers_alone(pieces("Paris"))) == pieces("Paris")
+    assert list(thoughts_apart(pieces("Paris"))) == pieces("Paris")
     both = itertools.zip_longest(pieces("<think>a</think>b"), pieces("Rome is a big city", 1))
     mixed = [piece for pair in both for piece in pair if piece is not None]
-    assert [each.text for each in Written.of(answers_alone(mixed))] == ["b", "Rome is a big city"]
+    assert [each.text for each in Written.of(thoughts_apart(mixed))] == ["b", "Rome is a big city"]

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from secl.evidence import Evidence, LetterOrder, Likelihood, PTrue, Sample, Thought
-from secl.posterior.open_views import FIXED_VALUES, VALUES, VOTE, value
-from secl.posterior.views import DOUBT, VIEWS, Views, centred, p_true, read_views, view_title
+from secl.posterior.open_views import DOUBT, FIXED_VALUES, VALUES, VOTE, value
+from secl.posterior.views import VIEWS, Views, centred, p_true, read_views, view_title
 from secl.prompts.templates import NONE_OF_THESE
 from secl.question import Question
 from secl.settings.groups import ViewName

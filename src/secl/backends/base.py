@@ -168,10 +168,10 @@ class TokenBackend(Protocol[R]):
         `Draft.begun` of each is set to whatever `read` and later drafts after the same prompt can go on from.
         """
 
-    def write_texts(self, prompt: TokenSequence, writing: Writing) -> Iterator[Piece]:
+    def write_texts(self, prompt: TokenSequence, writing: Writing, ends: Sequence[int] = ()) -> Iterator[Piece]:
         """Write texts after a prompt with the frozen model; `max_tokens` is given, and there is room for them.
 
-        The last piece of each text holds its draft.
+        The last piece of each text holds its draft. `ends` are further ids of tokens that end a text.
         """
 
     def rewrite(self, drafts: Sequence[Draft], readings: Sequence[R], version: int) -> list[Draft | None]:

@@ -13,6 +13,7 @@ from secl.backends.chat_templates import Thinker
 from secl.backends.generation import Draft, list_tokens
 from secl.backends.token_ids import TokenIds, common_length
 from secl.errors import QuestionError, TooLongError
+from secl.evidence import Thought
 from secl.prompts.parsing import as_written
 from secl.prompts.templates import (
     MAX_ANSWER_TOKENS,
@@ -47,6 +48,7 @@ class Prompting:
         paper: whether the model is asked to the letter of the paper.
         distractors: of an open answer.
         thinker: how the model thinks before it answers; None if it answers at once.
+        show_thought: whether the thought before an answer is shown where P(True) is asked.
 
     Attributes:
         alongside: whether the confidence in an open answer is stated in the reply, and not in a turn after it.
@@ -62,9 +64,10 @@ class Prompting:
         paper: bool = False,
         distractors: int = 4,
         thinker: Thinker | None = None,
+        show_thought: bool = False,
     ) -> None:
         self.token_ids = token_ids if thinker is None else replace(token_ids, thinker=thinker)
-        self.thinker = thinker
+        self.thinker, self.show_thought = thinker, show_thought
         self._prefers_prefill = prefers_prefill
         self.paper = self.alongside = paper
         self.top_p = 1.0 if paper else NUCLEUS
@@ -85,20 +88,34 @@ class Prompting:
             return thinking_prompt(question, self.thinker.request, thought)
         return answer_prompt(question, alongside=self.alongside, prefilled=self._prefilled(question))
 
-    def thinks(self, question: Question) -> bool:
-        """Whether the model thinks before it answers the question; a free text is what it says to the conversation."""
-        return self.thinker is not None and not question.free
+    @property
+    def thinks(self) -> bool:
+        """Whether the model thinks before it answers."""
+        return self.thinker is not None
+
+    @property
+    def least_thought(self) -> int:
+        """Tokens of a thought that there must be room for."""
+        return 0 if self.thinker is None else self.thinker.least
+
+    def _thinking(self) -> Thinker:
+        if self.thinker is None:
+            raise ValueError("this model answers at once.")
+        return self.thinker
 
     def thought(self, question: Question, limit: int) -> Draft:
         """Return the thought before an answer, to be written, by a model that reads `limit` tokens."""
-        thinker = self.thinker
-        if thinker is None:
-            raise ValueError("this model answers at once.")
-        prompt = self.token_ids.encode(self._render(thinking_prompt(question, thinker.request, ""), thinking=True))
-        most = min(thinker.budget, max(1, limit - len(prompt) - BEHIND_A_THOUGHT))
+        behind = BEHIND_A_THOUGHT + question.free * MAX_ANSWER_TOKENS["text"]
+        return self.thought_before(thinking_prompt(question, self._thinking().request, ""), limit - behind)
+
+    def thought_before(self, prompt: Prompt, limit: int) -> Draft:
+        """Return the thought before a reply to any prompt; both have at most `limit` tokens, or the thought has one."""
+        thinker = self._thinking()
+        begun = self.token_ids.encode(self._render(prompt, thinking=True))
+        most = min(thinker.budget, max(1, limit - len(begun)))
         ends = self.token_ids.tokenizer.get_added_vocab().get(thinker.mark)
         return Draft(
-            prompt, "text", most, stop=thinker.mark if ends is None else "", ends=() if ends is None else (ends,)
+            begun, "text", most, stop=thinker.mark if ends is None else "", ends=() if ends is None else (ends,)
         )
 
     def answer(self, question: Question, thought: str | None = None) -> list[int]:
@@ -113,7 +130,7 @@ class Prompting:
     def given(self, question: Question, answer: str, *, behind_thought: bool = False) -> str:
         """An open answer from elsewhere as the model would have written it after the prompt, or after a thought."""
         if behind_thought:
-            return f" {answer.strip()}"
+            return f" {answer.strip()}" if self._answer(question, "").prefill else answer
         text = as_written(answer, question.form)
         return f" {text}" if self._answer(question).prefill else text
 
@@ -156,9 +173,12 @@ class Prompting:
         positions = [(0, length) for length in (*range(start, end + 1), len(sequence))]
         return Bundle([sequence], positions, draft=draft)
 
-    def verdicts(self, question: Question, candidates: Sequence[str]) -> list[list[int]]:
-        """Return ids after which True or False comes, for each candidate."""
-        asked = (p_true_prompt(question, candidate, paper=self.paper) for candidate in candidates)
+    def verdicts(
+        self, question: Question, candidates: Sequence[str], thought: Thought | None = None
+    ) -> list[list[int]]:
+        """Return ids after which True or False comes, for each candidate; `thought` stands before the answer."""
+        shown = (thought.text or "") if thought is not None and self.show_thought else ""
+        asked = (p_true_prompt(question, candidate, paper=self.paper, thought=shown) for candidate in candidates)
         return [self._before(prompt, "True") for prompt in asked]
 
     def program(self, question: Question) -> list[int]:
@@ -199,23 +219,44 @@ class Prompting:
             longest = max(map(len, prompts))
             needed = longest + max(MAX_ANSWER_TOKENS[question.form], list_tokens(question.form, self.listed)) + MARGIN
         thought, remedy = "", ""
-        if self.thinker is not None and self.thinks(question):
+        if self.thinks:
             thought, remedy = "thought and ", ", or lower prompts.thinking"
-            needed = max(needed, len(self.thought(question, limit).prompt) + self.thinker.least + BEHIND_A_THOUGHT)
+            needed = max(needed, len(self.thought(question, limit).prompt) + self.least_thought + BEHIND_A_THOUGHT)
         if needed > limit:
             raise TooLongError(
                 f"{question.mention} takes {needed} tokens with its {thought}answer, more than the {limit} that the "
                 f"model can read; shorten it{remedy}."
             )
 
-    def with_room(self, question: Question, writing: Writing, limit: int) -> Writing:
+    def with_thought(self, question: Question, writing: Writing, limit: int) -> tuple[Draft, Writing]:
+        """Return the thought before a free answer, and parameters of the answer that leave room for both.
+
+        Raises:
+            TooLongError: there is no room for them.
+        """
+        thinker, draft = self._thinking(), self.thought(question, limit)
+        room = self.with_room(question, replace(writing, max_tokens=None), limit, "").max_tokens or 0
+        wanted = writing.max_tokens or room
+        if writing.or_fewer or writing.max_tokens is None:
+            # A thought without a budget may take half of the room.
+            wanted = max(1, min(wanted, max(room - thinker.budget, min(room // 2, room - thinker.least))))
+        if room - wanted < self.least_thought:
+            raise TooLongError(
+                f"the conversation takes {len(draft.prompt)} tokens, its thought {self.least_thought} and its answer "
+                f"{wanted}, more than the {limit} that the model can read with the question for its confidence; "
+                "shorten it, lower prompts.thinking, or ask for fewer tokens."
+            )
+        draft.limit = min(thinker.budget, room - wanted)
+        return draft, replace(writing, max_tokens=wanted, or_fewer=True)
+
+    def with_room(self, question: Question, writing: Writing, limit: int, thought: str | None = None) -> Writing:
         """Return the parameters of a free answer that leave room for the questions about it within `limit` tokens.
 
         Raises:
             TooLongError: there is no room for as many tokens as are wanted.
         """
         listing = len(self.answer_list(question)) + list_tokens("text", self.listed)
-        behind = max(len(self.confidence(question, "")), listing)
+        behind = max(len(self.confidence(question, "", thought)), listing)
         room = limit - behind - MARGIN
         least = 1 if writing.or_fewer else writing.max_tokens or 1
         if room < least:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from secl.backends.generation import CONTEXT, Draft, TextRules, decode_behind
-from secl.prompts.parsing import answer_behind, without_thought
+from secl.prompts.parsing import THOUGHTS, Marks
 from secl.writing import Finish, Piece, Token, Writing
 
 HALF = "\ufffd"
@@ -16,17 +16,19 @@ HALF = "\ufffd"
 class FreeText:
     """One text as it is written: its tokens go in, its pieces come out and never have to be taken back.
 
-    Text that may become a stop text or a part of a character waits for the next token.
+    Text that may become a stop text or a part of a character waits for the next token. Tokens in `ends` end it, too.
 
     Attributes:
         ended: whether its last piece is out.
         draft: the tokens so far; the last piece holds it.
     """
 
-    def __init__(self, rules: TextRules, prompt: Sequence[int], writing: Writing, number: int) -> None:
+    def __init__(
+        self, rules: TextRules, prompt: Sequence[int], writing: Writing, number: int, ends: Sequence[int] = ()
+    ) -> None:
         self.rules, self.writing, self.number = rules, writing, number
         self.ended = False
-        self.draft = Draft([*prompt], "text", writing.max_tokens or 1, free=True)
+        self.draft = Draft([*prompt], "text", writing.max_tokens or 1, ends=(*ends,), free=True)
         self._context = list(prompt[-CONTEXT:])
         self._new: list[int] = []
         self._held = ""
@@ -34,7 +36,7 @@ class FreeText:
     def push(self, token: int, reported: tuple[Token, ...] = ()) -> Piece:
         """Add a token with its log-probabilities."""
         self.draft.written.append(token)
-        if token in self.rules.end_ids:
+        if token in self.rules.end_ids or token in self.draft.ends:
             return self.end("stop")
         self._new.append(token)
         new = decode_behind(self.rules.tokenizer, self._context, self._new)
@@ -80,25 +82,66 @@ def _overlap(text: str, stop: str) -> int:
     return next((size for size in range(min(len(stop) - 1, len(text)), 0, -1) if text.endswith(stop[:size])), 0)
 
 
-def answers_alone(pieces: Iterable[Piece]) -> Iterator[Piece]:
-    """Pieces of texts without the thoughts that the texts begin with; nothing is kept back longer than needed.
+def thoughts_apart(pieces: Iterable[Piece], *, unopened: bool = False) -> Generator[Piece, None, None]:
+    """Yield the pieces of texts; what a text thinks at its beginning moves from `text` to `thought`.
 
-    The pieces stay as many as they were, and tokens are counted with those of the thought, because they were written.
+    The pieces stay as many as they were, and nothing is kept back longer than needed. Tokens are counted with those of
+    the thought, because they were written.
+
+    Args:
+        unopened: whether a thought may begin without a mark; each text is then kept back up to the end of its thought.
     """
-    unfinished: dict[int, tuple[str, tuple[Token, ...]]] = {}
-    answering: set[int] = set()
+    beginnings: dict[int, _Beginning] = {}
     for piece in pieces:
-        if piece.choice in answering:
-            yield piece
-            continue
-        before, tokens = unfinished.get(piece.choice, ("", ()))
-        text, tokens = before + piece.text, tokens + piece.tokens
-        answer = answer_behind(text)
-        if answer is None and piece.finish is None:
-            unfinished[piece.choice] = text, tokens
-            yield replace(piece, text="", tokens=())
-            continue
-        answering.add(piece.choice)
-        answer = without_thought(text) if answer is None else answer
-        # Whether a token at the border belongs to the thought or to the answer, its text does not say.
-        yield replace(piece, text=answer, tokens=tokens if answer == text else ())
+        begun = beginnings.setdefault(piece.choice, _Beginning(unopened))
+        yield piece if begun.over else begun.push(piece)
+
+
+@dataclass
+class _Beginning:
+    """The beginning of a text: undecided, then a thought between marks, then `over`.
+
+    Attributes:
+        held: text that is kept back.
+        tokens: of the text so far.
+        marks: around the thought; None while undecided.
+        closed: whether the closing mark has come.
+    """
+
+    unopened: bool
+    held: str = ""
+    tokens: tuple[Token, ...] = ()
+    marks: Marks | None = None
+    closed: bool = False
+    over: bool = False
+
+    def push(self, piece: Piece) -> Piece:
+        """Return a piece with its thought apart."""
+        # A token across the border of thought and answer is of both, so its log-probability is dropped.
+        self.tokens = () if self.marks and not self.closed else self.tokens + piece.tokens
+        self.held += piece.text
+        ended, thought = piece.finish is not None, piece.thought
+        if self.marks is None:
+            self._open()
+        if self.marks is None:
+            waits = self.unopened or any(each.opening.startswith(self.held.lstrip()) for each in THOUGHTS)
+            self.over = ended or not waits
+        elif not self.closed:
+            text, closing, rest = self.held.partition(self.marks.closing)
+            kept = 0 if closing or ended else _overlap(text, self.marks.closing)
+            thought = (thought or "") + text[: len(text) - kept]
+            self.held, self.closed = rest if closing else text[len(text) - kept :], bool(closing)
+        if self.closed:
+            self.held = self.held.lstrip()
+            self.over = bool(self.held)
+            self.tokens = self.tokens if self.over else ()
+        if not self.over and not ended:
+            return replace(piece, text="", tokens=(), thought=thought)
+        return replace(piece, text=self.held, tokens=self.tokens, thought=thought)
+
+    def _open(self) -> None:
+        begun = self.held.lstrip()
+        for each in THOUGHTS:
+            if begun.startswith(each.opening) or (self.unopened and each.closing in begun):
+                self.marks, self.held, self.tokens = each, begun.removeprefix(each.opening), ()
+                return

@@ -251,7 +251,7 @@ class Calibrator(Shown):
         wanted = self.plan.wanted(record.decision.in_burst)
         if not latest:
             self._latest = None  # the model's latest answer is this one from here on
-            reply = self.model.answer(record.question, evidence=wanted, written=reply.text).reply
+            reply = self.model.answer(record.question, evidence=wanted, written=reply.written).reply
         evidence = gather(self.model, record, reply, wanted, self.plan.loop.samples)
         signal = self.plan.signal(record.question, reply, evidence)
         outcome: LearningOutcome = "idle"

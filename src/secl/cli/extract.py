@@ -11,7 +11,7 @@ from pydantic import Field
 from secl.cli.app import AsJson, Set, app, console, print_json
 from secl.errors import ParameterError, RunError
 from secl.settings.base import Settings
-from secl.settings.groups import FLAT, ExtractSettings, ModelSettings, Seed
+from secl.settings.groups import FLAT, ExtractSettings, ModelSettings, PromptSettings, Seed
 from secl.settings.names import OF_MODEL, OF_QUESTIONS, with_set
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ class ExtractFlags(Settings):
 
     extract: Annotated[ExtractSettings, FLAT, OF_QUESTIONS] = ExtractSettings()
     model: Annotated[ModelSettings, FLAT, OF_MODEL] = ModelSettings()
+    prompts: Annotated[PromptSettings, FLAT, OF_MODEL] = PromptSettings()
     seed: Seed = Field(42, description="Seed of everything random.")
 
 

@@ -11,6 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 from secl.conversation import ToolCall, Turn
 from secl.display import Shown, excerpt
 from secl.errors import SeclError
+from secl.evidence import Thought
 from secl.fields.extraction import Objects, in_windows
 from secl.fields.schema import Leaf, Schema
 from secl.fields.tools import NO_TOOL, CallRequest, Tool
@@ -27,6 +28,7 @@ from secl.fields.weighing import (
 )
 from secl.question import Question
 from secl.records import Record
+from secl.writing import Written
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +62,18 @@ class WrittenReply:
     Attributes:
         text: the text before the calls, or the whole reply without a call.
         ended: the choice of no (further) call; None if the reply could have no further one.
+        thought: what the model thought before the reply; None if it answered at once.
     """
 
     text: str
     calls: tuple[WrittenCall, ...]
     ended: Reading | None
+    thought: Thought | None = None
+
+    @property
+    def value(self) -> list[tuple[str, dict[str, Any]]]:
+        """Name and arguments of each call."""
+        return [(call.name, call.arguments.value) for call in self.calls]
 
 
 def _gap(path: tuple[str, ...], schema: Schema, places: Mapping[tuple[str, ...], Span]) -> Span | None:
@@ -130,6 +139,7 @@ class Calls(Shown):
         accepted: whether the confidence before labels reaches the threshold; None without one.
         turn: the reply as a turn, to go on with the conversation.
         tokens: of the prompt, and of the reply.
+        thought: what the model thought before the reply; None if it answered at once.
     """
 
     text: str
@@ -139,12 +149,18 @@ class Calls(Shown):
     accepted: bool | None
     turn: Turn
     tokens: tuple[int, int]
+    thought: Thought | None = None
 
     @property
     def records(self) -> tuple[Record, ...]:
         """All records: of each call its tool and its arguments, then the choice of no further tool."""
         found = [record for call in self.calls for record in (call.tool, *call.fields.values())]
         return tuple(record for record in (*found, self.ended) if record is not None)
+
+    @property
+    def written(self) -> Written:
+        """The text with its thought, as `secl.model.Model.answer` takes them."""
+        return Written.read(self.text, self.thought, self.tokens)
 
     def _facts(self) -> Mapping[str, object]:
         return {"confidence": self.confidence, "calls": self.calls, "text": excerpt(self.text, 60)}
@@ -208,7 +224,8 @@ def _weighed(request: CallRequest, written: Objects[WrittenReply], weigh: Weigh,
     turn = Turn("assistant", own.text, tuple(ToolCall(call.name, call.arguments.text) for call in own.calls))
     every += [] if ended is None else [ended]
     accepted = whole_accepted(every, accept)
-    return Calls(own.text, tuple(calls), whole_confidence(every), ended, accepted, turn, written.tokens)
+    confidence = whole_confidence(every)
+    return Calls(own.text, tuple(calls), confidence, ended, accepted, turn, written.tokens, own.thought)
 
 
 def _fields(

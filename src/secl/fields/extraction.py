@@ -12,6 +12,7 @@ from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from secl.display import Shown
 from secl.errors import QuestionError, SeclError, UnfinishedError
+from secl.evidence import Thought
 from secl.fields.schema import Leaf, Schema
 from secl.fields.values import OpenedObject, Span, WrittenObject
 from secl.fields.weighing import CERTAIN, SAMPLES, Cost, Weigh, weigh_fields, whole_accepted, whole_confidence
@@ -89,7 +90,7 @@ class Objects(Generic[W]):
 
     Attributes:
         greedy: the object of the most probable tokens; it is returned.
-        samples: objects drawn at temperature 1; None for one that the model did not close.
+        samples: objects drawn at temperature 1, or written behind further thoughts; None for an unclosed one.
         ledger: tokens that went through the network for all of them.
         plain_tokens: those of the greedy object and its prompt.
         tokens: those of the prompt, and those of the greedy object; (0, 0) if unknown.
@@ -118,7 +119,8 @@ class WritesObjects(Protocol):
 
         Args:
             requests: up to `WINDOW` of them, which share passes.
-            samples: returns the number of samples for a request and its most probable object.
+            samples: returns the number of samples for a request and its most probable object; not asked of a model
+                that thinks, which writes one object, or two, behind further thoughts.
 
         Returns:
             an outcome for each request. Other requests in the window change the object of a request by rounding alone.
@@ -141,6 +143,7 @@ class Extraction(Shown):
             correct; the most probable first.
         tokens: of the prompt, and of the object.
         accepted: whether the confidence before labels reaches the threshold; None without one.
+        thought: what the model thought before the object; None if it wrote the object at once.
     """
 
     value: Any
@@ -150,6 +153,7 @@ class Extraction(Shown):
     candidates: tuple[tuple[str, float], ...]
     tokens: tuple[int, int]
     accepted: bool | None = None
+    thought: Thought | None = None
 
     @property
     def records(self) -> tuple[Record, ...]:
@@ -238,6 +242,7 @@ def _weighed(request: ObjectRequest, written: Objects[WrittenObject], weigh: Wei
         _objects(written, whole),
         written.tokens,
         whole_accepted([*whole.values()], accept),
+        written.greedy.thought,
     )
 
 

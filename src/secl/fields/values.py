@@ -11,6 +11,7 @@ from fractions import Fraction
 from itertools import accumulate
 from typing import Any, NamedTuple
 
+from secl.evidence import Thought
 from secl.fields.schema import Leaf
 from secl.grading.same import same_answer
 from secl.grading.texts import normalise_text, only_number
@@ -34,12 +35,14 @@ class WrittenObject:
         ends: for each token the number of characters up to its end.
         log_p: ln probability of each token among those that the schema allows; servers may count all tokens.
         entropy: of the distribution that each token came from, under the schema, in nats; nan if unknown.
+        thought: what the model thought before it; None if it wrote the object at once.
     """
 
     text: str
     ends: tuple[int, ...]
     log_p: tuple[float, ...]
     entropy: tuple[float, ...]
+    thought: Thought | None = None
 
     @property
     def value(self) -> dict[str, Any]:
@@ -54,7 +57,7 @@ class WrittenObject:
     def reading(self, value: object, tokens: range) -> Reading:
         """Return a value that some tokens spell; a value without tokens has probability 1 and entropy 0."""
         log_p = math.fsum(self.log_p[token] for token in tokens)
-        return Reading(value, log_p, math.fsum(self.entropy[token] for token in tokens))
+        return Reading(value, log_p, math.fsum(self.entropy[token] for token in tokens), self.thought)
 
 
 def token_ends(parts: Iterable[bytes]) -> tuple[int, ...]:
@@ -74,11 +77,13 @@ class Reading(NamedTuple):
     Attributes:
         log_p: ln probability of its text.
         entropy: sum over its tokens, in nats; nan if unknown.
+        thought: as of `WrittenObject`.
     """
 
     value: Any
     log_p: float
     entropy: float
+    thought: Thought | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,6 +81,7 @@ def _rating(
             text=None if each is None else shown(each.value),
             candidate=kept.index(number) if number in kept else None,
             log_p=None if each is None or math.isnan(each.log_p) else each.log_p,
+            thought=None if each is None else each.thought,
         )
         for each, number in zip(drawn, numbers, strict=True)
     )
@@ -95,7 +96,15 @@ def _rating(
         source=f"{FIXED_VALUES if leaf.kind in FIXED_KINDS else VALUES}:{len(kept) - 1}",
     )
     log_p = min(own.log_p, 0.0)  # nan stays nan
-    reply = Reply(text=text, answer=text, bins=(), digit_mass=math.nan, entropy=own.entropy, log_probability=log_p)
+    reply = Reply(
+        text=text,
+        answer=text,
+        bins=(),
+        digit_mass=math.nan,
+        entropy=own.entropy,
+        log_probability=log_p,
+        thought=own.thought,
+    )
     return Rating(reply=reply, evidence=Evidence(candidates=evidence), ledger=ledger, plain_tokens=plain_tokens)
 
 

@@ -18,6 +18,9 @@ SMOOTHING = 0.5
 VOTE = 2.6
 """Nats that every solution with the same number adds, before the weight of the view."""
 
+DOUBT = 0.2
+"""Weight of equal probabilities in the letters, and in the values of fields, after thoughts."""
+
 LEAST_REST = 0.05
 """Least probability of an answer outside the candidates."""
 
@@ -80,10 +83,14 @@ def value(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Va
     entropy of its tokens under the schema (`VALUE_COEFFICIENTS`). Servers report no H; then L = `VALUE_SLOPE` logit P,
     where P is the probability of its text, at most 1 - `LEAST_WRONG`. The other values share the remaining
     probability in proportion to the probabilities of their texts.
+
+    Behind thoughts the probability of a value is its mean over the thoughts, moved to equal probabilities by `DOUBT`.
     """
     log_p = _log_p_of_texts(candidates, reply)
     if not log_p or not candidates.source.startswith(VALUES):
         return None
+    if reply.thought is not None:
+        return _behind_thoughts(candidates, reply)
     own = min(log_p[0], math.log1p(-LEAST_WRONG))
     count = len(candidates.candidates)
     others = [max(math.exp(log_p.get(n, -math.inf)), LEAST_WRONG / 100) for n in range(1, count - 1)]
@@ -95,6 +102,17 @@ def value(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Va
         log_odds = a + b * math.log(reply.entropy + c) + d * candidates.source.startswith(FIXED_VALUES)
     right, wrong = -log_sum((0.0, -log_odds)), -log_sum((0.0, log_odds))
     return (right, *(wrong + math.log(other / math.fsum(others)) for other in others))
+
+
+def _behind_thoughts(candidates: CandidateEvidence, reply: Reply) -> Values:
+    """Return ln of the mean probability of each value; what no value has is the last candidate's."""
+    count, thoughts = len(candidates.candidates), 1 + len(candidates.samples)
+    shares = [0.0] * count
+    for number, log_p in [(0, reply.log_probability), *((each.candidate, each.log_p) for each in candidates.samples)]:
+        if number is not None and log_p is not None:
+            shares[number] += math.exp(log_p) / thoughts
+    shares[-1] = max(0.0, 1 - math.fsum(shares[:-1]))
+    return tuple(math.log((1 - DOUBT) * share + DOUBT / count) for share in shares)
 
 
 def _log_p_of_texts(candidates: CandidateEvidence, reply: Reply) -> dict[int | None, float]:

@@ -22,13 +22,10 @@ from typing import TypeGuard
 from secl.evidence import CandidateEvidence, Evidence, LetterOrder
 from secl.metrics.probability import log_sum, softmax
 from secl.posterior import open_views
-from secl.posterior.open_views import Values
+from secl.posterior.open_views import DOUBT, Values
 from secl.question import Question
 from secl.records import Record, Reply
 from secl.settings.groups import ViewName
-
-DOUBT = 0.2
-"""Weight of equal probabilities in the letters after thoughts."""
 
 P_TRUE_CLIP = 1e-12
 """P(True) and P(False) are kept this far from 0 before the logarithm."""

@@ -66,6 +66,7 @@ _BEHIND_A_THOUGHT: dict[Form, tuple[str, str]] = {
     "short": ("answer with a few words", "<a few words>"),
     "sentence": ("answer truthfully in one short sentence", "<one short sentence>"),
     "number": ("write the final number", "<number>"),
+    "text": ("write your reply", "<your reply>"),
 }
 """The request for the answer after a thought, and its format."""
 
@@ -156,15 +157,18 @@ def thinking_prompt(question: Question, request: str, thought: str) -> Prompt:
     """Ask for an answer after a thought; with options, for an answer and then a confidence digit.
 
     Args:
-        question: of any form but "text".
+        question: a free answer without a request gets the bare conversation.
         request: sentence that asks for the thought; "" for a model that thinks without a request.
         thought: "" until written.
     """
+    if question.free and not request:
+        return replace(answer_prompt(question), thought=thought)
+    asked = f"{answer_prompt(question).turns[0]}\n" if question.free else f"{_asked(question)}{_listed(question)}"
     wanted, shape = _BEHIND_A_THOUGHT[question.form]
     wanted = f"{request} Then {wanted}. " if request else f"{wanted[:1].upper()}{wanted[1:]}. "
     before = _WITH_CONFIDENCE if question.options else _FORMAT
     lines = ["<your steps>"] * bool(request) + [f"Answer: {shape}"] + ["Confidence: <digit>"] * bool(question.options)
-    user = f"{_asked(question)}{_listed(question)}\n{wanted}{before}" + "\n".join(lines)
+    user = f"{asked}\n{wanted}{before}" + "\n".join(lines)
     return replace(_prompt(question, user, "Answer:"), thought=thought)
 
 
@@ -259,13 +263,17 @@ def digit_prompt(answered: Prompt, text: str) -> Prompt:
     return replace(answered, turns=(*answered.turns, text, _ASK_DIGIT), prefill="")
 
 
-def p_true_prompt(question: Question, candidate: str, *, paper: bool = False) -> Prompt:
-    """Ask whether `candidate` is correct, in one word (P(True), Sec. 3.2 of the paper); `paper` uses its wording."""
+def p_true_prompt(question: Question, candidate: str, *, paper: bool = False, thought: str = "") -> Prompt:
+    """Ask whether `candidate` is correct, in one word (P(True), Sec. 3.2 of the paper); `paper` uses its wording.
+
+    A `thought` is shown before the candidate.
+    """
     if paper:
         sentence = "Is the following answer to the question correct? (True/False)"
         return _prompt(question, f"{_asked(question)}{sentence}\nAnswer: {unstated(candidate)}")
+    reasoning = f"Reasoning: {unstated(thought)}\n" if thought else ""
     user = (
-        f"{_asked(question)}Proposed answer: {unstated(candidate)}\n"
+        f"{_asked(question)}{reasoning}Proposed answer: {unstated(candidate)}\n"
         "Is the proposed answer to the question correct? Reply with exactly one word, True or False."
     )
     return _prompt(question, user)

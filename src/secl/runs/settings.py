@@ -88,6 +88,11 @@ class Recipe(RecipeTables):
         if self.prompts.thinking != "off" and (self.paper or "dinco" in kinds):
             what = "the paper asks" if self.paper else "DINCO searches"
             raise ParameterError(f"{what} for answers without a thought; leave prompts.thinking out.")
+        if self.evidence.show_thought and (self.prompts.thinking == "off" or self.model.answered_by == "openai"):
+            raise ParameterError(
+                "evidence.show_thought is on, but only a local model or one behind vLLM with prompts.thinking has "
+                "thoughts to show; leave it out."
+            )
         if not is_own_gate(self.gate_name):  # reading a run must not execute the file of a gate
             self.build_gate()
         self._check_engine()
@@ -227,8 +232,6 @@ class RunSettings(Recipe, RunTables):
     def _check_extraction(self) -> None:
         if self.method != "posterior":
             raise ParameterError(f"fields are weighed by the posterior; leave the method {self.method!r} out.")
-        if self.prompts.thinking != "off":
-            raise ParameterError("fields are extracted without a thought so far; leave prompts.thinking out.")
         if self.stream.benchmarks:
             raise ParameterError("fields are extracted from documents; name them with stream.questions.")
         for key in ("columns", "options", "template", "grader"):

@@ -106,16 +106,13 @@ def conversation(
     read = reply.answer is not None or not question.options
     # Some servers hide thoughts.
     thought = "" if reply.thought is None or reply.thought.text is None else f"{reply.thought.text}\n\n"
-    if reply.thought is None or question.free:
+    if reply.thought is None:
         begun = answer_prompt(question, alongside=alongside, prefilled=prefilled)
     else:
         begun = thinking_prompt(question, request, "")
     # An open answer is recorded without the space between it and what its reply begins with.
     text = f" {reply.text}" if begun.prefill and not question.options else reply.text
-    if question.free:
-        text = thought + text
-    else:
-        begun = replace(begun, prefill=thought + begun.prefill)
+    begun = replace(begun, prefill=thought + begun.prefill)
     prompt = confidence_prompt(question, text, alongside=alongside, before=begun) if read else begun
     roles = ("user", "assistant")
     system = (("system", question.system),) if question.system else ()

@@ -121,7 +121,7 @@ def computed(state: ServerStore, model: Model, record: Record, *, stored: bool =
         candidates = rating.evidence.candidates
     else:
         shared = calibrator.plan.weighed(False)
-        text = record.reply.text if stored or record.question.free else None
+        text = record.reply.written if stored or record.question.free else None
         model.prefetch([record.question], [shared], weights_fixed=True, written=[text])
         answer = model.answer(record.question, evidence=shared, written=text)
         reply, frozen, candidates = answer.reply, answer.frozen, record.evidence.candidates

@@ -217,6 +217,7 @@ class EvidenceSettings(Settings):
         (), description="Evidence to record beyond the method's: candidates, p_true, samples, dinco."
     )
     nli: str | None = Field(None, description="NLI model for dinco; the model itself by default.")
+    show_thought: bool = Field(False, description="Show the thought before the answer where P(True) is asked.")
 
 
 ENDPOINT_VIEWS: tuple[ViewName, ...] = ("letters", "samples", "text", "value", "thoughts", "p_true")

@@ -211,11 +211,9 @@ def chunks_of(answer: Any, usage: bool) -> list[str]:
     text = message["content"] or ""
     parts: list[Any] = [{"delta": {"role": "assistant"}, "finish_reason": None}]
     thought = {name: value for name, value in message.items() if name.startswith("reasoning") and value}
-    words = [token["token"] for token in tokens]
-    count = ended = len(words) - bool(words and re.fullmatch("<[^<>]*>", words[-1]))
-    while thought and count and text.strip() and text.endswith("".join(words[count - 1 : ended])):
-        count -= 1
     if thought:
+        rests = ("".join(token["token"] for token in tokens[count:]) for count in range(len(tokens)))
+        count = next((n for n, rest in enumerate(rests) if text.strip() and rest.startswith(text)), len(tokens))
         parts.append({"delta": thought, "logprobs": {"content": tokens[:count]}, "finish_reason": None})
         tokens = tokens[count:]
     for token in tokens:

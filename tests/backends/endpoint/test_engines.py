@@ -14,7 +14,7 @@ from secl.backends.endpoint.model import EndpointModel
 from secl.errors import ModelError
 from secl.question import Question
 from secl.writing import Writing, Written
-from tests.backends.endpoint.fake import PLAIN, Body, FakeServer, Form
+from tests.backends.endpoint.fake import PLAIN, Body, FakeServer, Form, knowing
 
 CHOICE = Question("Which?", options=("Rome", "Paris", "Lima!", "Bonn"), id="choice")
 OPEN = Question("Which city?", id="open")
@@ -121,7 +121,7 @@ def test_a_thought_that_comes_now_and_then_is_no_part_of_an_answer(model: Endpoi
     assert reply.answer == "C"
     assert reply.option_log_p[2] == pytest.approx(math.log(0.7))
     server.form = Form()
-    assert [piece.text for piece in model.write(OPEN, Writing())] == ["Lima", ""]
+    assert [piece.text for piece in model.write(OPEN, Writing()) if piece.text] == ["Lima"]
     server.form = Form("reasoning", mixes="only")
     unknown = model.answer(CHOICE).reply
     assert (unknown.answer, unknown.bins, unknown.option_log_p) == (None, (), ())
@@ -167,6 +167,39 @@ def test_answers_stand_behind_thoughts_and_words_are_asked_for_without(
     shown = "".join(token.text for token in text.tokens).removesuffix(server.form.end)
     assert (text.text, shown) == ("Lima", "Lima")  # the client of a stream sees no thought
     assert model.answer(OPEN, written=text).reply.thought is not None
+
+
+def test_a_third_thought_decides_between_two_that_disagree(connect: Connect, server: FakeServer) -> None:
+    server.thought, server.form = MUSING, Form("reasoning", switched=by_template)
+    by_place = {**dict.fromkeys("ACD", 0.05), "B": 0.7}  # whatever the second option is
+    server.rule = lambda body: [by_place] if "the letter" in body["messages"][-1]["content"] else knowing(body)
+    model = connect(thinking="auto")
+    reply = model.answer(CHOICE, evidence=["candidates"]).reply
+    compared = model.compare_candidates(CHOICE, reply)
+    assert compared is not None
+    behind = [each for each in compared.letters if each.thought is not None]
+    assert [each.order for each in behind] == [(3, 2, 1, 0), (0, 1, 2, 3)]
+    assert [each.log_p.index(max(each.log_p)) for each in behind] == [2, 1]
+    assert reply.answer == "B"
+
+
+@pytest.mark.parametrize("engine", THINKING)
+def test_a_stream_has_the_thought_apart_from_the_text(connect: Connect, server: FakeServer, engine: str) -> None:
+    changes, _ = ENGINES[engine]
+    server.change({"thought": MUSING, **changes})
+    model = connect(thinking="auto")
+    pieces = list(model.write(OPEN, Writing(top_logprobs=1)))
+    (text,) = Written.of(pieces)
+    assert (text.text, text.thought) == ("Lima", "".join(server.thought).strip())
+    assert [piece.thought for piece in pieces if piece.text] == [None]
+    assert len(server.thoughts({})) - text.thought_tokens in (0, 1)  # a token may end the reply
+    assert not any("Let" in token.text for token in text.tokens)
+    reply = model.answer(OPEN, written=text).reply
+    assert reply.thought is not None
+    assert (reply.text, reply.thought.text) == ("Lima", text.thought)
+    server.thought, server.form = MUSING, Form(hides=True, mixes=False)
+    (hidden,) = Written.of(model.write(OPEN, Writing()))
+    assert hidden.text == "Lima"
 
 
 def test_a_thought_without_an_end_is_followed_by_an_answer_without_a_thought(

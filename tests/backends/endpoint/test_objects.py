@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from contextlib import closing
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -16,7 +17,8 @@ from secl.backends.endpoint.model import EndpointModel
 from secl.errors import NoObjectError, ParameterError, SeclError, TooLongError, UnavailableError, UnfinishedError
 from secl.fields.extraction import ObjectRequest, Objects, request_of, samples_wanted, weigh_objects
 from secl.fields.schema import Schema
-from tests.backends.endpoint.fake import Body, Distribution, FakeServer, knowing
+from tests.backends.endpoint.fake import Body, Distribution, FakeServer, Form, knowing
+from tests.backends.endpoint.test_engines import by_template
 
 SCHEMA = {
     "type": "object",
@@ -70,6 +72,29 @@ def test_an_object_is_written_under_the_servers_constraint_and_samples_come_in_o
     assert written.greedy.log_p[8] == pytest.approx(math.log(0.6))
     assert (written.ledger.answering, written.plain_tokens) == (10 + len(tokens), 10 + len(tokens))
     assert written.ledger.sampling > 3 * len(tokens)
+
+
+@pytest.mark.parametrize("field", ["reasoning", None])
+@pytest.mark.parametrize("differs", [False, True])
+def test_an_object_stands_behind_a_thought_and_its_samples_behind_others(
+    server: FakeServer, field: str | None, differs: bool
+) -> None:
+    server.thought, server.form = ("Let", " me", " see"), Form(field, switched=by_template)
+    server.rule = writing(OTHER if differs else GREEDY, *[GREEDY] * 9)
+    with closing(EndpointModel(server.url, thinking=20)) as model:
+        (written,) = objects_of(model)
+        assert isinstance(written, Objects)
+        assert len(written.samples) == 1 + differs
+        for each in (written.greedy, *written.samples):
+            assert each is not None
+            assert each.thought is not None
+            assert (each.thought.text, each.thought.cut) == ("Let me see", False)
+            assert each.log_p[8] == pytest.approx(math.log(0.6 if "2291" in each.text else 0.99))
+        server.thought = ("Let", " me") * 300
+        (cut,) = objects_of(model)
+        assert isinstance(cut, Objects)
+        assert cut.greedy.thought is not None
+        assert (cut.greedy.text, cut.greedy.thought.cut) == (GREEDY, True)
 
 
 def test_a_certain_object_costs_one_request(model: EndpointModel, server: FakeServer) -> None:

@@ -8,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import openai
 import pytest
 
 from secl.cli.run import cost_line
@@ -15,11 +16,14 @@ from secl.errors import ModelError, ParameterError, QuestionError, RunError, Una
 from secl.question import GivenAnswer, Question
 from secl.runs.runner import start_run
 from secl.runs.settings import Recipe, RunSettings
+from secl.server.http.app import create_app
 from secl.server.online.factory import open_service, serving_settings
 from secl.server.online.service import Service
-from tests.backends.endpoint.fake import CALL, FakeServer
+from tests.backends.endpoint.fake import CALL, FakeServer, Form
+from tests.backends.endpoint.test_engines import by_template
 from tests.backends.endpoint.test_objects import GREEDY, OTHER, SCHEMA, writing
 from tests.server.conftest import client_of
+from tests.server.conftest import opened as opened_app
 from tests.server.waiting import Texts
 
 Open = Callable[..., Service]
@@ -105,8 +109,46 @@ def test_a_text_is_streamed_and_becomes_a_record(opened: Open) -> None:
     assert service.position == 1
 
 
+@pytest.mark.parametrize("keep", ["full", "none"])
+@pytest.mark.parametrize("field", ["reasoning", "reasoning_content", None])
+def test_a_client_gets_the_thought_that_the_upstream_gives(
+    server: FakeServer, tmp_path: Path, field: str | None, keep: Any
+) -> None:
+    server.thought, server.form = ("Hm", ", well"), Form(field, switched=by_template)
+    recipe = serving_settings(
+        {"model.engine": "openai", "model.endpoint": server.url, "prompts.thinking": "auto", "method": "posterior"}
+    )
+    service = open_service(tmp_path / "state", recipe, keep_text=keep)
+    service.start()
+    app = create_app(service)
+    with opened_app(app) as address, openai.OpenAI(base_url=f"{address}/v1", api_key="none", max_retries=0) as client:
+        messages: list[Any] = [
+            {"role": "user", "content": "Which?"},
+            {"role": "assistant", "content": "Lima.", "reasoning_content": "Hm."},
+            USER,
+        ]
+        whole: Any = client.chat.completions.create(model="tiny", messages=messages)
+        message = whole.choices[0].message
+        assert (message.content, message.reasoning_content) == ("Lima", "Hm, well")
+        assert 0 < whole.secl["confidence"] < 1
+        assert whole.warnings == ["messages.1.reasoning_content was accepted and has no effect."]
+        assert "reasoning" not in str(server.asked[-1]["messages"])
+        coming: Any = client.chat.completions.create(model="tiny", messages=messages, stream=True)
+        deltas = [chunk.choices[0].delta for chunk in coming]
+        thoughts = [getattr(delta, "reasoning_content", None) for delta in deltas]
+        assert "".join(filter(None, thoughts)).strip() == "Hm, well"
+        assert "".join(delta.content or "" for delta in deltas) == "Lima"
+        assert not any(delta.content and thought for delta, thought in zip(deltas, thoughts, strict=True))
+        record = service.state.served(0).record
+        assert record.reply.thought is not None
+        assert record.reply.thought.text == ("Hm, well" if keep == "full" else None)
+        passed: Any = client.chat.completions.create(model="tiny", messages=messages, tools=[TOOL])
+        assert passed.choices[0].message.tool_calls
+    stop([service])
+
+
 USER = {"role": "user", "content": "Which city?"}
-TOOL = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}
+TOOL: Any = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}
 PHOTO = [{"type": "text", "text": "Which?"}, {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA"}}]
 
 

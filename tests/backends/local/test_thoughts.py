@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 
+import secl
 from secl.backends.base import Bundle
 from secl.backends.generation import Draft
 from secl.backends.local.loading.loader import wrap
 from secl.backends.local.model import LocalModel
+from secl.backends.prompting import Prompting
 from secl.calibrator import Calibrator
-from secl.errors import ParameterError, QuestionError
-from secl.fields.extraction import request_of
+from secl.errors import QuestionError, TooLongError
+from secl.fields.extraction import ObjectRequest, Objects, request_of
 from secl.fields.schema import Schema
+from secl.fields.tools import CallRequest
+from secl.fields.values import WrittenObject
+from secl.gates import Always
 from secl.prompts.templates import other_order
 from secl.question import GivenAnswer, Question
 from secl.records import Record
+from secl.settings.groups import LoopSettings
+from secl.writing import Writing, Written
 from tests.backends.local.architectures import tokenizer_with
 from tests.backends.local.conftest import QUESTIONS, tiny_local
 from tests.backends.local.test_thinking import Habit
@@ -40,6 +48,7 @@ BORDERS = {
 
 MARKED = ("Qwen 3", "GLM", "DeepSeek-R1")
 CHOICE, OPTIONS, NUMBER, SHORT, SENTENCE = QUESTIONS
+FREE = Question("Why is the sky blue?", form="text", system="Be brief.")
 SHAPES = pytest.mark.parametrize("template", BORDERS)
 
 
@@ -203,8 +212,73 @@ def test_samples_of_an_open_answer_think_for_themselves(brief: None) -> None:
     for question in (SHORT, CHOICE):
         assert len(drawn := model.sample(question, 2)) == 2
         assert drawn == model.sample(question, 2)
-    free = asked(model, Question("Why?", form="text"))[0]
-    assert free.reply.thought is None  # a free answer is what the model says to the bare conversation
+
+
+@SHAPES
+def test_a_free_text_stands_behind_a_thought_and_is_read_behind_it_again(template: str, brief: None) -> None:
+    model, (before, _) = thinking(template), BORDERS[template]
+    begun = said(model, model.prompting.thought(FREE, 2048).prompt)
+    assert begun.endswith(before)
+    assert ("Question:" in begun) is False
+    assert ("Then write your reply." in begun) is (template == "ChatML")
+    pieces = list(model.write(FREE, Writing(max_tokens=6, n=2, temperature=1, seed=3)))
+    texts = Written.of(pieces)
+    for text in texts:
+        draft = text.draft
+        assert isinstance(draft, Draft)
+        assert draft.thought is not None
+        assert (text.thought_tokens, text.thought_cut, text.thought) == (
+            12,
+            True,
+            text.thought and text.thought.strip(),
+        )
+        assert (draft.thought.tokens, draft.thought.cut) == (12, True)
+        assert text.completion_tokens == 12 + len(draft.written)
+        assert text.prompt_tokens == len(model.prompting.thought(FREE, 2048).prompt)
+        assert draft.prompt == model.prompting.answer(FREE, draft.thought.text)
+    assert texts[0].thought != texts[1].thought
+    first = next(number for number, piece in enumerate(pieces) if piece.text)
+    assert all(piece.thought is None for piece in pieces[first:])
+    calibrator = Calibrator(model, method="posterior")
+    together = [record for record in calibrator.answer_window([FREE, FREE], texts) if isinstance(record, Record)]
+    for record, text in zip(together, texts, strict=True):
+        assert isinstance(text.draft, Draft)
+        assert record.reply.thought == text.draft.thought
+        assert record.reply.text == str(text).strip()
+        assert 0 < record.confidence < 1
+        (alone,) = calibrator.answer_window([FREE], [text])
+        again = model.answer(FREE, written=record.reply.written).reply  # as a server that verifies
+        assert isinstance(alone, Record)
+        for other in (alone.reply, again):
+            assert (other.thought, other.text) == (record.reply.thought, record.reply.text)
+            assert other.bins == pytest.approx(record.reply.bins, abs=1e-4)
+            assert other.entropy == pytest.approx(record.reply.entropy, abs=1e-3)
+        assert alone.ledger.answering == pytest.approx(record.ledger.answering)
+    (asked_for,) = asked(model, FREE)
+    assert asked_for.reply.thought is not None
+
+
+@pytest.mark.parametrize("template", MARKED)
+def test_a_text_ends_its_own_thought_and_stops_end_the_answer_alone(template: str, brief: None) -> None:
+    before, behind = BORDERS[template]
+    closed = behind.removesuffix("Answer:")
+    model = thinking(template, 20, {before: "I see.\n</think>", closed: "Well, I see."})
+    (text,) = Written.of(model.write(FREE, Writing(stop=(" see",))))
+    assert (text.thought, text.thought_cut, str(text), text.finish) == ("I see.", False, "Well, I", "stop")
+
+
+def test_a_thought_and_a_text_share_the_context(brief: None) -> None:
+    model = thinking("Qwen 3", 900)
+    room = model.prompting.with_room(FREE, Writing(), 2048, "").max_tokens or 0
+    draft, writing = model.prompting.with_thought(FREE, Writing(max_tokens=4096, or_fewer=True), 2048)
+    assert (draft.limit, writing.max_tokens) == (900, room - 900)
+    share = model.memory_share(FREE, Writing(max_tokens=5))
+    assert share == pytest.approx((len(model.prompting.answer(FREE)) + 905) / model.backend.text_tokens)
+    for writing in (Writing(max_tokens=room - 800), Writing(max_tokens=4096)):
+        with pytest.raises(TooLongError, match=r"more than the 2048 .*"):
+            list(model.write(FREE, writing))
+    with pytest.raises(TooLongError, match=r"its thought 900 and its answer \d+, .* lower prompts.thinking"):
+        model.memory_share(FREE, Writing(max_tokens=room - 800))
 
 
 def test_lessons_move_the_digit_behind_the_thought(brief: None) -> None:
@@ -219,6 +293,40 @@ def test_lessons_move_the_digit_behind_the_thought(brief: None) -> None:
         assert (again.thought, again.text) == (after.thought, after.text)
         if question.options:
             assert (after.stated, again.stated) == pytest.approx((update.after,) * 2, abs=1e-3)
+
+
+@pytest.mark.parametrize("shown", [False, True])
+def test_p_true_is_asked_with_the_thought_or_without(shown: bool, brief: None) -> None:
+    model = thinking("Qwen 3", show_thought=shown)
+    plain = Prompting(model.backend.token_ids)
+    for question in (CHOICE, SHORT):
+        answer = model.answer(question, evidence=["p_true"])
+        thought, answered = answer.reply.thought, answer.reply.answer
+        assert thought is not None
+        assert answered is not None
+        p_true = model.score_p_true(question, answer.reply)
+        assert p_true is not None
+        assert model.score_p_true(question, answer.reply) == p_true
+        assert thinking("Qwen 3", show_thought=shown).score_p_true(question, answer.reply) is not None
+        (own,) = model.prompting.verdicts(question, p_true.candidates[:1], thought)
+        assert (f"Reasoning: {thought.text}\nProposed answer:" in said(model, own)) is shown
+        if not shown:
+            assert [own] == plain.verdicts(question, p_true.candidates[:1])
+        (reading,) = model.backend.read([Bundle(verdicts=[own])])
+        assert model.asker.readout.p_true(reading, p_true.candidates[:1], "").probabilities[0] == pytest.approx(
+            p_true.probabilities[0], abs=1e-4
+        )
+
+
+def test_the_paper_s_method_learns_behind_thoughts(brief: None) -> None:
+    loop = LoopSettings(bin_gate=None)
+    calibrator = Calibrator(thinking("Qwen 3"), method="secl", gate=Always(), loop=loop)
+    for record in calibrator.run([CHOICE, SHORT]):
+        assert record.reply.thought is not None
+        assert record.evidence.p_true is not None
+        assert record.update is not None
+        assert record.update.before == pytest.approx(record.reply.stated)
+        assert record.reply.entropy > 0
 
 
 def test_thoughts_are_a_view_of_the_posterior(brief: None) -> None:
@@ -259,10 +367,104 @@ def test_a_budget_beyond_the_context_is_refused_in_a_sentence(template: str, bri
     assert short.limit + len(short.prompt) < 2048
 
 
-def test_objects_are_written_and_answers_rated_without_a_thought(brief: None) -> None:
+LETTER = {"properties": {"kind": {"enum": ["a", "b"]}, "pages": {"type": "integer", "maximum": 99}}}
+TOOLS: list[Any] = [
+    {"name": "look_up", "parameters": {"properties": {"kind": {"enum": ["a", "b"]}}, "required": ["kind"]}},
+    {"name": "now"},
+]
+
+
+def request(document: str = "A letter, three pages.") -> ObjectRequest:
+    return request_of(document, Schema.of(LETTER))
+
+
+def objects_of(model: LocalModel, *requests: ObjectRequest) -> list[Objects[WrittenObject]]:
+    found = model.write_objects(requests, lambda *_: 5)
+    assert all(isinstance(each, Objects) for each in found)
+    return found  # type: ignore[return-value]
+
+
+@SHAPES
+def test_an_object_stands_behind_a_thought_and_its_samples_behind_thoughts_of_their_own(
+    template: str, brief: None
+) -> None:
+    model, (before, behind) = thinking(template), BORDERS[template]
+    (written,) = objects_of(model, request())
+    every = [written.greedy, *(each for each in written.samples if each is not None)]
+    thoughts = [each.thought for each in every]
+    assert all(thought is not None and (thought.tokens, thought.cut) == (12, True) for thought in thoughts)
+    assert len({thought and thought.text for thought in thoughts}) == len(every)
+    differs = every[1].value != every[0].value
+    assert len(written.samples) == 1 + differs
+    for each in every:
+        assert each.thought is not None
+        task = model.objects.task(request(), each.thought)
+        closing = behind if template == "ChatML" else behind.removesuffix("Answer:")
+        assert said(model, task.prompt).endswith(f"{before}{each.thought.text}{closing}")
+        (again,) = model.objects.write([request()], lambda *_: 0, [each.thought])
+        assert isinstance(again, Objects)
+        assert again.greedy.text == each.text
+        assert again.greedy.log_p == pytest.approx(each.log_p, abs=1e-3)  # the thought is no part of any value
+    (plain,) = model.objects.write([request()], lambda *_: 0)
+    assert isinstance(plain, Objects)
+    assert written.tokens[0] > plain.tokens[0]
+    assert written.ledger.answering == written.plain_tokens + 12
+    assert written.ledger.sampling > 12
+
+
+def test_the_fields_of_an_object_share_the_mean_over_its_thoughts(brief: None) -> None:
+    model = secl.CalibratedModel(Calibrator(thinking("Qwen 3"), method="posterior"))
+    found = model.extract("A letter, three pages.", LETTER)
+    assert found.thought is not None
+    for record in found.records:
+        assert record.reply.thought == found.thought
+        compared = record.evidence.candidates
+        assert compared is not None
+        assert all(each.thought is not None for each in compared.samples)
+        parts = [(0, record.reply.log_probability), *((each.candidate, each.log_p) for each in compared.samples)]
+        own = sum(math.exp(log_p or 0.0) for number, log_p in parts if number == 0) / len(parts)
+        count = len(compared.candidates)
+        assert record.label_free == pytest.approx(0.8 * own + 0.2 / count)
+
+
+def test_objects_of_a_window_think_as_they_do_alone_and_one_too_long_fails_for_itself(brief: None) -> None:
+    model = thinking("Qwen 3", 100)
+    asked = [request("A letter."), request("An offer from Größer & Co. " * 9), request("Nothing.")]
+    bad = request("long " * 1500)
+    together = model.write_objects([asked[0], bad, *asked[1:]], lambda *_: 0)
+    assert isinstance(problem := together.pop(1), TooLongError)
+    assert "lower prompts.thinking" in str(problem)
+    for each, both in zip(asked, together, strict=True):
+        (alone,) = objects_of(model, each)
+        assert isinstance(both, Objects)
+        assert (both.greedy.text, both.greedy.thought) == (alone.greedy.text, alone.greedy.thought)
+        assert both.greedy.log_p == pytest.approx(alone.greedy.log_p, abs=1e-3)
+        assert both.ledger == alone.ledger
+
+
+@pytest.mark.parametrize("template", ["Qwen 3 tools", "gpt-oss tools", "ChatML"])
+def test_calls_stand_behind_thoughts_of_models_that_were_trained_to_think(template: str, brief: None) -> None:
+    model = thinking(template)
+    (found,) = model.write_calls([CallRequest.of("Where?", TOOLS, choice="required")], lambda *_: 2)
+    assert isinstance(found, Objects)
+    for reply in (found.greedy, *found.samples):
+        assert reply is not None
+        assert reply.calls
+        thoughts = {reply.thought, *(each.arguments.thought for each in reply.calls)}
+        assert thoughts == {reply.thought}
+        assert (reply.thought is None) is (template == "ChatML")
+    if template != "ChatML":
+        assert found.greedy.thought is not None
+        prompt = said(model, model.calls.task(CallRequest.of("Where?", TOOLS), found.greedy.thought).prompt)
+        assert prompt.endswith(("</think>\n\n", "<|end|><|start|>assistant"))
+        assert f"{found.greedy.thought.text}" in prompt
+        model.backend.limit = len(prompt)
+        (long,) = model.write_calls([CallRequest.of("Where? " * 600, TOOLS)], lambda *_: 2)
+        assert isinstance(long, TooLongError)
+
+
+def test_answers_from_elsewhere_are_rated_without_a_thought(brief: None) -> None:
     model = thinking("Qwen 3")
-    with pytest.raises(ParameterError, match="without a thought so far"):
-        model.write_objects([request_of("Some text.", Schema.of({"name": "of a person"}))], lambda *_: 0)
     (rating,) = model.rate_given([GivenAnswer(CHOICE, "Rome")], ["candidates"])
     assert not isinstance(rating, QuestionError)
     assert rating.reply.thought is None
@@ -276,4 +478,4 @@ def test_without_thoughts_a_draft_and_its_bundle_are_what_they_were(brief: None)
     draft = Draft.answer(model.prompting.answer(SHORT), "short")
     assert (draft.ends, draft.thought, model.prompting.thinker) == ((), None, None)
     assert isinstance(model.prompting.written(SHORT, " Bacon"), Bundle)
-    assert not model.prompting.thinks(SHORT)
+    assert not model.prompting.thinks

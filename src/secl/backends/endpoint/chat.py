@@ -9,7 +9,8 @@ from dataclasses import replace
 
 from secl.backends.endpoint.abilities import OFF, ON, ROUTE, WORD_TOKENS, Abilities
 from secl.backends.endpoint.client import Endpoint
-from secl.backends.endpoint.said import AnswerStream, Said, Usage, read_chat, said_in
+from secl.backends.endpoint.said import Said, Usage, read_chat, said_in
+from secl.backends.text_stream import thoughts_apart
 from secl.errors import ModelError, QuestionError, UnavailableError
 from secl.prompts.templates import Prompt, answer_prompt
 from secl.question import Question
@@ -79,7 +80,8 @@ class Requests:
             raise QuestionError(
                 f"top_logprobs is {writing.top_logprobs}, but the endpoint gives {self.abilities.top} of them."
             )
-        texts = [self._write(question, writing, number) for number in range(writing.n)]
+        coming = (self._write(question, writing, number) for number in range(writing.n))
+        texts = [thoughts_apart(text, unopened=self.abilities.unopened) for text in coming]
         try:
             while texts:
                 for text in [*texts]:
@@ -95,17 +97,22 @@ class Requests:
     def _write(self, question: Question, writing: Writing, number: int) -> Generator[Piece, None, None]:
         body = self._body(question, writing, number)
         parts: list[Said] = []
-        answer = AnswerStream(unopened=self.abilities.unopened)
+        held = ""
         usage: Usage = {}
         try:
             with closing(self.endpoint.stream(ROUTE, body | {"stream_options": {"include_usage": True}})) as chunks:
                 for chunk in chunks:
                     texts, used = said_in(chunk)
                     usage = used or usage
-                    for part in texts:
-                        parts.append(part)
-                        if (new := answer.push(part)) is not None:
-                            yield Piece(choice=number, text=new.text, tokens=_shown(new.tokens, writing.top_logprobs))
+                    for piece in texts:
+                        parts.append(piece)
+                        held += piece.thought or ""
+                        tokens = () if piece.thought else _shown(piece.tokens, writing.top_logprobs)
+                        # A thought that is not expected may turn out to be the answer (`Said.alone`).
+                        thought = held if piece.text.strip() or self.abilities.thinks(True) else ""
+                        if piece.text or tokens or thought:
+                            held = held.removeprefix(thought)
+                            yield Piece(choice=number, text=piece.text, tokens=tokens, thought=thought or None)
             said = Said.joined(parts)
             if not said.finish:
                 raise self.endpoint.broke_off()
@@ -120,13 +127,13 @@ class Requests:
         length = usage.get("completion_tokens") or len(said.tokens)
         yield Piece(
             choice=number,
-            text="" if answer.begun else alone.text,
-            tokens=() if answer.begun else _shown(alone.tokens, writing.top_logprobs),
+            text="" if said.text.strip() else alone.text,
+            tokens=() if said.text.strip() else _shown(alone.tokens, writing.top_logprobs),
             finish=FINISHES[said.finish],
             prompt_tokens=usage.get("prompt_tokens") or self._prompt_tokens(body),
             completion_tokens=length,
             draft=alone.tokens,
-            **alone.of_thought(length),
+            **alone.of_thought(length) | ({} if alone.thought is None else {"thought": held}),
         )
 
     def _body(self, question: Question, writing: Writing, number: int) -> dict[str, object]:

@@ -31,8 +31,8 @@ from secl.records import Reply
 from secl.settings.groups import NUCLEUS, AnswerWeights, Thinking
 from secl.writing import Piece, Writing, Written
 
-Asked = tuple[Question, str | None]
-"""A question, with an answer that was written before."""
+Asked = tuple[Question, str | None, str | None]
+"""A question, with an answer that was written before, and the answer's thought."""
 
 
 class EndpointModel(Shown):
@@ -268,7 +268,8 @@ class EndpointModel(Shown):
 
 
 def _asked(question: Question, written: str | Written | None) -> Asked:
-    return question, None if written is None else str(written)
+    thought = written.thought if isinstance(written, Written) else None
+    return question, None if written is None else str(written), thought
 
 
 def _rating(rated: Future[Findings]) -> Rating | QuestionError:

@@ -6,14 +6,16 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from secl.backends.endpoint.abilities import ROUTE, Abilities
 from secl.backends.endpoint.client import Body, Endpoint
-from secl.backends.endpoint.said import OTHERWISE, Said, said_in
+from secl.backends.endpoint.said import OTHERWISE, Said, Usage, said_in
 from secl.backends.generation import question_seed
 from secl.display import excerpt
 from secl.errors import ModelError, NoObjectError, ParameterError, QuestionError, TooLongError, needs
+from secl.evidence import Thought
 from secl.fields.extraction import ObjectRequest, Objects
 from secl.fields.schema import Node
 from secl.fields.values import WrittenObject, token_ends
@@ -50,14 +52,14 @@ class ObjectAsker:
         self, request: ObjectRequest, samples: Callable[[ObjectRequest, WrittenObject], int]
     ) -> Objects[WrittenObject] | ModelError:
         """Write the most probable object and samples; return an error if the model writes no object of the schema."""
-        grammar = request.schema.grammar
-        body = self.abilities.chat(answer_prompt(request.question), request.most_tokens)
+        grammar, thinks = request.schema.grammar, self.abilities.thinks(True)
+        body = self.abilities.chat(answer_prompt(request.question), request.most_tokens, think=True)
         greedy, answering = self._greedy(body, request)
         if not isinstance(greedy, WrittenObject):
             return greedy
         drawn: list[WrittenObject | None] = []
         sampling = 0
-        wanted = samples(request, greedy)
+        wanted = 1 if thinks else samples(request, greedy)  # a thought makes up the mind; see `write_reasoned`
         while len(drawn) < wanted:
             seed = question_seed(self.seed, request.question, f"object {len(drawn)}") % 2**31
             count = wanted - len(drawn) if self._several else 1
@@ -71,7 +73,10 @@ class ObjectAsker:
                 continue
             texts, used = said_in(answer)
             sampling += sum(used.values())
-            drawn += [_read(said.alone(thinking=self.abilities.thinks(False)), grammar)[0] for said in texts]
+            read = [said.alone(thinking=thinks) for said in texts]
+            drawn += [_with_thought(_read(said, grammar)[0], _thought(said, used)) for said in read]
+            if thinks and wanted == 1 and (drawn[0] is None or drawn[0].value != greedy.value):
+                wanted = 2
         return Objects(
             greedy=greedy,
             samples=tuple(drawn[:wanted]),
@@ -82,18 +87,21 @@ class ObjectAsker:
 
     def _greedy(self, body: dict[str, Any], request: ObjectRequest) -> tuple[WrittenObject | ModelError, int]:
         """Return the most probable object, at the second trial if need be, with the number of tokens."""
-        spent, grammar = 0, request.schema.grammar
-        reason = finish = ""
+        spent, grammar, thinks = 0, request.schema.grammar, self.abilities.thinks(True)
+        reason, finish, thought = "", "", None
         for _ in range(2):
             answer = self._post(body, grammar)
             texts, used = said_in(answer)
             if not texts:
                 raise ModelError(OTHERWISE)
-            answered, finish = texts[0].alone(thinking=self.abilities.thinks(False)), texts[0].finish
-            spent += sum(used.values())
+            answered, finish = texts[0].alone(thinking=thinks), texts[0].finish
+            spent, thought = spent + sum(used.values()), thought or _thought(answered, used)
             written, reason = _read(answered, grammar)
             if written is not None:
-                return written, spent
+                return replace(written, thought=thought), spent
+            if thought is not None and thought.cut and self.abilities.off is not None:
+                body = self.abilities.chat(answer_prompt(request.question), request.most_tokens)
+                continue
             said = [("assistant", answered.text), ("user", AGAIN.format(reason))]
             turns = [{"role": role, "content": content} for role, content in said]
             body = {**body, "messages": [*body["messages"], *turns]}
@@ -117,6 +125,18 @@ class ObjectAsker:
             except QuestionError:
                 self._unconstrained.add(key)
         return self.endpoint.post(ROUTE, body)
+
+
+def _thought(said: Said, used: Usage) -> Thought | None:
+    """Return the thought before an object."""
+    known = said.of_thought(used.get("completion_tokens", 0))
+    return (
+        Thought(text=said.thought or None, tokens=known["thought_tokens"], cut=known["thought_cut"]) if known else None
+    )
+
+
+def _with_thought(written: WrittenObject | None, thought: Thought | None) -> WrittenObject | None:
+    return None if written is None else replace(written, thought=thought)
 
 
 def _read(said: Said, grammar: Mapping[str, Any]) -> tuple[WrittenObject | None, str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from statistics import fmean
 from typing import Any, cast
@@ -29,7 +30,7 @@ from secl.backends.open_answers import (
     rounds,
     settled,
 )
-from secl.evidence import Sample, Thought
+from secl.evidence import LetterOrder, Sample, Thought
 from secl.prompts.parsing import as_written, is_brief, read_answer, trim_answer
 from secl.prompts.templates import (
     MAX_ANSWER_TOKENS,
@@ -131,7 +132,7 @@ class EndpointAsker:
             return None
         limit = FREE_TOKENS if question.free else None
         drawn: list[Sample] = []
-        for ways in rounds(question):
+        for ways in rounds(question, thinks=self.requests.abilities.thinks(True)):
             if drawn and settled(question, answer, drawn, rivals):
                 break
             if None in ways:
@@ -202,8 +203,8 @@ class EndpointAsker:
         """Request evidence about candidates; an open question becomes a choice with "None of these".
 
         `behind`: the answer has a thought before it. The model then chooses letters without a thought in both orders of
-        the options, and with a second thought in the other order. Return a function that waits for the results and adds
-        them to the findings.
+        the options, with a second thought in the other order, and with a third thought if the second one led to another
+        option. Return a function that waits for the results and adds them to the findings.
         """
         question = choice = findings.question
         orders: Iterable[tuple[int, ...]] = ()
@@ -224,11 +225,22 @@ class EndpointAsker:
 
         def read() -> None:
             if letters:
-                findings.candidates = findings.read_letters(choice.options, letters, source)
+                findings.candidates = found = findings.read_letters(choice.options, letters, source)
+                own = findings.reply.answer
+                further = [each.log_p for each in found.letters if each.thought is not None]
+                if own and any(log_p.index(max(log_p)) != question.letters.index(own) for log_p in further):
+                    findings.candidates = replace(found, letters=(*found.letters, *self._third(findings, source)))
             if verdicts:
                 findings.p_true = findings.read_verdicts(texts, verdicts, source)
 
         return read
+
+    def _third(self, findings: Findings, source: str) -> tuple[LetterOrder, ...]:
+        """Return the letters behind a third thought, over the options in their own order."""
+        question, given = findings.question, tuple(range(len(findings.question.options)))
+        seed = question_seed(self.seed, question, "thought 2")
+        pending = self._ask(order_prompt(question, given), seed=seed, think=True)
+        return findings.read_letters(question.options, [(given, pending)], source).letters
 
 
 def _read_sample(sampled: Written, question: Question) -> Sample:

@@ -10,7 +10,7 @@ from typing import Any
 from secl.errors import ModelError
 from secl.evidence import Thought
 from secl.fields.values import token_ends
-from secl.prompts.parsing import THOUGHTS, answer_behind
+from secl.prompts.parsing import THOUGHTS
 from secl.writing import Token, Written
 
 Usage = Mapping[str, int]
@@ -98,40 +98,6 @@ def split_thought(text: str, *, unopened: bool = False) -> tuple[str | None, str
             thought, _, answer = begun.removeprefix(mark.opening).partition(mark.closing)
             return thought.strip(), answer.lstrip()
     return None, text
-
-
-class AnswerStream:
-    """The answer in a stream of chunks, held back while a thought may go on.
-
-    `unopened`: the content begins with a thought that only its end marks. `begun`: the answer has begun.
-
-    >>> stream = AnswerStream()
-    >>> parts = [stream.push(Said(text, None, (), (), "")) for text in ("<thi", "nk>Hm.", "</think>", "Pa", "ris")]
-    >>> [None if part is None else part.text for part in parts]
-    [None, None, None, 'Pa', 'ris']
-    """
-
-    def __init__(self, *, unopened: bool = False) -> None:
-        self.unopened, self.begun = unopened, False
-        self._held: list[Said] = []
-        self._text = ""
-
-    def push(self, part: Said) -> Said | None:
-        """Return the new part of the answer; None without one."""
-        if part.thought:
-            self.unopened = False  # the thought has a field of its own
-        if not part.text and (part.thought or not part.tokens):
-            return None
-        if self.begun:
-            return part
-        self._held.append(part)
-        self._text += part.text
-        thought, answer = split_thought(self._text, unopened=self.unopened)
-        self.begun = bool(answer) if thought is not None else not self.unopened and answer_behind(answer) is not None
-        if not self.begun:
-            return None
-        said = Said.joined(self._held)
-        return said if thought is None else said.alone(thinking=self.unopened)
 
 
 def first_token(text: str, parts: Sequence[bytes], stop: Sequence[str] = ()) -> int | None:

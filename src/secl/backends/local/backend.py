@@ -248,9 +248,9 @@ class LocalBackend:
             return None
         return replace(Draft.answer(draft.prompt, draft.form, prefix), version=version, begun=draft.begun)
 
-    def write_texts(self, prompt: TokenSequence, writing: Writing) -> Iterator[Piece]:
+    def write_texts(self, prompt: TokenSequence, writing: Writing, ends: Sequence[int] = ()) -> Iterator[Piece]:
         with enough_memory():
-            yield from write_texts(self.passes, self.rules, prompt, writing)
+            yield from write_texts(self.passes, self.rules, prompt, writing, ends)
 
     @enough_memory()
     def together(self, jobs: Sequence[Callable[[], None]]) -> None:

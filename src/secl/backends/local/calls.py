@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -15,14 +15,19 @@ import torch
 from torch import Tensor
 
 from secl.backends.call_forms import CallForm
+from secl.backends.generation import Draft
 from secl.backends.local.constrained import GrammarWriter, Row, Task, allowed_tokens
 from secl.backends.local.objects import WHITESPACE
 from secl.errors import ParameterError, TooLongError, UnfinishedError
+from secl.evidence import Thought
 from secl.fields.calls import WrittenCall, WrittenReply
 from secl.fields.extraction import token_limit
 from secl.fields.schema import Node
 from secl.fields.tools import NO_TOOL, CallRequest
 from secl.fields.values import Reading, WrittenObject
+
+CLOSING = 32
+"""Most tokens that end a thought and open a reply."""
 
 UNDECIDED = 16
 """Tokens after which a sampled reply without a call counts as one of no call."""
@@ -156,18 +161,41 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
         opened = "".join(char if char.isalnum() else f"\\x{{{ord(char):x}}}" for char in form.opening)
         return "\n".join(["start: TEXT | calls | object", f"{text} & ~/{opened}(?s:.*)/", *rules])
 
-    def task(self, request: CallRequest) -> Task[CallRequest]:
+    @property
+    def thinks(self) -> bool:
+        """Whether the model thinks before a reply; one that thinks on request alone was trained to call at once."""
+        thinker = self.asker.prompting.thinker
+        return thinker is not None and not thinker.request
+
+    def thought(self, request: CallRequest) -> Draft:
+        prompt = replace(self.form.prompt(request.prompt), thought="")
+        draft = self.asker.prompting.thought_before(prompt, self.backend.limit - CLOSING)
+        self._check_room(len(draft.prompt) + self.asker.prompting.least_thought + CLOSING, " and thought")
+        return draft
+
+    def task(self, request: CallRequest, thought: Thought | None = None) -> Task[CallRequest]:
         begun = self.started(self._grammar(request), "the tools cannot constrain a model")
-        ids = self.backend.token_ids
-        prompt = ids.encode(ids.render(self.form.prompt(request.prompt)).removesuffix(self.form.text))
-        room = self.backend.limit - len(prompt)
+        ids, prompt = self.asker.prompting.token_ids, self.form.prompt(request.prompt)
+        if thought is not None:
+            prompt = replace(prompt, thought=thought.text)
+        read = ids.encode(ids.render(prompt).removesuffix(self.form.text))
+        room = self._check_room(len(read))
+        fields = sum(len(tool.leaves) for tool in request.offered)
+        return Task(request, (*read,), begun, min(room, token_limit(fields, request.max_tokens)), thought)
+
+    def _check_room(self, tokens: int, thought: str = "") -> int:
+        """Return the room for a reply after so many tokens.
+
+        Raises:
+            TooLongError: there is too little.
+        """
+        room = self.backend.limit - tokens
         if room < UNDECIDED:
             raise TooLongError(
-                f"the conversation takes {len(prompt)} tokens with its tools, which leaves {max(0, room)} of the "
+                f"the conversation takes {tokens} tokens with its tools{thought}, which leaves {max(0, room)} of the "
                 f"{self.backend.limit} that the model can read; shorten it, or offer fewer tools."
             )
-        fields = sum(len(tool.leaves) for tool in request.offered)
-        return Task(request, (*prompt,), begun, min(room, token_limit(fields, request.max_tokens)))
+        return room
 
     def sample(self, task: Task[CallRequest], purpose: str) -> Row:
         row = super().sample(task, purpose)
@@ -203,8 +231,8 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
         text = written.text[:length]
         start = self._begins(row)
         if start is None:
-            none = self._without_call(row.notes) if request.choice == "auto" and request.offered else None
-            return WrittenReply(text.removeprefix(form.text).strip(), (), none)
+            none = self._without_call(row) if request.choice == "auto" and request.offered else None
+            return WrittenReply(text.removeprefix(form.text).strip(), (), none, row.thought)
         if not row.matcher.is_accepting():
             return None
         block = self._object(text)
@@ -220,21 +248,21 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
                 chosen = chosen._replace(log_p=min(0.0, chosen.log_p + begins))
             place = found.end()
             _, end = json.JSONDecoder().raw_decode(text, place)
-            arguments = WrittenObject(
-                text[place:end], tuple(each - place for each in written.ends), written.log_p, written.entropy
-            )
+            ends = tuple(each - place for each in written.ends)
+            arguments = WrittenObject(text[place:end], ends, written.log_p, written.entropy, row.thought)
             calls.append(WrittenCall(arguments, chosen))
             decided, place = end, end + len(form.between or "")
             if block or form.between is None or not text.startswith(form.between, end):
                 break
         further = written.reading(NO_TOOL, range(written.tokens((end - 1, end))[-1] + 1, len(row.tokens)))
         more = request.parallel and form.between is not None and not block
-        return WrittenReply(text[:start].strip(), tuple(calls), further if more else None)
+        return WrittenReply(text[:start].strip(), tuple(calls), further if more else None, row.thought)
 
-    def _without_call(self, first: Sequence[float]) -> Reading:
+    def _without_call(self, row: Row) -> Reading:
         """Return the choice of no tool by the probabilities that a call begins, at each token of a text."""
+        first = row.notes
         p = [min(each, 1 - 1e-9) for each in (first if self._marker is not None and not self.form.text else first[:1])]
-        return Reading(NO_TOOL, math.fsum(math.log1p(-each) for each in p), math.nan)
+        return Reading(NO_TOOL, math.fsum(math.log1p(-each) for each in p), math.nan, row.thought)
 
     def unfinished(self, task: Task[CallRequest]) -> UnfinishedError:
         return UnfinishedError(

@@ -15,12 +15,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from secl.backends.generation import Draft
 from secl.backends.local.asking.asker import Asker
 from secl.backends.local.fast.batch import Batch, KeptRow, fast_single_row
 from secl.backends.local.loading.guard import in_halves
 from secl.backends.local.passes import groups
 from secl.backends.local.writer import draw
 from secl.errors import ModelError, ParameterError, SeclError, UnfinishedError, needs
+from secl.evidence import Thought
 from secl.fields.extraction import Objects
 from secl.fields.values import WrittenObject, token_ends
 from secl.ledger import Ledger
@@ -50,6 +52,7 @@ class Row:
         generator: draws its tokens; None takes the most probable ones.
         tokens, log_p, entropy: of the text so far; among the tokens that the grammar allows.
         kept: keys and values of the finished row, if the writer keeps them.
+        thought: what stands before the text; None if the model answers at once.
         notes: a number for each token, with a meaning of the writer's own.
     """
 
@@ -60,6 +63,7 @@ class Row:
     log_p: list[float] = field(default_factory=list)
     entropy: list[float] = field(default_factory=list)
     kept: KeptRow | None = None
+    thought: Thought | None = None
     notes: list[float] = field(default_factory=list)
 
     def ended(self) -> bool:
@@ -83,12 +87,14 @@ class Task(Generic[R]):
         prompt: token ids that the text follows.
         begun: the matcher of the text before its first token.
         limit: most tokens of the text.
+        thought: at the end of the prompt; None if the model answers at once.
     """
 
     request: R
     prompt: tuple[int, ...]
     begun: Any
     limit: int
+    thought: Thought | None = None
 
     @property
     def tokens(self) -> int:
@@ -132,13 +138,15 @@ class GrammarWriter(ABC, Generic[R, W]):
                 "has a tokenizer.json."
             ) from problem
 
-    def write(self, requests: Sequence[R], samples: Callable[[R, W], int]) -> list[Objects[W] | SeclError]:
-        """Write the texts of requests together, as many at a time as there is memory for."""
+    def write(
+        self, requests: Sequence[R], samples: Callable[[R, W], int], thoughts: Sequence[Thought | None] = ()
+    ) -> list[Objects[W] | SeclError]:
+        """Write the texts of requests together, as many at a time as there is memory for, each after its thought."""
         tasks: list[Task[R]] = []
         outcomes: list[Objects[W] | SeclError | None] = []
-        for request in requests:
+        for request, thought in zip(requests, thoughts or [None] * len(requests), strict=True):
             try:
-                tasks.append(self.task(request))
+                tasks.append(self.task(request, thought))
                 outcomes.append(None)
             except SeclError as problem:
                 outcomes.append(problem)
@@ -148,8 +156,21 @@ class GrammarWriter(ABC, Generic[R, W]):
         rest = iter(written)
         return [next(rest) if outcome is None else outcome for outcome in outcomes]
 
+    @property
+    def thinks(self) -> bool:
+        """Whether the model thinks before the text."""
+        return self.asker.prompting.thinks
+
     @abstractmethod
-    def task(self, request: R) -> Task[R]:
+    def thought(self, request: R) -> Draft:
+        """Return the thought before the text of a request, to be written.
+
+        Raises:
+            TooLongError: prompt, thought and text together are longer than the model can read.
+        """
+
+    @abstractmethod
+    def task(self, request: R, thought: Thought | None = None) -> Task[R]:
         """Return the task of a request.
 
         Raises:
@@ -169,7 +190,7 @@ class GrammarWriter(ABC, Generic[R, W]):
     def _together(self, tasks: Sequence[Task[R]], samples: Callable[[R, W], int]) -> list[Objects[W] | SeclError]:
         """Write the most probable texts of all tasks in one batch, then all samples; prompts are read once."""
         prompts = Prompts(self.backend, [task.prompt for task in tasks])
-        best = [Row(task.begun.deep_copy(), task.limit) for task in tasks]
+        best = [Row(task.begun.deep_copy(), task.limit, thought=task.thought) for task in tasks]
         self.finish(prompts.batch(range(len(tasks))), best, keep=self.keeps)
         greedy = [self.read(task, row) for task, row in zip(tasks, best, strict=True)]
         counts = [0 if text is None else samples(task.request, text) for task, text in zip(tasks, greedy, strict=True)]
@@ -232,7 +253,7 @@ class GrammarWriter(ABC, Generic[R, W]):
         """Return the text of a row with its tokens."""
         parts = [self.tokenizer.decode_bytes([token]) for token in row.tokens]
         text = b"".join(parts).decode(errors="replace")
-        return WrittenObject(text, token_ends(parts), (*row.log_p,), (*row.entropy,))
+        return WrittenObject(text, token_ends(parts), (*row.log_p,), (*row.entropy,), row.thought)
 
     def finish_all(
         self,

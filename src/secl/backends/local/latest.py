@@ -39,7 +39,7 @@ class LatestEvidence:
             return None
         case = self._latest_case(question)
         known, listing = (None, None) if case is None else (case.p_true, case.listing)
-        return self.asker.p_true(question, reply.answer, known, listing)
+        return self.asker.p_true(question, reply, known, listing)
 
     def compare_candidates(self, question: Question, reply: Reply) -> CandidateEvidence | None:
         """Letters under further orders of the candidates; likelihoods of options, or further answers.
@@ -54,7 +54,8 @@ class LatestEvidence:
         if known is not None and (question.options or known.candidates[0] == reply.answer):
             return known
         if question.options and reply.thought is not None:
-            case = self.answering.prefetch([Case(question, kinds=frozenset({"candidates"}))], 0)[question, None]
+            case = Case(question, kinds=frozenset({"candidates"}))
+            case = self.answering.prefetch([case], 0)[case.turn]
             for purpose in ("reordering", "likelihood"):
                 self.meter.spend(purpose, case.spent[purpose])
             return case.candidates
@@ -69,7 +70,7 @@ class LatestEvidence:
         """
         if not question.options:
             return sampled(self.asker, question, count)
-        if self.prompting.thinks(question):
+        if self.prompting.thinks:
             return sampled_letters(self.asker, question, count)
         p = self._option_shares(question, "sampling")
         drawn = draw_many(p, count, self.asker.seed_for(question, "samples"), self.prompting.top_p)
@@ -88,7 +89,8 @@ class LatestEvidence:
         """Return the frozen model's probabilities of the option letters."""
         case = self._latest_case(question)
         if case is None:
-            case = self.answering.prefetch([Case(question)], 0)[question, None]
+            case = Case(question)
+            case = self.answering.prefetch([case], 0)[case.turn]
             self.meter.spend(purpose, case.spent["answering"])
         return shares(case.frozen.reply.option_log_p)
 

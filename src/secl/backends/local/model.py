@@ -16,6 +16,7 @@ from secl.backends.local.asking.cases import Case, Turn
 from secl.backends.local.asking.nli import nli_model
 from secl.backends.local.asking.prefill_probe import prefers_prefill
 from secl.backends.local.asking.readout import Readout
+from secl.backends.local.asking.thoughts import texts_behind_thoughts
 from secl.backends.local.backend import LocalBackend
 from secl.backends.local.latest import LatestEvidence
 from secl.backends.local.loading.loader import Loaded, ModelCache, load
@@ -23,10 +24,10 @@ from secl.backends.local.loading.thinking import check_at_once, with_budget
 from secl.backends.local.shared import SharedAnswers
 from secl.backends.local.structured import StructuredWriting
 from secl.backends.prompting import Prompting
-from secl.backends.text_stream import answers_alone
+from secl.backends.text_stream import thoughts_apart
 from secl.display import Shown
 from secl.errors import ParameterError, QuestionError, TooLongError
-from secl.evidence import EvidenceKind
+from secl.evidence import EvidenceKind, Thought
 from secl.ledger import Meter
 from secl.model import ModelAnswer, Rating
 from secl.question import GivenAnswer, Question
@@ -46,6 +47,7 @@ class LocalModel(LatestEvidence, StructuredWriting, Shown):
         answer_weights: whose weights write the answers, "adapted" or "frozen".
         nli: hub id or folder of the NLI model that compares answers for DINCO; None asks this model itself.
         thinking: how long it thinks before it answers: "off", "auto", or at most this many tokens.
+        show_thought: whether its thought is shown where P(True) of the answer and of its distractors is asked.
         seed: of the adapter's initial weights, and of sampled answers and distractors.
 
     Attributes:
@@ -69,6 +71,7 @@ class LocalModel(LatestEvidence, StructuredWriting, Shown):
         answer_weights: AnswerWeights = "adapted",
         nli: str | None = None,
         thinking: Thinking = "off",
+        show_thought: bool = False,
         seed: int = 42,
         shared: SharedAnswers | None = None,
     ) -> None:
@@ -87,12 +90,14 @@ class LocalModel(LatestEvidence, StructuredWriting, Shown):
         self.upstream: object = None  # `secl.backends.endpoint.client.Upstream` where servers answer
         self.meter = Meter()
         ids = self.backend.token_ids
-        alike = loaded.fingerprint, *self.backend.shape, paper, distractors, thinking, seed
+        alike = loaded.fingerprint, *self.backend.shape, paper, distractors, thinking, show_thought, seed
         windows, verdicts = (None, None) if shared is None else shared.to(*alike)
         known = loaded.preset.prefilled
         prefers = partial(prefers_prefill, self.backend) if known is None else lambda: known
         thinker = None if thinking == "off" else with_budget(loaded.thinker, thinking)
-        self.prompting = Prompting(ids, prefers, paper=paper, distractors=distractors, thinker=thinker)
+        self.prompting = Prompting(
+            ids, prefers, paper=paper, distractors=distractors, thinker=thinker, show_thought=show_thought
+        )
         readout = Readout(ids, paper=paper)
         self.asker = Asker(self.backend, self.backend, self.prompting, readout, self.meter, seed, verdicts)
         self.answering = Answering(self.asker, rewrites=answer_weights == "adapted", windows=windows)
@@ -176,11 +181,18 @@ class LocalModel(LatestEvidence, StructuredWriting, Shown):
 
     def _case(self, question: Question, written: str | Written | None, evidence: Collection[EvidenceKind]) -> Case:
         """Return a question, and what was written in answer to it as it stands in the conversation."""
-        thinks = self.prompting.thinks(question)
-        known = written is not None and not question.options
-        given = self.prompting.given(question, str(written), behind_thought=thinks) if known else None
-        draft = written.draft if isinstance(written, Written) and isinstance(written.draft, Draft) else None
-        return Case(question, given, frozenset(evidence), draft=draft)
+        thinks = self.prompting.thinks
+        if written is None or question.options:
+            return Case(question, kinds=frozenset(evidence))
+        given = self.prompting.given(question, str(written), behind_thought=thinks)
+        case = Case(question, given, frozenset(evidence))
+        if isinstance(written, Written):
+            case.draft = written.draft if isinstance(written.draft, Draft) else None
+            if case.draft is not None and case.draft.thought is not None:
+                case.thought, case.thinking = case.draft.thought, written.thought_tokens
+            elif thinks and written.thought is not None:
+                case.thought = Thought(text=written.thought, tokens=written.thought_tokens, cut=written.thought_cut)
+        return case
 
     def answer(
         self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | Written | None = None
@@ -212,15 +224,22 @@ class LocalModel(LatestEvidence, StructuredWriting, Shown):
     def write(self, question: Question, writing: Writing) -> Iterator[Piece]:
         """Write free answers with the untouched weights; see `secl.model.Model.write`."""
         backend = self.asker.backend
+        if self.prompting.thinks:
+            return thoughts_apart(texts_behind_thoughts(self.asker, question, writing))
         writing = self.prompting.with_room(question, writing, backend.limit)
-        return answers_alone(backend.write_texts(self.prompting.answer(question), writing))
+        return thoughts_apart(backend.write_texts(self.prompting.answer(question), writing))
 
     def memory_share(self, question: Question, writing: Writing) -> float:
         """Fraction of the memory for texts that their keys and values need; see `secl.model.Model.memory_share`."""
         if self.writes_apart:
             return 0.0
-        writing = self.prompting.with_room(question, writing, self.backend.limit)
-        needed = writing.n * (len(self.prompting.answer(question)) + (writing.max_tokens or 0))
+        thinking = 0
+        if self.prompting.thinks:
+            draft, writing = self.prompting.with_thought(question, writing, self.backend.limit)
+            thinking = draft.limit
+        else:
+            writing = self.prompting.with_room(question, writing, self.backend.limit)
+        needed = writing.n * (len(self.prompting.answer(question)) + thinking + (writing.max_tokens or 0))
         if needed > self.backend.text_tokens:
             raise TooLongError(
                 f"{writing.n} texts of up to {writing.max_tokens} tokens need memory for {needed} tokens with their "

@@ -6,9 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from secl.backends.generation import Draft
 from secl.backends.local.constrained import Drawn, GrammarWriter, Prompts, Row, Task
 from secl.backends.local.fast.batch import Batch, KeptRow, go_on
 from secl.errors import ParameterError, TooLongError, UnfinishedError
+from secl.evidence import Thought
 from secl.fields.extraction import ObjectRequest, uncertain_places
 from secl.fields.redrawn import UncertainValue, composed, uncertain_values
 from secl.fields.schema import Node
@@ -38,9 +40,13 @@ class ObjectWriter(GrammarWriter[ObjectRequest, WrittenObject]):
     method = "extract"
     keeps = True
 
-    def task(self, request: ObjectRequest) -> Task[ObjectRequest]:
+    def thought(self, request: ObjectRequest) -> Draft:
+        self.asker.prompting.check_length(request.question, self.backend.limit)
+        return self.asker.prompting.thought(request.question, self.backend.limit)
+
+    def task(self, request: ObjectRequest, thought: Thought | None = None) -> Task[ObjectRequest]:
         begun, fields = self.begun(request.schema.grammar), len(request.schema.leaves)
-        prompt = self.asker.prompting.answer(request.question)
+        prompt = self.asker.prompting.answer(request.question, None if thought is None else thought.text)
         room = self.backend.limit - len(prompt)
         if room < SHORTEST * fields:
             raise TooLongError(
@@ -48,7 +54,7 @@ class ObjectWriter(GrammarWriter[ObjectRequest, WrittenObject]):
                 f"{self.backend.limit} that the model can read for an object of {fields} fields; shorten the document, "
                 "or ask for fewer fields."
             )
-        return Task(request, (*prompt,), begun, min(room, request.most_tokens))
+        return Task(request, (*prompt,), begun, min(room, request.most_tokens), thought)
 
     def begun(self, grammar: Node) -> Any:
         """Return the matcher of an object before its first token."""

@@ -9,7 +9,8 @@ from secl.backends.local.asking.asker import Asker
 from secl.backends.local.backend import LocalBackend
 from secl.backends.local.calls import CallWriter
 from secl.backends.local.objects import ObjectWriter
-from secl.errors import ParameterError, SeclError
+from secl.backends.local.reasoned import write_reasoned
+from secl.errors import SeclError
 from secl.fields.calls import WrittenReply
 from secl.fields.extraction import ObjectRequest, Objects
 from secl.fields.schema import Schema
@@ -33,14 +34,9 @@ class StructuredWriting:
             ParameterError: servers answer for this model, or llguidance is missing.
             ModelError: llguidance cannot read the model's tokenizer.
         """
-        self._check_at_once()
+        if self.objects.thinks:
+            return write_reasoned(self.objects, requests)
         return self.objects.write(requests, samples)
-
-    def _check_at_once(self) -> None:
-        if self.asker.prompting.thinker is not None:
-            raise ParameterError(
-                "JSON objects and calls of tools are written without a thought so far; leave thinking out."
-            )
 
     def check_schema(self, schema: Schema) -> None:
         """Check that a schema can constrain the model.
@@ -48,7 +44,6 @@ class StructuredWriting:
         Raises:
             ParameterError, ModelError: it cannot; or as for `write_objects`.
         """
-        self._check_at_once()
         self.objects.begun(schema.grammar)
 
     @cached_property
@@ -64,7 +59,8 @@ class StructuredWriting:
         Raises:
             ParameterError, ModelError: as for `write_objects`.
         """
-        self._check_at_once()
+        if self.calls.thinks:
+            return write_reasoned(self.calls, requests)
         return self.calls.write(requests, samples)
 
     @cached_property

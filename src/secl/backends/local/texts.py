@@ -53,12 +53,14 @@ def _free_memory(device: torch.device) -> int:
     return max(0, free)
 
 
-def write_texts(passes: Passes, rules: TextRules, prompt: Sequence[int], writing: Writing) -> Iterator[Piece]:
+def write_texts(
+    passes: Passes, rules: TextRules, prompt: Sequence[int], writing: Writing, ends: Sequence[int] = ()
+) -> Iterator[Piece]:
     """Write texts after a prompt, one token of each in turn; `max_tokens` is given, and the adapter is off."""
     begun = yield from passes.text(prompt)
     # The prompt goes through the network once for all texts.
     rows = [begun, *(replace(begun, cache=copy.deepcopy(begun.cache)) for _ in range(writing.n - 1))]
-    texts = [_Text(rules, prompt, writing, number, row) for number, row in enumerate(rows)]
+    texts = [_Text(rules, prompt, writing, number, row, ends) for number, row in enumerate(rows)]
     while texts:
         for text in texts:
             yield text.step()
@@ -68,8 +70,16 @@ def write_texts(passes: Passes, rules: TextRules, prompt: Sequence[int], writing
 class _Text(FreeText):
     """One text in the making."""
 
-    def __init__(self, rules: TextRules, prompt: Sequence[int], writing: Writing, number: int, row: Batch) -> None:
-        super().__init__(rules, prompt, writing, number)
+    def __init__(
+        self,
+        rules: TextRules,
+        prompt: Sequence[int],
+        writing: Writing,
+        number: int,
+        row: Batch,
+        ends: Sequence[int],
+    ) -> None:
+        super().__init__(rules, prompt, writing, number, ends)
         self._row = row
         self._generator = torch.Generator(row.logits.device).manual_seed(writing.seed + number)
         self._warpers: list[LogitsProcessor] = []

@@ -84,12 +84,13 @@ class AnsweredCall(TypedDict):
 
 
 class AnswerMessage(TypedDict):
-    """The visible answer; tool_calls: absent for a text."""
+    """The visible answer; tool_calls: absent for a text. reasoning_content: the thought before it, absent without."""
 
     role: Literal["assistant"]
     content: str | None
     refusal: None
     tool_calls: NotRequired[list[AnsweredCall]]
+    reasoning_content: NotRequired[str]
 
 
 class Choice(TypedDict):
@@ -159,6 +160,13 @@ def choice_of(text: str, finish: Finish, secl: Secl, tokens: Sequence[Token] = (
     return {"index": index, "message": message, "finish_reason": finish, "logprobs": log_probs(tokens), "secl": secl}
 
 
+def with_thought(choice: Choice, thought: str | None) -> Choice:
+    """Return a choice with the thought before it, under the name that vLLM, llama-server and DeepSeek use."""
+    if thought:
+        choice["message"]["reasoning_content"] = thought
+    return choice
+
+
 def calls_choice(text: str, calls: Sequence[ToolCall], secl: Secl) -> Choice:
     """Calls with their confidence, and the text of the reply."""
     choice = choice_of(text, "stop", secl)
@@ -213,6 +221,8 @@ class ChatReply:
             yield self._chunk(index, {"role": "assistant", "content": ""})
         event = first
         while isinstance(event, Piece):
+            if event.thought:
+                yield self._chunk(event.choice, {"reasoning_content": event.thought})
             if event.text or event.tokens:
                 yield self._chunk(event.choice, {"content": event.text}, logprobs=log_probs(event.tokens))
             event = await texts.next()
@@ -272,7 +282,10 @@ class ChatReply:
 def _choices(texts: Sequence[Written], confidences: Sequence[Secl]) -> list[Choice]:
     """Texts with their confidences; without confidences, texts whose request wanted none."""
     pairs = zip(texts, confidences or [UNWANTED] * len(texts), strict=True)
-    return [choice_of(str(text), text.finish, secl, text.tokens, index) for index, (text, secl) in enumerate(pairs)]
+    return [
+        with_thought(choice_of(str(text), text.finish, secl, text.tokens, index), text.thought)
+        for index, (text, secl) in enumerate(pairs)
+    ]
 
 
 async def sent(chunks: AsyncIterator[Values], cancel: Callable[[], None]) -> AsyncIterator[str]:

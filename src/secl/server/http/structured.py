@@ -26,7 +26,7 @@ from secl.server.http.confidence import (
     unrated,
 )
 from secl.server.http.messages import check_length, question_in, turns_of
-from secl.server.http.replies import ChatReply, Completion, calls_choice, choice_of, usage_of
+from secl.server.http.replies import ChatReply, Completion, calls_choice, choice_of, usage_of, with_thought
 from secl.server.http.waiting import wait_for
 from secl.server.online.queue import StructuredAnswer
 from secl.server.online.service import Service
@@ -119,7 +119,7 @@ async def structured_reply(
     elif not found.calls:
         secl = unrated(BEHIND_RESULTS)
         if rate and found.text and isinstance(asked, CallRequest) and not asked.since:
-            rated = await wait_for(service.submit(asked.question, written=found.text), request, timeout)
+            rated = await wait_for(service.submit(asked.question, written=found.written), request, timeout)
             secl = secl_of(rated, full=reply.full)
         secl["calls"] = []
         choice = choice_of(found.text, "stop", secl)
@@ -131,6 +131,7 @@ async def structured_reply(
         secl["ended"] = last
     if not rate:
         choice["secl"] = UNWANTED
+    with_thought(choice, None if found.thought is None else found.thought.text)
     return reply.whole([choice], usage_of(*found.tokens))
 
 

@@ -157,19 +157,19 @@ class VllmBackend:
         """Finish all drafts at the same time."""
         list(self._pool.map(self._finish, [draft for batch in batches for draft in batch]))
 
-    def write_texts(self, prompt: TokenSequence, writing: Writing) -> Iterator[Piece]:
+    def write_texts(self, prompt: TokenSequence, writing: Writing, ends: Sequence[int] = ()) -> Iterator[Piece]:
         """Write texts; draws depend on the seed and on the server's random numbers."""
         rules, drawn = self.learner.rules, writing.temperature > 0
         request = CompletionRequest(
             tokens=writing.max_tokens or 1,
             top=max(self.top, writing.top_logprobs or 0),
             stop=writing.stop,
-            ends=tuple(sorted(rules.end_ids)),
+            ends=tuple(sorted({*rules.end_ids, *ends})),
             temperature=writing.temperature,
             top_p=writing.top_p,
             seed=writing.seed if drawn else None,
         )
-        texts = [FreeText(rules, prompt, writing, number) for number in range(writing.n)]
+        texts = [FreeText(rules, prompt, writing, number, ends) for number in range(writing.n)]
         # Without draws all texts are the same, and the server writes one.
         for number, steps, finish in self.server.stream(prompt, request, writing.n if drawn else 1):
             for text in [texts[number]] if drawn else texts:

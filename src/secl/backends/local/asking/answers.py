@@ -105,7 +105,7 @@ class Answering:
             if case.written:
                 case.draft = asker.answer_draft(question, case.thought)
             elif question.free and case.draft is None:
-                case.draft = Draft(asker.prompting.answer(question), "text", 0, free=True)
+                case.draft = Draft(asker.prompting.answer(question, case.thought_text), "text", 0, free=True)
             # A free answer may be longer than anything in a list; whoever needs one writes it when the answer is there.
             brief = not question.free if case.text is None else is_brief(case.text, question.form)
             if "p_true" in case.kinds and brief:

@@ -16,6 +16,7 @@ from secl.evidence import PTrue, Thought
 from secl.ledger import Meter
 from secl.prompts.parsing import is_brief
 from secl.question import Form, Question
+from secl.records import Reply
 
 Verdicts = dict[Hashable, tuple[PTrue, float]]
 
@@ -59,18 +60,19 @@ class Asker:
         """Return the answer in a draft."""
         return self.learner.rules.answer(draft)
 
-    def p_true(self, question: Question, answer: str, of_options: PTrue | None, listing: Draft | None) -> PTrue:
-        """Return P(True) of an answer in the form of `Reply.answer`, and of its rivals; `listing` as for `distractors`.
+    def p_true(self, question: Question, reply: Reply, of_options: PTrue | None, listing: Draft | None) -> PTrue:
+        """Return P(True) of the answer of a reply, and of its rivals; `listing` as for `distractors`.
 
         `of_options` is that of all options in their order, where it is known already.
         """
+        answer = reply.answer or ""
         if not question.options:
             rivals = NOTHING
             if is_brief(answer, question.form):
                 rivals, tokens = self.distractors(question, answer, listing)
                 self.meter.spend("scoring", tokens)
-            return self._judge(question, (answer, *rivals.answers), rivals.source)
-        known = of_options or self._judge(question, question.options, "options")
+            return self._judge(question, (answer, *rivals.answers), rivals.source, reply.thought)
+        known = of_options or self._judge(question, question.options, "options", reply.thought)
         own = question.letters.index(answer)
         order = [own, *(number for number in range(len(question.options)) if number != own)]
         return replace(
@@ -80,11 +82,11 @@ class Asker:
             false_probabilities=tuple(known.false_probabilities[i] for i in order),
         )
 
-    def _judge(self, question: Question, candidates: Sequence[str], source: str) -> PTrue:
-        key = (question, tuple(candidates), source)
+    def _judge(self, question: Question, candidates: Sequence[str], source: str, thought: Thought | None) -> PTrue:
+        key = (question, tuple(candidates), source, thought if self.prompting.show_thought else None)
         known = None if self.verdicts is None else self.verdicts.get(key)
         if known is None:
-            (reading,) = self.backend.read([Bundle(verdicts=self.prompting.verdicts(question, candidates))])
+            (reading,) = self.backend.read([Bundle(verdicts=self.prompting.verdicts(question, candidates, thought))])
             known = self.readout.p_true(reading, candidates, source), reading.tokens
             if self.verdicts is not None:
                 self.verdicts[key] = known

@@ -90,7 +90,7 @@ def writing_tokens(drafts: Sequence[Draft], read: Iterable[Sequence[int]] = ()) 
 
 def sampled(asker: Asker, question: Question, count: int) -> tuple[str | None, ...]:
     """Further answers to an open question, whatever they are compared with."""
-    thinks, limit = asker.prompting.thinks(question), MAX_ANSWER_TOKENS[question.form]
+    thinks, limit = asker.prompting.thinks, MAX_ANSWER_TOKENS[question.form]
     thoughts = sampled_thoughts(asker, [(question, number) for number in range(count)]) if thinks else [None] * count
     drafts = [_sample(asker, Case(question), number, limit, thought) for number, thought in enumerate(thoughts)]
     asker.backend.write([drafts])
@@ -139,7 +139,7 @@ def _draft(asker: Asker, case: Case, way: Way, thought: Thought | None) -> Draft
 def _sample(asker: Asker, case: Case, number: int, limit: int, thought: Thought | None = None) -> Draft:
     if thought is not None:
         seed, draft = asker.seed_for(case.question, f"sample {number}"), asker.answer_draft(case.question, thought)
-        return replace(draft, seed=seed, top_p=asker.prompting.top_p)
+        return replace(draft, limit=min(limit, draft.limit), seed=seed, top_p=asker.prompting.top_p)
     prompting, seed = asker.prompting, asker.seed_for(case.question, f"sample {number}")
     begun, top_p = None if case.draft is None else case.draft.begun, prompting.top_p
     return Draft(prompting.answer(case.question), case.question.form, limit, seed=seed, top_p=top_p, begun=begun)

@@ -14,8 +14,9 @@ from secl.ledger import Purpose
 from secl.question import Question
 from secl.records import Reply
 
-Turn = tuple[Question, str | None]
-"""A question, and the answer that is there already, as it stands in the conversation; None for none."""
+Turn = tuple[Question, str | None, Thought | None]
+"""A question, and the answer and the thought that are there already, as they stand in the conversation; None for none.
+"""
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,7 @@ class Case:
         answer: the answer that candidates are compared with; None if unreadable, or not written yet.
         rivals: other answers that were given, which say something else.
         thought: what the model thought before the answer; None if it answers at once.
+        thinking: tokens that were written for the thought.
         order, seed: of a further thought: the option at each place, and the seed that it is drawn with.
         further: cases of the same options in other orders, each after a thought of its own.
         draft: the text as it is written, or as far as a given text was; None for multiple choice and other given texts.
@@ -105,6 +107,7 @@ class Case:
     answer: str | None = None
     rivals: Sequence[str] = ()
     thought: Thought | None = None
+    thinking: int = 0
     order: tuple[int, ...] = ()
     seed: int | None = None
     further: Sequence[Case] = ()
@@ -123,7 +126,7 @@ class Case:
 
     @property
     def turn(self) -> Turn:
-        return self.question, self.given
+        return self.question, self.given, None if self.given is None else self.thought
 
     @property
     def thought_text(self) -> str | None:
@@ -172,13 +175,12 @@ def read_answers(asker: Asker, cases: Sequence[Case]) -> None:
             bundle = prompting.choices(question, thought)
         else:
             bundle = prompting.written(question, case.text, case.draft, thought)
-        bundle = replace(bundle, verdicts=prompting.verdicts(question, case.judged))
+        bundle = replace(bundle, verdicts=prompting.verdicts(question, case.judged, case.thought))
         if case.comparison is not None:
             bundle = replace(bundle, orders=case.comparison.bundle.orders, spans=case.comparison.bundle.spans)
         bundles.append(bundle)
     for case, reading in zip(cases, asker.backend.read(bundles), strict=True):
-        thinking = 0 if case.thought is None else case.thought.tokens
-        case.frozen = Answer(reading, case.text, reading.tokens + thinking)
+        case.frozen = Answer(reading, case.text, reading.tokens + case.thinking)
 
 
 def read_reply(asker: Asker, case: Case, answer: Answer, version: int, letter: str | None = None) -> None:

@@ -5,7 +5,7 @@ All thoughts of a window are written as one batch. The answer, its confidence an
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from secl.backends.generation import Draft
@@ -14,6 +14,7 @@ from secl.backends.local.asking.cases import Case, read_answers
 from secl.evidence import Thought
 from secl.prompts.templates import other_order
 from secl.question import Question
+from secl.writing import Piece, Writing
 
 FURTHER = 3
 """Thoughts of a question whose options are compared; those of samples are drawn with other seeds."""
@@ -24,7 +25,7 @@ def think(asker: Asker, cases: Sequence[Case]) -> None:
 
     With options, a second thought over their other order is sampled besides it if candidates are compared.
     """
-    thinking = [case for case in cases if asker.prompting.thinks(case.question)]
+    thinking = [case for case in cases if asker.prompting.thinks and case.thought is None]
     for case in thinking:
         if case.question.options and "candidates" in case.kinds:
             case.further = [_further(asker, case.question, 1)]
@@ -53,10 +54,42 @@ def sampled_thoughts(asker: Asker, wanted: Iterable[tuple[Question, int]]) -> li
 def sampled_letters(asker: Asker, question: Question, count: int) -> tuple[str | None, ...]:
     """Sample thoughts about a question with options, and read the most probable letter after each."""
     thoughts = sampled_thoughts(asker, [(question, FURTHER + number) for number in range(count)])
-    cases = [Case(question, thought=thought) for thought in thoughts]
+    cases = [Case(question, thought=thought, thinking=thought.tokens) for thought in thoughts]
     read_answers(asker, cases)
     asker.meter.spend("sampling", sum(case.frozen.tokens for case in cases))
     return tuple(asker.readout.choice(question, case.frozen.reading, 0).answer for case in cases)
+
+
+def texts_behind_thoughts(asker: Asker, question: Question, writing: Writing) -> Iterator[Piece]:
+    """Write free answers, each after a thought of its own, which is drawn as the answer is; the thoughts come first."""
+    prompting, write = asker.prompting, asker.backend.write_texts
+    draft, answering = prompting.with_thought(question, writing, asker.backend.limit)
+    thinking = replace(
+        writing, max_tokens=draft.limit, stop=(draft.stop,) if draft.stop else (), top_logprobs=None, extra={}
+    )
+    thoughts: dict[int, Thought] = {}
+    for piece in write(draft.prompt, thinking, draft.ends):
+        if isinstance(piece.draft, Draft):
+            finished = replace(piece.draft, stop=draft.stop)
+            thoughts[piece.choice] = asker.learner.rules.thought(finished)
+        yield Piece(choice=piece.choice, thought=piece.text or None)
+    for number, thought in sorted(thoughts.items()):
+        room = prompting.with_room(question, answering, asker.backend.limit, thought.text)
+        begun = False
+        for piece in write(prompting.answer(question, thought.text), replace(room, n=1, seed=writing.seed + number)):
+            text = piece.text if begun else piece.text.lstrip()  # "Answer:" may stand before it
+            begun = begun or bool(text)
+            last = piece
+            if isinstance(piece.draft, Draft):
+                last = replace(
+                    piece,
+                    draft=replace(piece.draft, thought=thought),
+                    prompt_tokens=len(draft.prompt),
+                    completion_tokens=piece.completion_tokens + thought.tokens,
+                    thought_tokens=thought.tokens,
+                    thought_cut=thought.cut,
+                )
+            yield replace(last, choice=number, text=text)
 
 
 def _further(asker: Asker, question: Question, number: int) -> Case:
@@ -77,6 +110,7 @@ def _write(asker: Asker, cases: Sequence[Case]) -> None:
         asker.backend.write([drafts])
     for case, draft in zip(cases, drafts, strict=True):
         case.thought = asker.learner.rules.thought(draft)
+        case.thinking = case.thought.tokens
 
 
 def _chosen(asker: Asker, case: Case) -> str:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from inspect import isfunction
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from secl.calibrator import Calibrator
 from secl.data.documents import texts_in
-from secl.data.question_files import read_rows
-from secl.display import Shown
+from secl.data.question_files import read_given, read_rows
+from secl.display import Shown, tracked
 from secl.errors import ParameterError, SeclError
 from secl.evaluation.acceptance import Advice, Judgement, advise, answers_from, judgement_of
 from secl.fields.calls import Calls, WritesCalls, weigh_calls
@@ -20,8 +20,6 @@ from secl.labels.label import Label, label_of
 from secl.question import GivenAnswer, Question
 from secl.records import Record
 from secl.runs.extracting import writer_of
-
-T = TypeVar("T")
 
 
 class CalibratedModel(Shown):
@@ -116,7 +114,7 @@ class CalibratedModel(Shown):
         """
         file = read_rows(rows, columns=columns, options=options, template=template)
         records = map(self._noted, self.calibrator.run(file.questions))
-        yield from _shown("asking", records, len(file.questions), progress)
+        yield from tracked("asking", records, len(file.questions), progress)
 
     def extract(self, document: str, schema: object, *, context: str = "", instruction: str = "") -> Extraction:
         """Extract the fields of a document as a JSON object, each with the probability that it is correct.
@@ -164,7 +162,7 @@ class CalibratedModel(Shown):
         """
         documents = texts_in(rows, text)
         found = self._extracted(documents, schema, context, instruction)
-        yield from _shown("extracting", found, len(documents), progress)
+        yield from tracked("extracting", found, len(documents), progress)
 
     def _extracted(
         self, documents: Sequence[str], schema: object, context: str, instruction: str
@@ -273,8 +271,8 @@ class CalibratedModel(Shown):
         >>> [record.text for record in secl.load(secl.ScriptedModel()).score_all(rows)]
         ['Lima', 'Rio']
         """
-        given = _given(list(rows) if isinstance(rows, Iterator) else rows)
-        yield from _shown("rating", map(self._noted, self.calibrator.rate_stream(given)), len(given), progress)
+        given = read_given(list(rows) if isinstance(rows, Iterator) else rows)
+        yield from tracked("rating", map(self._noted, self.calibrator.rate_stream(given)), len(given), progress)
 
     def label(self, answer: Record, correct: bool | None, *, chance: float | None = 1.0) -> Label:
         """Label an answer. Labels calibrate the confidences of later answers; the record stays as it is.
@@ -319,17 +317,3 @@ class CalibratedModel(Shown):
         """Keep the few numbers that `threshold` needs of a record, and return the record."""
         self._judgements.append(judgement_of(record))
         return record
-
-
-def _shown(what: str, records: Iterator[T], total: int, progress: bool) -> Iterable[T]:
-    if not progress:
-        return records
-    from rich.progress import track
-
-    return track(records, what, total=total)
-
-
-def _given(rows: Any) -> list[GivenAnswer]:
-    if isinstance(rows, list | tuple) and all(isinstance(row, GivenAnswer | tuple) for row in rows):
-        return [row if isinstance(row, GivenAnswer) else GivenAnswer(Question.of(row[0]), *row[1:]) for row in rows]
-    return list(read_rows(rows, rate=True).given or ())

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from html import escape
+from typing import TypeVar
+
+T = TypeVar("T")
 
 EXCERPT = 200
 """Most characters of a displayed text."""
@@ -31,6 +34,15 @@ def excerpt(text: str, longest: int = EXCERPT) -> str:
     """Return a text on one line, cut after `longest` characters."""
     line = " ".join(text.split())
     return line if len(line) <= longest else f"{line[:longest].rstrip()} …"
+
+
+def tracked(what: str, items: Iterator[T], total: int, progress: bool) -> Iterable[T]:
+    """Return items; with `progress` their iteration moves a bar."""
+    if not progress:
+        return items
+    from rich.progress import track
+
+    return track(items, what, total=total)
 
 
 def _shown(value: object, longest: int = EXCERPT, quoted: Callable[[str], str] = str) -> str:

@@ -23,6 +23,12 @@ class Ended:
     out: str
     err: str
 
+    @property
+    def fine(self) -> Ended:
+        """Itself, once it is sure that nothing went wrong or was warned of."""
+        assert (self.code, self.err) == (0, ""), self
+        return self
+
 
 Shell = Callable[..., Ended]
 
@@ -121,8 +127,7 @@ def run(shell: Shell, place: Path, tiny_llama: Path) -> Path:
     if not folder.exists():
         changes = [part for setting in SETTINGS for part in ("--set", setting)]
         source = ("--model", tiny_llama, "--benchmarks", "capitals:9,science:9", "--seed", 7, "--method", "secl")
-        ended = shell("run", *source, *changes, "--out", folder, "--full")
-        assert (ended.code, ended.err) == (0, "")
+        ended = shell("run", *source, *changes, "--out", folder, "--full").fine
         (place / "said").write_text(ended.out)
     return folder
 

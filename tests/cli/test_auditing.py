@@ -64,8 +64,7 @@ def test_history_show_and_verify_tell_why_an_answer_got_its_number(
     shell: Shell, state: Path, loads_nothing: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def told(command: str, *arguments: object) -> tuple[str, dict[str, Any]]:
-        ended = shell(command, state, *arguments)
-        assert (ended.code, ended.err) == (0, "")
+        ended = shell(command, state, *arguments).fine
         return ended.out, json.loads(shell(command, state, *arguments, "--json").out)
 
     with ServerStore(state, writable=True) as opened:
@@ -162,8 +161,7 @@ def test_what_people_sent_is_shown_in_its_chat_and_cannot_steer_the_terminal(
     assert lines[begin + 1 : begin + 4] == ["user: Who are you?", "assistant: Anna, a gardener.", "user: Name a fruit."]
     with ServerStore(folder) as opened:
         assert len(opened.label_log()) == 3
-    ended = shell("verify", folder, "--last", 0)  # labels from the shell leave nothing to verify
-    assert (ended.code, ended.err) == (0, "")
+    assert shell("verify", folder, "--last", 0).fine  # labels from the shell leave nothing to verify
 
 
 LABELS = {2: True, 3: False, 5: False, 8: False}
@@ -206,8 +204,7 @@ def test_a_backup_is_verified_and_pruned_like_any_state(shell: Shell, tmp_path: 
         assert prune(opened, Retention(records=30)) == 70
     found = json.loads(shell("verify", copy, "--last", 0, "--json").out)
     assert (found["agrees"], found["examined"], found["first"]) == (True, 30, 70)
-    again = shell("verify", copy, "--last", 0)
-    assert (again.code, again.err) == (0, "")
+    again = shell("verify", copy, "--last", 0).fine
     assert "the records before number 70; all this is about those that are kept" in again.out
     assert "was pruned; kept are 70 to 99" in shell("show", copy, "3").err
     assert shell("export", copy, "--out", tmp_path / "x.csv", "--format", "csv").err == (

@@ -18,7 +18,7 @@ from secl.runs import runner
 from secl.runs.labelling import add_label
 from secl.testing import ScriptedModel, toy_stream, unit
 from tests.answers import run_folder
-from tests.cli.conftest import Ended, Shell, ask_file
+from tests.cli.conftest import Shell, ask_file
 
 
 class Knowing(ScriptedModel):
@@ -53,8 +53,7 @@ def mine(tmp_path: Path) -> Path:
 
 def found_by(shell: Shell, command: str, *arguments: object) -> dict[str, Any]:
     """The JSON of a check or a comparison."""
-    ended = shell(command, *arguments, "--json")
-    assert (ended.code, ended.err) == (0, "")
+    ended = shell(command, *arguments, "--json").fine
     found: dict[str, Any] = json.loads(ended.out)
     return found
 
@@ -66,8 +65,7 @@ def test_a_check_is_one_screen_and_leaves_nothing(
     monkeypatch.setattr("tempfile.tempdir", None)
     monkeypatch.setenv("COLUMNS", "80")
     use(Knowing(stated=0.9))
-    ended = shell("check", "--questions", mine, "--set", "evidence.tau=0.25")
-    assert (ended.code, ended.err) == (0, "")
+    ended = shell("check", "--questions", mine, "--set", "evidence.tau=0.25").fine
     lines = ended.out.splitlines()
     assert lines[0].startswith("Use: secl run --method ")
     assert lines[1].startswith("Why: ")
@@ -185,8 +183,7 @@ def pair(tmp_path: Path) -> tuple[Path, Path]:
 
 def test_a_comparison_marks_differences(shell: Shell, pair: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    ended: Ended = shell("compare", pair[0], pair[0], "--estimator", "stated:secl")
-    assert (ended.code, ended.err) == (0, "")
+    ended = shell("compare", pair[0], pair[0], "--estimator", "stated:secl").fine
     lines = [line.rstrip() for line in ended.out.splitlines()]
     assert lines[:2] == [f"A: Stated (frozen), {pair[0]}", f"B: SECL, {pair[0]}"]
     assert max(map(len, lines[2:])) <= 80

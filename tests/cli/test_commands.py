@@ -63,8 +63,7 @@ def test_asking_shows_bins_candidates_as_written_and_what_a_run_has_learned(
 ) -> None:
     def ask(question: str, options: Sequence[str], *arguments: object) -> str:
         flags = [part for option in options for part in ("--option", option)]
-        ended = shell("ask", question, *flags, *arguments, "--full")
-        assert (ended.code, ended.err) == (0, "")
+        ended = shell("ask", question, *flags, *arguments, "--full").fine
         assert len(re.findall(r"^\d +0\.\d{3}", ended.out, re.MULTILINE)) == 10
         return ended.out
 

@@ -76,8 +76,7 @@ def test_a_question_comes_from_a_pipe_and_the_answer_as_json(
     monkeypatch.setattr("sys.stdin", io.StringIO("Which is a planet?\n"))
     options = ("--option", "Mars", "--option", "a\x1b[31m", "--model", tiny_llama)
     passage = ("--context", "Mars is one.\nYes.", "--system", "Be brief.")
-    ended = shell("ask", "-", *options, *passage, "--accept", 0.0, "--json")
-    assert (ended.code, ended.err) == (0, "")
+    ended = shell("ask", "-", *options, *passage, "--accept", 0.0, "--json").fine
     found = json.loads(ended.out)
     question, options_asked = found["question"], ["Mars", "a\x1b[31m"]
     assert (question["text"], question["options"]) == ("Which is a planet?", options_asked)

@@ -47,8 +47,7 @@ def said(run: Path) -> list[bool | None]:
 
 
 def test_a_review_is_stored_and_goes_on_where_it_ended(say: Any, reviewed: Path) -> None:
-    ended = say("y|n|maybe|s|q", reviewed)
-    assert (ended.code, ended.err) == (0, "")
+    ended = say("y|n|maybe|s|q", reviewed).fine
     assert "1 of 12" in ended.out
     assert ended.out.count("Is it right?") == 5
     assert "2 labels: 1 right, 1 wrong." in ended.out

@@ -50,14 +50,12 @@ def test_a_report_goes_into_the_folder_of_its_run_or_elsewhere(
     shell: Shell, made: Callable[..., Path], tmp_path: Path
 ) -> None:
     run, out = made("first"), tmp_path / "deep" / "out"
-    ended = shell("report", run, "--out", out, "--full")
-    assert (ended.code, ended.err) == (0, "")
+    ended = shell("report", run, "--out", out, "--full").fine
     assert own(run) == set()
     assert own(out) == FILES
     assert shell("report", made("another"), "--out", out).code == 0  # over an earlier report
     assert own(out) == FILES
-    ended = shell("report", run, "--full")
-    assert (ended.code, ended.err) == (0, "")
+    ended = shell("report", run, "--full").fine
     assert own(run) == OF_RUN
     assert ended.out.splitlines()[-1] == f"page: {run / 'report.html'}"
     page = ET.fromstring((run / "report.html").read_text(encoding="utf-8"))

@@ -29,8 +29,7 @@ def test_a_table_is_run_printed_and_written_and_a_second_time_only_printed(
 ) -> None:
     out = tmp_path / "out"
     command = ("reproduce", "main", "tau", "--model", tiny_llama, *QUIZ, "--against", "llama-3.2-3b", "--out", out)
-    first = shell(*command)
-    assert (first.code, first.err) == (0, "")
+    first = shell(*command).fine
     assert "main: SECL and the label-free baselines, with their cost" in first.out
     for row in ("Verbalized", "P(True) Norm", "DINCO", "SECL"):
         assert re.search(rf"^{re.escape(row)} +\d+\.\d +\d+\.\d +[+-]\d+\.\d +0\.\d{{3}} +0\.\d{{3}}", first.out, re.M)
@@ -45,15 +44,13 @@ def test_a_table_is_run_printed_and_written_and_a_second_time_only_printed(
         raise AssertionError("a finished run was done again")
 
     monkeypatch.setattr(runner, "load_model", no_model)
-    again = shell(*command)
-    assert (again.code, again.err) == (0, "")
+    again = shell(*command).fine
     assert again.out == first.out
 
 
 def test_a_dry_run_says_what_would_run_and_beside_which_column(shell: Shell, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    ended = shell("reproduce", "main", "kl", "--model", "phi-3.5-mini", *QUIZ[:4], "--dry-run", "--out", out)
-    assert (ended.code, ended.err) == (0, "")
+    ended = shell("reproduce", "main", "kl", "--model", "phi-3.5-mini", *QUIZ[:4], "--dry-run", "--out", out).fine
     lines = ended.out.splitlines()
     assert [line.split()[1] for line in lines[2:6]] == ["waiting"] * 4
     assert lines[-2:] == [
@@ -138,8 +135,7 @@ def made_up(tmp_path: Path) -> Path:
 def test_a_number_that_differs_from_the_source_is_named_with_its_place(shell: Shell, made_up: Path) -> None:
     command, right = ("reproduce", "seeds", "triggers", "--check", made_up), made_up.read_text(encoding="utf-8")
     assert disagreements(made_up, ["seeds", "triggers"]) == (36, [])
-    ended = shell(*command)
-    assert (ended.code, ended.err) == (0, "")
+    ended = shell(*command).fine
     assert ended.out == f"36 of 36 stored numbers of the paper's tables agree with {made_up}\n"
     for before, after, number, place in (
         (".0502", ".0520", "seeds, llama-3.2-3b, SECL, ece_43: 0.0502", "llama_multiseed"),

@@ -105,8 +105,7 @@ def test_the_demo_ends_in_one_screen(shell: Shell, tmp_path: Path, monkeypatch: 
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(demo.DEMO, "stream.benchmarks", ("capitals:40", "science:40"))
-    ended = shell("demo")
-    assert (ended.code, ended.err) == (0, "")
+    ended = shell("demo").fine
     lines = ended.out.splitlines()
     assert len(lines) <= 25
     assert max(map(len, lines)) <= 80

@@ -49,16 +49,14 @@ def test_a_sweep_shows_what_it_is_made_of_does_it_and_compares_the_runs(
     out = tmp_path / "[red]runs[/b]"  # which rich would take for markup
     jobs, command = jobs_of(recipe, out), ("sweep", recipe, "--out", out)
 
-    dry = shell(*command, "--dry-run")
-    assert (dry.code, dry.err) == (0, "")
+    dry = shell(*command, "--dry-run").fine
     shown = [line.split(maxsplit=2) for line in dry.out.splitlines()[2:6]]
     assert [line[:2] for line in shown] == [[job.name, "waiting"] for job in jobs]
     assert all("method norm_p_true" in line[2] for line in shown[2:])
     assert f"4 runs, 0 of them finished, in {out}" in dry.out
     assert not out.exists()
 
-    ended = shell(*command)
-    assert (ended.code, ended.err) == (0, "")
+    ended = shell(*command).fine
     assert all(map(is_finished, jobs))
     rows = ended.out[ended.out.index("Folder") :]
     for job in jobs:
@@ -71,12 +69,10 @@ def test_a_sweep_shows_what_it_is_made_of_does_it_and_compares_the_runs(
 
     monkeypatch.setattr(runner, "load_model", lambda recipe: pytest.fail("a finished run was repeated"))
     monkeypatch.setenv("COLUMNS", "60")  # a narrow terminal breaks no folder name
-    again = shell(*command)
-    assert (again.code, again.err) == (0, "")
+    again = shell(*command).fine
     assert [line.split()[:2] for line in again.out.splitlines()[2:6]] == [[job.name, "finished"] for job in jobs]
     assert again.out[again.out.index("Folder") :] == rows
-    other = shell("report", jobs[0].folder)
-    assert (other.code, other.err) == (0, "")
+    assert shell("report", jobs[0].folder).fine
 
 
 def test_a_stopped_sweep_goes_on(

@@ -182,6 +182,13 @@ def read_questions(
     return list(read_rows(source, name=name, skip_bad=skip_bad, columns=columns).questions)
 
 
+def read_given(source: object) -> list[GivenAnswer]:
+    """Return answers to rate from a list of them, from pairs (question, answer), or as `read_rows` reads a table."""
+    if isinstance(source, list | tuple) and all(isinstance(row, GivenAnswer | tuple) for row in source):
+        return [row if isinstance(row, GivenAnswer) else GivenAnswer(Question.of(row[0]), *row[1:]) for row in source]
+    return list(read_rows(source, rate=True).given or ())
+
+
 def usable(
     rows: Iterable[Row],
     read: Callable[[Row], tuple[str, R]],

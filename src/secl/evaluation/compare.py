@@ -21,7 +21,7 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two confidences over the records of a run, of which an unfinished run has fewer than `total`."""
+    """A confidence over the records of a run; an unfinished run has fewer records than `total`."""
 
     records: Sequence[Record]
     total: int

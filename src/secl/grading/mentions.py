@@ -231,7 +231,7 @@ def _names_before(words: Sequence[Word], start: int, usual: Collection[str]) -> 
 
 
 def _echo(words: Sequence[Word], end: int, in_question: Sequence[str], wanted: Sequence[Word]) -> bool:
-    """Return whether a mention only repeats the question: words of the question that do not end a clause."""
+    """Return whether a mention only repeats the question: its words stand there, and it does not end a clause."""
     texts = [word.text for word in wanted]
     repeated = any(in_question[place : place + len(texts)] == texts for place in range(len(in_question)))
     if not repeated or "or" in in_question:

@@ -157,8 +157,8 @@ def label_free(confidence: npt.ArrayLike, signal: npt.ArrayLike | Sequence[float
     """Map each confidence of a stream by a map fitted to the signals of earlier questions, without labels.
 
     This is the control for learning by weights: the same signal, but at most two parameters. The signal is nan or None
-    for an unscored question. Confidences stay unchanged up to `FEWEST_SCORED` scored questions. Then every new signal
-    causes a new fit; beyond `MOST_REFITTED`, every 2% more signals do.
+    for an unscored question. Confidences stay unchanged up to `FEWEST_SCORED` scored questions. Then each new signal
+    causes a new fit; beyond `MOST_REFITTED` signals, a new fit waits for 2% more of them.
     """
     signals = np.asarray(signal, dtype=np.float64)
     unscored = np.isnan(signals)

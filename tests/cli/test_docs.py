@@ -49,9 +49,9 @@ QWEN, FLOAT32 = "others[qwen2.5-coder-1.5b-instruct-q4_k_m.gguf][ratios]", "othe
 MEASURED = {
     "README.md": (
         "[{fewest[10]} or more](docs/labels.md#what-20-labels-give), all right, and 5 % takes {fewest[5]}.",
-        "| stated | 21.6 % | 71 % | .43 | .51 | 1.1 | {evidence[seconds][answered]:.2f} s |",
-        "| **posterior** | 21.6 % | 26 % | .13 | .82 | {fwd_equivalents[posterior]:.1f} | "
-        "{evidence[seconds][posterior]:.2f} s |",
+        "| stated | 21.6 % | 71 % | .43 | .51 | 1.1 | {seconds[stream_posterior][answered]:.2f} s |",
+        "| **posterior** of the same answers | 21.6 % | 26 % | .13 | .82 | {fwd_equivalents[posterior]:.1f} | "
+        "{seconds[stream_posterior][posterior]:.2f} s |",
     ),
     "docs/findings.md": (
         "| SECL, always learning | .268 / .547 / .151 | .185 / .513 / .025 | {fwd_equivalents[stream_always]:.1f} |",

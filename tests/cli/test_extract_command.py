@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from secl import Record, SeclError, Store
+from secl.cli import extract
 from secl.fields.extraction import ObjectRequest, Objects
 from secl.fields.schema import Schema
 from secl.fields.values import WrittenObject
@@ -119,7 +120,7 @@ def test_an_export_has_a_row_for_each_document_and_a_review_begins_with_the_most
     run, out = tmp_path / "run", tmp_path / "x.csv"
     ended = shell("extract", documents, "--schema", schema, "--text", "body", "--accept", 0.5, "--out", run)
     assert "skipped: document 'invoices-0003': the model did not close the object." in ended.err
-    assert "36 questions answered, 1 left out." in ended.out
+    assert "36 fields extracted, 1 document left out." in ended.out
     assert shell("export", run, "--out", out).code == 0
     rows = read(out.read_text())
     assert [row["document"][-2:] for row in rows] == ["01", "02", "04", "05", "06", "07", "08", "09", "10", "03"]
@@ -233,6 +234,14 @@ def test_what_cannot_be_used_is_refused_in_a_sentence(
     ):
         refused(("extract", *arguments), *words)
     assert shell("extract", wrong, *usual, "--skip-bad").code == 2
+
+
+def test_a_missing_extra_is_named_before_a_model_is_loaded(
+    refused: Any, documents: Path, schema: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(extract, "find_spec", lambda _name: None)
+    monkeypatch.setattr(runner, "load_model", lambda _settings: pytest.fail("a model was loaded"))
+    refused(("extract", documents, "--schema", schema, "--text", "body"), "extract needs llguidance", "[fields]")
 
 
 def test_a_run_whose_schema_has_changed_is_refused_and_one_without_an_object_has_nothing_to_report(

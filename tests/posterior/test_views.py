@@ -203,7 +203,7 @@ def test_what_is_impossible_counts_as_the_least_possible_and_every_view_has_a_ti
     assert COMPARED.candidates is not None
     log_odds = p_true(COMPARED.candidates, REPLY, Evidence(p_true=certain))
     assert log_odds == pytest.approx((math.log(1e-12), -math.log(1e-12), math.log(1e-12)))  # far and finite
-    assert {view_title(name) for name in get_args(ViewName)} == {view.title for view in VIEWS.values()}
+    assert {view_title(name) for name in (*get_args(ViewName), "value")} == {view.title for view in VIEWS.values()}
     assert view_title("a view of one's own") == "a view of one's own"
 
 

@@ -56,7 +56,7 @@ def shown(run: RunReport) -> list[str]:
 def test_counts_stand_first_in_words(confidence: list[float], correct: list[bool], level: str, ranking: str) -> None:
     lines = shown(report_of(answered(confidence, correct)))
     text = " ".join(lines)
-    assert lines[1] == f"{len(correct)} questions answered, 1 left out."
+    assert lines[1] == f"{len(correct)} questions answered, 1 question left out."
     assert lines[2].startswith(
         f"Accuracy {percent(sum(correct) / len(correct))} ({sum(correct)} of {len(correct)} answers), mean"
     )

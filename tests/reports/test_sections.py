@@ -57,7 +57,7 @@ def test_the_notes_say_what_the_letters_are_worth_and_what_the_views_weigh() -> 
         assert (title in [section.title for section in sections_of(make_report(records))]) is there
     notes = posterior_notes([asked(0, questions=0), asked(1, questions=0), *map(asked, range(2, 10))])
     assert notes == [
-        "The letters follow the options when these change places with a reliability of 0.80 of 1 (seen in 9 "
+        "The letters follow the options, not their places, with a reliability of 0.80 of 1 (seen in 9 "
         "questions). Weights at the end, per nat: option letters, mean over orders 0.50, likelihood of the text, per "
         "token 0.25.",
         "For 10 questions the most probable candidate is not the model's own answer, which --answer best gives in its "

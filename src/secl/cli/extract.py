@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,7 +10,7 @@ from cyclopts import Parameter
 from pydantic import Field
 
 from secl.cli.app import AsJson, Set, app, console, print_json
-from secl.errors import ParameterError, RunError
+from secl.errors import ParameterError, RunError, needs
 from secl.settings.base import Settings
 from secl.settings.groups import FLAT, ExtractSettings, ModelSettings, PromptSettings, Seed
 from secl.settings.names import OF_MODEL, OF_QUESTIONS, with_set
@@ -62,6 +63,8 @@ def extract(
         raise ParameterError("an extraction needs its fields; name a file with --schema.")
     given |= {"stream.questions": str(documents), "loop.accept": accept, "stream.skip_bad": skip_bad}
     settings = RunSettings.of(given)
+    if settings.model.answered_by == "local" and find_spec("llguidance") is None:  # before a model is loaded
+        raise ParameterError(needs("extract", "llguidance", "fields"))
 
     def begin(place: Path) -> Run:
         return resume_run(place, given) if (place / FILE).exists() else start_run(settings, place)

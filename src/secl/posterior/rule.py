@@ -91,7 +91,9 @@ class PosteriorRule:
         between_orders = correlation(alike, before)
         reliability = of_mean(between_orders, len(views.orders))
         known = reliability if views.orders else 0.0
-        letters = {LETTERS: sums_of(state, views).mean_letters(views)} if views.orders else {}
+        letters: dict[str, tuple[float, ...]] = {}
+        if views.orders:
+            letters[LETTERS] = sums_of(state, views).mean_letters(views)
         columns = {**letters, **views.values}
         weights = tuple((name, VIEWS[name].weight(known, views.none_last)) for name in columns)
         shares = softmax(

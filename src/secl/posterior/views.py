@@ -90,7 +90,7 @@ class View:
     weight: Weight
 
 
-FIELD_VIEWS: tuple[ViewName, ...] = ("samples", "value")
+FIELD_VIEWS: tuple[str, ...] = ("samples", "value")
 """Views of the values of a field, whatever the setting; `samples` counts only if `value` has no evidence."""
 
 LETTERS: ViewName = "letters"
@@ -113,7 +113,7 @@ VIEWS: dict[str, View] = {
     "thoughts": View("letters behind thoughts", thoughts, lambda *_: 0.5),
     "p_true": View("P(True) against P(False)", p_true, lambda *_: 0.3),
 }
-"""Every view by its name (`secl.settings.groups.ViewName`)."""
+"""Every view by its name: those of answers (`secl.settings.groups.ViewName`), and `value` of fields."""
 
 
 def view_title(name: str) -> str:
@@ -135,7 +135,7 @@ class Views:
 
     candidates: tuple[str, ...]
     own: int | None
-    values: Mapping[ViewName, tuple[float, ...]] = field(default_factory=dict)
+    values: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     orders: tuple[LetterOrder, ...] = ()
     none_last: bool = False
 
@@ -161,11 +161,11 @@ def read_views(names: Sequence[ViewName], record: Record) -> Views | None:
     if candidates is None or len(set(candidates.candidates)) < 2:
         return None
     texts = candidates.candidates
-    names = FIELD_VIEWS if candidates.source.startswith(open_views.VALUES) else names
+    chosen = FIELD_VIEWS if candidates.source.startswith(open_views.VALUES) else names
     answering = frozen if frozen.answer == reply.answer else reply
-    read = {name: VIEWS[name].read(candidates, answering, record.evidence) for name in names}
+    read = {name: VIEWS[name].read(candidates, answering, record.evidence) for name in chosen}
     values = {name: centred(texts, view) for name, view in read.items() if view is not None and any(map(_known, view))}
-    orders = _letter_orders(frozen, candidates) if LETTERS in names else ()
+    orders = _letter_orders(frozen, candidates) if LETTERS in chosen else ()
     if not values and not orders:
         return None
     none_last = not record.question.options and candidates.likelihoods[-1] is None

@@ -11,9 +11,9 @@ from secl.reports.formatting import UNDEFINED, number
 from secl.reports.table import Cell, Column, Row, Table
 
 NOTE = (
-    "Differences have 95% paired bootstrap intervals over questions; * excludes 0. They reach equally far to both "
-    "sides, because the ECE of few answers is biased, and end at -1 and 1. Fewer than "
-    f"{FEWEST_COMPARED} questions have none, nor has AUROC with fewer than {FEWEST_OF_A_KIND} right or wrong answers."
+    "Differences have 95% paired bootstrap intervals over questions; * excludes 0. They are symmetric, because the ECE "
+    "of few answers is biased, and end at -1 and 1. An interval takes "
+    f"{FEWEST_COMPARED} questions, that of AUROC {FEWEST_OF_A_KIND} right and {FEWEST_OF_A_KIND} wrong answers."
 )
 
 

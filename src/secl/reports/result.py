@@ -41,11 +41,13 @@ def result_sentences(run: RunReport) -> list[str]:
 
 
 def _counts(run: RunReport) -> str:
-    text = f"{counted(len(run.records), 'question')} answered"
+    of_documents = run.manifest.mode == "extract"
+    noun, done, source = ("field", "extracted", "document") if of_documents else ("question", "answered", "question")
+    text = f"{counted(len(run.records), noun)} {done}"
     if not run.complete:
-        text = f"{amount(len(run.records))} of {counted(run.manifest.total, 'question')} answered"
+        text = f"{amount(len(run.records))} of {counted(run.manifest.total, noun)} {done}"
     skipped = len(run.manifest.skipped)
-    return f"{text}, {amount(skipped)} left out." if skipped else f"{text}."
+    return f"{text}, {counted(skipped, source)} left out." if skipped else f"{text}."
 
 
 def _right(run: RunReport) -> list[str]:

@@ -189,7 +189,7 @@ def _letters_sentence(reliability: float | None, questions: int) -> str:
         return ""
     seen = f"seen in {counted(questions, 'question')}" if questions else "as known before the first question"
     value = number(reliability, 2)
-    return f"The letters follow the options when these change places with a reliability of {value} of 1 ({seen})."
+    return f"The letters follow the options, not their places, with a reliability of {value} of 1 ({seen})."
 
 
 def _changed_by_best(records: Sequence[Record]) -> str:

@@ -114,7 +114,7 @@ class Point(BaseModel):
 
 
 class Listed(Point):
-    """A record with the beginnings of its texts as they are kept."""
+    """A record in a list, with the first words of its question and answer."""
 
     question: str
     answer: str

@@ -47,7 +47,7 @@ Accumulate = Literal["stream", "question"]
 Order = Literal["forward", "reversed", "shuffled"]
 Formula = Literal["log", "exp"]
 Engine = Literal["local", "vllm", "openai"]
-ViewName = Literal["letters", "likelihood", "samples", "text", "value", "thoughts", "p_true"]
+ViewName = Literal["letters", "likelihood", "samples", "text", "thoughts", "p_true"]
 SignalName = Literal["norm_p_true", "p_true", "self_consistency"]
 AnswerName = Literal["own", "best"]
 
@@ -220,10 +220,10 @@ class EvidenceSettings(Settings):
     show_thought: bool = Field(False, description="Show the thought before the answer where P(True) is asked.")
 
 
-ENDPOINT_VIEWS: tuple[ViewName, ...] = ("letters", "samples", "text", "value", "thoughts", "p_true")
+ENDPOINT_VIEWS: tuple[ViewName, ...] = ("letters", "samples", "text", "thoughts", "p_true")
 """Views that a server with OpenAI's API supports, which reports no likelihoods of texts."""
 
-DEFAULT_VIEWS: tuple[ViewName, ...] = ("letters", "likelihood", "samples", "text", "value", "thoughts")
+DEFAULT_VIEWS: tuple[ViewName, ...] = ("letters", "likelihood", "samples", "text", "thoughts")
 """Views that the posterior combines by default."""
 
 
@@ -235,7 +235,7 @@ class PosteriorSettings(Settings):
     views: Annotated[tuple[ViewName, ...], BeforeValidator(_split)] = Field(
         DEFAULT_VIEWS,
         min_length=1,
-        description="Evidence to combine: letters, likelihood, samples, text, value, thoughts, p_true.",
+        description="Evidence to combine: letters, likelihood, samples, text, thoughts, p_true.",
     )
 
 

@@ -44,7 +44,9 @@ class RecipeTables(Settings):
 
     model: Annotated[ModelSettings, FLAT, OF_MODEL] = ModelSettings()
     prompts: Annotated[PromptSettings, FLAT, OF_MODEL] = PromptSettings()
-    method: Annotated[str, OF_METHOD] = Field("posterior", description="posterior by default; secl learns.")
+    method: Annotated[str, OF_METHOD] = Field(
+        "posterior", description="posterior, secl (which learns), or another of secl methods."
+    )
     gate: Annotated[GateSettings, FLAT, OF_METHOD] = GateSettings()
     evidence: Annotated[EvidenceSettings, UNFLAGGED] = EvidenceSettings()
     posterior: Annotated[PosteriorSettings, UNFLAGGED] = PosteriorSettings()

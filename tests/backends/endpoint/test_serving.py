@@ -306,7 +306,7 @@ def test_settings_of_an_endpoint_survive_a_trip_through_a_manifest() -> None:
     settings = serving_settings({"model.engine": "openai", "model.endpoint": "http://h"})
     assert (settings.method, settings.posterior.views) == (
         "posterior",
-        ("letters", "samples", "text", "value", "thoughts", "p_true"),
+        ("letters", "samples", "text", "thoughts", "p_true"),
     )
     assert Recipe.of(settings.to_json()) == settings
 

@@ -25,7 +25,7 @@ from benchmarks.documents import KINDS, Case, cases
 from benchmarks.fields_report import OBJECTS, report
 from benchmarks.study import collect_or_report
 from secl import Question, SeclError, Turn
-from secl.backends.local.constrained import Drawn, GrammarWriter, Prompts, Row, Task
+from secl.backends.local.constrained import After, Drawn, GrammarWriter, Row, Task
 from secl.backends.local.fast.batch import Batch
 from secl.backends.local.model import LocalModel
 from secl.backends.local.objects import ObjectWriter
@@ -67,7 +67,7 @@ class Collector(ObjectWriter):
 
     def drawn(
         self,
-        prompts: Prompts,
+        after: After,
         tasks: Sequence[Task[ObjectRequest]],
         best: Sequence[Row],
         greedy: Sequence[WrittenObject | None],
@@ -75,9 +75,9 @@ class Collector(ObjectWriter):
     ) -> list[Drawn[WrittenObject]]:
         self.free += [row.notes for row in best]
         wanted = [WHOLE * self.rich] * len(tasks)
-        whole = GrammarWriter.drawn(self, prompts, tasks, best, greedy, wanted)
-        self.whole += [each.samples for each in whole]
-        return super().drawn(prompts, tasks, best, greedy, counts)
+        whole = GrammarWriter.drawn(self, after, tasks, best, greedy, wanted)
+        self.whole += [samples for samples, _ in whole]
+        return super().drawn(after, tasks, best, greedy, counts)
 
     def window(self, window: Sequence[Case], schema: Schema, *, rich: bool, redrawn: bool) -> list[dict[str, Any]]:
         """Return the evidence of some documents of one kind."""

@@ -96,7 +96,7 @@ def write(model: LocalModel, batch: Batch, drafts: Sequence[Draft]) -> list[Kept
         rows = []
         for row, draft in enumerate(active):
             if rules.ended(draft):
-                found = cast(KeptRow, KeptRow.of(batch, row))  # no layer of these models has a window
+                found = cast(KeptRow, batch.kept(row))  # no layer of these models has a window
                 kept[id(draft)] = found, [*draft.prompt, *draft.written[:-1]]
             else:
                 rows.append(row)

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from secl import Question, Record, RunSettings, Store
-from secl.backends.local.asking.answers import Answering
+from secl.backends.local.asking.answers import Answering, SharedAnswers
 from secl.backends.local.model import LocalModel
-from secl.backends.local.shared import SharedAnswers
 from secl.errors import ParameterError, StorageError
 from secl.runs.lockstep import run_here
 from secl.runs.sweep import Job, groups, is_finished, plan, run_job

@@ -1,4 +1,4 @@
-"""Requests to an engine and its results: bundles of token sequences, and readings of them."""
+"""Bundles of token sequences that an engine reads, and its readings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Position = tuple[int, int]
 
 @dataclass(frozen=True)
 class Span:
-    """A token sequence whose end, from `start` on, is a text of interest; no backend reads the last token."""
+    """A token sequence that ends with a text of interest, from `start` on; backends do not read the last token."""
 
     tokens: TokenSequence
     start: int
@@ -30,14 +30,15 @@ class Span:
 class Bundle:
     """Token sequences about one question, with a common beginning, that are read together.
 
+    The adapted model reads the answers alone; the frozen model reads everything.
+
     Attributes:
-        answers: sequences that hold answers; the frozen and the adapted model read them.
-        positions: where an adapted model will be asked about the answers.
-        verdicts: sequences that end before a verdict; the frozen model alone reads these, and what follows.
+        answers: sequences with answers.
+        positions: in the answers, for the adapted model.
+        verdicts: sequences that end before a verdict.
         orders: sequences that end before an option letter, with the options in another order.
-        spans: candidates, after the question and after none, whose likelihood is wanted.
-        draft: the text that the first answer repeats, from `TokenBackend.write` or `write_texts`; a backend goes on
-            from what it kept in it.
+        spans: candidates whose likelihood is read.
+        draft: a written text that the first sequence begins with; the backend goes on from `Draft.begun`.
     """
 
     answers: Sequence[TokenSequence] = ()
@@ -54,21 +55,21 @@ class Bundle:
 
     @cached_property
     def sequences(self) -> list[TokenSequence]:
-        """All sequences in the order that positions count them in."""
+        """All sequences, in the order of the sequence indices in positions."""
         return [sequence for part in self._parts.values() for sequence in part]
 
     @cached_property
     def tokens(self) -> dict[Purpose, int]:
-        """Distinct tokens by purpose: tokens that several sequences begin with count once, for the first purpose."""
+        """Distinct tokens by purpose; a shared beginning counts once, for the first purpose."""
         return dict(zip(self._parts, distinct_tokens(*self._parts.values()), strict=True))
 
     @property
     def size(self) -> int:
-        """Distinct tokens of all sequences."""
+        """Distinct tokens."""
         return sum(self.tokens.values())
 
     def ends(self, purpose: Purpose) -> list[Position]:
-        """Return the end of each sequence that serves a purpose."""
+        """Return the end of each sequence with a purpose."""
         before = 0
         for each, part in self._parts.items():
             if each == purpose:
@@ -78,7 +79,7 @@ class Bundle:
 
     @property
     def span_positions(self) -> list[list[Position]]:
-        """Positions before the tokens of each text in `spans`."""
+        """Positions before each token of each text in `spans`."""
         ends = self.ends("likelihood")
         return [
             [(number, length) for length in range(span.start, end + 1)]
@@ -93,11 +94,11 @@ class Bundle:
 
 @dataclass(frozen=True)
 class TextStatistics:
-    """Statistics of an existing text under one version of the model.
+    """Statistics of an existing text under one version of the model, in nats.
 
     Attributes:
-        log_probability: of the text (nats).
-        entropy: mean over the next-token distributions at all positions (nats).
+        log_probability: of the text.
+        entropy: mean over the next-token distributions at all positions.
         next_log_p: full-vocabulary log-probabilities of some tokens at the last position.
     """
 
@@ -107,33 +108,33 @@ class TextStatistics:
 
 
 class Reading(Protocol):
-    """One version of the model as a reader of one bundle."""
+    """A bundle as one version of the model reads it."""
 
     @property
     def bundle(self) -> Bundle: ...
 
     @property
     def tokens(self) -> float:
-        """Tokens through the network: those of the bundle, or of its answers for an adapted version."""
+        """Tokens through the network: of the bundle, or of its answers for an adapted version."""
 
     def logits(self, positions: Sequence[Position], ids: Sequence[int]) -> list[list[float]]:
-        """Log-probabilities of the tokens `ids` at each position, up to a constant of the position."""
+        """Return log-probabilities of the tokens `ids` at each position, up to a constant of the position."""
 
     def log_p(self, positions: Sequence[Position], ids: Sequence[int]) -> list[list[float]]:
-        """Natural logarithms of the full-vocabulary probabilities of the tokens `ids` at each position."""
+        """Return full-vocabulary log-probabilities of the tokens `ids` at each position."""
 
     def likelihoods(self) -> list[float]:
-        """Natural logarithms of the probabilities of the texts in the bundle's `spans`."""
+        """Return the log-probabilities of the texts in the bundle's `spans`."""
 
     def text_statistics(
         self, positions: Sequence[Position], tokens: Sequence[int], next_ids: Sequence[int]
     ) -> TextStatistics:
-        """Of a text: `tokens` stand at all positions but the last; `next_ids` are tokens to look up at the last."""
+        """Return the statistics of a text, `tokens` at all positions but the last, and of `next_ids` at the last."""
 
 
 @dataclass(frozen=True)
 class Training:
-    """The effect of an update: the loss before each optimizer step, the stated confidence afterwards, and its cost."""
+    """An update's loss before each optimizer step, the stated confidence afterwards, and its cost in tokens."""
 
     losses: tuple[float, ...]
     after: float
@@ -146,11 +147,11 @@ R = TypeVar("R", bound=Reading)
 class TokenBackend(Protocol[R]):
     """The engine of a model: a network in this process, or servers.
 
-    Version 0 is the frozen model; the adapted one has the number of the update that made its weights.
+    Version 0 is the frozen model; adapted weights have the number of the update that made them.
     """
 
     limit: int
-    """Most tokens that a prompt with its answer may have."""
+    """Most tokens of a prompt with its answer."""
 
     @property
     def environment(self) -> dict[str, str | int]:
@@ -160,12 +161,12 @@ class TokenBackend(Protocol[R]):
         """Read bundles with the frozen model."""
 
     def adapt(self, readings: Sequence[R], version: int) -> Sequence[R]:
-        """Read the same bundles with an adapted version, at their `positions`."""
+        """Read the bundles with an adapted version, at their `positions`."""
 
     def write(self, batches: Sequence[Sequence[Draft]]) -> None:
         """Finish drafts with the frozen model; drafts of one batch go through the network together.
 
-        `Draft.begun` of each is set to whatever `read` and later drafts after the same prompt can go on from.
+        Set each `Draft.begun` to the state that `read`, and later drafts after the same prompt, can go on from.
         """
 
     def write_texts(self, prompt: TokenSequence, writing: Writing, ends: Sequence[int] = ()) -> Iterator[Piece]:
@@ -175,16 +176,16 @@ class TokenBackend(Protocol[R]):
         """
 
     def rewrite(self, drafts: Sequence[Draft], readings: Sequence[R], version: int) -> list[Draft | None]:
-        """New drafts by an adapted version; None for a draft that it would write as it is, by its `readings`."""
+        """Return drafts by an adapted version; None for a draft that this version would repeat, by its `readings`."""
 
     def together(self, jobs: Sequence[Callable[[], None]]) -> None:
-        """Do jobs that read, at the same time where that is faster."""
+        """Do jobs that read; in parallel where that is faster."""
 
     def train(self, reading: R, position: Position, target: float) -> Training:
-        """Move the confidence that is stated at a position towards `target`, and publish the new version."""
+        """Move the confidence stated at a position towards `target`, and publish the new version."""
 
     def publish(self) -> None:
-        """Make the weights in the adapter the present version."""
+        """Make the adapter's weights the present version."""
 
     def close(self) -> None:
         """End connections and threads."""

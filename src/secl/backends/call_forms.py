@@ -1,4 +1,4 @@
-"""The form in which a model calls tools, read off a conversation with calls that its chat template renders."""
+"""The form of a model's tool calls, found by rendering a conversation with calls through its chat template."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from secl.prompts.templates import Prompt
 _NAMES, _KEY, _VALUE, _ASKED = ("secl_first", "secl_second"), "secl_key", "secl value", "What is the weather?"
 _ARGUMENTS = rf'\{{\s*"{_KEY}"\s*:\s*"{_VALUE}"\s*\}}'
 _ID = re.compile(r',\s*"(?:id|call_id)"\s*:\s*"call\d{5}"')
-"""An id in a call. Clients write ids; models need none."""
+"""An id in a call, which clients write and models do not need."""
 
 _DESCRIBED = (
     "You may call tools. The tools, each as JSON:\n{tools}\n\nTo call a tool, reply with nothing but a JSON object of "
@@ -33,12 +33,12 @@ class CallForm:
     """The texts around the names and arguments of calls.
 
     Attributes:
-        opening: before the name of the first tool.
-        middle: between a name and its arguments, which are a JSON object.
+        opening: before the first tool's name.
+        middle: between a name and its arguments (a JSON object).
         closing: after the last arguments.
-        between: between arguments and the name of the next tool; None if a turn has one call.
+        between: between arguments and the next tool's name; None if a turn has one call.
         text: beginning of a reply without a call, such as an empty thought; the prompt ends before this text.
-        native: whether the chat template shows tools; else the system text describes them.
+        native: whether the chat template shows tools; otherwise the system text describes the tools.
     """
 
     opening: str
@@ -50,17 +50,16 @@ class CallForm:
 
     @classmethod
     def of(cls, tokenizer: Tokenizer, ends: Collection[str]) -> CallForm:
-        """Return the form that a chat template writes, or `DESCRIBED` if the template writes no arguments as JSON.
+        """Return the form of a chat template, or `DESCRIBED` if the template does not write arguments as JSON.
 
-        Args:
-            ends: texts of the tokens that end a reply.
+        `ends` are the texts of the tokens that end a reply.
         """
         with suppress(jinja2.TemplateError, TypeError):
             return _rendered(tokenizer, ends) or DESCRIBED
         return DESCRIBED
 
     def prompt(self, prompt: Prompt) -> Prompt:
-        """Return a prompt as the chat template takes it: with tools in the system text if it knows no tools."""
+        """Return a prompt for the chat template, with tools in the system text unless the form is native."""
         if self.native or not (prompt.tools or prompt.history):
             return prompt
         system = _DESCRIBED.format(tools="\n".join(prompt.tools)) if prompt.tools else ""
@@ -68,7 +67,7 @@ class CallForm:
         return replace(prompt, system=system, tools=(), history=_merged([*map(self._plain, prompt.history)]))
 
     def _plain(self, turn: Turn) -> Turn:
-        """Return a turn without the roles and parts of tools."""
+        """Return a turn with calls and results of tools as text."""
         if turn.role == "tool":
             return Turn("user", f"Result of the call: {turn.text}")
         calls = "\n".join(
@@ -78,11 +77,11 @@ class CallForm:
 
 
 DESCRIBED = CallForm('{"name": "', '", "arguments": ', "}", '}\n{"name": "', native=False)
-"""The form of models whose chat template has none."""
+"""The form for models whose chat template does not support tools."""
 
 
 def _merged(turns: Sequence[Turn]) -> tuple[Turn, ...]:
-    """Return turns of which neighbours have different roles, as some templates demand."""
+    """Join neighbouring turns of one role, which some templates reject."""
     merged: list[Turn] = []
     for turn in turns:
         alike = bool(merged) and merged[-1].role == turn.role

@@ -1,4 +1,4 @@
-"""Prompts as text in a model's chat format, which its chat template writes."""
+"""Prompts as text, rendered by a model's chat template."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from secl.errors import ModelError
 from secl.prompts.templates import Prompt, request_for
 
 NO_THOUGHTS: dict[str, object] = {"enable_thinking": False, "thinking": False, "thinking_budget": 0}
-"""Names of a template's switch for thoughts; a template without a switch ignores them."""
+"""Names of templates' switches for thoughts; other templates ignore them."""
 _DAY = date(2024, 7, 26)
 _TODAY = re.compile(r"""strftime_now\(\s*(["'])(.*?)\1\s*\)""")
 _ANY_TEXT = "\ud800"
-"""Half of a character, which no text of a user has: a text that is found again in a conversation."""
+"""Half of a character. No user's text contains it, so it can be found in a rendered conversation."""
 
 Message = dict[str, Any]
-"""A turn as chat templates have it."""
+"""A turn in the form of chat templates."""
 
 Chat = Callable[[list[Message]], str]
-"""Renders a conversation up to where the model goes on."""
+"""Renders a conversation with the beginning of the model's next turn."""
 
 
 class Decoder(Protocol):
-    """The half of a tokenizer that makes text of tokens."""
+    """The decoding half of a tokenizer."""
 
     @property
     def eos_token_id(self) -> int | None: ...
@@ -69,15 +69,15 @@ class Thinker:
     """How a model thinks before it answers.
 
     Attributes:
-        tokenizer: whose chat template leaves the model free to think.
-        opening: what a reply begins with before the thought; "" if the template or the request opens it.
-        closing: what ends a thought.
-        mark: what the model itself ends a thought with.
+        tokenizer: its chat template allows thoughts.
+        opening: beginning of a reply before the thought; "" if the template or the request opens the thought.
+        closing: text after a thought.
+        mark: the model's own end of a thought.
         request: sentence that asks for a thought; "" for a model that was trained to think.
         budget: most tokens of a thought.
-        least: tokens of a thought that there must be room for.
-        always: whether the model thinks whatever it is given.
-        switches: what the template is told.
+        least: tokens that must fit.
+        always: whether the model thinks under every template.
+        switches: arguments of the template.
     """
 
     tokenizer: Tokenizer
@@ -92,10 +92,7 @@ class Thinker:
 
 
 def render(tokenizer: Tokenizer, prompt: Prompt, thinker: Thinker | None = None, *, thinking: bool = False) -> str:
-    """Return the full text of a prompt in the model's chat format, up to where the model goes on.
-
-    `thinking` renders it up to where its thought begins.
-    """
+    """Return the full text of a prompt in the model's chat format; `thinking` ends it where the thought begins."""
     turns = messages(prompt.history)
     turns += [{"role": ("user", "assistant")[i % 2], "content": turn} for i, turn in enumerate(prompt.turns)]
     tools = [*map(json.loads, prompt.tools)] or None
@@ -116,7 +113,7 @@ def render(tokenizer: Tokenizer, prompt: Prompt, thinker: Thinker | None = None,
 
 
 def messages(history: Sequence[Turn]) -> list[Message]:
-    """Turns as chat templates have them; Mistral's wants ids of calls with nine letters and digits."""
+    """Return turns in the form of chat templates; Mistral's requires call ids of nine letters and digits."""
     written: list[Message] = []
     waiting: dict[str, str] = {}
     number = 0
@@ -141,11 +138,10 @@ def _conversation(chat: Chat, turns: list[Message], system: str) -> str:
 
 
 def _as_answered(chat: Chat, text: str, earlier: list[Message], system: str, thought: str | None = None) -> str:
-    """Return a conversation in which the model's answer stands after what it was written behind.
+    """Return a conversation with the same tokens before the model's answer as when the answer was written.
 
-    A template that switches thinking off begins a reply with an empty thought, and leaves that out where the reply has
-    become an earlier turn. An answer is read with the very tokens before it that it was written with, which are those
-    up to the end of a `thought` where there is one.
+    A template that switches thinking off begins a reply with an empty thought, but drops the empty thought from earlier
+    turns. `thought` is the text before the answer, up to the end of its thought, if any.
     """
     begun = thought or _conversation(chat, earlier, system)
     if text.startswith(begun):
@@ -157,7 +153,7 @@ def _as_answered(chat: Chat, text: str, earlier: list[Message], system: str, tho
 
 
 def _with_system(chat: Chat, turns: list[Message], system: str) -> str:
-    """A conversation with a system text: in the role of the system, or before the question if there is no such role."""
+    """Return a conversation with a system text: in the system role, or before the question without such a role."""
     with suppress(jinja2.TemplateError):
         if _ANY_TEXT in chat([{"role": "system", "content": _ANY_TEXT}, *turns]):
             return chat([{"role": "system", "content": system}, *turns])
@@ -174,8 +170,7 @@ def render_turns(
     go_on: bool = True,
     switches: Mapping[str, object] = NO_THOUGHTS,
 ) -> str:
-    """A conversation in the model's chat format, with `switches` for thoughts; with `go_on` up to where the model goes
-    on."""
+    """Return a conversation in the model's chat format; with `go_on`, the model's next turn begins at the end."""
     return tokenizer.apply_chat_template(
         turns,
         tools=tools,
@@ -189,8 +184,8 @@ def render_turns(
 
 @lru_cache(maxsize=8)
 def _dated(template: str) -> str:
-    """Return a template with a fixed date where it puts in today's, so that records are the same from day to day.
+    """Return a template with a fixed date in place of today's, so that records do not depend on the day.
 
-    transformers gives templates a clock that cannot be replaced.
+    transformers' clock for templates cannot be replaced.
     """
     return _TODAY.sub(lambda match: json.dumps(_DAY.strftime(match[2])), template)

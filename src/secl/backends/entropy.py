@@ -6,14 +6,14 @@ import math
 from collections.abc import Iterable
 
 NOTHING = 1e-6
-"""Less mass than this is no tail: float32 log-probabilities do not sum to 1 more exactly."""
+"""Least mass of a tail; smaller remainders are rounding errors of float32 log-probabilities."""
 
 
 def entropy_of(log_p: Iterable[float], vocabulary: int) -> float:
-    """Entropy in nats from the log-probabilities of the most probable tokens.
+    """Return the entropy in nats from the log-probabilities of the most probable tokens.
 
-    The tail joins the head and falls off as a power of the rank (Zipf). It is at least that of a tail packed into as
-    few tokens as the head's smallest one allows, and at most that of one spread evenly over the rest.
+    The tail's probabilities fall as a power of the rank (Zipf), from the smallest probability of the head. The entropy
+    is at least that of the most concentrated tail below this probability, and at most that of a uniform tail.
 
     >>> round(entropy_of([math.log(0.5), math.log(0.25)], 1000), 3), round(entropy_of([math.log(0.5)] * 2, 1000), 3)
     (1.415, 0.693)
@@ -29,7 +29,7 @@ def entropy_of(log_p: Iterable[float], vocabulary: int) -> float:
 
 
 def _tail(rest: float, smallest: float, count: int, others: int) -> float:
-    """Entropy of a tail of mass `rest` after `count` tokens: p(i) = p(count) (i / count)^-s, with the s that fits.
+    """Return the entropy of a tail of mass `rest` after `count` tokens: p(i) = p(count) (i / count)^-s for a fitted s.
 
     Sums over ranks are integrals over u = i / count from 1 to R. With a = 1 - s the mass is
     p(count) count (R^a - 1) / a.

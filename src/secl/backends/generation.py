@@ -1,4 +1,4 @@
-"""Texts in the making, and when they end: the same rules whoever writes them."""
+"""Texts in the making and the rules for their end, the same for all backends."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CONTEXT = 4
 
 
 def list_tokens(form: Form, listed: int) -> int:
-    """Most tokens of a list of so many answers."""
+    """Return the most tokens of a list of `listed` answers."""
     return -(-MAX_LIST_TOKENS[form] * listed // 5)
 
 
@@ -39,10 +39,10 @@ def question_seed(seed: int, question: Question, purpose: object) -> int:
 
 
 def decode_behind(tokenizer: Decoder, context: Sequence[int], tokens: Sequence[int]) -> str:
-    """Return the text of tokens behind others, without that of these.
+    """Return the text of tokens after a context.
 
-    Some decoders drop the space at the start of what they are given, and others render the end of a text otherwise when
-    more follows, so the context goes along, and the text begins where it parts from that of the context alone.
+    Some decoders drop the space at the start of a text, and others render its end differently when more follows. So
+    context and tokens are decoded together, and the text begins where it differs from that of the context alone.
     """
     before = tokenizer.decode([*context], skip_special_tokens=True)
     whole = tokenizer.decode([*context, *tokens], skip_special_tokens=True)
@@ -52,13 +52,7 @@ def decode_behind(tokenizer: Decoder, context: Sequence[int], tokens: Sequence[i
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One generated token and the next-token distribution it came from.
-
-    Attributes:
-        token: its id.
-        log_p: natural logarithms of full-vocabulary probabilities, by token id: of the most probable tokens and of the
-            generated one.
-    """
+    """A generated token, and full-vocabulary log-probabilities of this and the most probable tokens, by token id."""
 
     token: int
     log_p: Mapping[int, float]
@@ -69,22 +63,22 @@ class Draft:
     """A text in the making.
 
     Attributes:
-        prompt: token ids that it continues.
+        prompt: token ids before the text.
         form: of the answer, or of the answers in a list.
-        limit: most tokens that it may have.
-        lines: a list is finished with this many lines; None for an answer, which is finished when it is complete.
-        stop: it is finished with this text as well, unless that is "".
-        ends: ids of tokens that finish it as well.
-        written: token ids written so far.
-        seed: of its random choices; None writes greedily.
-        top_p: these are among the most probable tokens that together have this probability, alike in a batch.
-        version: of the model that writes it; 0 is the frozen one.
-        log_p: natural logarithm of the probability of each token, before the nucleus; of sampled texts alone.
-        steps: what that model thought before each token, where the backend reports it.
-        free: whether it is a text of its own, whose prompt goes through the network alone, so that no number depends on
-            what else is read.
-        thought: what stands before it in the prompt; None for an answer at once.
-        begun: what the backend keeps of the prompt, to go on from; None for nothing.
+        limit: most tokens.
+        lines: lines of a finished list; None for an answer.
+        stop: a text that finishes the draft; "" for none.
+        ends: further ids of tokens that finish the draft.
+        written: token ids so far.
+        seed: of sampled texts; None writes greedily.
+        top_p: nucleus of sampled texts, equal in a batch.
+        version: of the model that writes; 0 is frozen.
+        log_p: ln P of each token before the nucleus; of sampled texts alone.
+        steps: next-token distributions, if the backend reports them.
+        free: whether the prompt goes through the network alone, so that no number depends on other texts.
+        thought: the thought in the prompt, or a finished thought itself; None for an answer at once.
+        kept: whether `begun` shall include the written text, as of a thought.
+        begun: the backend's state to go on from; None if not kept.
     """
 
     prompt: list[int]
@@ -101,25 +95,22 @@ class Draft:
     steps: list[Step] = field(default_factory=list)
     free: bool = False
     thought: Thought | None = None
+    kept: bool = False
     begun: Any = field(default=None, repr=False, compare=False)
 
     @classmethod
     def answer(cls, prompt: list[int], form: Form, prefix: Sequence[int] = ()) -> Draft:
-        """Return a greedy answer, of which some tokens may be written already."""
+        """Return a greedy answer that may begin with a `prefix`."""
         return cls(prompt, form, MAX_ANSWER_TOKENS[form], written=list(prefix))
 
     @property
     def tokens(self) -> int:
-        """Written tokens that went through the network: all but the last."""
+        """Written tokens that went through the network: all except the last."""
         return max(0, len(self.written) - 1)
 
 
 class TextRules:
-    """Decodes drafts and tells when they are finished.
-
-    Attributes:
-        end_ids: of the tokens that end every text: those of the model and the tokenizer's own.
-    """
+    """Decodes drafts and tells when they are finished; `end_ids` of model and tokenizer end every text."""
 
     def __init__(self, tokenizer: Decoder, end_ids: int | Sequence[int | None] | None) -> None:
         self.tokenizer = tokenizer
@@ -131,11 +122,11 @@ class TextRules:
         return decode_behind(self.tokenizer, draft.prompt[-CONTEXT:], draft.written)
 
     def answer(self, draft: Draft) -> str:
-        """Return the answer in a draft, without what was written after it."""
+        """Return the answer at the beginning of a draft."""
         return trim_answer(self.text(draft), draft.form)
 
     def thought(self, draft: Draft) -> Thought:
-        """Return a finished thought without what ended it."""
+        """Return a finished thought without its end mark."""
         written = draft.written
         closed = bool(written) and (written[-1] in draft.ends or written[-1] in self.end_ids)
         text = decode_behind(self.tokenizer, draft.prompt[-CONTEXT:], written[:-1] if closed else written)
@@ -154,7 +145,7 @@ class TextRules:
 
 
 def items_of(text: str, form: Form, listed: int) -> list[str]:
-    """Return the items of a list as it was written; the last line of one that ran into its token limit is cut off."""
+    """Return the items of a written list; the last line of a list that reached its token limit is dropped."""
     lines = text.splitlines()[:listed]
     complete = lines[:-1] if 1 < len(lines) < listed and not text.endswith("\n") else lines
     return read_list("\n".join(complete), form)

@@ -1,8 +1,7 @@
-"""Comparison of an open answer with further answers that the model draws, and the model's choice among all.
+"""Further answers to an open question, which the answer is compared with.
 
-Generating and recognising are different evidence. The first is how often the model says the same again,
-the second the letter of the answer among its own distinct answers and "None of these", so that nothing has to assume
-that one of them is right.
+Two kinds of evidence follow: how often the model repeats the answer, and the probability of the answer's letter among
+the distinct answers and "None of these". The last option allows that all answers are wrong.
 """
 
 from __future__ import annotations
@@ -18,27 +17,27 @@ from secl.prompts.programs import result_of
 from secl.question import Form, Question
 
 FIRST = 3
-"""Answers drawn at first. More follow if one of these differs from the answer."""
+"""Answers in the first round."""
 
 FURTHER = 2
-"""Answers that are drawn beyond these where one of them says something else."""
+"""Answers in the second round, which follows if one of the first differs from the answer."""
 
 LISTED = 3
-"""Most other answers, the most frequent ones, that the model chooses among."""
+"""Most other answers among the options; the most frequent ones come first."""
 
 DECIMALS = 6
-"""Decimal places of what a program computes; of a number below 1 those after its leading zeros."""
+"""Decimal places of a program's result, not counting the leading zeros of a number below 1."""
 
 PROGRAM_TOKENS = 160
 """Most tokens of a program."""
 
 FREE_TOKENS = 64
-"""Most tokens of a further answer where no form is asked for; longer ones are no answer like a brief one."""
+"""Most tokens of a further answer to a free question; longer texts cannot be compared with a brief answer."""
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """Further answers: the distinct `candidates`, the answer first, all `samples`, and where the others come from."""
+    """Further answers: the distinct `candidates`, the answer first; all `samples`; and the source of the others."""
 
     candidates: tuple[str, ...]
     samples: tuple[Sample, ...]
@@ -46,14 +45,14 @@ class Drawn:
 
 
 Way = int | None
-"""The source of a further answer: the number of a sample, or None for a program."""
+"""Source of a further answer: the number of a sample, or None for a program."""
 
 
 def rounds(question: Question, *, thinks: bool = False) -> tuple[Sequence[Way], Sequence[Way]]:
-    """Further answers to draw: the first ones, and more if one of these differs from the answer.
+    """Return the further answers of the first and the second round.
 
-    A number that was found by reasoning is checked by a program, which costs less than to reason again. Other samples
-    of a model that `thinks` take a thought each, so one is drawn, and another where they disagree.
+    A program checks a number, at less cost than a second line of reasoning. Other samples of a model that `thinks` need
+    a thought each, so each round draws one.
     """
     if thinks and question.form != "number":
         return (0,), (1,)
@@ -71,13 +70,13 @@ def computed(program: str) -> Sample:
 
 
 def settled(question: Question, answer: str, drawn: Sequence[Sample], rivals: Sequence[str] = ()) -> bool:
-    """Return whether all that was drawn says what the answer says, so that no more has to be drawn."""
+    """Return whether all drawn answers agree with the answer, so that the second round is not needed."""
     _, numbers = group(question, [each.text for each in drawn], (answer, *rivals))
     return all(number == 0 for number in numbers)
 
 
 def compare(question: Question, answer: str, drawn: Sequence[Sample], rivals: Sequence[str] = ()) -> Drawn:
-    """Group further answers by what they say; `rivals` are other answers that were given.
+    """Group further answers by meaning; `rivals` are given answers that differ from the answer.
 
     >>> drawn = [Sample(text=text, candidate=None, log_p=None) for text in ("It is Lima.", "Cusco")]
     >>> compare(Question("Capital of Peru?"), "Lima", drawn).candidates
@@ -100,12 +99,12 @@ def compare(question: Question, answer: str, drawn: Sequence[Sample], rivals: Se
 
 
 SAMPLED_LISTS = 2
-"""Lists that are sampled where the greedy list names too few answers."""
+"""Most sampled lists, if the greedy list has too few answers."""
 
 
 @dataclass(frozen=True)
 class Distractors:
-    """Answers that differ from the one they are compared with, and from each other.
+    """Answers that differ from the judged answer and from each other.
 
     The source counts them, as in "listed:2+sampled:1+numeric:1"; "none" without any.
     """
@@ -115,7 +114,7 @@ class Distractors:
 
 
 NOTHING = Distractors([], "none")
-"""Distractors of an answer that cannot be compared with others."""
+"""For an answer that cannot be compared with others."""
 
 
 def choose_distractors(
@@ -141,7 +140,7 @@ def choose_distractors(
 
 
 def distinct(answer: str, candidates: Iterable[str], form: Form, count: int) -> list[str]:
-    """Return the first `count` candidates that differ from `answer` and from each other once normalised.
+    """Return the first `count` candidates that differ from `answer` and from each other after normalisation.
 
     >>> distinct("The Nile", ["nile", "Amazon", "the amazon", "Volga"], "short", 4)
     ['Amazon', 'Volga']
@@ -155,7 +154,7 @@ def distinct(answer: str, candidates: Iterable[str], form: Form, count: int) -> 
 
 
 def near_numbers(answer: str) -> list[str]:
-    """Wrong numbers such as slips produce: off by one, doubled, halved, off by ten, off by a tenth.
+    """Return wrong numbers of common slips: off by one, doubled, halved, off by ten, off by a tenth.
 
     >>> near_numbers("12")[:4]
     ['13', '11', '24', '6']

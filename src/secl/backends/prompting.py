@@ -1,4 +1,4 @@
-"""The token sequences of everything that a model is asked."""
+"""The token sequences of all prompts."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ from secl.settings.groups import NUCLEUS
 from secl.writing import Writing
 
 BEHIND_A_THOUGHT = 160
-"""Tokens that an answer after a thought and the question for its confidence take at most."""
+"""Most tokens of an answer after a thought with the question for its confidence."""
 
 MARGIN = 16
-"""Tokens of a prompt beyond the question and the answer that no estimate counts: branches, verdicts, line breaks."""
+"""Tokens that no estimate of a prompt's length counts: branches, verdicts, line breaks."""
 
 
 class Prompting:
@@ -51,9 +51,9 @@ class Prompting:
         show_thought: whether the thought before an answer is shown where P(True) is asked.
 
     Attributes:
-        alongside: whether the confidence in an open answer is stated in the reply, and not in a turn after it.
-        top_p: probability of the nucleus that samples come from.
-        listed: answers that a list is asked for; one of them may be the answer that they are compared with.
+        alongside: whether a reply states the confidence in its open answer; otherwise a later turn states it.
+        top_p: nucleus of samples.
+        listed: length of a requested list of answers, which may contain the judged answer.
     """
 
     def __init__(
@@ -75,18 +75,16 @@ class Prompting:
 
     @cached_property
     def prefilled(self) -> bool:
-        """Whether short replies begin with "Answer:"; those with a confidence alongside always do."""
+        """Whether short replies begin with "Answer:"; always for replies that state a confidence."""
         return self.alongside or self._prefers_prefill()
 
-    def _prefilled(self, question: Question) -> bool:
-        return question.form != "short" or self.prefilled
-
-    # A thought is what the model thought before the answer; None if it answers at once.
+    # `thought` is the thought before the answer; None for an answer at once.
 
     def _answer(self, question: Question, thought: str | None = None) -> Prompt:
         if thought is not None and self.thinker is not None:
             return thinking_prompt(question, self.thinker.request, thought)
-        return answer_prompt(question, alongside=self.alongside, prefilled=self._prefilled(question))
+        prefilled = question.form != "short" or self.prefilled
+        return answer_prompt(question, alongside=self.alongside, prefilled=prefilled)
 
     @property
     def thinks(self) -> bool:
@@ -106,7 +104,8 @@ class Prompting:
     def thought(self, question: Question, limit: int) -> Draft:
         """Return the thought before an answer, to be written, by a model that reads `limit` tokens."""
         behind = BEHIND_A_THOUGHT + question.free * MAX_ANSWER_TOKENS["text"]
-        return self.thought_before(thinking_prompt(question, self._thinking().request, ""), limit - behind)
+        draft = self.thought_before(thinking_prompt(question, self._thinking().request, ""), limit - behind)
+        return replace(draft, kept=True)
 
     def thought_before(self, prompt: Prompt, limit: int) -> Draft:
         """Return the thought before a reply to any prompt; both have at most `limit` tokens, or the thought has one."""
@@ -123,33 +122,30 @@ class Prompting:
         return self._encode(self._answer(question, thought))
 
     def confidence(self, question: Question, text: str, thought: str | None = None) -> list[int]:
-        """Return ids after which the confidence digit comes: after an option letter, or after an open answer."""
+        """Return ids after which the confidence digit comes; `text` is an option letter or an open answer."""
         before = self._answer(question, thought)
         return self._before(confidence_prompt(question, text, alongside=self.alongside, before=before), "0")
 
     def given(self, question: Question, answer: str, *, behind_thought: bool = False) -> str:
-        """An open answer from elsewhere as the model would have written it after the prompt, or after a thought."""
+        """Return a given open answer as the model would have written it after the prompt, or after a thought."""
         if behind_thought:
             return f" {answer.strip()}" if self._answer(question, "").prefill else answer
         text = as_written(answer, question.form)
         return f" {text}" if self._answer(question).prefill else text
 
     def choices(self, question: Question, thought: str | None = None) -> Bundle:
-        """Return a branch for every option, so that letter and confidence are read in one go.
-
-        The positions are before the letter, and before the digit of each option in turn.
-        """
+        """Return a branch for every option; positions are before the letter, and before each option's digit."""
         letter = len(self._before(self._answer(question, thought), " A"))
         branches = [self.confidence(question, each, thought) for each in question.letters]
         digits = [(i, len(branch)) for i, branch in enumerate(branches)]
         return Bundle(branches, [(0, letter), *digits])
 
     def orders(self, question: Question, orders: Sequence[Sequence[int]]) -> list[list[int]]:
-        """Return ids after which a letter comes, for the options in each order."""
+        """Return ids after which a letter comes, for each order of the options."""
         return [self._before(order_prompt(question, order), " A") for order in orders]
 
     def spans(self, question: Question, candidates: Sequence[str]) -> list[Span]:
-        """Return each candidate after the question, then each after no question."""
+        """Return each candidate after the question, then each without a question."""
         form: Form = "short" if question.form in ("choice", "number", "short") else "sentence"
         spans = []
         for alone in (False, True):
@@ -161,13 +157,13 @@ class Prompting:
         return spans
 
     def written(self, question: Question, text: str, draft: Draft | None = None, thought: str | None = None) -> Bundle:
-        """Return an open answer, from a draft or from elsewhere, with the question for its confidence after it.
+        """Return an open answer, written or given, with the question for its confidence.
 
-        The positions are before each token of the answer, before what follows its last token, and before the digit.
+        Positions are before each token of the answer, after its last token, and before the digit.
         """
         sequence = self.confidence(question, text, thought)
         prompt = self._answer(question, thought)
-        # The chat template may trim the answer, or cut it into other tokens than those that were generated.
+        # The chat template may trim the answer, and the tokenizer may split it into other tokens than the model wrote.
         start = common_length(self._encode(prompt), sequence)
         end = max(start, common_length(self._encode(prompt.begun(text)), sequence))
         positions = [(0, length) for length in (*range(start, end + 1), len(sequence))]
@@ -194,14 +190,14 @@ class Prompting:
         return self._before(verification_prompt(question, candidate), "Yes")
 
     def entailment(self, question: Question, premise: str, hypothesis: str) -> list[int]:
-        """Return ids after which the letter comes that tells how two answers relate."""
+        """Return ids after which a letter comes: how two answers relate."""
         return self._before(entailment_prompt(question, premise, hypothesis), " A")
 
     def check_length(self, question: Question, limit: int, answer: str | None = None) -> None:
-        """Check that there is a letter for each option, and that question and answer can be read to their end.
+        """Check that the model has a letter for each option, and can read question and answer within `limit` tokens.
 
         Raises:
-            QuestionError: there is not, or they cannot.
+            QuestionError: too many options, or too many tokens.
         """
         letters = len(self.token_ids.letters)
         if len(question.options) > letters:
@@ -253,7 +249,7 @@ class Prompting:
         """Return the parameters of a free answer that leave room for the questions about it within `limit` tokens.
 
         Raises:
-            TooLongError: there is no room for as many tokens as are wanted.
+            TooLongError: too little room for the requested tokens.
         """
         listing = len(self.answer_list(question)) + list_tokens("text", self.listed)
         behind = max(len(self.confidence(question, "", thought)), listing)

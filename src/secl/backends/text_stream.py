@@ -1,4 +1,4 @@
-"""Texts that are written token by token, as they come."""
+"""Texts that are streamed while they are written, token by token."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from secl.prompts.parsing import THOUGHTS, Marks
 from secl.writing import Finish, Piece, Token, Writing
 
 HALF = "\ufffd"
-"""A decoder's text for the first bytes of a character."""
+"""A decoder's text for an incomplete character."""
 
 
 class FreeText:
-    """One text as it is written: its tokens go in, its pieces come out and never have to be taken back.
+    """Turns the tokens of one text into pieces, which are never revised.
 
     Text that may become a stop text or a part of a character waits for the next token. Tokens in `ends` end it, too.
 
     Attributes:
-        ended: whether its last piece is out.
-        draft: the tokens so far; the last piece holds it.
+        ended: whether the last piece has been returned.
+        draft: the tokens so far; part of the last piece.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class FreeText:
         return Piece(choice=self.number, text=text, tokens=reported)
 
     def end(self, finish: Finish, text: str = "", reported: tuple[Token, ...] = ()) -> Piece:
-        """Return the last piece, with what was held back."""
+        """Return the last piece, with the text that waited."""
         self.ended = True
         rest = decode_behind(self.rules.tokenizer, self._context, self._new) if self._new else ""
         return Piece(
@@ -74,7 +74,7 @@ class FreeText:
 
 
 def _overlap(text: str, stop: str) -> int:
-    """Characters at the end of a text that a stop text may begin with.
+    """Return the number of characters at the end of a text that begin a stop text.
 
     >>> _overlap("one\\n", "\\n\\n"), _overlap("one", "\\n\\n")
     (1, 0)

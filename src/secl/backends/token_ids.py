@@ -1,4 +1,4 @@
-"""Token ids of the words that are read rather than generated, found by construction for each tokenizer."""
+"""Prompts as token ids, and the ids of words whose probabilities are read: digits, letters, True, False, Yes, No."""
 
 from __future__ import annotations
 
@@ -25,24 +25,23 @@ from secl.prompts.templates import (
 from secl.question import LETTERS, Question
 
 SAMPLE = Question("Is water wet?", options=("yes", "no"))
-"""A question to try a model on."""
+"""A question for trials of a model."""
 _PLAIN = "\ud801"
-"""Half of a character, which no text of a user has. It stands before a text that only reads like a special token."""
+"""Half of a character, which no user's text contains. It marks a text that only looks like a special token."""
 _MARK = re.compile(r"[^\w\s].*\w.*[^\w\s]", re.DOTALL)
-"""A mark of a role in a chat template: a word in brackets."""
+"""A role mark of a chat template: a word in brackets."""
 
 
 @dataclass(frozen=True)
 class TokenIds:
-    """Renders prompts to token ids and knows the ids of the digits, the option letters, True and False.
+    """Renders prompts to token ids.
 
     Attributes:
-        digits: ids of the ten digits after "Confidence: ".
-        letters: ids of the option letters after "Answer:", as many as are single tokens.
-        true: ids of the variants of "True" (case, leading space) at the start of a reply.
-        false: the same for "False".
-        yes_no: ids of "Yes" and "No" at the start of a reply; empty if they are not single tokens.
-        thinker: how the model thinks before it answers, where a prompt has a thought.
+        digits: the ten digits after "Confidence: ".
+        letters: option letters after "Answer:", up to the first that is not a single token.
+        true, false: spellings of "True" and "False" (case, leading space) at the start of a reply.
+        yes_no: "Yes" and "No" at the start of a reply; empty if they are not single tokens.
+        thinker: renders prompts with a thought; None without one.
     """
 
     tokenizer: Tokenizer
@@ -55,7 +54,7 @@ class TokenIds:
 
     @classmethod
     def of(cls, tokenizer: Tokenizer, name: str = "in memory") -> TokenIds:
-        """Find all ids for the tokenizer of the model `name` and check them.
+        """Find the ids for the tokenizer of the model `name`.
 
         Raises:
             ModelError: no chat template, or digits, letters or True/False are not single tokens.
@@ -75,7 +74,7 @@ class TokenIds:
         if None in digits:
             raise ModelError(f"the tokenizer of the model {name!r} has no single token for each digit.")
         letters = _last_tokens(tokenizer, answer, [f" {letter}" for letter in LETTERS])
-        letters = letters[: letters.index(None)] if None in letters else letters
+        letters = letters[: [*letters, None].index(None)]
         true = _last_tokens(tokenizer, judge, WORDS_TRUE)
         false = _last_tokens(tokenizer, judge, WORDS_FALSE)
         verify = render(tokenizer, verification_prompt(SAMPLE, "yes"))
@@ -90,12 +89,12 @@ class TokenIds:
 
     @property
     def special(self) -> tuple[int, ...]:
-        """All ids whose logits are computed by the float32 head."""
+        """All ids whose logits the head computes in float32."""
         return tuple(dict.fromkeys((*self.digits, *self.letters, *self.true, *self.false, *self.yes_no)))
 
     @cached_property
     def reserved(self) -> tuple[str, ...]:
-        """Tokens that only the chat template may write: special tokens, and others that mark roles."""
+        """Tokens that only the chat template may write: special tokens and role marks."""
         template, added = self.tokenizer.get_chat_template(), self.tokenizer.added_tokens_decoder.values()
         if self.thinker is not None:
             template += self.thinker.opening + self.thinker.closing
@@ -103,9 +102,9 @@ class TokenIds:
         return tuple(each.content for each in added if each.special or each.content in roles)
 
     def render(self, prompt: Prompt, *, thinking: bool = False) -> str:
-        """The full text of a prompt, as `encode` takes it: what it quotes of users stays text and forges no turn.
+        """Return the full text of a prompt for `encode`; users' texts stay texts and cannot forge a turn.
 
-        `thinking` renders it up to where its thought begins.
+        `thinking` ends the text where the thought begins.
         """
         quoted = Prompt(
             tuple(map(self._quoted, prompt.turns)),
@@ -118,7 +117,7 @@ class TokenIds:
         return render(self.tokenizer, quoted, self.thinker, thinking=thinking)
 
     def _quoted(self, text: str) -> str:
-        """Return a text with `_PLAIN` before everything in it that reads like a reserved token."""
+        """Return a text with `_PLAIN` before every part that looks like a reserved token."""
         found = [each for each in self.reserved if each in text]
         places = {match.start() for each in found for match in re.finditer(re.escape(each), text)}
         return "".join(_PLAIN * (i in places) + char for i, char in enumerate(text)) if places else text
@@ -130,12 +129,12 @@ class TokenIds:
         return replace(turn, text=self._quoted(turn.text), calls=tuple(calls))
 
     def encode(self, text: str) -> list[int]:
-        """Token ids of a rendered text; the chat template has already put the special tokens in."""
-        # Cut after the first character of what reads like a token, it is none.
+        """Return the token ids of a rendered text, which contains all special tokens already."""
+        # A cut after the first character keeps a text that looks like a token from becoming one.
         first, *others = re.sub(f"{_PLAIN}(.)", rf"\1{_PLAIN}", text).split(_PLAIN)
         ids = self._ids(first)
         for other in others:
-            # Some tokenizers put a space before a text; after a line break they do not.
+            # Some tokenizers add a space before a text, but not after a line break.
             before, whole = self._ids("\n"), self._ids(f"\n{other}")
             ids += whole[len(before) :] if whole[: len(before)] == before else self._ids(other)
         return ids
@@ -144,12 +143,12 @@ class TokenIds:
         return self.tokenizer(text, add_special_tokens=False)["input_ids"]
 
     def before(self, text: str, word: str) -> list[int]:
-        """Token ids after which `word` comes next: those of `text + word` without the last."""
+        """Return the token ids after which `word` comes next: those of `text + word` without the last."""
         return self.encode(text + word)[:-1]
 
 
 def _last_tokens(tokenizer: Tokenizer, text: str, words: Sequence[str]) -> list[int | None]:
-    """The id of each word after `text`; None if it is not exactly one token more than the first word's prefix."""
+    """Return the id of each word after `text`; None for words of several tokens, other prefixes and repeated ids."""
     encoded = [tokenizer(text + word, add_special_tokens=False)["input_ids"] for word in words]
     prefix = encoded[0][:-1]
     ids = [ids[-1] if ids[:-1] == prefix else None for ids in encoded]
@@ -157,12 +156,12 @@ def _last_tokens(tokenizer: Tokenizer, text: str, words: Sequence[str]) -> list[
 
 
 def distinct_tokens(*groups: Sequence[Sequence[int]]) -> list[int]:
-    """Count the tokens of each group of sequences that no sequence before has at the same place after the same text.
+    """Count the tokens of each group of sequences that are not part of a beginning shared with an earlier sequence.
 
     >>> distinct_tokens([[1, 2, 3], [1, 2, 4, 5]], [[1, 2], [1, 6]])
     [5, 1]
     """
-    nodes: dict[tuple[int, int], int] = {}  # the next node by the node before and the token, as in a prefix tree
+    nodes: dict[tuple[int, int], int] = {}  # a prefix tree: the next node by node and token
     counts = []
     for group in groups:
         before = len(nodes)
@@ -175,7 +174,7 @@ def distinct_tokens(*groups: Sequence[Sequence[int]]) -> list[int]:
 
 
 def common_length(one: Sequence[int], other: Sequence[int]) -> int:
-    """Length of the common beginning.
+    """Return the length of the common beginning.
 
     >>> common_length([1, 2, 3], [1, 2, 4, 5])
     2

@@ -26,9 +26,9 @@ from secl.runs.store import Store
 
 if TYPE_CHECKING:
     from secl.backends.endpoint.model import EndpointModel
+    from secl.backends.local.asking.answers import SharedAnswers
     from secl.backends.local.loading.loader import Loaded, ModelCache
     from secl.backends.local.model import LocalModel
-    from secl.backends.local.shared import SharedAnswers
 
 Load = Callable[[Recipe], Model]
 """Loads the model of settings."""

@@ -21,7 +21,7 @@ from secl.runs.runner import Run
 from secl.runs.sweep import Job, OnProgress, groups, is_finished, open_job, raise_first
 
 if TYPE_CHECKING:
-    from secl.backends.local.shared import SharedAnswers
+    from secl.backends.local.asking.answers import SharedAnswers
 
 TOGETHER = 16
 """Most runs in lockstep; each has an adapter and a database."""
@@ -41,7 +41,7 @@ def _run_in_lockstep(jobs: Sequence[Job], on_progress: OnProgress) -> list[SeclE
     """Do some runs, and return the errors of failed ones."""
     shared: SharedAnswers | None = None
     if len(jobs) > 1:
-        from secl.backends.local.shared import SharedAnswers  # torch takes seconds to import
+        from secl.backends.local.asking.answers import SharedAnswers  # torch takes seconds to import
 
         shared = SharedAnswers()
     load = None if shared is None else partial(load_model, shared=shared)

@@ -110,19 +110,11 @@ def _random(made_by: Any, config: Any) -> Any:
 _LOCAL = ["sliding_attention", "sliding_attention", "full_attention", "sliding_attention"]
 _EXPERTS = {"moe_intermediate_size": 32, "num_experts": 4, "num_experts_per_tok": 2}
 _SIGLIP = {
-    "hidden_size": 16,
-    "intermediate_size": 32,
-    "num_hidden_layers": 4,
-    "num_attention_heads": 2,
-    "image_size": 28,
-    "patch_size": 14,
+    **{"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 4, "num_attention_heads": 2},
+    **{"image_size": 28, "patch_size": 14},
 }
 _LLAMA_3_ROPE = {
-    "rope_type": "llama3",
-    "rope_theta": 500_000.0,
-    "factor": 8.0,
-    "low_freq_factor": 1.0,
-    "high_freq_factor": 4.0,
+    **{"rope_type": "llama3", "rope_theta": 500_000.0, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0},
     "original_max_position_embeddings": 512,
 }
 
@@ -149,22 +141,12 @@ ARCHITECTURES = (
         path="plain",
         why="it has layers of the kind chunked_attention",
         changes={
-            "head_dim": 8,
-            "intermediate_size_mlp": 64,
-            "num_local_experts": 2,
-            "interleave_moe_layer_step": 2,
+            **{"head_dim": 8, "intermediate_size_mlp": 64, "num_local_experts": 2, "interleave_moe_layer_step": 2},
             "attention_chunk_size": WINDOW,
         },
         images={
-            "hidden_size": 16,
-            "intermediate_size": 64,
-            "num_hidden_layers": 2,
-            "num_attention_heads": 2,
-            "image_size": 28,
-            "patch_size": 14,
-            "vision_output_dim": 16,
-            "projector_input_dim": 16,
-            "projector_output_dim": 16,
+            **{**_SIGLIP, "intermediate_size": 64, "num_hidden_layers": 2},
+            **{"vision_output_dim": 16, "projector_input_dim": 16, "projector_output_dim": 16},
         },
     ),
     Architecture(
@@ -211,9 +193,7 @@ ARCHITECTURES = (
         "granite",
         template="Granite",
         changes={
-            "logits_scaling": 2.0,
-            "embedding_multiplier": 3.0,
-            "residual_multiplier": 0.5,
+            **{"logits_scaling": 2.0, "embedding_multiplier": 3.0, "residual_multiplier": 0.5},
             "attention_multiplier": 0.3,
         },
     ),
@@ -236,13 +216,8 @@ ARCHITECTURES = (
             "num_experts_per_tok": 2,
             "sliding_window": WINDOW,
             "rope_parameters": {
-                "rope_type": "yarn",
-                "rope_theta": 150_000.0,
-                "factor": 4.0,
-                "original_max_position_embeddings": 512,
-                "beta_fast": 32.0,
-                "beta_slow": 1.0,
-                "truncate": False,
+                **{"rope_type": "yarn", "rope_theta": 150_000.0, "factor": 4.0, "beta_fast": 32.0, "beta_slow": 1.0},
+                **{"original_max_position_embeddings": 512, "truncate": False},
             },
         },
     ),
@@ -251,10 +226,7 @@ ARCHITECTURES = (
 
 def table() -> str:
     """The table as it stands in docs/engines.md."""
-    rows = [
-        "| architecture | models | configuration | path |",
-        "|---|---|---|---|",
-    ]
+    rows = ["| architecture | models | configuration | path |", "|---|---|---|---|"]
     for each in ARCHITECTURES:
         path = each.path if not each.why else f"{each.path}: {each.why}"
         rows.append(f"| {each.name} | {each.models} | `{each.config}` | {path} |")

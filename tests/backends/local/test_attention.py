@@ -11,7 +11,6 @@ from torch import Tensor
 
 from secl.backends.local.fast import tree_attention as blocks
 from secl.backends.local.fast.prefix_tree import Trie
-from secl.backends.local.fast.sight import Sight
 from secl.backends.local.fast.tree_attention import BlockMask, attend, tree_attention
 from tests.backends.local.conftest import MakeModel
 
@@ -43,7 +42,7 @@ def test_numbers_and_gradients_are_those_of_the_dense_computation(
     monkeypatch: pytest.MonkeyPatch, block: int, heads: int, groups: int, softcap: float | None
 ) -> None:
     monkeypatch.setattr(blocks, "BLOCK", block)
-    sight = Sight.of(Trie.of(SEQUENCES))
+    sight = Trie.of(SEQUENCES).sight
     visible = sight.pairs(slice(None))
     parts = material(heads, groups, len(visible))
     ours = attend(*parts, BlockMask(sight), 0.3, softcap)
@@ -59,7 +58,7 @@ def test_numbers_and_gradients_are_those_of_the_dense_computation(
 
 
 def test_a_bf16_body_loses_no_more_than_the_dense_kernel_does() -> None:
-    sight = Sight.of(Trie.of([list(range(90)), [*range(60), *range(200, 260)]]))
+    sight = Trie.of([list(range(90)), [*range(60), *range(200, 260)]]).sight
     mask = sight.pairs(slice(None))
     query, key, value = (part.detach().bfloat16() for part in material(4, 4, len(mask)))
     truth = dense(query, key, value, mask)

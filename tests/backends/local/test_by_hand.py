@@ -36,12 +36,7 @@ from tests.tiny import TEMPLATE, tiny_model, tiny_tokenizer
 
 pytestmark = pytest.mark.heavy
 
-FAMILIES = {
-    "llama": ("q_proj", "v_proj"),
-    "gemma2": ("q_proj", "v_proj"),
-    "qwen2": ("q_proj", "v_proj"),
-    "phi3": ("qkv_proj",),
-}
+FAMILIES = {"llama": ("q_proj", "v_proj"), "phi3": ("qkv_proj",)}
 
 
 def agree(rows: list[dict[str, Any]], records: list[Record], tolerance: float) -> None:
@@ -69,9 +64,8 @@ def test_bursts_by_hand_are_those_of_the_library(make_model: MakeModel) -> None:
     questions = quiz("capitals", 12, 5)
     gate = gates.PageHinkley(threshold=0.001, epsilon=0.0, warmup=2, burst=3, restart="all")
     hand = ByHand(tiny_model("llama"), tiny_tokenizer(), (2, 3), FAMILIES["llama"])
-    records = list(
-        Calibrator(make_model("llama"), method="secl", gate=gate, signal=NormalisedPTrue(0.7)).run(questions)
-    )
+    asking = Calibrator(make_model("llama"), method="secl", gate=gate, signal=NormalisedPTrue(0.7))
+    records = list(asking.run(questions))
     detector = PageHinkley(threshold=0.001, epsilon=0.0, warmup=2, burst=3)
     agree(list(secl(hand, as_rows(questions), gate="page-hinkley", detector=detector)), records, 1e-5)
     assert 0 < sum(record.decision.in_burst for record in records) < len(records)
@@ -81,9 +75,8 @@ def test_bursts_by_hand_are_those_of_the_library(make_model: MakeModel) -> None:
 def test_the_library_gives_the_records_of_the_method_by_hand(family: str, make_model: MakeModel) -> None:
     questions = [*quiz("capitals", 12, 5), *quiz("misconceptions", 8, 5)]
     hand = ByHand(tiny_model(family), tiny_tokenizer(), (2, 3), FAMILIES[family])
-    records = list(
-        Calibrator(make_model(family), method="secl", gate=Always(), signal=NormalisedPTrue(0.7)).run(questions)
-    )
+    asking = Calibrator(make_model(family), method="secl", gate=Always(), signal=NormalisedPTrue(0.7))
+    records = list(asking.run(questions))
     agree(list(secl(hand, as_rows(questions))), records, 1e-5)
     assert sum(record.outcome == "trained" for record in records) >= 5
 
@@ -103,22 +96,9 @@ def test_the_papers_method_gives_the_records_of_the_paper_by_hand(
     opened = [Question(text, form=form) for text in ("Who wrote Hamlet?", "Why is it blue?") for form in OPEN]  # type: ignore[arg-type]
     choices = [*quiz("capitals", 5, 5), *quiz("misconceptions", 3, 5)]
     questions = [*choices[:5], *opened[:2], *choices[5:], *opened[2:]]
-    settings = RunSettings.of(
-        {
-            "stream.benchmarks": ["capitals"],
-            "method": "secl-paper",
-            "evidence.tau": 0.7,
-            "loop.delta": 0.6,
-            "adapter.beta": beta,
-            **gate,
-        }
-    )
-    model = make_model(
-        family,
-        beta=settings.adapter.beta,
-        paper=settings.paper,
-        learning_rate=1e-3,
-    )
+    set_to = {"evidence.tau": 0.7, "loop.delta": 0.6, "adapter.beta": beta, **gate}
+    settings = RunSettings.of({"stream.benchmarks": ["capitals"], "method": "secl-paper", **set_to})
+    model = make_model(family, beta=settings.adapter.beta, paper=settings.paper, learning_rate=1e-3)
     records = list(build_calibrator(settings, model).run(questions))
     hand = PaperByHand(tiny_model(family), tiny_tokenizer(), (2, 3), FAMILIES[family], beta=beta)
     hand.optimizer.param_groups[0]["lr"] = 1e-3

@@ -20,6 +20,7 @@ pytestmark = pytest.mark.heavy
 
 TEMPLATES = ("Qwen 3 tools", "Llama 3 tools", "Mistral 3 tools", "gpt-oss tools", "Gemma 2")
 ENDS = ("<|end|>", "<|call|>")
+QWEN, GPT_OSS = '<tool_call>\n{"name": "', (" to=functions.", "<|channel|>commentary json<|message|>")
 TOOL = json.dumps(
     {"type": "function", "function": {"name": "look_up", "description": "Say <|end|>.", "parameters": {}}}
 )
@@ -40,27 +41,10 @@ def at_once(template: str) -> Any:
 @pytest.mark.parametrize(
     ("template", "form"),
     [
-        (
-            "Qwen 3 tools",
-            CallForm(
-                '<tool_call>\n{"name": "',
-                '", "arguments": ',
-                "}\n</tool_call>",
-                '}\n</tool_call>\n<tool_call>\n{"name": "',
-            ),
-        ),
+        ("Qwen 3 tools", CallForm(QWEN, '", "arguments": ', "}\n</tool_call>", f"}}\n</tool_call>\n{QWEN}")),
         ("Llama 3 tools", CallForm('{"name": "', '", "parameters": ', "}", None)),
         ("Mistral 3 tools", CallForm('[TOOL_CALLS][{"name": "', '", "arguments": ', "}]", '}, {"name": "')),
-        (
-            "gpt-oss tools",
-            CallForm(
-                " to=functions.",
-                "<|channel|>commentary json<|message|>",
-                "",
-                None,
-                text="<|channel|>final<|message|>",
-            ),
-        ),
+        ("gpt-oss tools", CallForm(*GPT_OSS, "", None, text="<|channel|>final<|message|>")),
         ("Gemma 2", DESCRIBED),  # refuses tools and their turns
         ("Qwen 3", DESCRIBED),  # leaves them out
     ],

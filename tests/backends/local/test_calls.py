@@ -161,9 +161,8 @@ def test_probabilities_are_those_of_one_plain_pass_among_the_tokens_that_may_be_
 
 def test_a_request_gets_alone_what_it_gets_beside_others() -> None:
     model = tiny("Qwen 3 tools")
-    requests = [
-        CallRequest.of(text, TOOLS, choice="required", parallel=False) for text in ("Where?", "And what is it?")
-    ]
+    texts = ("Where?", "And what is it?")
+    requests = [CallRequest.of(text, TOOLS, choice="required", parallel=False) for text in texts]
     both = model.write_calls(requests, lambda *_: 1)
     for request, together in zip(requests, both, strict=True):
         (alone,) = model.write_calls([request], lambda *_: 1)
@@ -208,41 +207,23 @@ def test_functions_are_tools_by_their_hints_and_docstrings() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tools", "request_", "error", "said"),
+    ("argument", "request_", "error", "said"),
     [
-        (
-            [{"name": "a", "parameters": {"properties": {"b": {"type": "strin"}}}}],
-            "x",
-            ParameterError,
-            "Invalid type: strin",
-        ),
-        (TOOLS, "word " * 3000, TooLongError, r"takes \d+ tokens with its tools, which leaves 0 of the 2048"),
-        (
-            [
-                {
-                    "name": "a",
-                    "parameters": {"properties": {"b": {"type": "string", "minLength": 500}}, "required": ["b"]},
-                }
-            ],
-            "x",
-            ModelError,
-            "did not close its call within 100 tokens",
-        ),
+        ({"type": "strin"}, "x", ParameterError, "Invalid type: strin"),
+        (None, "word " * 3000, TooLongError, r"takes \d+ tokens with its tools, which leaves 0 of the 2048"),
+        ({"type": "string", "minLength": 500}, "x", ModelError, "did not close its call within 100 tokens"),
     ],
 )
-def test_what_cannot_be_written_is_refused_in_a_sentence(tools: Any, request_: str, error: Any, said: str) -> None:
+def test_what_cannot_be_written_is_refused_in_a_sentence(argument: Any, request_: str, error: Any, said: str) -> None:
+    parameters = {"properties": {"b": argument}, "required": ["b"]}
+    tools = TOOLS if argument is None else [{"name": "a", "parameters": parameters}]
     with pytest.raises(error, match=said):
         secl.load(tiny_of()).call(request_, tools, choice="required")
 
 
 def test_history_may_name_a_tool_that_is_gone() -> None:
-    gone = [
-        {"role": "user", "content": "Where?"},
-        {
-            "role": "assistant",
-            "tool_calls": [{"id": "1", "function": {"name": "gone", "arguments": json.dumps({"a": 1})}}],
-        },
-        {"role": "tool", "tool_call_id": "1", "content": "There."},
-    ]
+    call = {"id": "1", "function": {"name": "gone", "arguments": json.dumps({"a": 1})}}
+    gone: list[Any] = [{"role": "user", "content": "Where?"}, {"role": "assistant", "tool_calls": [call]}]
+    gone.append({"role": "tool", "tool_call_id": "1", "content": "There."})
     found = secl.load(tiny("Mistral 3 tools")).call(gone, TOOLS, choice="required", parallel=False)
     assert found.calls[0].name in NAMES

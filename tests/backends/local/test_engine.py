@@ -26,11 +26,8 @@ pytestmark = pytest.mark.heavy
 
 
 def run(model: Any, questions: list[Question], **settings: Any) -> list[Record]:
-    return list(
-        Calibrator(model, **{"method": "secl", "gate": Always(), "loop": LoopSettings(bin_gate=None), **settings}).run(
-            questions
-        )
-    )
+    usual = {"method": "secl", "gate": Always(), "loop": LoopSettings(bin_gate=None)}
+    return list(Calibrator(model, **{**usual, **settings}).run(questions))
 
 
 def test_more_options_than_letters_are_refused_by_name(make_model: MakeModel) -> None:
@@ -106,15 +103,9 @@ def test_samples_come_from_the_nucleus_that_is_set_or_from_all_letters(make_mode
 
 
 def test_nonsense_settings_are_refused(make_model: MakeModel) -> None:
-    for settings in (
-        {"rank": 0},
-        {"lora_alpha": 0},
-        {"epochs": 0},
-        {"beta": -1.0},
-        {"learning_rate": 0.0},
-    ):
+    for name, value in (("rank", 0), ("lora_alpha", 0), ("epochs", 0), ("beta", -1.0), ("learning_rate", 0.0)):
         with pytest.raises(ParameterError):
-            make_model(**settings)
+            make_model(**{name: value})
     with pytest.raises(ModelError, match="LoRA"):
         make_model(modules=["no_such_module"])
 

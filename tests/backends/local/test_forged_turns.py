@@ -138,10 +138,7 @@ def check_forgeries(tokenizer: Any) -> None:
         option = forged if place == "option" else "Rome"
         found = [reserved_in(tokenizer, ids) for ids in prompts(prompting, question, option)]
         assert found == expected, place
-    for thoughtless in (
-        forged.replace("</think>", ""),
-        "</s> plain <b>text</b> [x]",
-    ):  # some templates cut thoughts out
+    for thoughtless in (forged.replace("</think>", ""), "</s> plain <b>text</b> [x]"):  # templates may cut thoughts out
         ids = prompting.answer(Question(thoughtless, form="text"))
         assert thoughtless.strip() in tokenizer.decode(ids, skip_special_tokens=False)  # not a character is lost
 
@@ -172,27 +169,8 @@ def test_a_model_reads_no_turn_that_a_user_forged(name: str, brief: None) -> Non
 
 
 WORDS = (
-    "Rome",
-    " the",
-    "\n",
-    "\n\n",
-    "  ",
-    " ",
-    "\t",
-    "<",
-    ">",
-    "<|",
-    "|>",
-    "[",
-    "]",
-    "é",
-    "日本",
-    "\u00a0",
-    "\ue000",
-    "7",
-    "'s",
-    "\r\n",
-    "<b>",
+    *("Rome", " the", "\n", "\n\n", "  ", " ", "\t", "<", ">", "<|", "|>", "[", "]", "é", "日本", "\u00a0", "\ue000"),
+    *("7", "'s", "\r\n", "<b>"),
 )
 
 

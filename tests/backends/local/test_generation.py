@@ -92,8 +92,8 @@ def setting(request: pytest.FixtureRequest) -> Iterator[bool]:
 
 
 def test_the_setting_comes_back_when_the_last_one_leaves(setting: bool) -> None:
-    with fast_single_row:
-        with fast_single_row:
+    with fast_single_row():
+        with fast_single_row():
             assert not ONEDNN.enabled
         assert not ONEDNN.enabled
     assert ONEDNN.enabled == setting

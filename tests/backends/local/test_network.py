@@ -20,13 +20,13 @@ from tests.tiny import FAMILIES, tiny_model
 SEQUENCES = [[5, 6, 7, 8, 9], [5, 6, 7, 20, 21, 22], [5, 6, 30]]
 
 
-def shaken(family: str, layers: tuple[int, ...]) -> tuple[Any, Adapter]:
+def shaken(family: str, layers: tuple[int, ...], model: Any = None, by: float = 0.3) -> tuple[Any, Adapter]:
     """A tiny model with an adapter that is not zero."""
-    model = tiny_model(family)
+    model = model or tiny_model(family)
     adapter = Adapter(model, layers, ("qkv_proj",) if family == "phi3" else ("q_proj", "v_proj"))
     generator = torch.Generator().manual_seed(1)
     for parameter in adapter.parameters.values():
-        parameter.data += 0.3 * torch.randn(parameter.shape, generator=generator)
+        parameter.data += by * torch.randn(parameter.shape, generator=generator)
     return model, adapter
 
 
@@ -43,7 +43,7 @@ def test_frozen_and_adapted_states_are_those_of_plain_passes(family: str, layers
     network = SharedNetwork(model, adapter, min(layers))
     result = network.run(SEQUENCES)
     exact = torch.tensor([0, 5])
-    for sequence, path in zip(SEQUENCES, result.trie.paths, strict=True):
+    for sequence, path in zip(SEQUENCES, result.paths, strict=True):
         frozen = network.head.logits(result.frozen(path), exact)
         torch.testing.assert_close(frozen, plain_logits(model, sequence), atol=2e-5, rtol=1e-5)
         adapted = network.head.logits(network.adapted(result, path)().detach(), exact)
@@ -57,9 +57,10 @@ def test_frozen_and_adapted_states_are_those_of_plain_passes(family: str, layers
 @pytest.mark.parametrize("family", FAMILIES)
 def test_gradients_of_a_replay_are_those_of_a_full_pass(family: str, sparse: bool) -> None:
     model, adapter = shaken(family, (2, 3))
-    network = SharedNetwork(model, adapter, 2, sparse=sparse)
+    network = SharedNetwork(model, adapter, 2)
+    network.sparse = sparse
     result = network.run(SEQUENCES)
-    last = np.array([result.trie.paths[1][-1]])
+    last = np.array([result.paths[1][-1]])
     network.head.rows(network.adapted(result, last)(), torch.tensor([3, 4])).sum().backward()  # type: ignore[no-untyped-call]
     ours = [parameter.grad.clone() for parameter in adapter.parameters.values() if parameter.grad is not None]
     for parameter in adapter.parameters.values():
@@ -79,7 +80,7 @@ def test_a_model_of_unknown_layout_takes_the_plain_path_with_a_warning() -> None
         network = connect(model, adapter, 2, Trial.of(model, range(2, 12)))
     assert isinstance(network, PlainNetwork)
     result = network.run(SEQUENCES)
-    for sequence, path in zip(SEQUENCES, result.trie.paths, strict=True):
+    for sequence, path in zip(SEQUENCES, result.paths, strict=True):
         for states in (result.frozen(path), network.adapted(result, path)().detach()):
             logits = network.head.logits(states, torch.tensor([0]))
             torch.testing.assert_close(logits, plain_logits(model, sequence), atol=1e-5, rtol=1e-5)
@@ -114,14 +115,8 @@ def test_weights_that_are_not_finite_are_refused() -> None:
 
 
 def test_a_network_that_looks_ahead_is_refused() -> None:
-    config = transformers.BertConfig(
-        vocab_size=64,
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        intermediate_size=64,
-        initializer_range=1.0,
-    )
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
+    config = transformers.BertConfig(vocab_size=64, initializer_range=1.0, **sizes)
     with pytest.raises(ModelError, match="is not a causal language model"):
         check_usable("bert", Trial.of(transformers.BertForMaskedLM(config).eval(), range(2, 12)))
 
@@ -139,7 +134,7 @@ def test_the_last_layer_goes_on_with_the_asked_tokens_alone(family: str) -> None
     result = network.run(SEQUENCES)
     for seen in widths.values():
         seen.clear()
-    path = result.trie.paths[0]
+    path = result.paths[0]
     asked = np.array([path[-1], path[2], path[-1]])
     states = network.adapted(result, asked)().detach()
     assert widths == {2: {len(path)}, 3: {2}}
@@ -165,16 +160,17 @@ def test_a_model_whose_last_layer_cannot_be_narrowed_takes_the_plain_path() -> N
 @pytest.mark.parametrize("layers", [(2, 3), (0, 1)])
 def test_a_pass_that_grew_has_the_states_of_plain_passes(family: str, layers: tuple[int, ...], sparse: bool) -> None:
     model, adapter = shaken(family, layers)
-    network = SharedNetwork(model, adapter, min(layers), sparse=sparse)
+    network = SharedNetwork(model, adapter, min(layers))
+    network.sparse = sparse
     seen = tokens_seen(model)
     begun = network.run([[5, 6, 7], [5, 6, 30], [40, 41]], keep=True)
     # One goes on, one is left where it was, one parts from what was read, and one has nothing in common with it.
     sequences = [[5, 6, 7, 8, 9], [5, 6, 30], [40, 50, 51], [60, 61]]
-    grown = network.grow(begun, begun.trie.paths, sequences)
+    grown = network.grow([begun], sequences)
     assert seen[1:] == [2 + 0 + 2 + 2]
-    again = network.grow(begun, begun.trie.paths, sequences)
+    again = network.grow([begun], sequences)
     for result in (grown, again):  # the first one did not change what was kept
-        for sequence, path in zip(sequences, result.trie.paths, strict=True):
+        for sequence, path in zip(sequences, result.paths, strict=True):
             frozen = network.head.logits(result.frozen(path), torch.tensor([0]))
             torch.testing.assert_close(frozen, plain_logits(model, sequence), atol=2e-5, rtol=1e-5)
             adapted = network.head.logits(network.adapted(result, path)().detach(), torch.tensor([0]))

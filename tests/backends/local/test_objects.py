@@ -39,6 +39,7 @@ class Letter(BaseModel):
 
 
 SCHEMA = Schema.of(Letter)
+LONG = {"properties": {"a": {"type": "string", "minLength": 5000}}}
 ASKED = Question(SCHEMA.listing(), id="a", form="text", context="A letter of ACME, three pages.")
 
 
@@ -196,21 +197,11 @@ def test_three_hundred_fields_are_extracted(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize(
     ("schema", "document", "error", "said"),
     [
-        (
-            {"properties": {"a": {"type": "strin"}}},
-            "x",
-            ParameterError,
-            "cannot constrain a model: Invalid type: strin",
-        ),
+        ({"properties": {"a": {"type": "strin"}}}, "x", ParameterError, "cannot constrain a model: Invalid type"),
         ({"properties": {"a": {"type": "array", "uniqueItems": True}}}, "x", ParameterError, "uniqueItems"),
         ({"a": "A name"}, "word " * 3000, TooLongError, r"takes \d+ tokens .* leaves 0 of the 2048 .*; shorten the"),
         ({f"n{number}": "" for number in range(300)}, "x", TooLongError, "an object of 300 fields; .* fewer fields"),
-        (
-            {"properties": {"a": {"type": "string", "minLength": 5000}}, "required": ["a"]},
-            "x",
-            ModelError,
-            "did not close the object within 512",
-        ),
+        ({"required": ["a"], **LONG}, "x", ModelError, "did not close the object within 512"),
     ],
 )
 def test_what_cannot_be_written_is_refused_in_a_sentence(

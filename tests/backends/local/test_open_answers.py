@@ -10,7 +10,7 @@ import torch
 
 from secl.backends.generation import Draft
 from secl.backends.local import model as model_module
-from secl.backends.local.asking import candidates, prefill_probe
+from secl.backends.local.asking import candidates, readout
 from secl.backends.local.asking.cases import Case, Comparison
 from secl.backends.local.model import LocalModel
 from secl.backends.open_answers import FIRST, FURTHER, LISTED, compare, settled
@@ -68,7 +68,7 @@ def test_a_model_is_prefilled_unless_its_first_tokens_are_surer_without(
     make_model: MakeModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, alone = make_model(), Alone("llama")
-    facts = [each.text for domain in prefill_probe.DOMAINS for each in quiz(domain, prefill_probe.FACTS)]
+    facts = [each.text for domain in readout.PROBED for each in quiz(domain, readout.FACTS)]
     users = [f"Question: {fact}\n\n{FEW_WORDS}" for fact in facts]
     surest = [
         fmean(float(alone.log_p(tokens_of(chat(user, prefill=prefill)))[-1].max()) for user in users)
@@ -76,8 +76,8 @@ def test_a_model_is_prefilled_unless_its_first_tokens_are_surer_without(
     ]
     gained = surest[1] - surest[0]
     for margin, prefilled in ((gained + 1e-3, True), (gained - 1e-3, False)):
-        monkeypatch.setattr(prefill_probe, "MARGIN", margin)
-        assert prefill_probe.prefers_prefill(model.backend) is prefilled
+        monkeypatch.setattr(readout, "PREFILL_GAIN", margin)
+        assert readout.prefers_prefill(model.backend) is prefilled
         assert make_model().environment["short_replies"] == ("prefilled" if prefilled else "plain")
         assert make_model(paper=True).prompting.prefilled
 

@@ -15,6 +15,7 @@ from secl.backends.generation import Draft
 from secl.backends.local.loading.loader import wrap
 from secl.backends.local.model import LocalModel
 from secl.backends.prompting import Prompting
+from secl.backends.token_ids import common_length
 from secl.calibrator import Calibrator
 from secl.errors import QuestionError, TooLongError
 from secl.fields.extraction import ObjectRequest, Objects, request_of
@@ -28,7 +29,7 @@ from secl.records import Record
 from secl.settings.groups import LoopSettings
 from secl.writing import Writing, Written
 from tests.backends.local.architectures import tokenizer_with
-from tests.backends.local.conftest import QUESTIONS, tiny_local
+from tests.backends.local.conftest import QUESTIONS, tiny_local, tokens_seen
 from tests.backends.local.test_thinking import Habit
 from tests.tiny import tiny_model
 
@@ -129,6 +130,45 @@ def test_by_hand_the_network_says_the_same_behind_the_same_text(template: str, b
     letters = logits.log_softmax(-1)[list(ids.letters[:3])].tolist()
     assert record.reply.option_log_p == pytest.approx(letters, abs=1e-3)
     assert before in text
+
+
+def test_no_token_of_a_thought_goes_through_the_network_twice(brief: None) -> None:
+    model = thinking("Qwen 3")
+    seen = tokens_seen(model.backend.model)
+    model.answer(CHOICE)
+    case = model._latest
+    assert case is not None
+    assert case.draft is not None
+    bundle, written = case.frozen.reading.bundle, [*case.draft.prompt, *case.draft.written[:-1]]
+    new = bundle.size - common_length(written, bundle.answers[0])
+    assert seen == [len(case.draft.prompt), *[1] * 11, new]
+    assert new <= bundle.size - len(case.draft.prompt)
+    assert model.meter.take().answering == bundle.size
+    assert case.draft.begun is None  # keys and values take gigabytes
+
+
+@pytest.mark.parametrize("template", ["Qwen 3", "gpt-oss", "ChatML"])
+def test_a_kept_thought_changes_numbers_by_rounding_alone(template: str, brief: None) -> None:
+    """Also of adapted weights, which replay states that were captured while the thoughts were written."""
+    questions = [CHOICE, OPTIONS, NUMBER, SHORT]
+
+    def answered(*, kept: bool) -> tuple[list[Any], int]:
+        model = thinking(template, learning_rate=0.01)
+        seen = tokens_seen(model.backend.model)
+        if not kept:
+            model.backend.passes.shared = None
+        model.prefetch(questions, [["candidates"]] * 4, weights_fixed=False)
+        found = [model.answer(question, evidence=["candidates"]) for question in questions]
+        model.learn(SHORT, found[-1].reply, 0.9)
+        found += [model.answer(question) for question in questions]
+        return [each.reply for each in found], sum(seen)
+
+    (one, few), (other, many) = answered(kept=True), answered(kept=False)
+    assert few < many
+    for a, b in zip(one, other, strict=True):
+        assert (a.text, a.thought, a.version) == (b.text, b.thought, b.version)
+        assert a.bins == pytest.approx(b.bins, abs=1e-4)
+        assert a.option_log_p == pytest.approx(b.option_log_p, abs=1e-3)
 
 
 def test_questions_of_a_window_think_as_they_do_alone(brief: None) -> None:
@@ -471,11 +511,3 @@ def test_answers_from_elsewhere_are_rated_without_a_thought(brief: None) -> None
     (plain,) = thinking("Qwen 3", "off").rate_given([GivenAnswer(CHOICE, "Rome")], ["candidates"])
     assert not isinstance(plain, QuestionError)
     assert rating.evidence == plain.evidence
-
-
-def test_without_thoughts_a_draft_and_its_bundle_are_what_they_were(brief: None) -> None:
-    model = thinking("Qwen 3", "off")
-    draft = Draft.answer(model.prompting.answer(SHORT), "short")
-    assert (draft.ends, draft.thought, model.prompting.thinker) == ((), None, None)
-    assert isinstance(model.prompting.written(SHORT, " Bacon"), Bundle)
-    assert not model.prompting.thinks

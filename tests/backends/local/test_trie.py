@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from secl.backends.local.fast.prefix_tree import Trie
-from secl.backends.local.fast.sight import Sight
 
 SEQUENCES = st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=12), min_size=1, max_size=6)
 
@@ -26,7 +25,7 @@ def test_every_path_spells_its_sequence_and_there_are_as_many_nodes_as_distinct_
 @given(SEQUENCES)
 def test_a_node_sees_exactly_its_own_path(sequences: list[list[int]]) -> None:
     trie = Trie.of(sequences)
-    sight = Sight.of(trie)
+    sight = trie.sight
     pairs = sight.pairs(slice(None))
     for path in trie.paths:
         for length, node in enumerate(path, start=1):
@@ -40,7 +39,7 @@ def test_what_some_nodes_see_together_is_what_each_sees_and_they_see_it_alone_to
     sequences: list[list[int]], data: st.DataObject
 ) -> None:
     trie = Trie.of(sequences)
-    sight = Sight.of(trie)
+    sight = trie.sight
     chosen = data.draw(st.lists(st.integers(0, len(trie.tokens) - 1), min_size=1, unique=True).map(sorted))
     nodes, pairs = torch.tensor(chosen), sight.pairs(slice(None))
     seen = sight.seen(nodes)

@@ -13,42 +13,32 @@ from secl.backends.local.adapter import Adapter
 from secl.backends.local.fast.prefix_tree import Trie
 from secl.backends.local.fast.select_network import PlainNetwork, Trial, connect
 from secl.backends.local.fast.shared_network import SharedNetwork
-from secl.backends.local.fast.sight import Sight
+from tests.backends.local import test_network
 from tests.backends.local.architectures import ARCHITECTURES
 from tests.backends.local.test_network import plain_logits
 
 SEQUENCES = [[*range(5, 15)], [*range(5, 11), 20, 21, 22, 23, 24, 25], [5, 6, 30]]
-SHORT: dict[str, dict[str, Any]] = {
-    "Gemma 2": {"sliding_window": 4},
-    "Gemma 3": {"sliding_window": 4},
-    "Mistral": {"sliding_window": 4},
-    "gpt-oss": {"sliding_window": 4},
-}
 
 
 def shaken(name: str, by: float = 0.3) -> tuple[Any, Adapter]:
     """A tiny model with windows of four tokens, and an adapter that is not zero."""
     (row,) = (each for each in ARCHITECTURES if each.name == name)
-    model = replace(row, changes={**row.changes, **SHORT[name]}).model()
-    adapter = Adapter(model, (2, 3), ("q_proj", "v_proj"))
-    generator = torch.Generator().manual_seed(1)
-    for parameter in adapter.parameters.values():
-        parameter.data += by * torch.randn(parameter.shape, generator=generator)
-    return model, adapter
+    return test_network.shaken(name, (2, 3), replace(row, changes={**row.changes, "sliding_window": 4}).model(), by)
 
 
 @pytest.mark.parametrize("sparse", [True, False], ids=["blocks", "dense"])
-@pytest.mark.parametrize("name", SHORT)
+@pytest.mark.parametrize("name", ["Gemma 2", "Gemma 3", "Mistral", "gpt-oss"])
 def test_a_tree_deeper_than_the_windows_has_the_states_of_plain_passes(name: str, sparse: bool) -> None:
     model, adapter = shaken(name)
-    network = SharedNetwork(model, adapter, 2, sparse=sparse)
+    network = SharedNetwork(model, adapter, 2)
+    network.sparse = sparse
     whole = network.run(SEQUENCES)
     results = [(whole, SEQUENCES), (network.run(SEQUENCES[:1]), SEQUENCES[:1])]  # a tree, and a single sequence
     begun = network.run([SEQUENCES[1][:7]], keep=True)
-    results.append((network.grow(begun, begun.trie.paths, SEQUENCES[1:2]), SEQUENCES[1:2]))
+    results.append((network.grow([begun], SEQUENCES[1:2]), SEQUENCES[1:2]))
     exact = torch.tensor([0])
     for result, sequences in results:
-        for sequence, path in zip(sequences, result.trie.paths, strict=True):
+        for sequence, path in zip(sequences, result.paths, strict=True):
             frozen = network.head.logits(result.frozen(path), exact)
             torch.testing.assert_close(frozen, plain_logits(model, sequence), atol=2e-4, rtol=1e-5)
             adapted = network.head.logits(network.adapted(result, path)().detach(), exact)
@@ -79,7 +69,7 @@ def test_a_fast_path_that_does_not_know_of_a_window_is_not_taken(monkeypatch: py
 
 
 def test_what_tokens_see_counts_positions_and_not_rows() -> None:
-    sight = Sight.of(Trie.of([[1, 2, 3, 4], [1, 5]]))
+    sight = Trie.of([[1, 2, 3, 4], [1, 5]]).sight
     window: Any = SimpleNamespace(sliding_window=2)
     whole: Any = SimpleNamespace(sliding_window=4)
     assert sight.in_layer("full_attention", whole) is sight

@@ -12,6 +12,6 @@ for _name in _NEEDED:
     if find_spec(_name) is None:
         raise ModelError(needs("a model in this process", _name, "local"))
 
-# Where bitsandbytes is installed, PEFT imports it, and it says at every start which faster kernels it does not find,
-# and at every product of 8-bit weights that it rounds.
+# PEFT imports bitsandbytes, if installed, which reports missing faster kernels at every start, and rounding at every
+# product of 8-bit weights.
 logging.getLogger("bitsandbytes").setLevel(logging.ERROR)

@@ -1,4 +1,4 @@
-"""The weights that learn and their optimizer: all that learning changes. They can be saved and restored bit for bit."""
+"""The weights that learn and their optimizer, which can be saved and restored bit for bit."""
 
 from __future__ import annotations
 
@@ -35,14 +35,13 @@ class Adapter:
 
     Args:
         model: a transformers causal language model; its own weights are frozen.
-        modules: names of the linear modules to adapt inside each layer, for example ("q_proj", "v_proj").
-        alpha: LoRA alpha; the matrices' product counts alpha / rank times.
-        learning_rate: of AdamW.
-        seed: of the random initial A matrices (B starts at zero: version 0 is the untouched model).
+        modules: names of the adapted linear modules in each layer, for example ("q_proj", "v_proj").
+        alpha: LoRA alpha; the product of the matrices is scaled by alpha / rank.
+        seed: of the random A matrices. B starts at zero, so version 0 equals the frozen model.
 
     Attributes:
-        version: number of the update that made the current weights; 0 is the untouched model.
-        updates: updates made so far, also those that a reset has dropped; the next one gets the next number.
+        version: number of the update that made the current weights; 0 is the frozen model.
+        updates: updates so far, including those before a reset.
 
     Raises:
         ModelError: the model has no such modules.
@@ -62,12 +61,12 @@ class Adapter:
         if not any(name.endswith(tuple(modules)) for name, _ in model.named_modules()):
             raise ModelError(f"LoRA does not fit {type(model).__name__}: it has no modules {' or '.join(modules)}.")
         model.requires_grad_(False)
-        keep_gradients(model)  # before anything is read
+        keep_gradients(model)  # before the first pass
         self.model, self.layers, self.modules = model, layers, modules
         self.rank, self.alpha, self.learning_rate, self.seed = rank, alpha, learning_rate, seed
         self.version = self.updates = 0
 
-    # PEFT takes a second to import, and a model that never learns does without its matrices.
+    # PEFT takes a second to import, and a model that never learns needs no matrices.
 
     @cached_property
     def config(self) -> LoraConfig:
@@ -86,26 +85,26 @@ class Adapter:
 
     @property
     def plain_config(self) -> dict[str, object]:
-        """The configuration as JSON values: sets become sorted lists."""
+        """The configuration as JSON values, with sorted lists in place of sets."""
         values: dict[str, object] = json.loads(json.dumps(self.config.to_dict(), default=sorted))
         return values
 
     @cached_property
     def peft(self) -> PeftModel:
-        """The model with LoRA's matrices in it, where they are put when they are first needed.
+        """The model with LoRA's matrices, which the first access adds.
 
         Raises:
             ModelError: PEFT cannot adapt modules of that kind.
         """
         from peft import get_peft_model
 
-        # PEFT draws the initial weights from the global generator; the fork leaves the caller's stream alone.
+        # PEFT draws the initial weights from the global generator; the fork restores the caller's stream.
         with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
             torch.manual_seed(self.seed)
             try:
-                # Its weights go where those of the adapted modules are.
+                # The matrices go to the devices of the adapted modules.
                 with warnings.catch_warnings(), weights_at_hand(_adapted(self.model, self.layers, self.modules)):
-                    # PEFT asks transformers for a deprecated name, and announces what it does for Conv1D modules.
+                    # PEFT uses a deprecated name of transformers, and reports its choice for Conv1D modules.
                     warnings.filterwarnings("ignore", message=".*(is_gradient_checkpointing|fan_in_fan_out).*")
                     peft = get_peft_model(self.model, self.config)
             except ValueError as problem:
@@ -124,7 +123,7 @@ class Adapter:
 
     @cached_property
     def _modules(self) -> list[LoraLayer]:
-        # Kept, because PEFT's own switch walks through all modules of the network, for every pass.
+        # Kept, because PEFT's own switch visits all modules of the network for every pass.
         from peft.tuners.lora import LoraLayer
 
         return [module for module in self.model.modules() if isinstance(module, LoraLayer)]
@@ -135,7 +134,7 @@ class Adapter:
 
     @cached_property
     def optimizer(self) -> torch.optim.AdamW:
-        """AdamW on the weights, with its moments since the last reset."""
+        """AdamW, with its moments since the last reset."""
         return self._new_optimizer()
 
     def _new_optimizer(self) -> torch.optim.AdamW:
@@ -148,8 +147,8 @@ class Adapter:
 
     @contextmanager
     def on(self) -> Iterator[None]:
-        """Inside the block the network is the adapted model; outside it is the frozen one."""
-        if "parameters" not in vars(self):  # nothing has been learned: it is the adapted model as it stands
+        """Within the block the network is the adapted model."""
+        if "parameters" not in vars(self):  # before the first update both models are equal
             yield
             return
         self._switch(on=True)
@@ -162,7 +161,7 @@ class Adapter:
 
     @contextmanager
     def all_or_nothing(self) -> Iterator[None]:
-        """Steps of the optimizer in the block are taken back, bit for bit, if it ends with an error."""
+        """Undo the block's optimizer steps, bit for bit, if the block ends with an error."""
         weights = [parameter.detach().clone() for parameter in self.parameters.values()]
         moments = copy.deepcopy(self.optimizer.state_dict())
         try:
@@ -175,12 +174,12 @@ class Adapter:
             raise
 
     def count_update(self) -> None:
-        """Give the weights that an update has just made their version number."""
+        """Give new weights their version number."""
         self.updates += 1
         self.version = self.updates
 
     def reset(self) -> None:
-        """Back to the untouched model: initial weights, empty optimizer, version 0."""
+        """Return to version 0: initial weights and an empty optimizer."""
         with torch.no_grad():
             for parameter, initial in zip(self.parameters.values(), self._initial, strict=True):
                 parameter.copy_(initial)
@@ -188,28 +187,23 @@ class Adapter:
         self.version = 0
 
     def weights(self) -> bytes:
-        """Return the weights alone in the safetensors format with PEFT's names: what a version is."""
+        """Return the weights, without the optimizer, in the safetensors format with PEFT's names."""
         named = {_peft_name(name): tensor.detach().cpu().contiguous() for name, tensor in self.parameters.items()}
         return bytes(save(named, metadata={"format": "pt"}))
 
     def load_version(self, weights: bytes, version: int) -> None:
-        """Go back to the weights of a version, with an empty optimizer; numbers that were given are not given again.
+        """Return to the weights of a version, with an empty optimizer; later updates get new numbers.
 
         Raises:
             ModelError: the weights are damaged, or belong to other layers or another rank.
         """
         tensors = _read(weights)
-        named = {name: tensors.get(_peft_name(name)) for name in self.parameters}
-        self._check_fit(named)
-        self.reset()
-        with torch.no_grad():
-            for name, parameter in self.parameters.items():
-                parameter.copy_(named[name])  # type: ignore[arg-type]
+        self._set({name: tensors.get(_peft_name(name)) for name in self.parameters})
         self.version, self.updates = version, max(version, self.updates)
 
     @property
     def relative_norm(self) -> float:
-        """Return the norm of the weights' change, relative to the norm of the changed weights."""
+        """Norm of the weights' change, relative to the norm of the adapted weights."""
         from peft.utils.integrations import dequantize_module_weight
 
         change = base = 0.0
@@ -222,7 +216,7 @@ class Adapter:
         return math.sqrt(change / base)
 
     def snapshot(self) -> bytes:
-        """Weights, optimizer state and version as safetensors bytes; `restore` brings back exactly this."""
+        """Return weights, optimizer state and version as safetensors bytes for `restore`."""
         tensors = {NUMBERS: torch.tensor([self.version, self.updates])}
         for name, parameter in self.parameters.items():
             tensors[name] = parameter.detach().cpu().contiguous()
@@ -237,21 +231,22 @@ class Adapter:
             ModelError: the snapshot is damaged, or belongs to other layers or another rank.
         """
         tensors = _read(snapshot)
-        self._check_fit(tensors)
-        self.reset()
-        with torch.no_grad():
-            for name, parameter in self.parameters.items():
-                parameter.copy_(tensors[name])
-                if f"{STEP}/{name}" in tensors:  # it stays on the processor
-                    moments = {key: tensors[f"{key}/{name}"].to(parameter.device) for key in ("exp_avg", "exp_avg_sq")}
-                    self.optimizer.state[parameter] = {STEP: tensors[f"{STEP}/{name}"], **moments}
+        self._set(tensors)
+        for name, parameter in self.parameters.items():
+            if f"{STEP}/{name}" in tensors:  # the step count stays on the CPU
+                moments = {key: tensors[f"{key}/{name}"].to(parameter.device) for key in ("exp_avg", "exp_avg_sq")}
+                self.optimizer.state[parameter] = {STEP: tensors[f"{STEP}/{name}"], **moments}
         self.version, self.updates = tensors[NUMBERS].tolist()
 
-    def _check_fit(self, tensors: Mapping[str, Tensor | None]) -> None:
+    @torch.no_grad()
+    def _set(self, tensors: Mapping[str, Tensor | None]) -> None:
+        """Set the weights, and empty the optimizer."""
+        fitting = {name: each for name, each in tensors.items() if each is not None}
+        if any(name not in fitting or fitting[name].shape != own.shape for name, own in self.parameters.items()):
+            raise ModelError("the adapter snapshot belongs to a model with other adapted layers or another rank.")
+        self.reset()
         for name, parameter in self.parameters.items():
-            tensor = tensors.get(name)
-            if tensor is None or tensor.shape != parameter.shape:
-                raise ModelError("the adapter snapshot belongs to a model with other adapted layers or another rank.")
+            parameter.copy_(fitting[name])
 
 
 def _read(stored: bytes) -> dict[str, Tensor]:
@@ -266,7 +261,7 @@ def _peft_name(name: str) -> str:
 
 
 def _elsewhere(model: PreTrainedModel, modules: Sequence[str]) -> str | None:
-    """Return a pattern for modules of these names outside a multimodal model's text model."""
+    """Return a pattern of such modules outside a multimodal model's text model; None if there are none."""
     text = decoder_of(model)
     prefix = next(name for name, module in model.named_modules() if module is text)
     inside = re.compile(rf"{re.escape(prefix)}\." if prefix else "")
@@ -275,6 +270,6 @@ def _elsewhere(model: PreTrainedModel, modules: Sequence[str]) -> str | None:
 
 
 def _adapted(model: PreTrainedModel, layers: Sequence[int], modules: Sequence[str]) -> list[nn.Module]:
-    """Return the linear modules that LoRA goes onto."""
+    """Return the linear modules that LoRA adapts."""
     chosen = [layer for number, layer in enumerate(layers_of(model)) if number in layers]
     return [module for layer in chosen for name, module in layer.named_modules() if name.endswith(tuple(modules))]

@@ -1,4 +1,4 @@
-"""A transformers model on this machine: windows of questions as shared passes, kept for the adapted model to replay."""
+"""A transformers model on this machine, which reads windows of questions in shared passes and replays them adapted."""
 
 from __future__ import annotations
 
@@ -32,27 +32,10 @@ from secl.settings.groups import AdapterSettings
 from secl.writing import Piece, Writing
 
 ROWS = 1024
-"""Most texts whose next token is looked up at once; a row has four bytes for each token of the vocabulary."""
+"""Most positions whose next-token distributions are computed at once; each takes four bytes per vocabulary token."""
 
 UNLIMITED = 1 << 30
-"""Stands for no limit on the tokens of a question, where a configuration names none."""
-
-
-@dataclass(frozen=True)
-class _Rows:
-    """The map from hidden states to log-probabilities: the head, and the ids whose logits are exact."""
-
-    head: Head
-    special: Tensor
-    device: torch.device
-
-    def log_p(self, states: Tensor) -> Iterator[Tensor]:
-        """Log-probabilities of the vocabulary after hidden states (N, d), some rows at a time: (n, V)."""
-        for some in torch.split(states, ROWS):
-            yield self.head.logits(some, self.special).log_softmax(-1)
-
-    def ids(self, ids: Sequence[int]) -> Tensor:
-        return sent(np.array(ids, dtype=np.int64), self.device)
+"""Limit on the tokens of a question if the configuration names none."""
 
 
 @dataclass(frozen=True)
@@ -60,25 +43,34 @@ class LocalReading:
     """A bundle inside a pass, as the frozen or an adapted version reads it.
 
     Attributes:
-        bundle: what is read.
-        forward: the pass that holds it.
-        tokens: through the network for this reading, of the bundle alone.
-        states: of the adapted model, at the positions of the bundle; None for the frozen model, whose hidden states
-            are in the pass.
+        forward: the pass that holds the bundle.
+        head, special: map hidden states to logits; those of the ids `special` are exact.
+        tokens: tokens of the bundle that went through the network.
+        states: hidden states of the adapted model at the bundle's positions; None for the frozen model, whose hidden
+            states are in the pass.
     """
 
     bundle: Bundle
     forward: Pass
-    rows: _Rows
+    head: Head
+    special: Tensor
     tokens: float
     states: Tensor | None = None
 
+    def _log_p(self, states: Tensor) -> Iterator[Tensor]:
+        """Yield log-probabilities of the vocabulary after hidden states (N, d), some rows at a time: (n, V)."""
+        for some in torch.split(states, ROWS):
+            yield self.head.logits(some, self.special).log_softmax(-1)
+
+    def _ids(self, ids: Sequence[int]) -> Tensor:
+        return sent(np.array(ids, dtype=np.int64), self.special.device)
+
     def nodes(self, positions: Sequence[Position]) -> Nodes:
-        """Nodes of the pass before which the positions are: those of the last token before each."""
+        """Return the node of the last token before each position."""
         return np.array([self.forward.paths[number][length - 1] for number, length in positions], dtype=np.int64)
 
     def hidden(self, positions: Sequence[Position]) -> Tensor:
-        """Final hidden states (N, d) before the next token at each position."""
+        """Return the final hidden states (N, d) before the next token at each position."""
         if self.states is None:
             return self.forward.frozen(self.nodes(positions))
         row_of = {position: row for row, position in enumerate(self.bundle.positions)}
@@ -86,13 +78,13 @@ class LocalReading:
 
     @torch.no_grad()
     def logits(self, positions: Sequence[Position], ids: Sequence[int]) -> list[list[float]]:
-        values: list[list[float]] = self.rows.head.rows(self.hidden(positions), self.rows.ids(ids)).tolist()
+        values: list[list[float]] = self.head.rows(self.hidden(positions), self._ids(ids)).tolist()
         return values
 
     @torch.no_grad()
     def log_p(self, positions: Sequence[Position], ids: Sequence[int]) -> list[list[float]]:
-        wanted = self.rows.ids(ids)
-        found = [log_p[:, wanted] for log_p in self.rows.log_p(self.hidden(positions))]
+        wanted = self._ids(ids)
+        found = [log_p[:, wanted] for log_p in self._log_p(self.hidden(positions))]
         values: list[list[float]] = torch.cat(found).tolist()
         return values
 
@@ -101,13 +93,13 @@ class LocalReading:
         positions = self.bundle.span_positions
         if not positions:
             return []
-        # Candidates begin after the same text, whose next token is looked up once.
+        # All candidates begin after the same text, so its next-token distribution is computed once.
         nodes, places = np.unique(
             self.nodes([position for span in positions for position in span]), return_inverse=True
         )
         tokens = np.array([token for span in self.bundle.spans for token in span.tokens[span.start :]])
-        own, device = torch.empty(len(tokens), device=self.rows.device), self.rows.device
-        for number, log_p in enumerate(self.rows.log_p(self.forward.frozen(nodes))):
+        own, device = torch.empty(len(tokens), device=self.special.device), self.special.device
+        for number, log_p in enumerate(self._log_p(self.forward.frozen(nodes))):
             here = np.flatnonzero(places // ROWS == number)
             own[sent(here, device)] = log_p[sent(places[here] % ROWS, device), sent(tokens[here], device)]
         sums: list[float] = torch.stack([part.sum() for part in torch.split(own, [*map(len, positions)])]).tolist()
@@ -117,42 +109,41 @@ class LocalReading:
     def text_statistics(
         self, positions: Sequence[Position], tokens: Sequence[int], next_ids: Sequence[int]
     ) -> TextStatistics:
-        written, wanted = torch.split(self.rows.ids([*tokens, 0]), ROWS), self.rows.ids(next_ids)
+        written, wanted = torch.split(self._ids([*tokens, 0]), ROWS), self._ids(next_ids)
         own, entropies = [], []
-        for log_p, some in zip(self.rows.log_p(self.hidden(positions)), written, strict=True):
+        for log_p, some in zip(self._log_p(self.hidden(positions)), written, strict=True):
             own.append(log_p.gather(-1, some[:, None])[:, 0])
             entropies.append(-(log_p.exp() * log_p).sum(-1))
             behind = log_p[-1, wanted]
         summed = torch.stack([torch.cat(entropies).mean(), torch.cat(own)[:-1].sum()])
-        entropy, log_probability, *row = torch.cat([summed, behind]).tolist()  # all that is read comes over at once
+        entropy, log_probability, *row = torch.cat([summed, behind]).tolist()  # one transfer from the device
         return TextStatistics(log_probability=log_probability, entropy=entropy, next_log_p=tuple(row))
 
     @torch.no_grad()
     def most_likely(self, positions: Sequence[Position]) -> list[int]:
         """Return the most probable next token at each position."""
-        chosen = [self.rows.head.written(some).argmax(-1) for some in torch.split(self.hidden(positions), ROWS)]
+        chosen = [self.head.written(some).argmax(-1) for some in torch.split(self.hidden(positions), ROWS)]
         tokens: list[int] = torch.cat(chosen).tolist()
         return tokens
 
 
 class LocalBackend:
-    """Satisfies `secl.backends.base.TokenBackend` with a model in memory and a LoRA adapter on it.
+    """A `secl.backends.base.TokenBackend`: a model in memory with a LoRA adapter.
 
     Args:
-        loaded: from `secl.backends.local.loading.loader.load`.
-        settings: of the adapter and its training; what they leave open comes from the model's preset.
+        settings: of the adapter and its training; the model's preset completes them.
         seed: of the adapter's initial weights.
 
     Attributes:
         first: number of the first adapted layer.
-        device: its home (`secl.backends.local.loading.placement`).
-        described: where the settings of the model come from, and which path it takes, for people.
-        adapted: which layers learn, and the temperature of its P(True), for people.
-        text_tokens: tokens of free texts that there is memory for.
+        described: source of the model's settings and path of its passes, in words.
+        adapted: layers that learn and temperature of P(True), in words.
+        text_tokens: tokens of free texts that fit into memory.
     """
 
     def __init__(self, loaded: Loaded, settings: AdapterSettings, *, seed: int) -> None:
-        # It plans anew for every length of a text, and for some its backward pass is not finite (PyTorch 2.11).
+        # cuDNN's attention plans anew for every length of a text, and for some lengths its backward pass is not finite
+        # (PyTorch 2.11).
         torch.backends.cuda.enable_cudnn_sdp(False)
         model, preset, config = loaded.model, loaded.preset, text_config(loaded.model.config)
         self.model = model
@@ -176,9 +167,8 @@ class LocalBackend:
         self.limit = int(getattr(config, "max_position_embeddings", None) or UNLIMITED)
         self.described = f"{name_of(preset)}; {'plain' if self.passes.shared is None else 'fast'} path"
         self.adapted = f"LoRA on {', '.join(modules)} of layers {which}, tau {preset.tau:g} by default"
-        special = torch.tensor(self.token_ids.special, device=self.device)
+        self._special = torch.tensor(self.token_ids.special, device=self.device)
         self._digits = torch.tensor(self.token_ids.digits, device=self.device)
-        self._rows = _Rows(self.network.head, special, self.device)
 
     @property
     def environment(self) -> dict[str, str | int]:
@@ -188,25 +178,25 @@ class LocalBackend:
             "dtype": str(self.model.dtype).removeprefix("torch."),
             **({} if quantised is None else {"quantised": quantised}),
             "threads": torch.get_num_threads(),
-            "processor": torch.backends.cpu.get_cpu_capability(),  # its vector instructions round in their own order
+            "processor": torch.backends.cpu.get_cpu_capability(),  # vector instructions differ in the order of rounding
             "pass_tokens": GROUP_TOKENS,
         }
 
     @property
     def shape(self) -> tuple[str, int]:
-        """Precision and first adapted layer: what last digits depend on besides the weights."""
+        """Precision and first adapted layer; last digits depend on both."""
         return str(self.model.dtype), self.first
 
     def read(self, bundles: Sequence[Bundle]) -> list[LocalReading]:
         return [
-            LocalReading(bundle, forward, self._rows, bundle.size)
+            LocalReading(bundle, forward, self.network.head, self._special, bundle.size)
             for bundle, forward in zip(bundles, self.passes.read(bundles), strict=True)
         ]
 
     @torch.no_grad()
     @enough_memory()
     def adapt(self, readings: Sequence[LocalReading], version: int) -> list[LocalReading]:  # noqa: ARG002
-        """Replay the passes of some readings with the adapter's present weights: once each, whoever shares one."""
+        """Replay the passes of some readings with the adapter's present weights, each pass once."""
         groups: dict[int, list[int]] = {}
         for number, reading in enumerate(readings):
             groups.setdefault(id(reading.forward.states), []).append(number)
@@ -225,9 +215,9 @@ class LocalBackend:
             self.writer.write(batch, self.passes.begin(batch))
 
     def rewrite(self, drafts: Sequence[Draft], readings: Sequence[LocalReading], version: int) -> list[Draft | None]:
-        """The frozen model's answer is the adapted one's as far as both choose the same tokens; it goes on from there.
+        """Write the adapted model's answers, each from the first token that differs from the frozen model's answer.
 
-        The adapted readings tell at no cost which token it would choose after each one that the frozen model wrote.
+        The adapted readings contain the token that the adapted model would choose after each written token.
         """
         rewritten = [self._diverging(draft, reading, version) for draft, reading in zip(drafts, readings, strict=True)]
         unfinished = [draft for draft in rewritten if draft is not None and not self.rules.ended(draft)]
@@ -237,7 +227,7 @@ class LocalBackend:
         return rewritten
 
     def _diverging(self, draft: Draft, reading: LocalReading, version: int) -> Draft | None:
-        """Return an answer up to the first token that the adapted model writes otherwise; None if it ends the same."""
+        """Return an answer up to the adapted model's first different token; None if both models write the same."""
         inside = reading.bundle.positions[:-1]  # before each token of the answer, and before what follows the last
         (sequence,) = reading.bundle.answers
         written = [sequence[length] for _, length in inside[:-1]]
@@ -268,7 +258,7 @@ class LocalBackend:
         """Do nothing: the weights are in this process."""
 
     def set_pause_hook(self, hook: Callable[[], None]) -> None:
-        self.writer.alone = False  # a pass that pauses does so for the sake of another one
+        self.writer.alone = False  # while a pass pauses, another thread computes
         for layer in layers_of(self.model):
             layer.register_forward_pre_hook(lambda *_arguments: hook())
 

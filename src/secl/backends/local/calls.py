@@ -1,4 +1,4 @@
-"""Replies with calls of tools, in the form that the model's chat template writes."""
+"""Replies with tool calls, in the form of the model's chat template."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ CLOSING = 32
 """Most tokens that end a thought and open a reply."""
 
 UNDECIDED = 16
-"""Tokens after which a sampled reply without a call counts as one of no call."""
+"""Tokens after which a sampled reply without a call ends, and counts as no call."""
 
 _ANY = r"/(?s:.*)/"
 
 _FENCE, _OBJECT = r"```(json)?[ \n]*", r'\{\{?[ \n]*"name"[ ]*:[ ]*"'
 _MIDDLE = r'"[ \n]*,[ \n]*"(arguments|parameters)"[ ]*:[ \n]*'
 _CLOSE = r"[ \n]*\}\}?([ \n]*```)?"
-"""Texts around the name of a tool in a JSON object, fenced or not, as Qwen2.5-Coder writes it under any template.
+"""Texts around a tool's name in a JSON object, fenced or not, which Qwen2.5-Coder writes under any template.
 
-Some converted models have a chat template with doubled braces, and repeat them.
+Some converted models have a chat template with doubled braces, and repeat these.
 """
 
 
@@ -69,14 +69,14 @@ def definition_of(function: Callable[..., object]) -> Node:
 
 
 def _nullable(node: Node) -> Node:
-    """Return a node in JSON Schema's own words for null."""
+    """Return a node with JSON Schema's own form of null."""
     rest = {key: value for key, value in node.items() if key != "nullable"}
     return {"anyOf": [rest, {"type": "null"}]} if node.get("nullable") else rest
 
 
 @dataclass
 class SampledReply(Row):
-    """A row that ends early if it has begun without a call; `begins` gives the place of the first call."""
+    """A row that ends early if it begins without a call; `begins` returns the place of the first call."""
 
     begins: Callable[[Row], int | None] = field(kw_only=True)
 
@@ -85,7 +85,7 @@ class SampledReply(Row):
 
 
 class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
-    """Writes replies that are texts, calls of tools, or both."""
+    """Writes replies that are texts, tool calls, or both."""
 
     method = "call"
 
@@ -103,7 +103,7 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
 
     @cached_property
     def _marker(self) -> int | None:
-        """The token that begins a call; None if calls begin with plain text, which stands at the start of a reply."""
+        """The token that begins a call; None if calls begin with plain text, at the start of a reply."""
         return next((token for text, token in self._special.items() if self.form.opening.startswith(text)), None)
 
     @cached_property
@@ -115,7 +115,7 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
 
     @cached_property
     def _before(self) -> str:
-        """The rule of the text before the tool's name in a reply that is a JSON object; fenced if calls begin so."""
+        """The rule of the text before a tool's name in a JSON object; fenced, if the form of calls is JSON as well."""
         return _FENCE + _OBJECT if re.match(_OBJECT, self.form.opening) else f"({_FENCE})?{_OBJECT}"
 
     @cached_property
@@ -221,7 +221,7 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
         return written.ends[number - 1] if number else 0
 
     def _object(self, text: str) -> re.Match[str] | None:
-        """Return the text before the tool's name, if a reply is a JSON object."""
+        """Return the text before the tool's name if a reply is a JSON object."""
         return None if self.form.text else re.match(self._before, text)
 
     def read(self, task: Task[CallRequest], row: Row) -> WrittenReply | None:

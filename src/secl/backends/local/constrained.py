@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
@@ -18,8 +16,7 @@ from torch import Tensor
 from secl.backends.generation import Draft
 from secl.backends.local.asking.asker import Asker
 from secl.backends.local.fast.batch import Batch, KeptRow, fast_single_row
-from secl.backends.local.loading.guard import in_halves
-from secl.backends.local.passes import groups
+from secl.backends.local.passes import in_groups
 from secl.backends.local.writer import draw
 from secl.errors import ModelError, ParameterError, SeclError, UnfinishedError, needs
 from secl.evidence import Thought
@@ -41,16 +38,22 @@ R = TypeVar("R", bound=_Asking)
 W = TypeVar("W")
 T = TypeVar("T")
 
+Drawn = tuple[list[W | None], int]
+"""Samples of a task, None for unfinished ones, and the tokens that went through the network for them."""
+
+After = Callable[[Sequence[int]], Batch]
+"""Returns a batch with a row after each of some prompts, by their numbers, which may repeat."""
+
 
 @dataclass
 class Row:
     """A text in the making.
 
     Attributes:
-        matcher: what the grammar allows next.
+        matcher: llguidance's state of the grammar.
         limit: most tokens.
-        generator: draws its tokens; None takes the most probable ones.
-        tokens, log_p, entropy: of the text so far; among the tokens that the grammar allows.
+        generator: draws the tokens; None takes the most probable ones.
+        tokens, log_p, entropy: of the text so far, among the tokens that the grammar allows.
         kept: keys and values of the finished row, if the writer keeps them.
         thought: what stands before the text; None if the model answers at once.
         notes: a number for each token, with a meaning of the writer's own.
@@ -67,16 +70,8 @@ class Row:
     notes: list[float] = field(default_factory=list)
 
     def ended(self) -> bool:
-        """Return whether no token follows."""
+        """Return whether the text is finished."""
         return self.matcher.is_stopped() or len(self.tokens) >= self.limit
-
-
-@dataclass(frozen=True)
-class Drawn(Generic[W]):
-    """Samples of a task, None for unfinished ones, and the tokens that went through the network for them."""
-
-    samples: Sequence[W | None]
-    tokens: int
 
 
 @dataclass(frozen=True)
@@ -98,7 +93,7 @@ class Task(Generic[R]):
 
     @property
     def tokens(self) -> int:
-        """Most tokens of a row."""
+        """Most tokens of prompt and text."""
         return len(self.prompt) + self.limit
 
 
@@ -150,11 +145,9 @@ class GrammarWriter(ABC, Generic[R, W]):
                 outcomes.append(None)
             except SeclError as problem:
                 outcomes.append(problem)
-        written: list[Objects[W] | SeclError] = []
-        for group in groups([task.tokens for task in tasks], self.backend.text_tokens):
-            written += in_halves(partial(self._together, samples=samples), [tasks[number] for number in group])
-        rest = iter(written)
-        return [next(rest) if outcome is None else outcome for outcome in outcomes]
+        together = partial(self._together, samples=samples)
+        written = iter(in_groups(together, tasks, [task.tokens for task in tasks], self.backend.text_tokens))
+        return [next(written) if outcome is None else outcome for outcome in outcomes]
 
     @property
     def thinks(self) -> bool:
@@ -184,38 +177,53 @@ class GrammarWriter(ABC, Generic[R, W]):
 
     @abstractmethod
     def unfinished(self, task: Task[R]) -> UnfinishedError:
-        """Return the error of a text that ran into its limit."""
+        """Return the error of a text that reached its token limit."""
 
     @torch.no_grad()
     def _together(self, tasks: Sequence[Task[R]], samples: Callable[[R, W], int]) -> list[Objects[W] | SeclError]:
         """Write the most probable texts of all tasks in one batch, then all samples; prompts are read once."""
-        prompts = Prompts(self.backend, [task.prompt for task in tasks])
+        after = self._after([task.prompt for task in tasks])
         best = [Row(task.begun.deep_copy(), task.limit, thought=task.thought) for task in tasks]
-        self.finish(prompts.batch(range(len(tasks))), best, keep=self.keeps)
+        self.finish(after(range(len(tasks))), best, keep=self.keeps)
         greedy = [self.read(task, row) for task, row in zip(tasks, best, strict=True)]
         counts = [0 if text is None else samples(task.request, text) for task, text in zip(tasks, greedy, strict=True)]
-        drawn = self.drawn(prompts, tasks, best, greedy, counts)
+        drawn = self.drawn(after, tasks, best, greedy, counts)
         return [self._outcome(*each) for each in zip(tasks, best, greedy, drawn, strict=True)]
+
+    def _after(self, prompts: Sequence[tuple[int, ...]]) -> After:
+        """Send prompts through the network, and return the batches that go on from them."""
+        passes = self.backend.passes
+        if passes.shared is None:
+            return Batch.of(self.backend.model, [*map(list, prompts)]).chosen
+        kept = passes.keep(prompts)
+
+        def after(numbers: Sequence[int]) -> Batch:
+            batch = passes.behind([kept[number] for number in numbers])
+            if batch is None:
+                raise torch.OutOfMemoryError("too little memory for the keys and values of all rows")
+            return batch
+
+        return after
 
     def drawn(
         self,
-        prompts: Prompts,
+        after: After,
         tasks: Sequence[Task[R]],
         best: Sequence[Row],  # noqa: ARG002
         greedy: Sequence[W | None],  # noqa: ARG002
         counts: Sequence[int],
     ) -> list[Drawn[W]]:
-        """Return so many samples for each task; `best` and `greedy` are its most probable text."""
+        """Return `counts` samples of each task; `best` and `greedy` are the task's most probable text."""
         wanted = [(number, sample) for number, count in enumerate(counts) for sample in range(count)]
         rows = self.finish_all(
             wanted,
             [tasks[number].tokens for number, _ in wanted],
             lambda each: self.sample(tasks[each[0]], f"object {each[1]}"),
-            lambda some: prompts.batch([number for number, _ in some]),
+            lambda some: after([number for number, _ in some]),
         )
         own = [[row for (of, _), row in zip(wanted, rows, strict=True) if of == number] for number in range(len(tasks))]
         return [
-            Drawn([self.read(task, row) for row in mine], sum(len(row.tokens) - 1 for row in mine))
+            ([self.read(task, row) for row in mine], sum(len(row.tokens) - 1 for row in mine))
             for task, mine in zip(tasks, own, strict=True)
         ]
 
@@ -225,14 +233,14 @@ class GrammarWriter(ABC, Generic[R, W]):
         return Row(task.begun.deep_copy(), task.limit, torch.Generator().manual_seed(seed))
 
     def _outcome(self, task: Task[R], best: Row, greedy: W | None, drawn: Drawn[W]) -> Objects[W] | SeclError:
-        """Return a task's texts and their cost, which is that of the task alone."""
+        """Return a task's texts with the cost of the task alone."""
         if greedy is None:
             return self.unfinished(task)
-        answering = float(len(task.prompt) + len(best.tokens) - 1)
+        (samples, sampling), answering = drawn, float(len(task.prompt) + len(best.tokens) - 1)
         return Objects(
             greedy=greedy,
-            samples=(*drawn.samples,),
-            ledger=Ledger(answering=answering, sampling=float(drawn.tokens)),
+            samples=(*samples,),
+            ledger=Ledger(answering=answering, sampling=float(sampling)),
             plain_tokens=answering,
             tokens=(len(task.prompt), len(best.tokens)),
         )
@@ -262,7 +270,7 @@ class GrammarWriter(ABC, Generic[R, W]):
         row_of: Callable[[T], Row],
         begin: Callable[[Sequence[T]], Batch],
     ) -> list[Row]:
-        """Return finished rows, of which as many share a batch as there is memory for.
+        """Return finished rows; as many share a batch as fit into memory.
 
         Args:
             sizes: most tokens of each row, its prompt included.
@@ -275,29 +283,26 @@ class GrammarWriter(ABC, Generic[R, W]):
             self.finish(begin(some), rows)
             return rows
 
-        found: list[Row] = []
-        for group in groups(sizes, self.backend.text_tokens):
-            found += in_halves(finished, [wanted[place] for place in group])
-        return found
+        return in_groups(finished, wanted, sizes, self.backend.text_tokens)
 
     def finish(self, batch: Batch, rows: Sequence[Row], *, keep: bool = False) -> None:
-        """Finish texts together; a finished one leaves the batch, and its keys and values may be kept."""
+        """Finish texts together; finished texts leave the batch, and `keep` keeps their keys and values."""
         top_p = self.asker.prompting.top_p
         active = list(rows)
         while True:
             masks = np.stack([_mask(row.matcher, batch.logits.shape[1]) for row in active])
             allowed = batch.logits.masked_fill(~torch.from_numpy(masks).to(batch.logits.device), -torch.inf)
             chances = [torch.rand(1, generator=row.generator).item() for row in active if row.generator is not None]
-            # All rows of a batch are drawn, or none.
+            # Either all rows of a batch are sampled, or none is.
             chosen = draw(allowed, chances, top_p) if chances else allowed.argmax(-1).tolist()
             self._note(active, chosen, allowed)
             going = [n for n, row in enumerate(active) if not row.ended()]
             for n in {*range(len(active))} - {*going} if keep else ():
-                active[n].kept = KeptRow.of(batch, n)
+                active[n].kept = batch.kept(n)
             if not going:
                 return
             active = [active[n] for n in going]
-            with fast_single_row if self.backend.writer.alone and len(going) == 1 else nullcontext():
+            with fast_single_row(self.backend.writer.alone and len(going) == 1):
                 batch.step(going, [row.tokens[-1] for row in active])
 
     def _note(self, rows: Sequence[Row], tokens: Sequence[int], allowed: Tensor) -> None:
@@ -319,26 +324,5 @@ def _mask(matcher: Any, width: int) -> NDArray[np.bool_]:
 
 
 def allowed_tokens(matcher: Any) -> NDArray[np.bool_]:
-    """Return for each token of the tokenizer whether the grammar allows the token next."""
+    """Return which of the tokenizer's tokens the grammar allows next."""
     return np.unpackbits(np.frombuffer(matcher.compute_bitmask(), dtype=np.uint8), bitorder="little").astype(bool)
-
-
-class Prompts:
-    """Prompts that went through the network, for rows to go on from."""
-
-    def __init__(self, backend: LocalBackend, prompts: Sequence[tuple[int, ...]]) -> None:
-        self._grows = None if backend.passes.shared is None else backend.passes
-        self._passes = [] if self._grows is None else self._grows.keep(prompts)
-        self._plain = Batch.of(backend.model, [*map(list, prompts)]) if self._grows is None else None
-
-    def batch(self, numbers: Sequence[int]) -> Batch:
-        """Return a batch with a row after each of these prompts, which may repeat."""
-        if self._plain is None:
-            batch = None if self._grows is None else self._grows.behind([self._passes[number] for number in numbers])
-            if batch is None:
-                raise torch.OutOfMemoryError("no room for the keys and values of all rows")
-            return batch
-        rows = torch.tensor([*numbers], device=self._plain.mask.device)
-        cache = copy.deepcopy(self._plain.cache)
-        cache.batch_select_indices(rows)
-        return replace(self._plain, cache=cache, mask=self._plain.mask[rows], logits=self._plain.logits[rows])

@@ -1,4 +1,4 @@
-"""The learning step: three small optimizer steps that pull the stated confidence towards a target (Eq. loss)."""
+"""The learning step: a few optimizer steps that move the stated confidence towards a target (Eq. loss)."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from secl.backends.local.loading.model_parts import Head
 from secl.errors import NotFiniteError
 
 STEP = 3
-"""Forward passes that an optimizer step costs: one, and a backward pass, which counts as two."""
+"""Cost of an optimizer step in forward passes; the backward pass counts as two."""
 
 
 @dataclass(frozen=True)
 class Distiller:
-    """Squared error between stated confidence and target, minimised over the adapter.
+    """Minimises the squared error between stated confidence and target.
 
     Args:
         epochs: optimizer steps per question.
-        beta: weight of KL(frozen || adapted) over the full vocabulary at the confidence token; 0 leaves it out.
+        beta: weight of KL(frozen || adapted) over the full vocabulary at the confidence token; 0 for none.
     """
 
     epochs: int = 3
@@ -33,23 +33,21 @@ class Distiller:
     def train(
         self, adapter: Adapter, head: Head, replay: Replay, frozen: Tensor, digits: Tensor, target: float
     ) -> Training:
-        """Train on one question.
+        """Train the adapter, whose version grows by one, on one question.
 
         Args:
-            adapter: whose weights move; its version grows by one.
-            head: from hidden states to logits.
-            replay: gives the adapted model's hidden state (1, d) before the confidence digit.
+            replay: computes the adapted model's hidden state (1, d) before the confidence digit.
             frozen: the frozen model's hidden state (1, d) at the same place.
             digits: (10,) token ids of the digits.
-            target: stated confidence to move towards, in [0, 1].
+            target: in [0, 1].
 
         Raises:
-            NotFiniteError: a loss, a gradient or that confidence is not finite; nothing has changed.
+            NotFiniteError: a loss, a gradient or the confidence is not finite; no weight has changed.
         """
         losses: list[float] = []
         tokens = replay.tokens * (STEP * self.epochs + 1)  # a forward pass after the steps reads the result
         with adapter.all_or_nothing():
-            # The trunk below the adapted layers is the same in every step, so a step replays the top layers alone.
+            # Steps do not change the trunk below the adapted layers, so a step replays the top layers alone.
             for _ in range(self.epochs):
                 hidden = replay()
                 loss = (stated_confidence(head.rows(hidden, digits)) - target).square().sum()
@@ -69,13 +67,13 @@ class Distiller:
 
 
 def stated_confidence(logits: Tensor) -> Tensor:
-    """Expected bin centre (Eq. soft_conf) from the logits of the ten digits: (..., 10) to (...)."""
+    """Return the expected bin centre (Eq. soft_conf) from the logits of the ten digits: (..., 10) to (...)."""
     centres = (torch.arange(10, device=logits.device) + 0.5) / 10
     return (logits.softmax(-1) * centres).sum(-1)
 
 
 def _finite(tokens: float, **values: Tensor) -> float:
-    """Fetch numbers from the device together, and return the first if all are finite; `tokens` are spent so far."""
+    """Fetch numbers from the device together, and return the first if all are finite; `tokens` are the cost so far."""
     numbers: list[float] = torch.stack([*values.values()]).tolist()
     for what, number in zip(values, numbers, strict=True):
         if not math.isfinite(number):

@@ -1,4 +1,4 @@
-"""Further evidence about the question that a model in this process has answered last."""
+"""Further evidence about the latest answered question."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from secl.backends.local.asking.answers import Answering
 from secl.backends.local.asking.asker import Asker
 from secl.backends.local.asking.candidates import compared, sampled
 from secl.backends.local.asking.cases import Case
-from secl.backends.local.asking.nli import NliModel
 from secl.backends.local.asking.readout import shares
 from secl.backends.local.asking.thoughts import sampled_letters
 from secl.backends.local.writer import draw_many
@@ -21,20 +20,17 @@ from secl.records import Reply
 
 
 class LatestEvidence:
-    """The part of `secl.backends.local.model.LocalModel` that gathers further evidence.
-
-    Results of the pass that answered are not computed again.
-    """
+    """The part of `secl.backends.local.model.LocalModel` that gathers further evidence, reusing the answer's pass."""
 
     asker: Asker
     answering: Answering
     prompting: Prompting
     meter: Meter
-    _nli: NliModel | None
+    _nli: dinco.NliModel | None
     _latest: Case | None
 
     def score_p_true(self, question: Question, reply: Reply) -> PTrue | None:
-        """Return P(True) of the answer and of its distractors from the frozen model; None without a readable answer."""
+        """Return P(True) of the answer and its distractors from the frozen model; None without a readable answer."""
         if reply.answer is None:
             return None
         case = self._latest_case(question)
@@ -42,10 +38,9 @@ class LatestEvidence:
         return self.asker.p_true(question, reply, known, listing)
 
     def compare_candidates(self, question: Question, reply: Reply) -> CandidateEvidence | None:
-        """Letters under further orders of the candidates; likelihoods of options, or further answers.
+        """Return letters in further orders of the candidates, with likelihoods of options or with further answers.
 
-        Returns:
-            None without a readable answer, or where it is too long to be compared with others.
+        None if the answer is unreadable or too long to be compared.
         """
         if reply.answer is None:
             return None
@@ -62,11 +57,10 @@ class LatestEvidence:
         return compared(self.asker, question, reply.answer, reply.thought)
 
     def sample(self, question: Question, count: int) -> tuple[str | None, ...]:
-        """Further answers of the frozen model at temperature 1; option letters come from the pass that answered.
+        """Return further answers of the frozen model at temperature 1.
 
-        A model that thinks gives letters after further thoughts.
-
-        Draws depend on the question and the seed, but servers with other hardware may draw otherwise.
+        Option letters are drawn from the answer's pass; a model that thinks chooses them after further thoughts. Draws
+        depend on question and seed alone, except on servers with other hardware.
         """
         if not question.options:
             return sampled(self.asker, question, count)
@@ -77,7 +71,7 @@ class LatestEvidence:
         return tuple(question.letters[number] for number in drawn)
 
     def dinco(self, question: Question, reply: Reply, samples: Sequence[str | None]) -> DincoEvidence | None:
-        """Evidence for DINCO; of multiple choice, the beams are the options with the most probable letters."""
+        """Return the evidence of DINCO; the beams of multiple choice are the options with the most probable letters."""
         if question.options:
             p = self._option_shares(question, "comparing")
             answers = [question.letters[i] for i in sorted(range(len(p)), key=lambda i: -p[i])[: dinco.BEAMS]]

@@ -1,4 +1,4 @@
-"""A chat model whose adapter learns in this process; it answers here, or vLLM servers answer for it."""
+"""A chat model whose adapter learns in this process; this process or vLLM servers answer."""
 
 from __future__ import annotations
 
@@ -9,19 +9,16 @@ from typing import Any
 
 from secl.backends.generation import Draft
 from secl.backends.local.adapter import Adapter
-from secl.backends.local.asking import rating
-from secl.backends.local.asking.answers import Answering
+from secl.backends.local.asking.answers import Answering, SharedAnswers
 from secl.backends.local.asking.asker import Asker
 from secl.backends.local.asking.cases import Case, Turn
-from secl.backends.local.asking.nli import nli_model
-from secl.backends.local.asking.prefill_probe import prefers_prefill
-from secl.backends.local.asking.readout import Readout
+from secl.backends.local.asking.dinco import nli_model
+from secl.backends.local.asking.readout import Readout, prefers_prefill
 from secl.backends.local.asking.thoughts import texts_behind_thoughts
 from secl.backends.local.backend import LocalBackend
 from secl.backends.local.latest import LatestEvidence
 from secl.backends.local.loading.loader import Loaded, ModelCache, load
 from secl.backends.local.loading.thinking import check_at_once, with_budget
-from secl.backends.local.shared import SharedAnswers
 from secl.backends.local.structured import StructuredWriting
 from secl.backends.prompting import Prompting
 from secl.backends.text_stream import thoughts_apart
@@ -41,20 +38,20 @@ class LocalModel(LatestEvidence, StructuredWriting, Shown):
 
     Args:
         loaded: from `secl.backends.local.loading.loader.load`.
-        adapter: layers and modules that it leaves open come from the model's preset.
-        paper: whether it is asked exactly as in the paper, also where secl differs by default (docs/paper.md).
-        distractors: of an open answer, 1 to 9.
-        answer_weights: whose weights write the answers, "adapted" or "frozen".
+        adapter: settings of LoRA and learning; the model's preset gives layers and modules that are not set.
+        paper: whether all prompts are the paper's, also where secl differs by default (docs/paper.md).
+        distractors: number for an open answer, 1 to 9.
+        answer_weights: which weights write the answers, "adapted" or "frozen".
         nli: hub id or folder of the NLI model that compares answers for DINCO; None asks this model itself.
         thinking: how long it thinks before it answers: "off", "auto", or at most this many tokens.
         show_thought: whether its thought is shown where P(True) of the answer and of its distractors is asked.
         seed: of the adapter's initial weights, and of sampled answers and distractors.
 
     Attributes:
-        backend: the weights, here.
+        backend: the weights in this process.
         asker: asks `backend`, or vLLM servers (`secl.backends.endpoint.vllm.connect.answer_by_vllm`).
-        meter: counts tokens by purpose where they are spent.
-        described: where its settings come from, what is adapted, and which path passes take, for people.
+        meter: counts tokens by purpose.
+        described: source of the settings and path of the passes, in words.
 
     Raises:
         ModelError: the model or the NLI model cannot be used, or the adapter does not fit it.
@@ -119,9 +116,9 @@ class LocalModel(LatestEvidence, StructuredWriting, Shown):
         cache: ModelCache | None = None,
         **settings: Any,
     ) -> LocalModel:
-        """Load a model as `secl.backends.local.loading.loader.load` does; `settings` as for the constructor.
+        """Load a model as `secl.backends.local.loading.loader.load` does; `settings` are the constructor's.
 
-        A `cache` keeps the weights for the next model of that name.
+        A `cache` keeps the weights for the next model of the same name.
         """
         loading = cache.load if cache else load
         return cls(loading(name, dtype=dtype, device=device, device_map=device_map, quantize=quantize), **settings)
@@ -136,7 +133,7 @@ class LocalModel(LatestEvidence, StructuredWriting, Shown):
 
     @property
     def environment(self) -> dict[str, str | int]:
-        """Where and how the model computes (device, precision, threads), how short replies begin, and why it thinks."""
+        """Device, precision and threads, how short replies begin, and whether thoughts are trained or requested."""
         short = "prefilled" if self.prompting.prefilled else "plain"
         found = {**self.backend.environment, **self.asker.backend.environment, "short_replies": short}
         thinker = self.prompting.thinker
@@ -144,7 +141,7 @@ class LocalModel(LatestEvidence, StructuredWriting, Shown):
 
     @property
     def adapter_config(self) -> dict[str, object]:
-        """Configuration of the adapter in PEFT's terms, as JSON values."""
+        """PEFT's configuration of the adapter, as JSON values."""
         return self.adapter.plain_config
 
     @property
@@ -156,10 +153,10 @@ class LocalModel(LatestEvidence, StructuredWriting, Shown):
         return self.adapter.relative_norm
 
     def check(self, question: Question, given: str | None = None) -> None:
-        """Check that the model can answer a question, or read an answer that was given to it.
+        """Check that the model can answer a question, or read a given answer.
 
         Raises:
-            QuestionError: it has more options than letters, or is longer than the model can read.
+            QuestionError: more options than letters, or longer than the model can read.
         """
         self.prompting.check_length(question, self.asker.backend.limit, given)
 
@@ -189,7 +186,7 @@ class LocalModel(LatestEvidence, StructuredWriting, Shown):
         if isinstance(written, Written):
             case.draft = written.draft if isinstance(written.draft, Draft) else None
             if case.draft is not None and case.draft.thought is not None:
-                case.thought, case.thinking = case.draft.thought, written.thought_tokens
+                case.thought = case.draft.thought
             elif thinks and written.thought is not None:
                 case.thought = Thought(text=written.thought, tokens=written.thought_tokens, cut=written.thought_cut)
         return case
@@ -197,11 +194,11 @@ class LocalModel(LatestEvidence, StructuredWriting, Shown):
     def answer(
         self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | Written | None = None
     ) -> ModelAnswer:
-        """Answer and state a confidence, as the adapted and as the frozen model; see `secl.model.Model.answer`.
+        """Answer and state a confidence with adapted and frozen weights; see `secl.model.Model.answer`.
 
         Raises:
-            QuestionError: the question has more options than letters, or is longer than the model can read.
-            UnavailableError: no server answers (a `ModelError`; later one may).
+            QuestionError: more options than letters, or longer than the model can read.
+            UnavailableError: no server answers; a later try may succeed.
         """
         version, case = self.version, self._case(question, written, evidence)
         turn = case.turn
@@ -222,7 +219,7 @@ class LocalModel(LatestEvidence, StructuredWriting, Shown):
         )
 
     def write(self, question: Question, writing: Writing) -> Iterator[Piece]:
-        """Write free answers with the untouched weights; see `secl.model.Model.write`."""
+        """Write free answers with the frozen weights; see `secl.model.Model.write`."""
         backend = self.asker.backend
         if self.prompting.thinks:
             return thoughts_apart(texts_behind_thoughts(self.asker, question, writing))
@@ -230,7 +227,7 @@ class LocalModel(LatestEvidence, StructuredWriting, Shown):
         return thoughts_apart(backend.write_texts(self.prompting.answer(question), writing))
 
     def memory_share(self, question: Question, writing: Writing) -> float:
-        """Fraction of the memory for texts that their keys and values need; see `secl.model.Model.memory_share`."""
+        """Return the share of the memory for texts that these texts need; see `secl.model.Model.memory_share`."""
         if self.writes_apart:
             return 0.0
         thinking = 0
@@ -264,15 +261,15 @@ class LocalModel(LatestEvidence, StructuredWriting, Shown):
             except QuestionError as refusal:
                 outcomes[number] = refusal
         rated = [number for number in range(len(given)) if number not in outcomes]
-        ratings = rating.rate(self.asker, [given[number] for number in rated], evidence)
+        ratings = self.answering.rate([given[number] for number in rated], evidence)
         outcomes |= zip(rated, ratings, strict=True)
         return [outcomes[number] for number in range(len(given))]
 
     def learn(self, question: Question, reply: Reply, target: float) -> Update:
-        """Move the stated confidence of `reply` towards `target`; `question` must be the latest one answered.
+        """Move the stated confidence of `reply` towards `target`; `question` must be the latest answered question.
 
         Raises:
-            QuestionError: another question was answered since.
+            QuestionError: the model has answered another question since.
         """
         case = self._latest_case(question)
         if case is None:
@@ -303,12 +300,12 @@ class LocalModel(LatestEvidence, StructuredWriting, Shown):
         self._forget()
 
     def _forget(self) -> None:
-        # Updates after this one may take numbers that were given before, so nothing seen under them may be used again.
+        # Later updates may repeat version numbers, so answers of the old versions must not be reused.
         self._window, self._latest = {}, None
         self.asker.backend.publish()
 
     def set_pause_hook(self, hook: Callable[[], None]) -> None:
-        """Call `hook` before every layer of every pass in this process, so that other work can go first."""
+        """Call `hook` before every layer of every pass in this process; the hook may wait for other work."""
         self.backend.set_pause_hook(hook)
 
     def close(self) -> None:

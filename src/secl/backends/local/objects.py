@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from secl.backends.generation import Draft
-from secl.backends.local.constrained import Drawn, GrammarWriter, Prompts, Row, Task
+from secl.backends.local.constrained import After, Drawn, GrammarWriter, Row, Task
 from secl.backends.local.fast.batch import Batch, KeptRow, go_on
 from secl.errors import ParameterError, TooLongError, UnfinishedError
 from secl.evidence import Thought
@@ -17,10 +17,10 @@ from secl.fields.schema import Node
 from secl.fields.values import WrittenObject
 
 WHITESPACE = r"\x20|\x0A\x20{0,32}"
-"""Optional space between two parts of an object: a space, or a line break with its indent; more might never end."""
+"""Optional space between two parts of an object: a space, or a line break with its indent. More might never end."""
 
 SHORTEST = 8
-"""Tokens of the shortest field with its name; secl refuses a document that leaves less room for a field."""
+"""Tokens of the shortest field with its name; secl refuses a document that leaves less room for each field."""
 
 
 @dataclass
@@ -72,13 +72,13 @@ class ObjectWriter(GrammarWriter[ObjectRequest, WrittenObject]):
 
     def drawn(
         self,
-        prompts: Prompts,
+        after: After,
         tasks: Sequence[Task[ObjectRequest]],
         best: Sequence[Row],
         greedy: Sequence[WrittenObject | None],
         counts: Sequence[int],
     ) -> list[Drawn[WrittenObject]]:
-        """Draw the uncertain values again, or whole objects where the keys and values of the first are not kept."""
+        """Draw the uncertain values again; whole objects if the most probable one has no kept keys and values."""
         values: list[Sequence[UncertainValue]] = [
             ()
             if text is None or not count or row.kept is None
@@ -86,7 +86,7 @@ class ObjectWriter(GrammarWriter[ObjectRequest, WrittenObject]):
             for task, row, text, count in zip(tasks, best, greedy, counts, strict=True)
         ]
         rest = [0 if own else count for own, count in zip(values, counts, strict=True)]
-        found = super().drawn(prompts, tasks, best, greedy, rest)
+        found = super().drawn(after, tasks, best, greedy, rest)
         wanted = [
             (number, value, sample)
             for number, own in enumerate(values)
@@ -108,12 +108,12 @@ class ObjectWriter(GrammarWriter[ObjectRequest, WrittenObject]):
         drawn = dict(zip(wanted, rows, strict=True))
         for number, (text, own) in enumerate(zip(greedy, values, strict=True)):
             if text is not None and own:
-                samples = [
+                samples: list[WrittenObject | None] = [
                     composed(text, {value: self.text_of(drawn[number, value, sample]) for value in own})
                     for sample in range(counts[number])
                 ]
                 tokens = sum(len(row.tokens) - value.first for (of, value, _), row in drawn.items() if of == number)
-                found[number] = Drawn(samples, tokens)
+                found[number] = samples, tokens
         return found
 
     def _before(self, task: Task[ObjectRequest], row: Row, value: UncertainValue) -> tuple[KeptRow, int, int]:

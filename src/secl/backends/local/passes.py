@@ -1,9 +1,9 @@
-"""Which token sequences share a pass through the network, and how texts go on after a pass over their prompt."""
+"""Groups of token sequences that share a pass through the network, and texts that go on after such a pass."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from typing import TypeVar
@@ -15,61 +15,31 @@ from transformers import DynamicCache, PreTrainedConfig, PreTrainedModel
 
 from secl.backends.base import Bundle, TokenSequence
 from secl.backends.generation import Draft
-from secl.backends.local.fast.batch import Batch
-from secl.backends.local.fast.prefix_tree import Nodes, Trie
-from secl.backends.local.fast.replay import Captured, Pass
+from secl.backends.local.fast.batch import Batch, TextBatch
+from secl.backends.local.fast.prefix_tree import Nodes
+from secl.backends.local.fast.replay import Pass, numbered
 from secl.backends.local.fast.select_network import Network
 from secl.backends.local.fast.shared_network import SharedNetwork
-from secl.backends.local.fast.sight import Sight
 from secl.backends.local.loading.guard import in_halves, out_of_memory
 from secl.errors import ModelError
 from secl.writing import Piece
 
+T = TypeVar("T")
 R = TypeVar("R")
 
 GROUP_TOKENS = 1000
 """Most distinct tokens in one pass of several bundles: enough for a processor, and for a GPU with a large model.
 
-Attention grows with the square. No device has a number of its own, because a pass of another shape rounds differently.
+The time of attention grows with the square. The limit is the same on every device, because a pass of another shape
+rounds differently.
 """
 
 
-@dataclass
-class TextRow(Batch):
-    """A free text after its prompt, and all that a pass over both would have left.
-
-    Attributes:
-        prompt: the pass over the prompt.
-        tokens: those of the text that went through the network, with what each `left` there.
-    """
-
-    network: SharedNetwork
-    prompt: Pass
-    tokens: list[int] = field(init=False, default_factory=list)
-    left: list[Captured] = field(init=False, default_factory=list)
-
-    def step(self, keep: list[int], tokens: list[int]) -> None:
-        with self.network.capturing() as captured:
-            super().step(keep, tokens)
-        self.tokens += tokens
-        self.left.append(captured)
-
-    def passed(self) -> Pass:
-        """Return the pass over prompt and text; over the prompt alone if layers with a window let go of its keys."""
-        trie = Trie.of([[*self.prompt.trie.tokens.tolist(), *self.tokens]])
-        if not self.tokens or any(layer.keys.shape[-2] < len(trie.tokens) for layer in self.cache.layers):
-            return self.prompt
-        rows = torch.arange(len(self.prompt.trie.tokens), device=self.prompt.states.device)
-        written = [each.final.to(rows.device)[0] for each in self.left if each.final is not None]
-        captured = self.prompt.captured.joined(rows, *self.left)
-        return Pass(trie, Sight.of(trie), torch.cat([self.prompt.states, *written]), captured, self.cache)
-
-
 class Passes:
-    """Reads bundles and begins texts; each draft holds the pass over its own prompt (`Draft.begun`).
+    """Reads bundles and begins texts. `Draft.begun` is the pass over the draft's prompt.
 
     Attributes:
-        shared: the network, if its passes can grow; None on the plain path.
+        shared: the network of the fast path; None on the plain path, whose passes cannot grow.
     """
 
     def __init__(self, model: PreTrainedModel, network: Network) -> None:
@@ -78,7 +48,7 @@ class Passes:
         self.shared = network if isinstance(network, SharedNetwork) else None
 
     def read(self, bundles: Sequence[Bundle]) -> list[Pass]:
-        """Return a pass for each bundle; it grows from the one that the bundle's draft holds, if any.
+        """Return a pass for each bundle, which grows from the pass of the bundle's draft, if any.
 
         Raises:
             ModelError: a bundle alone needs more memory than the device has.
@@ -93,26 +63,29 @@ class Passes:
         whole = [i for i in range(len(bundles)) if i not in begun]
         passes = _grouped(shared.run, [sequences[i] for i in whole], [sizes[i] for i in whole])
         found = dict(zip(whole, passes, strict=True))
-        # Bundles that go on from one pass share the next; one after a free text goes on alone.
-        for _, same in groupby(sorted(begun, key=free.__contains__), lambda i: (id(begun[i].states), i in free and i)):
+        # Bundles that go on from one pass share the next, as thoughts do; a bundle after a free text goes on alone.
+        kept = {i for i, draft in enumerate(drafts) if draft is not None and draft.kept}
+        for _, same in groupby(
+            sorted(begun, key=lambda i: (i in free, i in kept)),
+            lambda i: (i in kept or id(begun[i].states), i in free and i),
+        ):
             numbers = list(same)
-            first, paths = begun[numbers[0]], [begun[i].paths[0] for i in numbers]
-            new = [max(0, sizes[i] - len(path)) for i, path in zip(numbers, paths, strict=True)]
-            passes = _grouped(partial(shared.grow, first), [sequences[i] for i in numbers], new, paths)
+            new = [max(0, sizes[i] - len(begun[i].paths[0])) for i in numbers]
+            passes = _grouped(shared.grow, [sequences[i] for i in numbers], new, [begun[i] for i in numbers])
             found |= zip(numbers, passes, strict=True)
         return [found[i] for i in range(len(bundles))]
 
     def text(self, prompt: Sequence[int]) -> Generator[Piece, None, Batch]:
-        """Read the prompt of a free text, piece by piece, and return the text's row."""
+        """Read the prompt of a free text in chunks, and return the text's row."""
         if self.shared is None:
             return Batch.of(self.model, [[*prompt]])
         forward, cache = yield from self.shared.begin(prompt)
         logits = self.shared.head.written(forward.states[-1:])
         mask = torch.ones((1, len(prompt)), dtype=torch.int64, device=logits.device)
-        return TextRow(self.model, cache, mask, logits, self.shared, forward)
+        return TextBatch(self.model, cache, mask, logits, self.shared, [forward])
 
     def _begin(self, drafts: Sequence[Draft]) -> None:
-        """Read the prompts that were not read yet, each alone, as `text` does."""
+        """Read those prompts that have no pass yet, each alone, as `text` does."""
         known: dict[tuple[int, ...], Pass] = {}
         for draft in drafts:
             prompt = tuple(draft.prompt)
@@ -120,30 +93,40 @@ class Passes:
                 draft.begun = known[prompt] = known.get(prompt) or _result(self.shared.begin(prompt))[0]
 
     def begin(self, drafts: Sequence[Draft]) -> Batch | None:
-        """Read the prompts of answers that are to be written; samples go on from those that were read before.
+        """Read the prompts of answers and thoughts; samples go on from passes that exist already.
 
         Returns:
-            the answers to come as a batch; None for lists and for continued drafts, whose prompts are not kept.
+            a batch to write with; None for lists and for continued drafts, whose prompts are not kept.
         """
         if self.shared is None or not drafts or any(draft.lines is not None or draft.written for draft in drafts):
             return None
+        thoughtful = [draft for draft in drafts if draft.thought is not None and draft.begun is not None]
+        new = [max(1, len(draft.prompt) - len(draft.begun.paths[0])) for draft in thoughtful]
+        grow, begun = partial(self.shared.grow, keep=True), [draft.begun for draft in thoughtful]
+        for draft, forward in zip(
+            thoughtful, _grouped(grow, [[each.prompt] for each in thoughtful], new, begun), strict=True
+        ):
+            draft.begun = forward
         if any(draft.seed is not None for draft in drafts):
             if any(draft.begun is None and draft.form != "text" for draft in drafts):
                 return self.batch(drafts)[0]
             self._begin(drafts)
-            return self.behind([draft.begun for draft in drafts], [len(draft.prompt) for draft in drafts])
-        batch, begun = self.batch(drafts)
-        for draft, forward in zip(drafts, begun, strict=True):
-            draft.begun = forward
-        return batch
+        elif any(draft.begun is None for draft in drafts):
+            for draft, forward in zip(drafts, self.keep([(*draft.prompt,) for draft in drafts]), strict=True):
+                draft.begun = forward
+        batch = self.behind([draft.begun for draft in drafts], [len(draft.prompt) for draft in drafts])
+        if batch is None or not all(draft.kept for draft in drafts):
+            return batch
+        prompts = [draft.begun for draft in drafts]
+        return TextBatch(batch.model, batch.cache, batch.mask, batch.logits, self.shared, prompts)
 
     @torch.no_grad()
     def batch(self, drafts: Sequence[Draft]) -> tuple[Batch | None, list[Pass]]:
         """Send unfinished drafts through the network, as the adapted model while the adapter is on.
 
         Returns:
-            them as a batch to go on from, None if there is too little memory for all together or on the plain path,
-            and the pass over each.
+            a batch to go on from (None on the plain path, or with too little memory for all rows), and the pass over
+            each draft.
         """
         if self.shared is None:
             return None, []
@@ -165,9 +148,9 @@ class Passes:
 
     @torch.no_grad()
     def behind(self, begun: Sequence[Pass], lengths: Sequence[int | None] | None = None) -> Batch | None:
-        """Return a batch with a row after the first tokens, or all, of each pass.
+        """Return a batch with a row after each pass, or after its first `lengths` tokens.
 
-        None if there is too little memory for all rows: the writer reads fewer of them at a time again.
+        None with too little memory for all rows; the writer then reads fewer of them at a time.
         """
         paths = [forward.paths[0][:end] for forward, end in zip(begun, lengths or [None] * len(begun), strict=True)]
         try:
@@ -194,21 +177,26 @@ def _grouped(
     run: Callable[..., Pass],
     bundles: Sequence[Sequence[TokenSequence]],
     sizes: Sequence[int],
-    paths: Sequence[Nodes] | None = None,
+    begun: Sequence[Pass] | None = None,
 ) -> list[Pass]:
-    """Run the sequences of bundles after their `paths`, if any; neighbours share a pass of `GROUP_TOKENS`, all new."""
+    """Run bundles of sequences, or grow `begun`; neighbours share a pass of `GROUP_TOKENS` new tokens."""
 
     def together(numbers: Sequence[int]) -> list[Pass]:
         sequences = [sequence for number in numbers for sequence in bundles[number]]
-        forward = run(sequences) if paths is None else run([paths[number] for number in numbers], sequences)
-        own = iter(forward.trie.paths)
+        forward = run(sequences) if begun is None else run([begun[number] for number in numbers], sequences)
+        own = iter(forward.paths)
         return [replace(forward, part=[next(own) for _ in bundles[number]]) for number in numbers]
 
-    return [forward for numbers in groups(sizes, GROUP_TOKENS) for forward in in_halves(together, numbers)]
+    return in_groups(together, range(len(bundles)), sizes, GROUP_TOKENS)
+
+
+def in_groups(work: Callable[[Sequence[T]], list[R]], items: Sequence[T], sizes: Sequence[int], most: int) -> list[R]:
+    """Do a work on neighbours together whose sizes add up to at most `most`, or on halves of them (`in_halves`)."""
+    return [done for numbers in groups(sizes, most) for done in in_halves(work, [items[number] for number in numbers])]
 
 
 def groups(sizes: Sequence[int], most: int) -> list[list[int]]:
-    """Return numbers of neighbours that go together, as long as their sizes add up to at most `most`.
+    """Return the numbers of neighbours whose sizes add up to at most `most`; a larger one goes alone.
 
     >>> groups([600, 300, 300, 1200], 1000)
     [[0, 1], [2], [3]]
@@ -225,15 +213,12 @@ def groups(sizes: Sequence[int], most: int) -> list[list[int]]:
 
 
 def _padded(begun: Sequence[Pass], paths: Sequence[Nodes], config: PreTrainedConfig) -> tuple[DynamicCache, Tensor]:
-    """Keys and values of paths through passes as those of a batch that is padded on the left.
+    """Return keys and values of paths through passes as the cache of a batch with padding on the left.
 
-    Returns:
-        the cache of all layers, and the mask (rows, length) that is 0 at the padding.
+    The mask (rows, length) is 0 at the padding.
     """
-    forwards = list({id(forward.states): forward for forward in begun}.values())
-    starts = np.cumsum([0, *(len(forward.trie.tokens) for forward in forwards)])
-    start_of = {id(forward.states): start for forward, start in zip(forwards, starts, strict=False)}
-    paths = [path + start_of[id(forward.states)] for forward, path in zip(begun, paths, strict=True)]
+    forwards, whole = numbered(begun)
+    paths = [own[: len(path)] for own, path in zip(whole, paths, strict=True)]
     length = max(map(len, paths))
     device = forwards[0].states.device
     places = torch.from_numpy(np.stack([np.pad(path, (length - len(path), 0)) for path in paths])).to(device)

@@ -1,4 +1,4 @@
-"""JSON objects and calls of tools of a model in this process."""
+"""JSON objects and tool calls of a model in this process."""
 
 from __future__ import annotations
 

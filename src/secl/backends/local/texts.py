@@ -1,12 +1,11 @@
 """Free texts, token by token, exactly as transformers' `generate` writes them.
 
-Every text goes through the network alone, step by step, so that it does not depend on what else is written or read
-meanwhile: rows of one batch would share kernels, and with them their last digits.
+Every text goes through the network alone, so that it does not depend on other texts written or read at the same time:
+rows of one batch share kernels, and so their last digits depend on each other.
 """
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -18,22 +17,22 @@ import torch
 from transformers import LogitsProcessor, PreTrainedModel, TemperatureLogitsWarper, TopPLogitsWarper
 
 from secl.backends.generation import TextRules
-from secl.backends.local.fast.batch import Batch
+from secl.backends.local.fast.batch import Batch, TextBatch
 from secl.backends.local.loading.model_parts import layers_of, text_config
 from secl.backends.local.loading.placement import compute_device
-from secl.backends.local.passes import Passes, TextRow
+from secl.backends.local.passes import Passes
 from secl.backends.text_stream import FreeText
 from secl.writing import Piece, Token, Writing
 
 CGROUP = Path("/sys/fs/cgroup")
-"""Files in which Linux keeps the limits of a container."""
+"""Folder in which Linux publishes the limits of a container."""
 
 GREEDY = 1e-4
-"""Temperatures below take the most probable token: logits divided by less may be infinite."""
+"""Least temperature of a draw. Lower ones take the most probable token, because divided logits may be infinite."""
 
 
 def room_for_texts(model: PreTrainedModel) -> int:
-    """Return tokens whose keys and values half of the free memory holds; the other half is for answers and lessons."""
+    """Return the tokens whose keys and values fill half of the free memory; answers and lessons need the other half."""
     config = text_config(model.config)
     heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
     size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
@@ -42,11 +41,11 @@ def room_for_texts(model: PreTrainedModel) -> int:
 
 
 def _free_memory(device: torch.device) -> int:
-    """Free bytes of a device, in a container of what its limit leaves."""
+    """Return the free bytes of a device; a container's limit counts."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
     free: int = psutil.virtual_memory().available
-    with suppress(OSError, ValueError):  # there is no limit
+    with suppress(OSError, ValueError):  # no limit
         limit = int((CGROUP / "memory.max").read_text())
         (used,) = re.findall(r"^anon (\d+)", (CGROUP / "memory.stat").read_text(), re.MULTILINE)
         free = min(free, limit - int(used))
@@ -56,10 +55,10 @@ def _free_memory(device: torch.device) -> int:
 def write_texts(
     passes: Passes, rules: TextRules, prompt: Sequence[int], writing: Writing, ends: Sequence[int] = ()
 ) -> Iterator[Piece]:
-    """Write texts after a prompt, one token of each in turn; `max_tokens` is given, and the adapter is off."""
+    """Write texts after a prompt with the frozen model, one token of each in turn; `max_tokens` is given."""
     begun = yield from passes.text(prompt)
     # The prompt goes through the network once for all texts.
-    rows = [begun, *(replace(begun, cache=copy.deepcopy(begun.cache)) for _ in range(writing.n - 1))]
+    rows = [begun, *(replace(begun, cache=begun.chosen([0]).cache) for _ in range(writing.n - 1))]
     texts = [_Text(rules, prompt, writing, number, row, ends) for number, row in enumerate(rows)]
     while texts:
         for text in texts:
@@ -94,8 +93,8 @@ class _Text(FreeText):
             self._row.step([0], self.draft.written[-1:])
         token, top = self._choose(), self.writing.top_logprobs
         piece = self.push(token, () if top is None else (self._report(token, top),))
-        if self.ended and isinstance(self._row, TextRow):
-            self.draft.begun = self._row.passed()
+        if self.ended and isinstance(self._row, TextBatch):
+            self.draft.begun = self._row.passed(0)
         return piece
 
     def _choose(self) -> int:

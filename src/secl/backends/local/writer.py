@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,7 @@ import torch
 from torch import Tensor
 
 from secl.backends.generation import Draft, TextRules
-from secl.backends.local.fast.batch import Batch, fast_single_row
+from secl.backends.local.fast.batch import Batch, TextBatch, fast_single_row
 from secl.backends.local.loading.guard import enough_memory, in_halves
 from secl.backends.local.loading.loader import Remembered
 
@@ -20,17 +19,16 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 FIRST_LOOK = 1024
-"""Most probable tokens that are looked at first; sorting a whole vocabulary for every token takes longer."""
+"""Most probable tokens that usually contain the nucleus; sorting the whole vocabulary takes longer."""
 
 REMEMBERED = 1024
-"""Batches whose texts are remembered, the first ones: streams are asked from the start again."""
+"""Most remembered batches. The first ones are kept, because later runs begin with the same questions."""
 
 
 class Writer:
-    """Writes with a model, or remembers what its frozen weights wrote before, by batch.
+    """Writes with a model; greedy texts of the frozen weights are remembered by batch.
 
-    Attributes:
-        alone: whether no other thread computes meanwhile.
+    `alone` is whether no other thread computes at the same time.
     """
 
     def __init__(self, model: PreTrainedModel, rules: TextRules, remembered: Remembered | None = None) -> None:
@@ -41,16 +39,14 @@ class Writer:
 
     @torch.no_grad()
     def write(self, drafts: Sequence[Draft], begun: Batch | None = None, *, frozen: bool = True) -> None:
-        """Finish the drafts together; a finished one leaves the batch, so that no step is spent on it.
+        """Finish the drafts together; finished drafts leave the batch.
 
-        The frozen model writes the same greedy texts whenever it is given the same batch, so it is asked once.
-
-        `begun` is all of them as a batch that has gone through the network already.
+        `begun` is the batch of all drafts, if the network has read them already.
         """
-        if not frozen or any(draft.seed is not None for draft in drafts):
+        if not frozen or any(draft.seed is not None or draft.kept for draft in drafts):
             self._write(drafts, begun)
             return
-        # The whole batch is the key, because the padding of a row, and so its last digits, depend on the other rows.
+        # The key is the whole batch: a row's padding, and so its last digits, depend on the other rows.
         texts = [
             (draft.prompt, draft.written, draft.form, draft.limit, draft.lines, draft.stop, draft.ends)
             for draft in drafts
@@ -66,7 +62,7 @@ class Writer:
             draft.written = [*written]
 
     def _write(self, drafts: Sequence[Draft], begun: Batch | None) -> None:
-        """Finish drafts together, or in halves, each from where it was, where there is too little memory for all."""
+        """Finish drafts together; with too little memory for all, finish them in halves, from the start."""
         before = {id(draft): (list(draft.written), list(draft.log_p)) for draft in drafts}
 
         def write(some: Sequence[Draft]) -> list[None]:
@@ -85,7 +81,7 @@ class Writer:
         active = [draft for draft in drafts if not self.rules.ended(draft)]
         if not active:
             return
-        # Every draft draws from a stream of its own, so that its text does not depend on the others in the batch.
+        # Each draft has its own random stream, so that its text does not depend on the other drafts.
         generators = {
             id(draft): torch.Generator().manual_seed(draft.seed) for draft in active if draft.seed is not None
         }
@@ -104,18 +100,19 @@ class Writer:
             for draft, token in zip(active, next_tokens, strict=True):
                 draft.written.append(token)
             rows = [row for row, draft in enumerate(active) if not self.rules.ended(draft)]
+            if isinstance(batch, TextBatch):
+                for row in {*range(len(active))} - {*rows}:
+                    active[row].begun = batch.passed(row)
             if not rows:
                 return
             active = [active[row] for row in rows]
-            with fast_single_row if self.alone and len(rows) == 1 else nullcontext():
+            with fast_single_row(self.alone and len(rows) == 1):
                 batch.step(rows, [draft.written[-1] for draft in active])
 
     @enough_memory()
     @torch.no_grad()
     def beams(self, draft: Draft, count: int) -> tuple[list[Draft], int]:
-        """Beam search for the `count` most probable texts (sum of log-probabilities, no length penalty).
-
-        Texts end as greedy ones do. The search is over when no unfinished text can still come among them.
+        """Search for the `count` most probable texts (sum of log-probabilities, no length penalty).
 
         Returns:
             the texts, the most probable first, and the tokens that went through the network.
@@ -125,7 +122,7 @@ class Writer:
         while beams:
             scores = torch.tensor([score for score, _ in beams], device=batch.logits.device)
             totals = scores[:, None] + batch.logits.log_softmax(-1)
-            # Twice as many as are wanted: up to `count` of them may end here, and `count` have to go on.
+            # Twice `count`: up to `count` texts may end here, and `count` must go on.
             values, flat = totals.flatten().topk(2 * count)
             unfinished: list[tuple[float, Draft]] = []
             rows: list[int] = []
@@ -138,7 +135,7 @@ class Writer:
                     unfinished.append((value, longer))
                     rows.append(row)
             finished = sorted(finished, key=lambda each: -each[0])[:count]
-            # A text can only become less probable as it grows.
+            # Longer texts are never more probable.
             if not unfinished or (len(finished) == count and finished[-1][0] >= unfinished[0][0]):
                 break
             beams = unfinished
@@ -148,12 +145,12 @@ class Writer:
 
 
 def draw(logits: Tensor, chances: Sequence[float], top_p: float) -> list[int]:
-    """Return a token for each row of logits (rows, vocabulary) from its nucleus, by a number in [0, 1) each."""
+    """Draw a token from the nucleus of each row of logits (rows, vocabulary) by a number in [0, 1)."""
     p = logits.softmax(-1)
     nucleus, order = p.topk(min(FIRST_LOOK, p.shape[-1]))
     if not bool((nucleus.sum(-1) >= top_p).all()):
         nucleus, order = p.sort(-1, descending=True)
-    # A token is in the nucleus if those before it do not reach top_p yet.
+    # A token is in the nucleus if the more probable tokens together do not reach top_p.
     cumulative = nucleus.cumsum(-1)
     nucleus = nucleus * (cumulative - nucleus < top_p)
     cumulative = nucleus.cumsum(-1)
@@ -165,6 +162,6 @@ def draw(logits: Tensor, chances: Sequence[float], top_p: float) -> list[int]:
 
 
 def draw_many(p: Sequence[float], count: int, seed: int, top_p: float) -> list[int]:
-    """`count` draws from the nucleus of one distribution."""
+    """Return `count` draws from the nucleus of one distribution."""
     chances = torch.rand(count, generator=torch.Generator().manual_seed(seed)).tolist()
     return draw(torch.tensor([p] * count).log(), chances, top_p)

@@ -1,21 +1,28 @@
 """Answers of the frozen and the adapted model to a window of questions.
 
-The frozen model never changes, so its answers and its P(True) can be computed for a whole window of questions at once
-and never go stale. The adapted model reads the same token sequences: while its weights stand still for a whole window
-too, else one question at a time.
+The frozen model never changes, so a whole window's answers and P(True) are computed at once and never go stale. The
+adapted model reads the same token sequences: a whole window while its weights are fixed, else one question at a time.
+
+Ratings of given answers use the same prompts, with the given answer in place of the model's own. So the rating of the
+model's own answer equals the model's confidence in that answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from functools import partial
 
 from secl.backends.generation import Draft
-from secl.backends.local.asking.asker import Asker
+from secl.backends.local.asking.asker import Asker, Verdicts
 from secl.backends.local.asking.candidates import among_options, compare_answers
 from secl.backends.local.asking.cases import Answer, Case, Turn, read_answers, read_evidence, read_reply
 from secl.backends.local.asking.thoughts import think, think_again
+from secl.backends.open_answers import distinct
+from secl.evidence import Evidence, EvidenceKind
+from secl.ledger import Meter
+from secl.model import Rating
 from secl.prompts.parsing import is_brief, read_answer
+from secl.question import GivenAnswer
 from secl.records import Reply
 
 Job = Callable[[], None]
@@ -24,21 +31,37 @@ Windows = dict[Hashable, list[Case]]
 """Windows of questions as the frozen model answers them, by questions and evidence."""
 
 
+class SharedAnswers:
+    """A cache of frozen answers for models of the same weights, which its owner clears after each window."""
+
+    def __init__(self) -> None:
+        self._answers: dict[Hashable, tuple[Windows, Verdicts]] = {}
+
+    def to(self, *key: Hashable) -> tuple[Windows, Verdicts]:
+        """Return windows and verdicts of models with the same weights, adapted layers, prompts and seed."""
+        return self._answers.setdefault(key, ({}, {}))
+
+    def clear(self) -> None:
+        """Forget all answers; models keep the cleared dictionaries."""
+        for windows, verdicts in self._answers.values():
+            windows.clear()
+            verdicts.clear()
+
+
 class Answering:
     """Answers windows of questions.
 
     Args:
-        asker: reads and writes.
-        rewrites: whether the adapted model answers anew; if not, it reads the frozen model's answer, and what it adds
-            is its confidence.
-        windows: of other models that ask alike; None without any.
+        rewrites: whether the adapted model writes its own answer; otherwise it states its confidence in the frozen
+            model's answer.
+        windows: shared with models that ask alike; None if not shared.
     """
 
     def __init__(self, asker: Asker, *, rewrites: bool, windows: Windows | None = None) -> None:
         self.asker, self.rewrites, self.windows = asker, rewrites, windows
 
     def prefetch(self, cases: Sequence[Case], version: int) -> dict[Turn, Case]:
-        """Answer questions with the frozen model and, unless 0, an adapted version; one that comes twice goes once."""
+        """Answer questions with the frozen model and, unless `version` is 0, an adapted version; repeated ones once."""
         window: dict[Turn, Case] = {}
         for case in cases:
             known = window.setdefault(case.turn, case)
@@ -47,13 +70,14 @@ class Answering:
         if version:
             jobs += self._adapt([*window.values()], version)
         for case in window.values():
-            if case.draft is not None:
-                case.draft.begun = None  # keys and values of prompts take gigabytes
+            for each in (case, *case.further):
+                if each.draft is not None:
+                    each.draft.begun = None  # keys and values take gigabytes
         self.asker.backend.together(jobs)
         return window
 
     def _frozen(self, window: dict[Turn, Case]) -> tuple[dict[Turn, Case], list[Job]]:
-        """Answers of the frozen model, and the jobs that are left to do; none if they were shared."""
+        """Return the frozen model's answers and the remaining jobs; shared answers leave no jobs."""
         key = tuple((turn, case.kinds) for turn, case in window.items())
         known = None if self.windows is None else self.windows.get(key)
         if known is not None:
@@ -71,14 +95,14 @@ class Answering:
         return window, []
 
     def adapt(self, case: Case, version: int) -> None:
-        """Add the answer of an adapted version in the place of an older one's.
+        """Replace the answer of an older adapted version.
 
-        No record pays for readings that an update made stale, because a resumed run does not repeat them.
+        No record's cost includes the stale reading, because a resumed run does not repeat it.
         """
         self.asker.backend.together(self._adapt([case], version))
 
     def reply(self, case: Case, version: int, letter: str | None) -> Reply:
-        """Return the reply of a version; of multiple choice to a letter, where one was given before."""
+        """Return the reply of a version; `letter` is a given answer to multiple choice."""
         answer = case.answer_of(version)
         if letter is not None and case.question.options and letter != answer.reply.text:
             answer = Answer(answer.reading, None, answer.tokens, answer.counts)
@@ -86,7 +110,7 @@ class Answering:
         return answer.reply
 
     def _read_choices(self, cases: Sequence[Case]) -> None:
-        """Multiple choice: a branch for every letter, so that letter and confidence come in one pass."""
+        """Answer multiple choice: a branch for every letter, so that one pass gives letter and confidence."""
         for case in cases:
             case.judged = case.question.options if "p_true" in case.kinds else ()
             if "candidates" in case.kinds:
@@ -95,22 +119,21 @@ class Answering:
         think_again(self.asker, cases)
 
     def _read_open(self, cases: Sequence[Case]) -> None:
-        """Open questions: answers that are not there yet are written as one batch, then all are read together, beside
-        what they are compared with where that is wanted."""
+        """Answer open questions: write missing answers as one batch, then read all answers and their comparisons."""
         if not cases:
             return
         asker = self.asker
         for case in cases:
             question, case.text = case.question, case.given
             if case.written:
-                case.draft = asker.answer_draft(question, case.thought)
+                case.draft = asker.answer_draft(question, case.draft)
             elif question.free and case.draft is None:
                 case.draft = Draft(asker.prompting.answer(question, case.thought_text), "text", 0, free=True)
             # A free answer may be longer than anything in a list; whoever needs one writes it when the answer is there.
             brief = not question.free if case.text is None else is_brief(case.text, question.form)
             if "p_true" in case.kinds and brief:
                 case.listing = asker.list_of_answers(question)
-        # Lists end later than answers, so they are a batch of their own.
+        # Lists are longer than answers, so they form a batch of their own.
         drafts = [case.draft for case in cases if case.draft is not None and case.written]
         asker.backend.write([drafts, [case.listing for case in cases if case.listing is not None]])
         for case in cases:
@@ -121,7 +144,7 @@ class Answering:
         self._read(cases)
 
     def _read(self, cases: Sequence[Case]) -> None:
-        """Read the answers with the frozen model; count the tokens that writing took."""
+        """Read the answers with the frozen model, and count the written tokens."""
         if cases:
             read_answers(self.asker, [*cases, *(each for case in cases for each in case.further)])
         for case in cases:
@@ -133,7 +156,7 @@ class Answering:
                 answer.counts = positions[0][1], 1 if answer.text is None else len(positions) - 2
 
     def _adapt(self, cases: Sequence[Case], version: int) -> list[Job]:
-        """Write and read what is needed of the adapted answers; the jobs that are left read the replies off."""
+        """Write and read the adapted answers; the returned jobs read the replies."""
         readings = self.asker.backend.adapt([case.frozen.reading for case in cases], version)
         for case, reading in zip(cases, readings, strict=True):
             case.version = version
@@ -143,7 +166,7 @@ class Answering:
         return [partial(self._read_adapted, case, version) for case in cases]
 
     def _rewrite(self, cases: Sequence[Case], version: int) -> None:
-        """Replace open answers if the adapted model writes another one: its confidence is about its own answer."""
+        """Replace open answers that the adapted model writes differently: its confidence is about its own answer."""
         backend, drafts = self.asker.backend, [case.draft for case in cases if case.draft is not None]
         rewritten = backend.rewrite(drafts, [case.answer_of(version).reading for case in cases], version)
         changed = [
@@ -162,3 +185,58 @@ class Answering:
         if case.question.options and not self.rewrites:
             letter = self.asker.readout.choice(case.question, case.frozen.reading, 0).answer
         read_reply(self.asker, case, case.answer_of(version), version, letter)
+
+    def rate(self, answers: Sequence[GivenAnswer], evidence: Collection[EvidenceKind]) -> list[Rating]:
+        """Rate answers with the frozen model; see `secl.model.Model.rate_given`. The ratings hold their own cost."""
+        cases, asker = [self._given(each, frozenset(evidence)) for each in answers], self.asker
+        asker.backend.write([[case.listing for case in cases if case.listing is not None]])
+        if "candidates" in evidence:
+            compare_answers(asker, [case for case in cases if not case.question.options])
+        for case in cases:
+            self._find_rivals(case)
+        read_answers(asker, cases)
+        jobs: list[Job] = [partial(read_reply, asker, case, case.frozen, 0, case.given) for case in cases]
+        asker.backend.together(jobs + [partial(read_evidence, asker, case) for case in cases])
+        return list(map(_rating, cases))
+
+    def _given(self, rated: GivenAnswer, kinds: frozenset[EvidenceKind]) -> Case:
+        """Return the case of a given answer, before its rivals are known."""
+        question, text = rated.question, rated.answer
+        if question.options:
+            comparison = among_options(self.asker, question) if "candidates" in kinds else None
+            return Case(question, text, kinds, question.option(text), comparison=comparison)
+        answer = read_answer(text, question.form)
+        given = self.asker.prompting.given(question, text)
+        case = Case(question, given, kinds, answer, text=given)
+        if answer is not None:
+            case.rivals = distinct(answer, rated.rivals, question.form, count=len(rated.rivals))
+            if "p_true" in kinds and not case.rivals:
+                case.listing = self.asker.list_of_answers(question)
+        return case
+
+    def _find_rivals(self, case: Case) -> None:
+        """Find the texts whose P(True) is read: the answer, with other options, given rivals, or distractors."""
+        rivals: Sequence[str] = ()
+        case.source = "none"
+        if "p_true" in case.kinds:
+            if case.question.options:
+                rivals = [case.question.option(letter) for letter in case.question.letters if letter != case.given]
+                case.source = "options"
+            elif case.rivals:
+                rivals, case.source = case.rivals, f"given:{len(case.rivals)}"
+            elif case.listing is not None:
+                found, case.finding = self.asker.distractors(case.question, case.answer or "", case.listing)
+                rivals, case.source = found.answers, found.source
+        case.judged = () if case.answer is None else (case.answer, *rivals)
+
+
+def _rating(case: Case) -> Rating:
+    meter = Meter()
+    for purpose, tokens in case.spent.items():
+        meter.spend(purpose, tokens)
+    return Rating(
+        reply=case.frozen.reply,
+        evidence=Evidence(p_true=case.p_true, candidates=case.candidates),
+        ledger=meter.take(),
+        plain_tokens=float(len(case.frozen.reading.bundle.answers[0])),
+    )

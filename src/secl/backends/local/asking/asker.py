@@ -1,4 +1,4 @@
-"""Prompts, read-out, meter and seed of a model, in this process or on servers."""
+"""Questions to one model: its prompts, read-out, meter and seed."""
 
 from __future__ import annotations
 
@@ -23,17 +23,13 @@ Verdicts = dict[Hashable, tuple[PTrue, float]]
 
 @dataclass
 class Asker:
-    """Asks about questions and answers.
+    """Asks one model about questions and answers.
 
     Attributes:
-        learner: the weights in this process; trains, and searches for beams.
-        backend: reads and writes: the learner itself, or servers of the same model.
-        prompting: builds the token sequences.
-        readout: reads the replies.
-        meter: counts the tokens by purpose.
-        seed: of all that is drawn.
-        verdicts: P(True) of candidates by question, candidates and their source, with its tokens; shared with others
-            that ask alike, None without any.
+        learner: the weights in this process, which train and search for beams.
+        backend: reads and writes: the learner, or servers of the same model.
+        seed: of all samples.
+        verdicts: P(True) and its tokens by question, candidates and source; None if not shared with other models.
     """
 
     learner: LocalBackend
@@ -48,13 +44,14 @@ class Asker:
         """Return a seed for one purpose of one question."""
         return question_seed(self.seed, question, purpose)
 
-    def answer_draft(self, question: Question, thought: Thought | None) -> Draft:
-        """Return a greedy answer to an open question, to be written: at once, or after a thought."""
-        if thought is None:
+    def answer_draft(self, question: Question, thinking: Draft | None) -> Draft:
+        """Return the draft of a greedy answer to an open question, at once or after a thought."""
+        if thinking is None or thinking.thought is None:
             return Draft.answer(self.prompting.answer(question), question.form)
-        # Behind a thought a number stands alone, as a few words do.
+        # After a thought the answer is the number alone, like a few words.
         form: Form = "short" if question.form == "number" else question.form
-        return replace(Draft.answer(self.prompting.answer(question, thought.text), form), thought=thought)
+        draft = Draft.answer(self.prompting.answer(question, thinking.thought.text), form)
+        return replace(draft, thought=thinking.thought, begun=thinking.begun)
 
     def answer_in(self, draft: Draft) -> str:
         """Return the answer in a draft."""
@@ -63,7 +60,7 @@ class Asker:
     def p_true(self, question: Question, reply: Reply, of_options: PTrue | None, listing: Draft | None) -> PTrue:
         """Return P(True) of the answer of a reply, and of its rivals; `listing` as for `distractors`.
 
-        `of_options` is that of all options in their order, where it is known already.
+        `of_options` is the P(True) of all options in order, if known.
         """
         answer = reply.answer or ""
         if not question.options:
@@ -95,16 +92,16 @@ class Asker:
         return p_true
 
     def list_of_answers(self, question: Question, attempt: int | None = None) -> Draft:
-        """Return a list of answers to an open question, to be written: the greedy one, or a drawn one."""
+        """Return the draft of a list of answers to an open question: greedy, or sampled with the number `attempt`."""
         seed = None if attempt is None else self.seed_for(question, attempt)
         prompt, listed = self.prompting.answer_list(question), self.prompting.listed
         limit, top_p = list_tokens(question.form, listed), self.prompting.top_p
         return Draft(prompt, question.form, limit, lines=listed, seed=seed, top_p=top_p)
 
     def distractors(self, question: Question, answer: str, listing: Draft | None) -> tuple[Distractors, int]:
-        """Plausible other answers to an open question, and the tokens of lists that had to be written.
+        """Return plausible other answers to an open question, and the tokens of newly written lists.
 
-        `listing` is the greedy list, written and paid for already; None to write it.
+        `listing` is the greedy list; None to write it.
         """
         tokens = 0
 

@@ -1,4 +1,4 @@
-"""Evidence about all possible answers to a question: letters under further orders, likelihoods, further answers."""
+"""Evidence about all possible answers to a question: letters in further orders, likelihoods, further answers."""
 
 from __future__ import annotations
 
@@ -27,10 +27,7 @@ from secl.question import Question
 
 
 def compared(asker: Asker, question: Question, answer: str, thought: Thought | None = None) -> CandidateEvidence | None:
-    """Return the evidence about the candidates from a separate pass; None for an answer that cannot be compared.
-
-    `thought` is what stands before an open answer.
-    """
+    """Return the evidence about the candidates from a separate pass; None for an answer that cannot be compared."""
     case = Case(question, answer=answer, thought=thought)
     if question.options:
         case.comparison = among_options(asker, question)
@@ -47,7 +44,7 @@ def compared(asker: Asker, question: Question, answer: str, thought: Thought | N
 
 
 def among_options(asker: Asker, question: Question, *, behind_thought: bool = False) -> Comparison:
-    """What to read about the options: letters in another order, and in both without a thought if the answer has one."""
+    """Return the comparison of options: letters in another order; in both orders if the answer has a thought."""
     count = len(question.options)
     orders = [tuple(range(count))] * behind_thought + [other_order(count)]
     prompting = asker.prompting
@@ -58,8 +55,8 @@ def among_options(asker: Asker, question: Question, *, behind_thought: bool = Fa
 def compare_answers(asker: Asker, cases: Iterable[Case]) -> None:
     """Draw further answers to open questions. The distinct answers and "None of these" become options.
 
-    A case gets no comparison if its answer is too long to be compared with others, the model has too few letters, or
-    the candidates together are longer than it can read.
+    Cases get no comparison if the answer is too long, the model has too few letters, or the candidates together are
+    longer than the model can read.
     """
     brief = [case for case in cases if case.answer is not None and is_brief(case.answer, case.question.form)]
     for case, drafts in zip(brief, _draw(asker, brief), strict=True):
@@ -82,14 +79,13 @@ def _among(asker: Asker, case: Case, drafts: Sequence[Draft]) -> Comparison | No
 
 
 def writing_tokens(drafts: Sequence[Draft], read: Iterable[Sequence[int]] = ()) -> int:
-    """Return tokens that drafts of one question take: each prompt once, unless it was `read` for another text."""
+    """Return the tokens of one question's drafts: each prompt once, unless it was `read` for another text."""
     prompts = {tuple(draft.prompt) for draft in drafts} - {*map(tuple, read)}
-    thoughts = sum(draft.thought.tokens for draft in drafts if draft.thought is not None)
-    return sum(map(len, prompts)) + sum(draft.tokens for draft in drafts) + thoughts
+    return sum(map(len, prompts)) + sum(draft.tokens for draft in drafts)
 
 
 def sampled(asker: Asker, question: Question, count: int) -> tuple[str | None, ...]:
-    """Further answers to an open question, whatever they are compared with."""
+    """Return further answers to an open question."""
     thinks, limit = asker.prompting.thinks, MAX_ANSWER_TOKENS[question.form]
     thoughts = sampled_thoughts(asker, [(question, number) for number in range(count)]) if thinks else [None] * count
     drafts = [_sample(asker, Case(question), number, limit, thought) for number, thought in enumerate(thoughts)]
@@ -99,7 +95,7 @@ def sampled(asker: Asker, question: Question, count: int) -> tuple[str | None, .
 
 
 def _draw(asker: Asker, cases: Sequence[Case]) -> list[list[Draft]]:
-    """Draw further answers of the frozen model to several questions together, in two rounds."""
+    """Draw the frozen model's further answers to several questions together, in two rounds."""
     drawn: list[list[Draft]] = [[] for _ in cases]
     for number in range(2):
         ways: list[Sequence[Way]] = [
@@ -129,14 +125,14 @@ def _draw(asker: Asker, cases: Sequence[Case]) -> list[list[Draft]]:
     return drawn
 
 
-def _draft(asker: Asker, case: Case, way: Way, thought: Thought | None) -> Draft:
+def _draft(asker: Asker, case: Case, way: Way, thought: Draft | None) -> Draft:
     if way is None:
         return Draft(asker.prompting.program(case.question), "text", PROGRAM_TOKENS, stop=FENCE)
     limit = FREE_TOKENS if case.question.free else MAX_ANSWER_TOKENS[case.question.form]
     return _sample(asker, case, way, limit, thought)
 
 
-def _sample(asker: Asker, case: Case, number: int, limit: int, thought: Thought | None = None) -> Draft:
+def _sample(asker: Asker, case: Case, number: int, limit: int, thought: Draft | None = None) -> Draft:
     if thought is not None:
         seed, draft = asker.seed_for(case.question, f"sample {number}"), asker.answer_draft(case.question, thought)
         return replace(draft, limit=min(limit, draft.limit), seed=seed, top_p=asker.prompting.top_p)
@@ -151,6 +147,6 @@ def _read(asker: Asker, case: Case, draft: Draft) -> Sample:
     answer = read_answer(asker.answer_in(draft), case.question.form)
     cut_off = len(draft.written) >= draft.limit
     text = answer if answer is not None and not cut_off and is_brief(answer, draft.form) else None
-    # Of the text without what ends it, like the log-probability of the answer.
+    # Without the end token, like the log-probability of the answer.
     log_p = sum(draft.log_p[:-1]) if draft.log_p else None
     return Sample(text=text, candidate=None, log_p=log_p, thought=draft.thought)

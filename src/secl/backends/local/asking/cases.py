@@ -1,4 +1,4 @@
-"""A question with an answer on its way through the network: the same for own answers and for those from elsewhere."""
+"""Questions with their answers and evidence, the same for own and for given answers."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class Comparison:
     """Sequences that compare candidates.
 
     Attributes:
-        bundle: a sequence for each order, and spans of the candidates, after the question first and then after none.
-        candidates: their texts; those without spans are the last ones.
+        bundle: a sequence for each order, and spans of the candidates: first after the question, then without it.
+        candidates: texts; the last ones may have no spans.
         orders: the number of the candidate at each place.
-        source: where the candidates come from.
+        source: source of the candidates.
         samples: further answers to an open question.
-        sampling: tokens that these took.
+        sampling: tokens of the samples.
     """
 
     bundle: Bundle
@@ -40,7 +40,7 @@ class Comparison:
     sampling: int = 0
 
     def read(self, reading: Reading, readout: Readout) -> CandidateEvidence:
-        """Return the evidence about the candidates from a reading of the bundle, or of a larger one."""
+        """Return the evidence about the candidates from a reading of the bundle, or of a larger bundle."""
         count = len(self.candidates)
         letters, likelihoods = readout.letters(reading, count), reading.likelihoods()
         half = len(likelihoods) // 2
@@ -62,12 +62,12 @@ class Comparison:
 
 @dataclass
 class Answer:
-    """The answer of one version of the model, and its reply once that is read off (`read_reply`).
+    """The answer of one version of the model; `read_reply` sets the reply.
 
     Attributes:
         text: the answer as it stands in the conversation; None for multiple choice.
-        tokens: through the network, to write and read the answer.
-        counts: tokens of the prompt and of the answer; None for an answer from elsewhere.
+        tokens: tokens through the network, to write and read the answer.
+        counts: tokens of prompt and answer; None for a given answer.
     """
 
     reading: Reading
@@ -79,7 +79,7 @@ class Answer:
 
 @dataclass
 class Case:
-    """A question with an answer, and all that is known about both so far.
+    """A question with its answer and evidence so far.
 
     Attributes:
         given: the answer that is there already: an option letter, or a text as it stands in the conversation.
@@ -87,10 +87,9 @@ class Case:
         answer: the answer that candidates are compared with; None if unreadable, or not written yet.
         rivals: other answers that were given, which say something else.
         thought: what the model thought before the answer; None if it answers at once.
-        thinking: tokens that were written for the thought.
         order, seed: of a further thought: the option at each place, and the seed that it is drawn with.
         further: cases of the same options in other orders, each after a thought of its own.
-        draft: the text as it is written, or as far as a given text was; None for multiple choice and other given texts.
+        draft: of a written text or, before an open answer and for multiple choice, of the thought; None without one.
         text: the open answer as it stands in the conversation; None for multiple choice, and before it is there.
         listing: a list of answers, for distractors; None if it is not needed.
         comparison: of all candidates; None if it is not wanted, or there is nothing to compare.
@@ -107,7 +106,6 @@ class Case:
     answer: str | None = None
     rivals: Sequence[str] = ()
     thought: Thought | None = None
-    thinking: int = 0
     order: tuple[int, ...] = ()
     seed: int | None = None
     further: Sequence[Case] = ()
@@ -134,12 +132,12 @@ class Case:
 
     @property
     def written(self) -> bool:
-        """Whether the model writes the answer for this case."""
+        """Whether the model writes the answer."""
         return not self.question.options and self.given is None
 
     @property
     def spent(self) -> dict[Purpose, float]:
-        """Tokens of the frozen model, by purpose: they depend on the case alone, and not on who shared its passes."""
+        """Tokens of the frozen model by purpose; they depend on the case alone, not on other cases in its passes."""
         parts = self.frozen.reading.bundle.tokens
         listing = 0 if self.listing is None else len(self.listing.prompt) + self.listing.tokens
         return {
@@ -151,7 +149,7 @@ class Case:
         }
 
     def answer_of(self, version: int) -> Answer:
-        """Return the answer of the adapted model, or the frozen one's for version 0."""
+        """Return the adapted answer, or the frozen answer for version 0."""
         return self.adapted if version and self.adapted is not None else self.frozen
 
     def digit_position(self, reading: Reading, reply: Reply) -> Position:
@@ -160,19 +158,19 @@ class Case:
         return positions[1 + self.question.letters.index(reply.text)] if self.question.options else positions[-1]
 
     def copy(self) -> Case:
-        """Return the same, to go on independently."""
+        """Return a case that can be adapted independently."""
         copied = replace(self, draft=None if self.draft is None else replace(self.draft))
         copied.frozen = self.frozen
         return copied
 
 
 def read_answers(asker: Asker, cases: Sequence[Case]) -> None:
-    """Read the answer of each case with the frozen model, and besides it all that is asked about the case."""
+    """Read the answer of each case, its judged texts and its candidates with the frozen model."""
     bundles = []
     for case in cases:
         prompting, question, thought = asker.prompting, case.question, case.thought_text
         if case.text is None:
-            bundle = prompting.choices(question, thought)
+            bundle = replace(prompting.choices(question, thought), draft=case.draft)
         else:
             bundle = prompting.written(question, case.text, case.draft, thought)
         bundle = replace(bundle, verdicts=prompting.verdicts(question, case.judged, case.thought))
@@ -180,11 +178,11 @@ def read_answers(asker: Asker, cases: Sequence[Case]) -> None:
             bundle = replace(bundle, orders=case.comparison.bundle.orders, spans=case.comparison.bundle.spans)
         bundles.append(bundle)
     for case, reading in zip(cases, asker.backend.read(bundles), strict=True):
-        case.frozen = Answer(reading, case.text, reading.tokens + case.thinking)
+        case.frozen = Answer(reading, case.text, reading.tokens)
 
 
 def read_reply(asker: Asker, case: Case, answer: Answer, version: int, letter: str | None = None) -> None:
-    """Read the reply off an answer: to multiple choice the likeliest letter, or a given one."""
+    """Set the reply of an answer; of multiple choice, the most probable letter or a given one."""
     if answer.text is None:
         reply = asker.readout.choice(case.question, answer.reading, version, letter)
     else:
@@ -194,7 +192,7 @@ def read_reply(asker: Asker, case: Case, answer: Answer, version: int, letter: s
 
 
 def read_evidence(asker: Asker, case: Case) -> None:
-    """Read off the frozen model's verdicts on the judged texts, and the evidence about the candidates."""
+    """Set P(True) of the judged texts and the evidence about the candidates."""
     if case.judged:
         case.p_true = asker.readout.p_true(case.frozen.reading, case.judged, case.source)
     if case.comparison is not None:
@@ -204,7 +202,7 @@ def read_evidence(asker: Asker, case: Case) -> None:
 
 
 def _letters(asker: Asker, case: Case) -> LetterOrder:
-    """Return the letters after a further thought, by the options."""
+    """Return the letters after a further thought, in the order of the question's options."""
     reply = asker.readout.choice(case.question, case.frozen.reading, 0)
     log_p = tuple(reply.option_log_p[case.order.index(number)] for number in range(len(case.order)))
     return LetterOrder(order=case.order, log_p=log_p, thought=case.thought, bins=reply.bins)

@@ -1,15 +1,24 @@
-"""The evidence of DINCO: the most probable answers, each verified alone, all compared with each other."""
+"""The evidence of DINCO: the most probable answers, each verified alone, all compared with each other.
+
+The model itself, or a model for natural language inference (NLI), tells whether one answer implies another.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from functools import lru_cache, partial
 from itertools import groupby
+from pathlib import Path
+
+import torch
+from transformers import AutoModelForSequenceClassification, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from secl.backends.base import Bundle
 from secl.backends.generation import Draft
 from secl.backends.local.asking.asker import Asker
-from secl.backends.local.asking.nli import NliModel, Pair
+from secl.backends.local.loading.guard import as_model_error, quiet
+from secl.backends.local.loading.loader import fingerprint_of
+from secl.errors import ModelError
 from secl.evidence import DincoEvidence
 from secl.grading.texts import answer_key
 from secl.metrics.dinco import COUNTED
@@ -18,9 +27,50 @@ from secl.question import Form, Question
 
 BEAMS = 5
 
+Pair = tuple[str, str]
+"""Premise and hypothesis, both answers to the same question."""
+
+
+@lru_cache(maxsize=1)
+def nli_model(name: str, device: torch.device) -> NliModel:
+    """Return an NLI model; the latest one is kept for further runs, because it never learns."""
+    return NliModel(name, device)
+
+
+class NliModel:
+    """A transformers sequence classifier in float32 whose labels include entailment and contradiction.
+
+    `name` is a hub id or a folder; the fingerprint depends on configuration and weights.
+    """
+
+    def __init__(self, name: str, device: torch.device) -> None:
+        self.name = name
+        with as_model_error(name), quiet():
+            self.tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(name)
+            self.model: PreTrainedModel = AutoModelForSequenceClassification.from_pretrained(name, dtype=torch.float32)
+        source = Path(name) if Path(name).is_dir() else name
+        self.fingerprint = fingerprint_of(name, source, self.model.config, self.tokenizer)
+        self.model = self.model.to(device).eval()
+        labels = {str(label).lower(): int(i) for i, label in self.model.config.id2label.items()}
+        columns = [
+            next((i for label, i in labels.items() if label.startswith(word)), None) for word in ("entail", "contra")
+        ]
+        if None in columns:
+            raise ModelError(f"{name!r} is no NLI model: its labels are {', '.join(labels)}.")
+        self._columns = columns
+
+    @torch.no_grad()
+    def classify(self, question: Question, pairs: Sequence[Pair]) -> list[tuple[float, float]]:
+        """Return P(entails) and P(contradicts) for each pair."""
+        premises = [f"Question: {question.text}\nAnswer: {premise}" for premise, _ in pairs]
+        hypotheses = [f"Answer: {hypothesis}" for _, hypothesis in pairs]
+        batch = self.tokenizer(premises, hypotheses, padding=True, truncation=True, return_tensors="pt")
+        scores = self.model(**batch.to(self.model.device)).logits.cpu().double().softmax(-1)[:, self._columns]
+        return [(row[0], row[1]) for row in scores.tolist()]
+
 
 def beam_answers(asker: Asker, question: Question) -> list[str]:
-    """Up to `BEAMS` different answers to an open question, the most probable first."""
+    """Return up to `BEAMS` different answers to an open question, the most probable first."""
     start = Draft.answer(asker.prompting.answer(question), question.form)
     drafts, tokens = asker.learner.writer.beams(start, BEAMS)
     texts = [asker.answer_in(draft) for draft in drafts]
@@ -41,12 +91,12 @@ def gather(
 
     Args:
         nli: compares answers; None asks the frozen model itself.
-        beams: one or more, all different, the most probable first.
-        own: the model's own answer, which may be a beam; None if it could not be read.
-        samples: more answers, of which the first `COUNTED` count.
+        beams: at least one, all different, the most probable first.
+        own: the model's own answer, possibly a beam; None if unreadable.
+        samples: further answers; the first `COUNTED` count.
     """
     form, counted = question.form, samples[:COUNTED]
-    answers, rated = [*beams], [0]  # only those that may be reported are compared with the samples
+    answers, rated = [*beams], [0]  # answers that may be reported are compared with the samples
     if own is not None:
         keys = [answer_key(answer, form) for answer in beams]
         key = answer_key(own, form)
@@ -58,7 +108,7 @@ def gather(
     (reading,) = asker.backend.read([bundle])
     asker.meter.spend("comparing", reading.tokens)
     p_yes = asker.readout.p_yes(reading, bundle.ends("scoring"))
-    # Samples that count as the same answer get the same text, that of a candidate if there is one.
+    # Samples of the same answer get the same text: a candidate's, if one has this answer.
     distinct = first_by_key([*answers, *(sample for sample in counted if sample is not None)], form)
     text_by_key = {key: question.text_of(answer) for key, answer in distinct.items()}
     strangers = dict.fromkeys(text for text in text_by_key.values() if text not in texts)
@@ -89,9 +139,9 @@ def gather(
 
 
 def ask_whether_one_implies(asker: Asker, question: Question, pairs: Sequence[Pair]) -> list[tuple[float, float]]:
-    """P(entails) and P(contradicts) for each pair, of the frozen model itself, by three option letters."""
+    """Return P(entails) and P(contradicts) for each pair by three option letters of the frozen model."""
     prompts = {pair: asker.prompting.entailment(question, *pair) for pair in sorted(set(pairs))}
-    # Pairs with a common premise share most of their prompt, so they are bundled.
+    # Pairs with a common premise share most of their prompt, so they form a bundle.
     groups = [list(group) for _, group in groupby(prompts, key=lambda pair: pair[0])]
     readings = asker.backend.read([Bundle(verdicts=[prompts[pair] for pair in group]) for group in groups])
     scores: dict[Pair, tuple[float, float]] = {}
@@ -103,7 +153,7 @@ def ask_whether_one_implies(asker: Asker, question: Question, pairs: Sequence[Pa
 
 
 def first_by_key(answers: Sequence[str], form: Form) -> dict[object, str]:
-    """Return the answers without repetitions, the first of each, in order.
+    """Return the first of each group of equal answers, in order.
 
     >>> list(first_by_key(["Paris", "London", "Paris.", "Rome"], "short").values())
     ['Paris', 'London', 'Rome']

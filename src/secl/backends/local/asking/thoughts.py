@@ -1,6 +1,6 @@
 """Thoughts before answers, and further thoughts about the same question, whose answers are evidence about the first.
 
-All thoughts of a window are written as one batch. The answer, its confidence and the letters are read after them.
+All thoughts of a window are written as one batch. The answers and confidences are read after the thoughts.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from secl.question import Question
 from secl.writing import Piece, Writing
 
 FURTHER = 3
-"""Thoughts of a question whose options are compared; those of samples are drawn with other seeds."""
+"""Most thoughts of a question with options. The thoughts of samples have the numbers after these."""
 
 
 def think(asker: Asker, cases: Sequence[Case]) -> None:
@@ -34,7 +34,7 @@ def think(asker: Asker, cases: Sequence[Case]) -> None:
 
 
 def think_again(asker: Asker, cases: Sequence[Case]) -> None:
-    """Sample a third thought about each question for whose first two thoughts the model chose different options."""
+    """Sample a third thought about each question whose first two thoughts led to different options."""
     third = []
     for case in cases:
         if len(case.further) == 1 and len({_chosen(asker, each) for each in (case, *case.further)}) > 1:
@@ -44,17 +44,16 @@ def think_again(asker: Asker, cases: Sequence[Case]) -> None:
     read_answers(asker, third)
 
 
-def sampled_thoughts(asker: Asker, wanted: Iterable[tuple[Question, int]]) -> list[Thought]:
-    """Sample a thought for each question and number of a sample."""
-    drafts = [_draft(asker, question, asker.seed_for(question, f"thought {number}")) for question, number in wanted]
-    asker.backend.write([drafts])
-    return [asker.learner.rules.thought(draft) for draft in drafts]
+def sampled_thoughts(asker: Asker, wanted: Iterable[tuple[Question, int]]) -> list[Draft]:
+    """Sample a thought for each question and sample number."""
+    cases = [Case(question, seed=asker.seed_for(question, f"thought {number}")) for question, number in wanted]
+    return _write(asker, cases)
 
 
 def sampled_letters(asker: Asker, question: Question, count: int) -> tuple[str | None, ...]:
-    """Sample thoughts about a question with options, and read the most probable letter after each."""
+    """Sample thoughts about a question with options, and return the most probable letter after each."""
     thoughts = sampled_thoughts(asker, [(question, FURTHER + number) for number in range(count)])
-    cases = [Case(question, thought=thought, thinking=thought.tokens) for thought in thoughts]
+    cases = [Case(question, thought=draft.thought, draft=draft) for draft in thoughts]
     read_answers(asker, cases)
     asker.meter.spend("sampling", sum(case.frozen.tokens for case in cases))
     return tuple(asker.readout.choice(question, case.frozen.reading, 0).answer for case in cases)
@@ -104,13 +103,15 @@ def _draft(asker: Asker, question: Question, seed: int | None) -> Draft:
     return draft if seed is None else replace(draft, seed=seed, top_p=asker.prompting.top_p)
 
 
-def _write(asker: Asker, cases: Sequence[Case]) -> None:
+def _write(asker: Asker, cases: Sequence[Case]) -> list[Draft]:
+    """Write the thought of each case."""
     drafts = [_draft(asker, case.question, case.seed) for case in cases]
     if drafts:
         asker.backend.write([drafts])
     for case, draft in zip(cases, drafts, strict=True):
-        case.thought = asker.learner.rules.thought(draft)
-        case.thinking = case.thought.tokens
+        case.draft, draft.thought = draft, asker.learner.rules.thought(draft)
+        case.thought = draft.thought
+    return drafts
 
 
 def _chosen(asker: Asker, case: Case) -> str:

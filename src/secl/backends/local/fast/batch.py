@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
+import copy
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
 
@@ -13,15 +14,21 @@ from torch import Tensor
 from torch.nn.functional import pad
 from transformers import DynamicCache, PreTrainedModel
 
+from secl.backends.local.fast.prefix_tree import Trie
+from secl.backends.local.fast.replay import Captured, Pass
+from secl.backends.local.fast.shared_network import SharedNetwork
 from secl.backends.local.loading.placement import compute_device
 
 ONEDNN: Any = torch.backends.mkldnn
-"""PyTorch's switch, under the library's older name."""
+"""PyTorch's switch for oneDNN, under the library's older name."""
+
+KeptRow = Sequence[tuple[Tensor, Tensor]]
+"""Keys and values (1, heads, tokens, d) of each layer after a row, without padding."""
 
 
 @dataclass
 class Batch:
-    """Rows of tokens that went through the network, padded on the left so that all end together.
+    """Rows of tokens that went through the network, with padding on the left so that all end together.
 
     Attributes:
         mask: (rows, length), 0 at the padding.
@@ -36,24 +43,35 @@ class Batch:
     @classmethod
     @torch.no_grad()
     def of(cls, model: PreTrainedModel, rows: list[list[int]]) -> Batch:
-        """Send rows through the network."""
-        copies = len(rows)
-        if copies > 1 and all(row == rows[0] for row in rows):
-            # Samples of one prompt: it goes through the network once, and its cache is copied.
-            batch = cls.of(model, rows[:1])
-            batch.cache.batch_repeat_interleave(copies)
-            batch.mask, batch.logits = batch.mask.repeat(copies, 1), batch.logits.repeat(copies, 1)
-            return batch
+        """Send rows through the network; rows that are all equal go once."""
+        if len(rows) > 1 and all(row == rows[0] for row in rows):
+            return cls.of(model, rows[:1]).chosen([0] * len(rows))
         longest = max(map(len, rows))
         home = compute_device(model)
         tokens = torch.tensor([[0] * (longest - len(row)) + row for row in rows], device=home)
         mask = torch.tensor([[0] * (longest - len(row)) + [1] * len(row) for row in rows], device=home)
         cache = DynamicCache(config=model.config)
-        # Positions count from the first token that is no padding; those of the padding are masked and do not matter.
+        # Positions count from the first token after the padding; the mask hides the padding, whatever its positions.
         return cls(model, cache, mask, next_logits(model, cache, mask, tokens, (mask.cumsum(-1) - 1).clamp(min=0)))
 
+    def chosen(self, rows: Sequence[int]) -> Batch:
+        """Return a batch of its own with these rows, which may repeat."""
+        cache, keep = copy.deepcopy(self.cache), torch.tensor([*rows])
+        cache.batch_select_indices(keep)
+        return Batch(self.model, cache, self.mask[keep], self.logits[keep])
+
+    def kept(self, row: int) -> KeptRow | None:
+        """Return a row's keys and values; None if a sliding window dropped the first tokens."""
+        length, start = self.mask.shape[1], int((self.mask[row] == 0).sum())
+        layers = [(layer.keys, layer.values) for layer in self.cache.layers]
+        if any(keys.shape[-2] != length for keys, _ in layers):
+            return None
+        if len(self.mask) == 1 and not start:
+            return layers
+        return [(keys[row : row + 1, :, start:].clone(), own[row : row + 1, :, start:].clone()) for keys, own in layers]
+
     def clear(self) -> None:
-        """Let go of all tensors; nothing can be written after these rows any more."""
+        """Release all tensors; the batch cannot go on afterwards."""
         self.cache, self.mask, self.logits = DynamicCache(), self.mask.new_empty(0), self.logits.new_empty(0)
 
     def step(self, keep: list[int], tokens: list[int]) -> None:
@@ -61,7 +79,7 @@ class Batch:
         if keep != list(range(len(self.mask))):
             rows = torch.tensor(keep)
             places = {layer.keys.device for layer in self.cache.layers}
-            if len(places) == 1:  # of a model that is spread, each layer's cache is where the layer is, and takes ours
+            if len(places) == 1:  # each layer of a model on several devices moves the indices to its own
                 rows = rows.to(*places)
             self.cache.batch_select_indices(rows)
             self.mask = self.mask[rows]
@@ -70,8 +88,44 @@ class Batch:
         self.logits = next_logits(self.model, self.cache, self.mask, latest, self.mask.sum(-1, keepdim=True) - 1)
 
 
+@dataclass
+class TextBatch(Batch):
+    """Texts after their prompts, with the states that a pass over both would have captured; rows never repeat.
+
+    Attributes:
+        prompts: the pass over each prompt.
+        written: for each row, its tokens that went through the network, with the inputs captured in a step and the row.
+    """
+
+    network: SharedNetwork
+    prompts: list[Pass]
+    written: list[list[tuple[int, Captured, int]]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.written = [[] for _ in self.prompts]
+
+    def step(self, keep: list[int], tokens: list[int]) -> None:
+        with self.network.capturing() as captured:
+            super().step(keep, tokens)
+        self.prompts, self.written = [self.prompts[row] for row in keep], [self.written[row] for row in keep]
+        for row, token in enumerate(tokens):
+            self.written[row].append((token, captured, row))
+
+    def passed(self, row: int) -> Pass:
+        """Return the pass over a prompt and its text; over the prompt alone if a sliding window dropped its keys."""
+        prompt, written, kept = self.prompts[row], self.written[row], self.kept(row)
+        if not written or kept is None:
+            return prompt
+        path, left = prompt.paths[0], [captured.row(place) for _, captured, place in written]
+        states = [prompt.frozen(path)]
+        states += [each.final[0].to(states[0].device) for each in left if each.final is not None]
+        before = Captured(*prompt.captured.cut(torch.from_numpy(path)))
+        trie = Trie.of([[*prompt.trie.tokens[path].tolist(), *(token for token, _, _ in written)]])
+        return Pass(trie, torch.cat(states), before.joined(*left), DynamicCache(kept))
+
+
 def next_logits(model: PreTrainedModel, cache: DynamicCache, mask: Tensor, tokens: Tensor, positions: Tensor) -> Tensor:
-    """Send tokens through the network after those in the cache, and give the logits after the last of each row."""
+    """Send tokens through the network after those in the cache; return the logits after the last one of each row."""
     out = model(
         input_ids=tokens,
         attention_mask=mask,
@@ -84,32 +138,14 @@ def next_logits(model: PreTrainedModel, cache: DynamicCache, mask: Tensor, token
     return logits
 
 
-@dataclass(frozen=True)
-class KeptRow:
-    """Keys and values (1, heads, tokens, d) of each layer after a finished row, without its padding."""
-
-    layers: Sequence[tuple[Tensor, Tensor]]
-
-    @classmethod
-    def of(cls, batch: Batch, row: int) -> KeptRow | None:
-        """Keep a row of a batch; None if some layer forgot its first tokens (sliding windows)."""
-        length, start = batch.mask.shape[1], int((batch.mask[row] == 0).sum())
-        layers = [(layer.keys, layer.values) for layer in batch.cache.layers]
-        if any(keys.shape[-2] != length for keys, _ in layers):
-            return None
-        return cls(
-            [(keys[row : row + 1, :, start:].clone(), own[row : row + 1, :, start:].clone()) for keys, own in layers]
-        )
-
-
 def go_on(model: PreTrainedModel, begun: Sequence[tuple[KeptRow, int, int]]) -> Batch:
-    """Return a batch of rows that go on from kept ones: each after so many of their tokens, and one token more."""
+    """Return a batch with a row for each kept row, the number of its tokens to go on from, and the next token."""
     longest = max(length for _, length, _ in begun)
 
     def padded(part: Tensor, length: int) -> Tensor:
         return pad(part[:, :, :length], (0, 0, longest - length, 0))
 
-    layers = zip(*(row.layers for row, _, _ in begun), strict=True)
+    layers = zip(*(row for row, _, _ in begun), strict=True)
     lengths = [length for _, length, _ in begun]
     states = [
         tuple(torch.cat([padded(pair[side], n) for pair, n in zip(layer, lengths, strict=True)]) for side in (0, 1))
@@ -122,32 +158,28 @@ def go_on(model: PreTrainedModel, begun: Sequence[tuple[KeptRow, int, int]]) -> 
     return batch
 
 
-class _WithoutOneDNN(AbstractContextManager[None]):
-    """Switches oneDNN off; the last of several threads to leave puts back what the first one found."""
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._inside = 0
-        self._before = True
-
-    def __enter__(self) -> None:
-        with self._lock:
-            if not self._inside:
-                self._before = ONEDNN.enabled
-            self._inside += 1
-            ONEDNN.enabled = False
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._inside -= 1
-            if not self._inside:
-                ONEDNN.enabled = self._before
+_ONEDNN_BEFORE: list[bool] = []
+_ONEDNN_LOCK = Lock()
 
 
-fast_single_row = _WithoutOneDNN()
-"""Inside, products of one row in 16 bits take about half the time on a CPU; those of more rows take longer.
+@contextmanager
+def fast_single_row(wanted: bool = True) -> Iterator[None]:
+    """Within the block, 16-bit products of one row take about half the time on a CPU; those of more rows take longer.
 
-Such a product multiplies a vector with a matrix, for which PyTorch's own kernels read the weights once and as they are.
-oneDNN, which takes all 16-bit products otherwise, is made for many rows. The switch is one for the whole process:
-passes of other threads are right meanwhile, but slow.
-"""
+    oneDNN, which usually computes all 16-bit products, is made for many rows. For one row PyTorch's own kernels read
+    the weights once and without repacking. The switch is process-wide: passes of other threads stay correct, but are
+    slow. The last of several threads to leave restores the setting that the first one found.
+    """
+    if not wanted:
+        yield
+        return
+    with _ONEDNN_LOCK:
+        _ONEDNN_BEFORE.append(ONEDNN.enabled)
+        ONEDNN.enabled = False
+    try:
+        yield
+    finally:
+        with _ONEDNN_LOCK:
+            before = _ONEDNN_BEFORE.pop()
+            if not _ONEDNN_BEFORE:
+                ONEDNN.enabled = before

@@ -1,8 +1,7 @@
-"""Parts of a network run again with the adapter on, on their inputs from a pass of the frozen model.
+"""Replays of the top layers with the adapter on, from inputs captured in a pass of the frozen model.
 
-Keys and values of the last layer are needed at every token, but queries, the output projection and the feed-forward
-part at the requested ones alone. Hooks hand those modules the requested rows and put zeros in the place of the others,
-which no pass reads.
+The last layer needs keys and values at every token, but queries, output projection and feed-forward part at the
+requested tokens alone. Hooks hand these modules the requested rows, and put zeros, which no pass reads, in all others.
 """
 
 from __future__ import annotations
@@ -12,43 +11,41 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from transformers import Cache
 
 from secl.backends.local.fast.prefix_tree import Nodes, Trie
-from secl.backends.local.fast.sight import Sight
 from secl.backends.local.loading.placement import sent
 from secl.errors import ModelError
 
 PER_TOKEN = ("position_ids", "position_embeddings", "cache_position")
-"""Layer arguments with one entry per token (last or last-but-one dimension); everything else must not hold tensors."""
+"""Layer arguments with one entry per token (last or last-but-one dimension); other arguments must not be tensors."""
 
 Arguments = dict[str, object]
-"""What a layer is given besides hidden states, by name."""
+"""A layer's arguments besides the hidden states, by name."""
 
 MASK, BLOCK_MASKS = MASKS = ("attention_mask", "block_masks")
-"""The layer arguments that say which tokens see which: transformers' own, and the one that
-`secl.backends.local.fast.tree_attention` reads."""
+"""Layer arguments for which tokens see which: transformers' own, and that of
+`secl.backends.local.fast.tree_attention`."""
 
 PER_ROW = ("self_attn.q_proj", "self_attn.o_proj", "mlp")
-"""Modules of a decoder layer that work on each token alone and matter at the requested ones only, by their usual
-names. Not the key and value projections, because the requested tokens attend to all others, and not the norms, which
-are cheap."""
+"""Usual names of a decoder layer's modules that work on each token alone and matter at the requested tokens alone.
+
+Not the key and value projections, because the requested tokens attend to all others; not the norms, which are cheap.
+"""
 
 
 @dataclass(frozen=True)
 class Replay:
-    """A forward pass of the adapted model that can be made again as its weights change.
-
-    One pass costs as much as `tokens` through the whole network.
-    """
+    """A repeatable forward pass of the adapted model; one pass costs `tokens` through the whole network."""
 
     tokens: float
     compute: Callable[[], Tensor]
 
     def __call__(self) -> Tensor:
-        """Final hidden states (N, d) under the present weights, with gradients where they are enabled."""
+        """Return the final hidden states (N, d) under the present weights, with gradients if enabled."""
         return self.compute()
 
 
@@ -57,9 +54,9 @@ class Captured:
     """Inputs of the layers from the first adapted one on, and of the head.
 
     Attributes:
-        hidden: states (1, T, d) before the first of these layers; None before it has run.
-        arguments: the other ones of each layer.
-        final: states (1, T, d) before the head; None if it did not run.
+        hidden: states (1, T, d) before the first of these layers; None before the layer has run.
+        arguments: further arguments of each layer.
+        final: states (1, T, d) before the head; None if the head did not run.
     """
 
     hidden: Tensor | None
@@ -70,45 +67,55 @@ class Captured:
         """Keep the inputs of the next layer."""
         if self.hidden is None:
             self.hidden = hidden
-        # A replay computes keys and values of its own, so it gets no cache; and other tokens have other masks.
+        # A replay computes its own keys and values, so it gets no cache; other tokens have other masks.
         own = {name: value for name, value in arguments.items() if name not in MASKS and not isinstance(value, Cache)}
         for name, value in own.items():
             if isinstance(value, Tensor) and name not in PER_TOKEN:
-                # Passed on whole it would be wrong without a word, so the fast path is given up.
+                # The whole tensor would give wrong results silently, so the fast path is rejected.
                 raise ModelError(f"its layers take a tensor {name!r} that cannot be cut to some tokens.")
         self.arguments.append(own)
 
     def cut(self, rows: Tensor) -> tuple[Tensor, list[Arguments]]:
-        """Hidden states and arguments for the tokens `rows` alone."""
+        """Return hidden states and arguments of the tokens `rows`."""
         if self.hidden is None:
             raise ModelError("its layers did not run in the forward pass.")
         return _rows_of(self.hidden, rows), _change(partial(_rows_of, rows=rows), self.arguments)
 
-    def joined(self, rows: Tensor, *after: Captured) -> Captured:
-        """Return the tokens `rows`, and after them all those of other passes."""
-        hidden, arguments = self.cut(rows)
-        further = [each.hidden for each in after if each.hidden is not None]
-        whole = _change(
-            lambda *parts: torch.cat(parts, min(1, parts[0].ndim - 1)), arguments, *(each.arguments for each in after)
+    def row(self, number: int) -> Captured:
+        """Return the inputs of one row of a batch."""
+        whole = self.hidden is None or len(self.hidden) == 1
+
+        def one(part: Tensor) -> Tensor:
+            return part if whole or part.ndim == 1 else part[number : number + 1]
+
+        return Captured(
+            None if self.hidden is None else one(self.hidden),
+            _change(one, self.arguments),
+            None if self.final is None else one(self.final),
         )
-        return Captured(torch.cat([hidden, *further], dim=1), whole)
+
+    def joined(self, *after: Captured) -> Captured:
+        """Return all tokens, followed by those of other passes."""
+        if not after:
+            return self
+        hidden = torch.cat([each.hidden for each in (self, *after) if each.hidden is not None], dim=1)
+        parts = [each.arguments for each in (self, *after)]
+        return Captured(hidden, _change(lambda *each: torch.cat(each, min(1, each[0].ndim - 1)), *parts))
 
 
 @dataclass(frozen=True)
 class Pass:
-    """Captured inputs of one frozen forward pass, from which every network of the same weights can continue.
+    """A forward pass of the frozen model, from which every network of the same weights can continue.
 
     Attributes:
         trie: the T tokens.
-        sight: which of them see which.
-        states: what the head reads (T, d).
+        states: inputs of the head (T, d).
         captured: trunk states, for replays; empty on the plain path.
-        cache: keys and values of all layers; None if they were not kept.
-        part: nodes of the sequences of one bundle, of several in the pass; None for all sequences.
+        cache: keys and values of all layers; None if not kept.
+        part: nodes of the sequences of one bundle, if the pass has several; None for all sequences.
     """
 
     trie: Trie
-    sight: Sight
     states: Tensor
     captured: Captured
     cache: Cache | None = None
@@ -116,12 +123,20 @@ class Pass:
 
     @property
     def paths(self) -> Sequence[Nodes]:
-        """For each sequence the nodes of its tokens."""
+        """The nodes of each sequence's tokens."""
         return self.trie.paths if self.part is None else self.part
 
     def frozen(self, nodes: Nodes) -> Tensor:
         """Return the frozen model's inputs of the head at `nodes`: (N, d)."""
         return self.states[sent(nodes, self.states.device)]
+
+
+def numbered(begun: Sequence[Pass]) -> tuple[list[Pass], list[Nodes]]:
+    """Return the distinct passes, and all paths with nodes that count through these passes."""
+    forwards = list({id(each.states): each for each in begun}.values())
+    starts = np.cumsum([0, *(len(each.trie.tokens) for each in forwards)])
+    start_of = {id(each.states): start for each, start in zip(forwards, starts, strict=False)}
+    return forwards, [path + start_of[id(each.states)] for each in begun for path in each.paths]
 
 
 def _rows_of(part: Tensor, rows: Tensor) -> Tensor:
@@ -131,7 +146,7 @@ def _rows_of(part: Tensor, rows: Tensor) -> Tensor:
 
 
 def _change(change: Callable[..., Tensor], *passes: Sequence[Arguments]) -> list[Arguments]:
-    """Return the arguments of all layers with `rows` of every entry by token; other entries are the last pass's.
+    """Return the arguments of all layers with every `PER_TOKEN` tensor changed; other entries are the last pass's.
 
     Arguments that layers share, such as rotary embeddings, are changed once.
     """
@@ -159,7 +174,7 @@ def _change(change: Callable[..., Tensor], *passes: Sequence[Arguments]) -> list
 def only_rows(layer: nn.Module, rows: Tensor) -> Iterator[None]:
     """Within the block the last layer computes only the tokens `rows` (N,) of a single row of tokens.
 
-    A decoder layer without modules of the usual names is left as it is.
+    A layer without the usual names computes all tokens.
     """
     length = 0
 
@@ -169,12 +184,12 @@ def only_rows(layer: nn.Module, rows: Tensor) -> Iterator[None]:
         return (args[0][:, rows.to(args[0].device)], *args[1:])
 
     def put_back(_module: nn.Module, _args: tuple[Tensor, ...], out: object) -> object:
-        if isinstance(out, tuple):  # a mixture of experts also says which of them it took
+        if isinstance(out, tuple):  # a mixture of experts also returns its choice of experts
             return (put_back(_module, _args, out[0]), *out[1:])
         if not isinstance(out, Tensor) or out.ndim != 3:
             raise ModelError("its last layer cannot be narrowed to some tokens.")
-        # The code between the modules (residuals, reshapes, attention) expects every token. Out of place, so that
-        # gradients flow through.
+        # The code between the modules (residuals, reshapes, attention) expects every token. `index_copy` works out of
+        # place, so that gradients flow.
         return out.new_zeros(out.shape[0], length, out.shape[2]).index_copy(1, rows.to(out.device), out)
 
     modules = dict(layer.named_modules())

@@ -1,6 +1,6 @@
-"""Choose how to run a model: the fast path where it reproduces the model's own logits, else the plain one.
+"""Choose how to run a model: on the fast path if it reproduces the model's own logits, else on the plain path.
 
-On the plain path each sequence goes alone, and each pass through all layers, as the model itself does it.
+On the plain path each sequence goes alone, through all layers, as the model itself runs it.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ import torch
 from torch import Tensor, nn
 
 from secl.backends.local.adapter import Adapter
-from secl.backends.local.fast.prefix_tree import Nodes, Trie
+from secl.backends.local.fast.prefix_tree import Nodes, Trie, short_windows
 from secl.backends.local.fast.replay import Captured, Pass, Replay
 from secl.backends.local.fast.shared_network import SharedNetwork
-from secl.backends.local.fast.sight import Sight, short_windows
 from secl.backends.local.loading.guard import out_of_memory
 from secl.backends.local.loading.model_parts import AsLogits, LinearHead, decoder_of
 from secl.backends.local.loading.placement import compute_device
@@ -31,13 +30,13 @@ TOLERANCE = 0.05
 """Largest difference of logits that rounding explains, in their standard deviations."""
 
 TRIED_TOKENS = 32
-"""Most tokens of a branch: enough to tell a wrong mask or position from rounding; more take a second of loading."""
+"""Most tokens of a branch: enough to tell a wrong mask or position from rounding, at little loading time."""
 
 
 class PlainNetwork:
-    """Runs every sequence on its own, as the model itself does.
+    """Runs every sequence alone, as the model itself does.
 
-    Its head reads the hidden states, or logits where a model computes them in a way of its own.
+    Its head reads hidden states, or the logits of a model that computes them in an unknown way.
     """
 
     def __init__(self, model: PreTrainedModel, adapter: Adapter, head: LinearHead | AsLogits) -> None:
@@ -47,7 +46,7 @@ class PlainNetwork:
         self.head = head
         self.top_share = 1.0
         self._hidden: Tensor
-        # What goes into the head is the final hidden state, wherever the model computes it.
+        # The head's input is the final hidden state, wherever the model computes it.
         if isinstance(head, LinearHead):
             head.module.register_forward_pre_hook(self._keep)
 
@@ -59,11 +58,11 @@ class PlainNetwork:
         """Return one forward pass of the frozen model for each sequence."""
         trie = Trie.of(sequences, shared=False)
         states = torch.cat([self.forward(sequence) for sequence in sequences])
-        return Pass(trie, Sight.of(trie), states, Captured(None, []))
+        return Pass(trie, states, Captured(None, []))
 
     def adapted(self, forward: Pass, nodes: Nodes) -> Replay:
-        """As that of `SharedNetwork`."""
-        # Only whole sequences can be run again: those with a requested node. Without sharing, a node is in one of them.
+        """See `SharedNetwork.adapted`."""
+        # Only whole sequences can run again: those with a requested node. Unshared nodes belong to one sequence each.
         paths = [path for path in forward.trie.paths if np.isin(path, nodes).any()]
         order = np.concatenate(paths)
         rows = torch.tensor([int(np.flatnonzero(order == node)[0]) for node in nodes])
@@ -82,19 +81,18 @@ class PlainNetwork:
 
 
 Network = SharedNetwork | PlainNetwork
-"""Runs sequences through the network; its head turns what the passes return into logits."""
+"""Runs sequences through the network; its head turns the states of passes into logits."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """The model's own results, which every path has to reproduce.
+    """The model's own results, which every path must reproduce.
 
     Attributes:
-        branches: two sequences of one length with a common first half: a mask or positions that mix them up change the
-            logits of one of them.
-        logits: after each of their tokens, (2, length, vocabulary).
-        config: of the text model, whose windows are short in the trial: local layers must see as little of the tree as
-            of a text.
+        branches: two sequences of equal length with a common first half. A wrong mask or position changes the logits of
+            one of them.
+        logits: after each token, (2, length, vocabulary).
+        config: of the text model. The trial shortens its sliding windows, so that they end inside the branches.
     """
 
     branches: list[list[int]]
@@ -104,7 +102,7 @@ class Trial:
     @classmethod
     @torch.no_grad()
     def of(cls, model: PreTrainedModel, sample: Sequence[int]) -> Trial:
-        """Let a model read a sample of tokens."""
+        """Return the results of a model for a sample of tokens."""
         half = list(sample[: min(len(sample), TRIED_TOKENS) // 2])
         branches = [list(sample[: 2 * len(half)]), half * 2]
         config = decoder_of(model).config
@@ -118,11 +116,7 @@ def _window(branches: Sequence[Sequence[int]]) -> int:
 
 
 def check_usable(name: str, trial: Trial) -> None:
-    """Check that a model computes finite logits that do not depend on later tokens.
-
-    Raises:
-        ModelError: it does not.
-    """
+    """Raise `ModelError` if a model's logits are not finite, or depend on later tokens."""
     one, other = trial.logits
     if not trial.logits.isfinite().all():
         raise ModelError(f"the model {name!r} computes numbers that are not finite; try another --dtype or file.")
@@ -132,7 +126,7 @@ def check_usable(name: str, trial: Trial) -> None:
 
 
 def connect(model: PreTrainedModel, adapter: Adapter, first: int, trial: Trial) -> Network:
-    """Return the fast path if it reproduces the model's own results, else the plain path with a warning."""
+    """Return the fast path if it reproduces the model's own results; else warn and return the plain path."""
     with short_windows(trial.config, _window(trial.branches)):
         fast = _fast_network(model, adapter, first, trial)
         if isinstance(fast, SharedNetwork):
@@ -147,10 +141,10 @@ def connect(model: PreTrainedModel, adapter: Adapter, first: int, trial: Trial) 
 
 
 def _fast_network(model: PreTrainedModel, adapter: Adapter, first: int, trial: Trial) -> SharedNetwork | str:
-    """Return the fast path through a model, or why it cannot be taken.
+    """Return the fast path through a model, or the reason against it.
 
-    It rests on how transformers builds its layers, which differs from family to family and changes from release to
-    release. So no list of families decides, but a comparison with the model itself.
+    The fast path depends on transformers' layers, which differ between families and releases. So a comparison with the
+    model itself decides, and not a list of families.
     """
     network: SharedNetwork | None = None
     try:
@@ -164,7 +158,7 @@ def _fast_network(model: PreTrainedModel, adapter: Adapter, first: int, trial: T
             f"the device failed while the model was tried ({_first_line(problem)}) and computes nothing more in this "
             "process; start again, with --device cpu if that does not help."
         ) from problem
-    except Exception as problem:  # an unknown layout may fail in any way; the user is told in which
+    except Exception as problem:  # an unknown layout may fail in any way; the warning quotes the error
         if out_of_memory(problem):
             raise ModelError("the model fills the device, and leaves no memory to ask it anything.") from problem
         reason = _first_line(problem)
@@ -179,21 +173,21 @@ def _first_line(problem: Exception) -> str:
 
 @torch.no_grad()
 def _disagreement(network: Network, trial: Trial) -> float:
-    """Mean difference between the model's logits and ours on the two branches, in standard deviations of the logits."""
+    """Return the mean difference between the model's logits and the network's, in standard deviations of the logits."""
     if isinstance(network, SharedNetwork):
-        # What they have in common goes first, so that keeping keys and values is tried as well.
+        # The common half goes first, so that the trial includes kept keys and values.
         begun = network.run([trial.branches[1][: len(trial.branches[1]) // 2]], keep=True)
-        result = network.grow(begun, begun.trie.paths, trial.branches)
+        result = network.grow([begun], trial.branches)
     else:
         result = network.run(trial.branches)
     exact = torch.tensor([0], device=trial.logits.device)
     differences = []
-    for logits, path in zip(trial.logits, result.trie.paths, strict=True):
+    for logits, path in zip(trial.logits, result.paths, strict=True):
         truth = logits.float()
-        # LoRA's B matrices are zero here, so the adapted model is the frozen one and its replay can be compared too.
+        # LoRA's B matrices are zero here, so replays must give the frozen model's logits as well.
         for hidden in (result.frozen(path), network.adapted(result, path)()):
             differences.append(((network.head.logits(hidden, exact) - truth).abs().mean() / truth.std()).item())
-        # A single requested token takes the last layer's shortcut.
+        # A single requested token tries the last layer's shortcut (`only_rows`).
         end = network.adapted(result, path[-1:])()
         differences.append(((network.head.logits(end, exact) - truth[-1:]).abs().mean() / truth.std()).item())
     return float(max(differences))

@@ -1,12 +1,12 @@
-"""One forward pass, two models: the frozen network runs once, the adapted one replays its top layers.
+"""One forward pass, two models: the frozen network runs once, the adapted model replays the top layers.
 
-LoRA sits on some layers of the network. Below the first of them (the trunk) the frozen and the adapted model are the
-same, so the trunk of a question is computed once: hooks keep the hidden states that enter the first adapted layer,
-together with the arguments (mask, rotary embeddings, positions) that each layer above received. Replaying the top
-layers on them with the adapter switched on gives the adapted model; doing so with gradients is all that training needs.
+LoRA adapts some layers of the network. Below the first of them (the trunk) the frozen and the adapted model are equal,
+so the trunk is computed once. Hooks capture the hidden states that enter the first adapted layer, and the arguments
+(rotary embeddings, positions) of each layer from there on. Replaying these top layers with the adapter on gives the
+adapted model; training replays them with gradients.
 
-Answers are written after their prompts and then read together with the question for their confidence. A pass over
-prompts keeps its keys and values, and grows: of the longer sequences only what is new goes through the network.
+A pass over prompts keeps its keys and values, and can grow: only the new tokens of longer sequences, such as answers
+with the question for their confidence, go through the network.
 """
 
 from __future__ import annotations
@@ -22,9 +22,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from transformers import Cache, DynamicCache, PreTrainedConfig, PreTrainedModel
 
 from secl.backends.local.adapter import Adapter
-from secl.backends.local.fast.prefix_tree import Nodes, Trie
-from secl.backends.local.fast.replay import BLOCK_MASKS, MASK, Arguments, Captured, Pass, Replay, only_rows
-from secl.backends.local.fast.sight import Sight, layer_kinds
+from secl.backends.local.fast.prefix_tree import Nodes, Sight, Trie, layer_kinds
+from secl.backends.local.fast.replay import BLOCK_MASKS, MASK, Arguments, Captured, Pass, Replay, numbered, only_rows
 from secl.backends.local.fast.tree_attention import BlockMask, tree_attention
 from secl.backends.local.loading.model_parts import Layout, LinearHead
 from secl.backends.local.loading.placement import compute_device, sent
@@ -32,24 +31,23 @@ from secl.errors import ModelError
 from secl.writing import Piece
 
 CHUNK = 2048
-"""Tokens of a prompt that are read at a time; other work of a server may go in between."""
+"""Tokens of a prompt that are read at a time; a server may do other work between two chunks."""
 
 EXACT_TOKENS = 1024
-"""Longest replay that learns the same bits each time on a GPU."""
+"""Longest replay whose gradients are the same to the last bit each time on a GPU."""
 
 
 class SharedNetwork:
-    """The fast path: one row of tokens for a whole tree, and replays of the top layers.
+    """The fast path: one row of tokens for a whole tree, and replays of the layers from number `first` on.
 
-    Args:
-        sparse: whether attention leaves out pairs of tokens that do not see each other; unless given on a processor,
-            because it does not pay on accelerators.
+    Attributes:
+        sparse: whether attention skips pairs of tokens that do not see each other, which is slower on accelerators.
 
     Raises:
-        ModelError: the parts of the model are not where they are expected.
+        ModelError: the model's layout is unknown.
     """
 
-    def __init__(self, model: PreTrainedModel, adapter: Adapter, first: int, *, sparse: bool | None = None) -> None:
+    def __init__(self, model: PreTrainedModel, adapter: Adapter, first: int) -> None:
         self.layout = Layout.find(model)
         self.config: PreTrainedConfig = self.layout.decoder.config
         self.head = LinearHead.of(model)
@@ -59,24 +57,24 @@ class SharedNetwork:
         self.device = compute_device(model)
         self.dtype = model.dtype
         self.kinds = layer_kinds(self.config)
-        self.sparse = self.device.type == "cpu" if sparse is None else sparse
-        # The hooks stay for good; outside `capturing` they do nothing.
+        self.sparse = self.device.type == "cpu"
+        # Outside `capturing` the hooks do nothing.
         self._capture: Captured | None = None
         self._hooks = [layer.register_forward_pre_hook(self._keep, with_kwargs=True) for layer in self.top]
         self._hooks.append(self.head.module.register_forward_pre_hook(self._keep_final))
 
     def close(self) -> None:
-        """Leave the model as it was found."""
+        """Remove the hooks from the model."""
         for hook in self._hooks:
             hook.remove()
 
     def _keep(self, _layer: nn.Module, args: tuple[Tensor, ...], kwargs: Arguments) -> None:
-        """Before each top layer: keep its arguments, and the hidden states that enter the first one."""
+        """Capture the arguments of each top layer, and the hidden states that enter the first one."""
         if self._capture is None:
-            return  # a replay, or a text that is being written
+            return
         if len(args) != 1:
             raise ModelError("its layers take more than hidden states by position.")
-        # Each layer has arguments of its own: rotary embeddings may differ from layer to layer (Gemma).
+        # Rotary embeddings may differ from layer to layer (Gemma).
         self._capture.keep(args[0], kwargs)
 
     def _keep_final(self, _head: nn.Module, args: tuple[Tensor, ...]) -> None:
@@ -85,7 +83,7 @@ class SharedNetwork:
 
     @contextmanager
     def capturing(self) -> Iterator[Captured]:
-        """Within the block a pass leaves what enters its top layers and its head."""
+        """Within the block, capture the inputs of the top layers and the head."""
         self._capture = captured = Captured(None, [])
         try:
             yield captured
@@ -94,24 +92,17 @@ class SharedNetwork:
 
     @torch.no_grad()
     def run(self, sequences: Sequence[Sequence[int]], *, keep: bool = False) -> Pass:
-        """Compute one forward pass over the distinct tokens of `sequences`; without the adapter, of the frozen model.
-
-        A pass that is to grow keeps its keys and values.
-        """
-        trie, cache = Trie.of(sequences), DynamicCache() if keep else None
-        return self.read(trie, Sight.of(trie), cache)
+        """Return one forward pass over the distinct tokens of `sequences`; with `keep`, it can grow."""
+        return self.read(Trie.of(sequences), DynamicCache() if keep else None)
 
     @torch.no_grad()
     def begin(self, tokens: Sequence[int]) -> Generator[Piece, None, tuple[Pass, DynamicCache]]:
-        """Read one sequence as the model itself does, for a text to be written after it.
-
-        A piece without text stands for each chunk but the last; other work may go in between.
+        """Read one sequence as the model itself does, for a text after it; yield an empty piece between two chunks.
 
         Returns:
-            a pass that can grow, and its keys and values for the writer to go on from.
+            a pass that can grow, and its keys and values for the text.
         """
-        trie, cached = Trie.of([tokens]), DynamicCache()
-        states, left = list[Tensor](), list[Captured]()
+        cached, states, left = DynamicCache(), list[Tensor](), list[Captured]()
         for chunk in torch.split(torch.tensor([[*tokens]], device=self.device), CHUNK, dim=1):
             if states:
                 yield Piece()
@@ -127,25 +118,20 @@ class SharedNetwork:
                 )
             states.append(out.last_hidden_state[0].to(self.device))
             left.append(captured)
-        # Going on makes new tensors, so those that are kept stay what they are.
+        # Writing makes new tensors, so the pass keeps its own.
         cache = DynamicCache([(layer.keys, layer.values) for layer in cached.layers], config=self.config)
         first, *others = left
-        whole = first.joined(torch.arange(len(states[0]), device=self.device), *others) if others else first
-        return Pass(trie, Sight.of(trie), torch.cat(states), whole, cached), cache
+        return Pass(Trie.of([tokens]), torch.cat(states), first.joined(*others), cached), cache
 
     @torch.no_grad()
-    def read(self, trie: Trie, sight: Sight, cache: Cache | None, known: int = 0) -> Pass:
-        """Send the nodes of a tree through the network, except for the first `known`, whose keys and values are cached.
-
-        Returns:
-            a pass over the others, whose states and captured states are theirs alone.
-        """
-        # The tree is a batch of one row. Neighbours in the row may be on different branches: the mask keeps them
-        # apart, and a token's position is its depth, so that rotary embeddings see the sequence and not the row.
+    def read(self, trie: Trie, cache: Cache | None, known: int = 0) -> Pass:
+        """Return a pass over the nodes of a tree except for the first `known`, whose keys and values are cached."""
+        # The tree is one row. The mask separates branches, and a token's position is its depth, so that rotary
+        # embeddings follow the sequence and not the row.
         tokens = sent(trie.tokens[known:], self.device)[None]
-        masks = self.masks(sight, known=known)
+        masks = self.masks(trie.sight, known=known)
         one = masks[0][MASK]
-        if any(each[MASK] is not one for each in masks):  # a model with layers of several kinds takes a mask for each
+        if any(each[MASK] is not one for each in masks):  # a model with several kinds of layers takes a mask for each
             one = {kind: each[MASK] for kind, each in zip(self.kinds, masks, strict=True)}
         with self.capturing() as captured, self._attention():
             out = self.layout.decoder(
@@ -155,24 +141,23 @@ class SharedNetwork:
                 use_cache=False,
                 **{**masks[0], MASK: one},
             )
-        # The head is not applied here: of thousands of tokens only a few are ever read.
-        return Pass(trie, sight, out.last_hidden_state[0].to(self.device), captured, cache)
+        # The head is not applied here, because few of thousands of tokens are ever read.
+        return Pass(trie, out.last_hidden_state[0].to(self.device), captured, cache)
 
     def _attention(self, length: int = 0) -> AbstractContextManager[None]:
-        """Return the attention of a pass of `length` tokens; a short pass with gradients takes a deterministic one."""
+        """Return the attention of a pass of `length` tokens, which is deterministic for short passes with gradients."""
         if self.sparse:
             return tree_attention(self.config)
-        # The backward passes of fused kernels add in any order; this one does not, and needs memory for all pairs.
+        # Backward passes of fused kernels add in any order. The math kernel's order is fixed, but it stores all pairs.
         exact = torch.is_grad_enabled() and 0 < length <= EXACT_TOKENS
         return sdpa_kernel(SDPBackend.MATH) if exact else nullcontext()
 
     def masks(self, sight: Sight, queries: Tensor | None = None, *, known: int = 0) -> list[Arguments]:
-        """Return the arguments that tell the attention of each layer which tokens see which.
+        """Return the masks of each layer.
 
         Args:
-            sight: of the tokens.
-            queries: those whose attention matters in the last layer; None for all.
-            known: how many of the tokens, the first ones, have keys and values alone.
+            queries: tokens whose attention matters in the last layer; None for all.
+            known: number of first tokens that have keys and values alone.
         """
         seen = {kind: sight.in_layer(kind, self.config) for kind in dict.fromkeys(self.kinds)}
         if self.sparse:
@@ -180,59 +165,67 @@ class SharedNetwork:
             of_layers = [blocks[id(seen[kind])] for kind in self.kinds]
             if queries is not None:
                 of_layers[-1] = BlockMask(seen[self.kinds[-1]], queries)
-            # A mask of four dimensions is passed on as it is; transformers would make a causal one in place of None.
+            # transformers passes on a mask of four dimensions, and would replace None by a causal mask.
             return [{MASK: torch.zeros(1, 1, 1, 1), BLOCK_MASKS: of_layers}] * len(self.kinds)
         dense = {id(each): self._dense(each, known) for each in seen.values()}
         return [{MASK: dense[id(seen[kind])]} for kind in self.kinds]
 
     def _dense(self, sight: Sight, known: int) -> Tensor | None:
-        """Return a mask (1, 1, N, T) to add to scores; None for a single sequence, for which kernels are faster."""
+        """Return a mask (1, 1, N, T) to add to scores; None for a single sequence, which has faster kernels."""
         if sight.is_chain and sight.window is None and not known and self.config._attn_implementation == "sdpa":
             return None
         hidden = ~sight.to(self.device).pairs(slice(known, None))
         mask = torch.zeros(hidden.shape, dtype=self.dtype, device=self.device)
-        # The smallest number and not -inf, with which a row of nothing but hidden tokens would become nan.
+        # The smallest number and not -inf, which would turn a row with all tokens hidden into nan.
         return mask.masked_fill_(hidden, torch.finfo(self.dtype).min)[None, None]
 
-    def grow(self, forward: Pass, paths: Sequence[Nodes], sequences: Sequence[Sequence[int]]) -> Pass:
-        """Return a pass over longer sequences; what they have in common with those of `forward` is not computed again.
+    def grow(self, begun: Sequence[Pass], sequences: Sequence[Sequence[int]], *, keep: bool = False) -> Pass:
+        """Return a pass over longer sequences, which computes only tokens that are not on the paths of `begun`.
 
-        Args:
-            paths: nodes of sequences in `forward`, from the first token on.
-
-        Returns:
-            a pass of its own, over both; it keeps no keys and values, and `forward` stays as it is.
+        With `keep`, it can grow as well.
         """
-        if forward.cache is None:
+        forwards, paths = numbered(begun)
+        caches = [each.cache for each in forwards if each.cache is not None]
+        if len(caches) < len(forwards):
             raise ValueError("Only a pass with its keys and values can grow.")
-        begun = [forward.trie.tokens[path].tolist() for path in paths]
-        trie = Trie.of([*begun, *sequences])
-        # Nodes are in order of first appearance, so those that are there already come first.
+        tokens = np.concatenate([each.trie.tokens for each in forwards])
+        trie = Trie.of([*(tokens[path].tolist() for path in paths), *sequences])
+        # Nodes are in order of first appearance, so the known nodes come first.
         order = np.full(len(trie.tokens), -1)
         for path, own in zip(paths, trie.paths, strict=False):
             order[own] = path
         rows = sent(order[order >= 0], self.device)
-        cache = DynamicCache([(layer.keys[:, :, rows], layer.values[:, :, rows]) for layer in forward.cache.layers])
-        longer = self.read(trie, Sight.of(trie), cache, len(rows))
+
+        def known(parts: Sequence[Tensor], dim: int) -> Tensor:
+            return (torch.cat([*parts], dim) if len(parts) > 1 else parts[0]).index_select(
+                dim, rows.to(parts[0].device)
+            )
+
+        layers = zip(*(cache.layers for cache in caches), strict=True)
+        cache = DynamicCache(
+            [(known([each.keys for each in own], 2), known([each.values for each in own], 2)) for own in layers]
+        )
+        longer = self.read(trie, cache, len(rows))
+        first, *others = [each.captured for each in forwards]
         return replace(
             longer,
-            trie=replace(trie, paths=trie.paths[len(begun) :]),
-            states=torch.cat([forward.states[rows], longer.states]),
-            captured=forward.captured.joined(rows, longer.captured),
-            cache=None,
+            part=trie.paths[len(paths) :],
+            states=torch.cat([known([each.states for each in forwards], 0), longer.states]),
+            captured=Captured(*first.joined(*others).cut(rows)).joined(longer.captured),
+            cache=cache if keep else None,
         )
 
     def adapted(self, forward: Pass, nodes: Nodes) -> Replay:
-        """Return a replay that computes the final hidden states (N, d) of this adapted model at `nodes` of a pass.
+        """Return a replay of the adapted model's final hidden states (N, d) at `nodes` of a pass.
 
-        The pass may be that of another network of the same weights, whose adapter begins at the same layer.
+        The pass may come from another network of the same weights whose adapter begins at the same layer.
         """
-        # A replay needs the requested nodes and all that they see, and no other part of the tree.
-        needed = forward.sight.seen(torch.from_numpy(nodes))
-        # From here on rows count within `needed`. A node that is requested twice is computed once.
+        # A replay needs the requested nodes and all nodes that they see.
+        needed = forward.trie.sight.seen(torch.from_numpy(nodes))
+        # From here on rows are numbers within `needed`. Repeated nodes are computed once.
         requested, order = np.unique(np.searchsorted(needed.numpy(), nodes), return_inverse=True)
-        # The last layer has queries at the requested rows alone, so it needs blocks for these alone.
-        masks = self.masks(forward.sight.at(needed), torch.from_numpy(requested))[-len(self.top) :]
+        # The last layer has queries, and so blocks, at the requested rows alone.
+        masks = self.masks(forward.trie.sight.at(needed), torch.from_numpy(requested))[-len(self.top) :]
         hidden, arguments = forward.captured.cut(sent(needed.numpy(), self.device))
         given = [{**own, **mask} for own, mask in zip(arguments, masks, strict=True)]
         rows, back = sent(requested, self.device), sent(order, self.device)
@@ -240,10 +233,10 @@ class SharedNetwork:
         return Replay(cost, lambda: self.replay(hidden, given, rows)[back])
 
     def replay(self, hidden: Tensor, arguments: list[Arguments], rows: Tensor) -> Tensor:
-        """Top layers and final norm of the adapted model on trunk states (1, T, d), at the N tokens `rows`: (N, d)."""
+        """Run the adapted top layers and the final norm on trunk states (1, T, d): (N, d) at the N tokens `rows`."""
         with self.adapter.on(), self._attention(hidden.shape[1]):
             for layer, kwargs in zip(self.top, arguments, strict=True):
-                # Of the last layer only the requested rows are read: no later layer attends to the others.
+                # No later layer attends to the last layer's other rows.
                 with only_rows(layer, rows) if layer is self.top[-1] else nullcontext():
                     out = layer(hidden, **kwargs)
                 # Layers return a tensor, or a tuple that begins with it, depending on the family.

@@ -1,8 +1,8 @@
 """Block-sparse attention over a prefix tree, on the CPU.
 
-A tree of prompts is sparse: of all pairs of tokens in a scoring pass about a quarter see each other. The dense kernels
-compute every pair and mask the rest away afterwards. Here the tokens are cut into blocks of neighbours, and each block
-is multiplied with the union of what its tokens can see. Scores and their softmax are computed in float32.
+In a scoring pass about a quarter of all pairs of tokens see each other. Dense kernels compute every pair and mask the
+others. Here each block of neighbouring tokens is multiplied with the union of the tokens that they see. Scores and
+softmax are computed in float32.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ import torch
 from torch import Tensor
 from transformers import AttentionInterface, PreTrainedConfig
 
-from secl.backends.local.fast.sight import Sight
+from secl.backends.local.fast.prefix_tree import Sight
 
 NAME = "secl_tree"
 """Name of this attention in transformers."""
 
 BLOCK = 96
-"""Queries in a block: fewer waste less on pairs that do not see each other, more are faster to multiply."""
+"""Queries in a block: smaller blocks compute fewer hidden pairs, larger blocks multiply faster."""
 
 
 @dataclass(frozen=True)
 class Block:
     """Some tokens (N,) and the tokens (K,) that at least one of them sees.
 
-    The bias (N, K), float32, is added to the scores: 0 if a token sees another, else a large negative number.
+    The bias (N, K), float32, is added to the scores: 0 for visible pairs, else a large negative number.
     """
 
     rows: Tensor | slice
@@ -38,9 +38,9 @@ class Block:
 
 
 class BlockMask:
-    """Which tokens of a pass see which.
+    """Visible pairs of a pass, in blocks.
 
-    `queries` are the tokens whose attention matters, ascending (None: all); the output of the others is zero. The first
+    `queries` are the tokens whose attention matters, ascending (None: all); the output of all others is zero. The first
     `known` tokens have keys and values alone.
     """
 
@@ -49,18 +49,18 @@ class BlockMask:
         self.complete = queries is None
         rows = torch.arange(known, len(sight.depths)) if queries is None else queries
         for block in torch.split(rows, BLOCK):
-            # Neighbours in the tree's order are mostly on one branch, so the union of what they see stays small.
+            # Neighbours are mostly on one branch, so the union of the tokens that they see stays small.
             keys = sight.seen(block)
             pairs = sight.pairs(block, keys)
             near = pairs.any(0)
             keys, hidden = keys[near], ~pairs[:, near]
-            # Half of the smallest number, so that adding a score to it cannot overflow to -inf (and softmax to nan).
+            # Half of the smallest number, so that the sum with a score cannot overflow to -inf (and softmax to nan).
             bias = torch.zeros(hidden.shape).masked_fill_(hidden, torch.finfo(torch.float32).min / 2)
             self.blocks.append(Block(_as_index(block - known), _as_index(keys), bias))
 
 
 def _as_index(numbers: Tensor) -> Tensor | slice:
-    """Ascending numbers as an index: a slice where they have no gap, which spares a copy."""
+    """Return ascending numbers as an index; numbers without gaps become a slice, which avoids a copy."""
     first, last = int(numbers[0]), int(numbers[-1])
     return slice(first, last + 1) if last - first == len(numbers) - 1 else numbers
 
@@ -74,19 +74,19 @@ def attend(
     softcap: float | None = None,
     sinks: Tensor | None = None,
 ) -> Tensor:
-    """Attention within one row of tokens.
+    """Compute attention within one row of tokens.
 
     Args:
         query: (1, H, T, d).
         key, value: (1, G, T, d) with H a multiple of G.
-        softcap: bound that the scores are squeezed under (Gemma 2).
+        softcap: soft bound of the scores (Gemma 2).
         sinks: (H,) logit of each head's attention sink (gpt-oss).
 
     Returns: (1, T, H, d).
     """
     heads, length, width = query.shape[1:]
     groups, precise = key.shape[1], torch.promote_types(query.dtype, torch.float32)
-    # Heads that share keys (grouped-query attention) are stacked, so that each block is one product per group.
+    # Heads that share keys (grouped-query attention) are stacked, so that a block needs one product per group.
     queries = (query[0].to(precise) * scaling).reshape(groups, heads // groups, length, width)
     keys, values = key[0].to(precise).transpose(1, 2), value[0]
     outputs = []
@@ -102,12 +102,12 @@ def attend(
         else:
             sink = sinks.to(precise)[:, None, None].expand(heads, count, 1)
             weights = torch.cat([scores, sink], dim=-1).softmax(-1)[..., :-1]
-        # Only the weighted sum of the values is computed in the precision of the body.
+        # The weighted sum of the values is computed in the precision of the body.
         weights = weights.to(values.dtype).reshape(groups, -1, scores.shape[-1])
         outputs.append((weights @ values[:, block.keys]).view(heads, count, -1).transpose(0, 1))
     out = torch.cat(outputs)
     if not mask.complete:
-        # Rows that were left out have to be there all the same; no row reads them.
+        # Rows without a query are zero; no pass reads them.
         rows = torch.cat([torch.arange(length)[block.rows] for block in mask.blocks])
         out = out.new_zeros(length, *out.shape[1:]).index_copy(0, rows.to(out.device), out)
     return out[None]
@@ -130,7 +130,7 @@ def _interface(
     s_aux: Tensor | None = None,
     **_unused: object,
 ) -> tuple[Tensor, None]:
-    """Compute attention as transformers calls it; `block_masks`, one for each layer, hold the visible tokens."""
+    """Compute attention with transformers' signature; `block_masks` holds a mask for each layer."""
     return attend(query, key, value, block_masks[module.layer_idx], scaling, softcap, s_aux), None
 
 
@@ -139,8 +139,8 @@ AttentionInterface.register(NAME, _interface)
 
 @contextmanager
 def tree_attention(config: PreTrainedConfig) -> Iterator[None]:
-    """Within the block a model with this configuration attends as `block_masks`, an argument of its decoder, says."""
-    # transformers looks the name up at every call of a layer, so it can change between passes.
+    """Within the block a model with this configuration uses the `block_masks` passed to its decoder."""
+    # transformers looks up the name at every call of a layer, so it can change between passes.
     usual = config._attn_implementation
     config._attn_implementation = NAME
     try:

@@ -1,1 +1,1 @@
-"""From a name to a model in memory. Read `loader`; the other modules serve some names, files or machines."""
+"""Loading of models. Begin with `loader`; the other modules serve some names, files or machines."""

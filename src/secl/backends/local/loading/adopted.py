@@ -1,4 +1,4 @@
-"""A transformers model that the caller has loaded: asked and adapted without any change to the caller's own objects."""
+"""Models that the caller has loaded; secl never changes the caller's objects."""
 
 from __future__ import annotations
 
@@ -16,37 +16,32 @@ from secl.backends.local.loading.placement import twin
 from secl.errors import ModelError, ParameterError
 
 SAMPLED = 64
-"""Values of each weight that the fingerprint is made of."""
+"""Values of each weight in the fingerprint."""
 
 PADDED = 0.9
-"""Share of the embedding's rows that a model's own tokenizer uses at least; models pad their rows by 1 % or less."""
+"""Least share of the embedding's rows that the model's own tokenizer uses; models pad their rows by 1 % or less."""
 
 
 def adopt(model: Any, tokenizer: Any) -> Loaded:
-    """Return the caller's model with modules of its own over the same weights.
-
-    Hooks, adapters, modes and flags go to the new modules; the weights are shared and never written.
-
-    Args:
-        model: a `transformers.PreTrainedModel` that continues texts.
-        tokenizer: the tokenizer that belongs to the model, with a chat template.
+    """Return the caller's causal language model with new modules over the same weights, which are never written.
 
     Raises:
-        ModelError, ParameterError: the model is of another kind or carries an adapter, or the tokenizer is not its own.
+        ModelError, ParameterError: the model is of another kind or carries an adapter, or the tokenizer belongs to
+            another model.
     """
     name = getattr(model, "name_or_path", "") or type(model).__name__
     _check(name, model)
     _check_tokenizer(name, model, tokenizer)
     with as_model_error(name):
         own = twin(model).eval()
-        # Gemma 2 caps attention scores, which only the eager implementation does.
+        # Only the eager implementation caps attention scores (Gemma 2).
         if getattr(text_config(own.config), "attn_logit_softcapping", None) is not None:
             own.set_attn_implementation("eager")
     return wrap(name, own, tokenizer, fingerprint=_fingerprint(own, tokenizer))
 
 
 def _check(name: str, model: object) -> None:
-    """Reject a model that is no plain causal language model."""
+    """Reject models other than plain causal language models."""
     if hasattr(model, "peft_config") or getattr(model, "_hf_peft_config_loaded", False):
         raise ModelError(
             f"the model {name!r} carries a PEFT adapter; pass model.merge_and_unload(), or the base model alone."
@@ -62,7 +57,7 @@ def _check(name: str, model: object) -> None:
 
 
 def _check_tokenizer(name: str, model: PreTrainedModel, tokenizer: Any) -> None:
-    """Reject a missing tokenizer, and one of another model as far as its size tells."""
+    """Reject a missing tokenizer, and a tokenizer whose size does not fit the model."""
     if tokenizer is None:
         raise ParameterError(f"the model {name!r} came without its tokenizer; call secl.load(model, tokenizer).")
     if not isinstance(tokenizer, transformers.PreTrainedTokenizerBase):
@@ -77,7 +72,7 @@ def _check_tokenizer(name: str, model: PreTrainedModel, tokenizer: Any) -> None:
 
 @torch.no_grad()
 def _fingerprint(model: PreTrainedModel, tokenizer: Any) -> str:
-    """sha256 over configuration, chat template, vocabulary and a sample of every weight."""
+    """Return the sha256 of configuration, chat template, vocabulary and a sample of every weight."""
     digest = hashlib.sha256(model.config.to_json_string(use_diff=True).encode())
     digest.update(repr((tokenizer.chat_template, sorted(tokenizer.get_vocab().items()))).encode())
     for name, weight in model.state_dict().items():

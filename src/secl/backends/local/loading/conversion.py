@@ -1,4 +1,4 @@
-"""A GGUF file as a folder of safetensors: converted once, kept, and mapped into memory by every later load."""
+"""Conversion of a GGUF file, once, to a cached folder of safetensors, which later loads map into memory."""
 
 from __future__ import annotations
 
@@ -31,25 +31,25 @@ if TYPE_CHECKING:
     from gguf import ReaderTensor
 
 UNFINISHED = ".unfinished-"
-"""Beginning of the names of incomplete folders."""
+"""Prefix of incomplete folders."""
 
 SAMPLE_BLOCKS, BLOCK = 64, 65536
 
 IN_ROWS = ("llama", "qwen2")
-"""Kinds of models that are converted a few rows at a time, because it is known how GGUF stores their weights."""
+"""Kinds of models that are converted a few rows at a time; for other kinds GGUF's order of weights is not known."""
 
 ROWS_BYTES = 2**24
-"""Most bytes of rows that are dequantised, in float32, at a time."""
+"""Most bytes of rows, in float32, that are dequantised at a time."""
 
 SHARD_BYTES = 10**9
-"""Weights are written in files of at least that size, each of which is in memory as a whole before."""
+"""Least size of a file of weights, each of which is complete in memory before it is written."""
 
 Advance = Callable[[int], None]
-"""Says that so many more bytes are written."""
+"""Reports further written bytes."""
 
 
 def convert_gguf(path: Path, precision: torch.dtype) -> Path:
-    """Dequantise a GGUF file once into a cached safetensors folder, which then loads in under a second.
+    """Return the cached safetensors folder of a GGUF file, converting the file if needed.
 
     Raises:
         ModelError: not a GGUF file, or an architecture that transformers cannot read.
@@ -64,7 +64,7 @@ def convert_gguf(path: Path, precision: torch.dtype) -> Path:
             raise ModelError(f"{path} is not a GGUF file.")
     with _alone(path, folder.parent):
         if not (folder / "config.json").is_file():
-            for left in (folder, *folder.parent.glob(f"{UNFINISHED}*")):  # by a conversion that was killed
+            for left in (folder, *folder.parent.glob(f"{UNFINISHED}*")):  # of killed conversions
                 shutil.rmtree(left, ignore_errors=True)
             _convert(path, folder, precision)
     return folder
@@ -91,7 +91,7 @@ def _convert(path: Path, folder: Path, precision: torch.dtype) -> None:
 
 
 def sampled_digest(file: Path) -> str:
-    """sha256 of a file's size and of evenly spread blocks: enough to tell files apart without reading gigabytes."""
+    """Return the sha256 of a file's size and of evenly spread blocks, without reading gigabytes."""
     size = file.stat().st_size
     digest = hashlib.sha256(str(size).encode())
     with file.open("rb") as stream:
@@ -103,7 +103,7 @@ def sampled_digest(file: Path) -> str:
 
 @contextlib.contextmanager
 def _alone(path: Path, parent: Path) -> Iterator[None]:
-    """Within the block no other process converts: one that wants the same model waits, and finds it."""
+    """Within the block no other process converts; others wait, and then find the converted model."""
     try:
         parent.mkdir(parents=True, exist_ok=True)
         with (parent / "lock").open("a") as lock:
@@ -117,7 +117,7 @@ def _alone(path: Path, parent: Path) -> Iterator[None]:
 
 
 def _read(path: Path) -> tuple[dict[str, ReaderTensor], PreTrainedConfig]:
-    """Tensors of a GGUF file by name, not yet in memory, and its configuration."""
+    """Return the tensors of a GGUF file by name, not yet in memory, and the model's configuration."""
     from gguf import GGUFReader  # only a conversion needs it
 
     with as_model_error(str(path)), quiet():
@@ -127,7 +127,7 @@ def _read(path: Path) -> tuple[dict[str, ReaderTensor], PreTrainedConfig]:
 
 @contextlib.contextmanager
 def _progress(path: Path, folder: Path, size: int) -> Iterator[Advance]:
-    """Says what is written where, and shows a bar in a terminal. Until something is written, the bar is busy."""
+    """Announce the conversion, and show a bar in a terminal, which is busy until the first bytes are written."""
     screen = Console(file=sys.stderr, markup=False, highlight=False)
     screen.print(f"secl: {path.name} is converted once: about {decimal(size)} in {folder}.", soft_wrap=True)
     columns = BarColumn(), DownloadColumn(), TimeRemainingColumn()
@@ -139,8 +139,7 @@ def _progress(path: Path, folder: Path, size: int) -> Iterator[Advance]:
 def _write_in_rows(
     folder: Path, stored: Mapping[str, ReaderTensor], config: PreTrainedConfig, precision: torch.dtype, advance: Advance
 ) -> None:
-    """Write configuration and weights as `save_pretrained` would, with one file of them in memory at a time."""
-
+    """Write configuration and weights as `save_pretrained` would, with one file of weights in memory at a time."""
     with torch.device("meta"), quiet():
         model = AutoModelForCausalLM.from_config(config, dtype=precision)
     model.config.architectures = [type(model).__name__]
@@ -169,7 +168,7 @@ def _write_in_rows(
 def _dequantised(
     name: str, tensor: ReaderTensor, config: PreTrainedConfig, precision: torch.dtype, advance: Advance
 ) -> Tensor:
-    """Return a weight as transformers has it, with a few rows in float32 at a time."""
+    """Return a weight in transformers' form, converting a few rows at a time."""
     from gguf import dequantize
 
     rows = _in_order(name, tensor.data, config)
@@ -184,13 +183,13 @@ def _dequantised(
 
 
 def _weights_of(model: PreTrainedModel, stored: Mapping[str, ReaderTensor]) -> dict[str, ReaderTensor]:
-    """Return the stored tensors under the names that the model has for them, in the order of these."""
+    """Return the stored tensors under the model's names, sorted by name."""
     from gguf import MODEL_ARCH_NAMES, get_tensor_name_map
 
     kind = next(kind for kind, name in MODEL_ARCH_NAMES.items() if name == model.config.model_type)
     names = get_tensor_name_map(kind, model.config.num_hidden_layers)
     weights = {}
-    for name, _ in sorted(model.named_parameters()):  # what is shared comes once
+    for name, _ in sorted(model.named_parameters()):  # shared weights come once
         tensor = stored.get(names.get_name(name, (".weight", ".bias")))
         if tensor is None:
             raise ValueError(f"the weights of {name} are not in the file.")
@@ -199,10 +198,10 @@ def _weights_of(model: PreTrainedModel, stored: Mapping[str, ReaderTensor]) -> d
 
 
 def _in_order(name: str, rows: NDArray[np.generic], config: PreTrainedConfig) -> NDArray[np.generic]:
-    """Return the rows of a weight as transformers orders them.
+    """Return the rows of a weight in transformers' order.
 
-    GGUF has those of Llama's queries and keys in pairs that its rotary embedding turns together; transformers has the
-    first of all pairs of a head, then the second.
+    In Llama's queries and keys, GGUF pairs the rows that the rotary embedding turns together. transformers has the
+    first rows of all pairs of a head, then the second rows.
     """
     heads = {"q_proj": config.num_attention_heads, "k_proj": config.num_key_value_heads}.get(name.split(".")[-2])
     if config.model_type != "llama" or heads is None:
@@ -216,12 +215,12 @@ def _check_finite(name: str, values: Tensor) -> None:
 
 
 def _write_whole(folder: Path, path: Path, precision: torch.dtype) -> None:
-    """Write configuration and weights by way of the whole model in memory."""
+    """Write configuration and weights from the whole model in memory."""
     with quiet():
         model = AutoModelForCausalLM.from_pretrained(path.parent, gguf_file=path.name, dtype=precision)
         for name, values in model.named_parameters():
             _check_finite(name, values)
-        # The loaded weights are plain tensors, but transformers still marks the model as quantised.
+        # The weights are plain tensors now, but transformers still marks the model as quantised.
         model.hf_quantizer, model.is_quantized, model.quantization_method = None, False, None
         model.config.__dict__.pop("quantization_config", None)
         model.config.architectures = [type(model).__name__]

@@ -1,4 +1,4 @@
-"""Calls into transformers: silent, and with one sentence where they fail."""
+"""Silent calls into transformers, with one sentence for each failure."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _LOG_IN = "run hf auth login or set HF_TOKEN"
 
 @contextlib.contextmanager
 def as_model_error(name: str) -> Iterator[None]:
-    """Turn the many ways in which transformers reports an unusable model into one sentence."""
+    """Turn transformers' errors about an unusable model into one sentence."""
     try:
         yield
     except _LOADING_ERRORS as problem:
@@ -40,7 +40,7 @@ def as_model_error(name: str) -> Iterator[None]:
 
 
 def out_of_memory(problem: Exception) -> bool:
-    """Return whether a device has too little memory; only CUDA has a class of errors for it."""
+    """Return whether an error means too little memory on a device; only CUDA has its own error class."""
     said = str(problem)
     other = isinstance(problem, RuntimeError) and ("MPS backend out of memory" in said or "DefaultCPUAllocator" in said)
     return other or isinstance(problem, torch.OutOfMemoryError)
@@ -48,7 +48,7 @@ def out_of_memory(problem: Exception) -> bool:
 
 @contextlib.contextmanager
 def enough_memory() -> Iterator[None]:
-    """Turn a lack of memory on the device into `ModelError`."""
+    """Turn out-of-memory errors into `ModelError`."""
     try:
         yield
     except RuntimeError as problem:
@@ -61,10 +61,10 @@ def enough_memory() -> Iterator[None]:
 
 
 def in_halves(work: Callable[[Sequence[T]], list[R]], items: Sequence[T]) -> list[R]:
-    """Do a work on items together; on each half of them where the device has too little memory for all.
+    """Do a work on items together; with too little memory for all, on each half of them.
 
     Raises:
-        ModelError: it has too little for one.
+        ModelError: too little memory for one item.
     """
     if len(items) < 2:
         with enough_memory():
@@ -80,13 +80,13 @@ def in_halves(work: Callable[[Sequence[T]], list[R]], items: Sequence[T]) -> lis
         RuntimeWarning,
         stacklevel=2,
     )
-    torch.cuda.empty_cache()  # what the failed work held is free here, after its handler
+    torch.cuda.empty_cache()  # after the handler, which held the failed work's memory
     half = len(items) // 2
     return in_halves(work, items[:half]) + in_halves(work, items[half:])
 
 
 def _reason(name: str, problem: BaseException) -> str:
-    """Return why a model cannot be loaded, with a remedy if the hub is the reason."""
+    """Return why a model cannot be loaded, with a remedy for the hub's errors."""
     repository = PRESETS[name].source if name in PRESETS else name
     for cause in _causes(problem):
         if isinstance(cause, GatedRepoError):
@@ -105,7 +105,7 @@ def _reason(name: str, problem: BaseException) -> str:
 
 
 def _causes(problem: BaseException) -> Iterator[BaseException]:
-    """Yield an exception and its causes: transformers hides the hub's exceptions behind its own."""
+    """Yield an exception and its causes; transformers wraps the hub's exceptions in its own."""
     cause: BaseException | None = problem
     while cause is not None:
         yield cause
@@ -114,7 +114,7 @@ def _causes(problem: BaseException) -> Iterator[BaseException]:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Our own progress speaks to the user; the bars and hints of transformers stay silent."""
+    """Within the block, transformers shows no bars and hints; secl reports its own progress."""
     verbosity = transformers.logging.get_verbosity()
     transformers.logging.set_verbosity_error()
     try:

@@ -1,4 +1,4 @@
-"""From a name, a hub id, a folder or a GGUF file to a model in memory."""
+"""Loading of a preset, hub id, folder or GGUF file."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ from secl.errors import ModelError, ParameterError
 from secl.settings.groups import Device, Dtype, Quantize
 
 Remembered = dict[bytes, list[list[int]]]
-"""Tokens that the frozen model wrote for each draft of a batch, by digest of the batch."""
+"""The frozen model's tokens for each draft of a batch, by digest of the batch."""
 
 DTYPES: dict[str, torch.dtype] = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """A model in memory in evaluation mode, with what is needed to adapt it and to recognise it later.
+    """A model in memory in evaluation mode.
 
     Attributes:
-        fingerprint: sha256 over configuration, chat template, tokenizer and samples of the weights.
+        fingerprint: sha256 of configuration, chat template, tokenizer and samples of the weights.
         thinker: how the model thinks before it answers.
-        written: texts that the frozen model wrote before, by what it was given.
+        written: remembered texts of the frozen model.
     """
 
     name: str
@@ -54,9 +54,9 @@ class Loaded:
 
 
 class ModelCache:
-    """Keeps the weights that were loaded last, for a process that runs one model many times.
+    """Keeps the latest weights, for a process that runs one model many times.
 
-    Every `load` gives modules of their own over the same weights, so no adapter or hook of one run meets another's.
+    Every `load` returns new modules over the same weights, so that runs share no adapter and no hook.
     """
 
     def __init__(self) -> None:
@@ -71,12 +71,12 @@ class ModelCache:
         device_map: str | None = None,
         quantize: Quantize | None = None,
     ) -> Loaded:
-        """As `secl.backends.local.loading.loader.load`."""
-        # A resumed run names the precision that it began with.
+        """See `secl.backends.local.loading.loader.load`."""
+        # A resumed run names the precision of its beginning.
         precision = dtype if device_map else str(choose_dtype(dtype, choose_device(device)))
         key = (name, precision, device, device_map, quantize)
         if self._kept is None or self._kept[0] != key:
-            self._kept = None  # two large models at a time may not fit
+            self._kept = None  # two large models may not fit together
             self._kept = key, load(name, dtype=dtype, device=device, device_map=device_map, quantize=quantize)
         loaded = self._kept[1]
         return replace(loaded, model=twin(loaded.model))
@@ -94,14 +94,13 @@ def load(
 
     Args:
         name: a preset ("smollm2", "llama-3.2-3b", ...), a hub id, a folder, or a GGUF file.
-        dtype: precision of the body; "auto" takes bf16 where the device computes it well, else fp32.
-        device: "cpu", "cuda", "cuda:1", "mps", or "auto" for the best there is.
-        device_map: "auto" spreads the model over the devices of this machine; else a JSON file with the device of each
-            module, which transformers is given as it is.
-        quantize: "8bit" or "4bit" quantises the linear layers of the body while they are loaded.
+        dtype: precision of the body; "auto" takes bf16 on devices with fast bf16, else fp32.
+        device: "cpu", "cuda", "cuda:1", "mps", or "auto" for the best available device.
+        device_map: "auto" spreads the model over all devices; else a JSON file with the device of each module.
+        quantize: "8bit" or "4bit" quantises the linear layers of the body.
 
     Raises:
-        ModelError: it cannot be found, read or used.
+        ModelError: the model cannot be found, read or used.
         ParameterError: unknown dtype or device, a bad device map, or incompatible options.
     """
     if device_map is not None and device != AUTO:
@@ -121,10 +120,10 @@ def load(
         if isinstance(spread, dict):
             with torch.device("meta"):
                 check_map(spread, kind.from_config(config))
-        # Gemma 2 caps attention scores, which only the eager implementation does; None is the fastest that a model has.
+        # Only the eager implementation caps attention scores (Gemma 2); None is the model's fastest implementation.
         attention = "eager" if getattr(text_config(config), "attn_logit_softcapping", None) is not None else None
         how = quantisation(quantize, precision, config)
-        # Weights in few bits are made where they compute, and stay there; those for a GPU need no place in between.
+        # Quantised weights are made on the computing device and stay there; other weights go to a GPU directly.
         in_bits = bool(how) or getattr(config, "quantization_config", None) is not None
         places = spread or ({"": str(home)} if in_bits or home.type == "cuda" else None)
         model, report = kind.from_pretrained(
@@ -136,7 +135,7 @@ def load(
             **how,
         )
     if report["missing_keys"]:
-        # transformers fills what is missing with random numbers and goes on.
+        # transformers would continue with random numbers for missing weights.
         missing = sorted(report["missing_keys"])
         raise ModelError(f"the model {name!r} lacks {len(missing)} of its weights, for example {missing[0]}.")
     with as_model_error(name):
@@ -148,42 +147,33 @@ def load(
 
 
 def wrap(name: str, model: PreTrainedModel, tokenizer: Tokenizer, *, fingerprint: str = "in memory") -> Loaded:
-    """Return a model that is in memory already (a tiny random one in a test, say) as a `Loaded`.
-
-    Raises:
-        ModelError: it has no attention modules of a known name.
-    """
+    """Return a model in memory as `Loaded`; raise `ModelError` if no attention module has a known name."""
     preset = preset_of(name) or preset_of(model.config.name_or_path) or rule_for(model)
     with as_model_error(name):
         at_once, thinker = thinker_of(name, model, tokenizer)
-    if at_once is not tokenizer:  # its prompts are others than the tokenizer's own
+    if at_once is not tokenizer:  # the new template changes the prompts
         fingerprint = hashlib.sha256(f"{fingerprint} {at_once.chat_template}".encode()).hexdigest()
     return Loaded(name, model, at_once, preset, fingerprint, thinker)
 
 
 def text_class(name: str, config: PreTrainedConfig) -> type[AutoModelForCausalLM | AutoModelForImageTextToText]:
-    """Return the class of transformers that loads a model for continuing texts, multimodal ones included.
+    """Return transformers' class for a model that writes texts, multimodal ones included.
 
     Raises:
-        ModelError: it does not write texts.
+        ModelError: the model does not write texts.
     """
-    kind: type[AutoModelForCausalLM | AutoModelForImageTextToText]
     if type(config) in transformers.MODEL_FOR_CAUSAL_LM_MAPPING:
-        kind = AutoModelForCausalLM
-    elif type(config) in transformers.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING:
-        kind = AutoModelForImageTextToText
-    else:
-        raise ModelError(
-            f"the model {name!r} is a {config.model_type}, which does not continue texts; name a chat model."
-        )
-    return kind
+        return AutoModelForCausalLM  # type: ignore[no-any-return]
+    if type(config) in transformers.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING:
+        return AutoModelForImageTextToText  # type: ignore[no-any-return]
+    raise ModelError(f"the model {name!r} is a {config.model_type}, which does not continue texts; name a chat model.")
 
 
 def locate(name: str) -> Path | str:
-    """Return the folder or file that `name` stands for, or `name` itself as a hub id.
+    """Return the folder or file of a model, or `name` itself as a hub id.
 
     Raises:
-        ModelError: a path that does not exist, or is neither a model folder nor a GGUF file.
+        ModelError: the path does not exist, or is neither a model folder nor a GGUF file.
     """
     source = PRESETS[name].source if name in PRESETS else name
     if source.startswith("package:"):
@@ -230,14 +220,14 @@ def choose_dtype(dtype: str, device: torch.device) -> torch.dtype:
         native = bool(torch.cuda.is_bf16_supported(including_emulation=False))
     elif device.type == "cpu":
         abilities = torch.cpu.get_capabilities()
-        # PyTorch may be told to do without AVX-512 (ATEN_CPU_CAPABILITY); then bf16 is several times slower.
+        # Without AVX-512, which ATEN_CPU_CAPABILITY can switch off, bf16 is several times slower.
         wide = torch.backends.cpu.get_cpu_capability() != "AVX2"
         native = wide and bool(abilities.get("avx512_bf16") or abilities.get("amx_bf16") or abilities.get("bf16"))
     return torch.bfloat16 if native else torch.float32
 
 
 def fingerprint_of(name: str, source: Path | str, config: PreTrainedConfig, tokenizer: Tokenizer) -> str:
-    """sha256 over configuration, chat template, tokenizer and samples of the weights; of a hub id its commit."""
+    """Return the sha256 of configuration, chat template, tokenizer and samples of the weights, or the hub's commit."""
     digest = hashlib.sha256(config.to_json_string(use_diff=True).encode())
     digest.update(str(getattr(tokenizer, "chat_template", None)).encode())
     if isinstance(source, Path):

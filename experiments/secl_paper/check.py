@@ -70,7 +70,7 @@ def _stored(table: PaperTable, order: Callable[[Place], object]) -> list[tuple[P
 
 
 def _printed(text: str, label: str, source: Path) -> list[float]:
-    """The numbers in the cells of the table with a label, row by row."""
+    """Return the numbers in the cells of the table with a label, row by row."""
     for table in re.findall(r"\\begin\{table\*?\}(.*?)\\end\{table\*?\}", text, re.DOTALL):
         if rf"\label{{{label}}}" in table:
             cells = "".join(re.findall(r"\\begin\{tabular\}(.*?)\\end\{tabular\}", table, re.DOTALL))
@@ -80,7 +80,7 @@ def _printed(text: str, label: str, source: Path) -> list[float]:
 
 
 def _missing(stored: Sequence[tuple[Place, float]], printed: Sequence[float]) -> list[tuple[Place, float]]:
-    """The stored numbers outside what they have in common with the printed ones, in order."""
+    """Return the stored numbers without equal printed ones, in order."""
     ours, theirs = [f"{value:.12g}" for _, value in stored], [f"{value:.12g}" for value in printed]
     blocks = SequenceMatcher(None, ours, theirs, autojunk=False).get_matching_blocks()
     found = {number for start, _, length in blocks for number in range(start, start + length)}

@@ -1,4 +1,4 @@
-"""From finished runs to the lines of a table: the paper's numbers and ours."""
+"""The lines of a table from finished runs: the paper's numbers and ours."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ Numbers = Mapping[str, float | None]
 
 @dataclass(frozen=True, slots=True)
 class FinishedRun:
-    """What tables need of a finished run.
+    """The part of a finished run that tables need.
 
     Attributes:
         tau, formula: of normalised P(True) in this run.
         layers: numbers of the adapted layers.
         learns: whether its method changes the weights.
-        environment: what its model computed on and in (`secl.model.Model.environment`).
+        environment: device and precision of its model (`secl.model.Model.environment`).
     """
 
     records: Sequence[Record]
@@ -73,7 +73,7 @@ class FilledTable:
 
 
 def columns_of(table: Table, domains: Sequence[str]) -> dict[str, Column]:
-    """The columns of a table by name, repeated for each domain or run where the table says so."""
+    """Return the columns of a table by name, repeated for each domain or run if `Table.by` asks for it."""
     if table.by is None:
         return {name: COLUMNS[name] for name in table.columns}
     repeats = domains if table.by == "domain" else [*(run.name for run in table.runs), "mean", "std"]
@@ -91,7 +91,7 @@ def compare(
     printed: Mapping[str, Numbers] | None,
     sizes: Numbers | None = None,
 ) -> tuple[dict[str, Column], list[Line]]:
-    """The columns and lines of a table; where nothing is printed in the paper, ours have intervals."""
+    """Return the columns and lines of a table; without numbers of the paper, ours have intervals."""
     domains = list(dict.fromkeys(record.question.domain for run in runs.values() for record in run.records))
     lines = []
     for row in table.rows:
@@ -106,13 +106,13 @@ def compare(
 
 
 def _reduced(numbers: Numbers, first: Numbers) -> Numbers:
-    """The numbers of a line, with how much less its ECE is than that of the first line, as a share."""
+    """Return the numbers of a line with `reduction`, the relative decrease of its ECE from that of the first line."""
     error, before = numbers.get("ece"), first.get("ece")
     return numbers if error is None or not before or numbers is first else {**numbers, "reduction": 1 - error / before}
 
 
 def estimator_of(row: Row, run: FinishedRun) -> Estimator:
-    """The estimator of a row, at its own or the run's temperature."""
+    """Return the estimator of a row, at the temperature of the row or else of the run."""
     estimators = make_estimators(row.tau or run.tau, row.formula or run.formula)
     if row.estimator != ISOLATED:
         return estimators[str(row.estimator)]
@@ -121,7 +121,7 @@ def estimator_of(row: Row, run: FinishedRun) -> Estimator:
 
 
 def untrained(table: Table, runs: Mapping[Run, FinishedRun]) -> dict[str, bool]:
-    """Rows of learning runs that never learned, and whether any gate opened in them."""
+    """Return the rows of learning runs without an update, each with whether a gate opened."""
     opened = {}
     for row in table.rows:
         records = [record for run in row.runs if runs[run].learns for record in runs[run].records]
@@ -131,7 +131,7 @@ def untrained(table: Table, runs: Mapping[Run, FinishedRun]) -> dict[str, bool]:
 
 
 def _lines(row: Row, runs: Mapping[Run, FinishedRun], *, intervals: bool) -> list[Line]:
-    """Our numbers of a row, or of the rows of its domains."""
+    """Return our numbers of a row, or of the rows of its domains."""
     summaries = [_summary(row, runs[run], intervals) for run in row.runs]
     if len(summaries) > 1:
         return [Line(row.name, ours=_average(row, summaries))]
@@ -152,7 +152,7 @@ def _summary(row: Row, run: FinishedRun, intervals: bool) -> Summary:
 
 
 def _average(row: Row, summaries: Sequence[Summary]) -> Numbers:
-    """The measures of several runs, with mean and population deviation where all of them are defined."""
+    """Return the measures of several runs, with mean and population deviation if all runs have the measure."""
     each = [_measures(summary) for summary in summaries]
     numbers: dict[str, float | None] = {"n": each[0].get("n")}
     for measure in MEASURES:
@@ -165,7 +165,7 @@ def _average(row: Row, summaries: Sequence[Summary]) -> Numbers:
 
 
 def _extremes(row: Row, run: FinishedRun, summary: Summary) -> Numbers:
-    """Fitted temperature, range of the confidence, and the adapted layers."""
+    """Return the fitted temperature, the range of the confidence, and the adapted layers."""
     series = summary.series[ROW]
     confidences = series.confidence.tolist()
     fit = re.match(r"T=([\d.e+-]+)", series.fitted or "")
@@ -180,7 +180,7 @@ def _extremes(row: Row, run: FinishedRun, summary: Summary) -> Numbers:
 
 
 def _line(name: str, summary: Summary) -> Line:
-    """Measures, costs and counts of a summary, and its intervals where there are any."""
+    """Return measures, costs and counts of a summary, and its intervals if it has any."""
     questions, trained = summary.questions, summary.trained
     counts = {
         "questions": questions,

@@ -1,4 +1,4 @@
-"""The paper's figures, drawn of the rows of a table."""
+"""The paper's figures, drawn from the rows of a table."""
 
 from __future__ import annotations
 

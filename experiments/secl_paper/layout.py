@@ -1,4 +1,4 @@
-"""What a table is made of: runs, rows that are computed from them, and columns of numbers."""
+"""The parts of a table: runs, rows that are computed from them, and columns of numbers."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Run:
     Attributes:
         name: for error messages and the columns of a table by run.
         changes: settings by name, as in `secl.RunSettings`.
-        scale: the stream is so many times as long.
+        scale: factor of the length of the stream.
         open_ended: whether benchmarks are asked in their open-ended form, where they have one.
     """
 

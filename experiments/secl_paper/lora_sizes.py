@@ -1,4 +1,4 @@
-"""What can be said of a model from its configuration alone: how many layers it has, how large its adapter is."""
+"""Numbers from the configuration of a model alone: its layers, and the size of its adapter."""
 
 from __future__ import annotations
 

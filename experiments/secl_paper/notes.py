@@ -1,4 +1,4 @@
-"""What stands under a table: what about it is not as in the paper, and what the numbers themselves do not say."""
+"""The notes under a table: differences from the paper, and facts that its numbers do not show."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from secl_paper.setup import OPEN_FORM, PAPER_GATE, STREAM, Setup, benchmarks_of
 
 
 def differences(table: Table, setup: Setup, compared: Counterpart, runs: Mapping[Run, FinishedRun]) -> list[str]:
-    """Everything that a reader must know about a table before comparing it with the paper's."""
+    """Return the differences from the paper that a reader must know before comparing numbers."""
     paper = read_paper().table(table)
     return [
         *_column(paper, setup, compared),
@@ -27,7 +27,7 @@ def differences(table: Table, setup: Setup, compared: Counterpart, runs: Mapping
 
 
 def _column(paper: PaperTable | None, setup: Setup, compared: Counterpart) -> list[str]:
-    """Which column of the paper is shown, and why."""
+    """Name the shown column of the paper, and the reason."""
     if paper is None:
         return []
     models = read_paper().models
@@ -41,7 +41,7 @@ def _column(paper: PaperTable | None, setup: Setup, compared: Counterpart) -> li
 
 
 def _questions(table: Table, paper: PaperTable | None, setup: Setup, compared: Counterpart) -> list[str]:
-    """How many questions there are of what, and in the paper."""
+    """Compare the questions with those of the paper: which, and how many."""
     counts = _counts(benchmarks_of(min(table.runs, key=lambda run: run.scale, default=Run("none")), setup))
     ours, quiz = setup.model_name, [name for name in setup.names if find_benchmark(name).read is None]
     stream = ", ".join(setup.names) + (f" ({', '.join(quiz)}: the built-in quiz)" if quiz else "")
@@ -61,7 +61,7 @@ def _questions(table: Table, paper: PaperTable | None, setup: Setup, compared: C
 
 
 def _settings(table: Table, setup: Setup, compared: Counterpart, runs: Mapping[Run, FinishedRun]) -> list[str]:
-    """Settings that the paper's runs have otherwise, each with the paper's value in brackets."""
+    """Name the settings that differ from the paper's, each with the paper's value in brackets."""
     unlike = [f"quantize {setup.quantize} (default)"] if setup.quantize and table.runs else []
     learning = [run.changes for run in table.runs if method(run.changes.get("method", "secl")).learns]
     if setup.gate != PAPER_GATE and any("gate.name" not in changes for changes in learning):
@@ -75,7 +75,7 @@ def _settings(table: Table, setup: Setup, compared: Counterpart, runs: Mapping[R
 
 
 def _judge(table: Table, setup: Setup) -> list[str]:
-    """What told DINCO which answers imply or exclude each other."""
+    """Name the model that judged entailment for DINCO."""
     if not any(row.estimator in ("dinco", "dinco_greedy") for row in table.rows):
         return []
     if setup.nli is None:
@@ -84,14 +84,14 @@ def _judge(table: Table, setup: Setup) -> list[str]:
 
 
 def _precision(runs: Mapping[Run, FinishedRun]) -> list[str]:
-    """What the network computed in, about which the paper says nothing."""
+    """Name precision and device of the network, which the paper does not give."""
     environments = [run.environment for run in runs.values() if "dtype" in run.environment]
     bodies = dict.fromkeys(f"{each['dtype']} on {each['device']}" for each in environments)
     return [f"The network computed in {' and in '.join(bodies)}; the paper does not say in what."] if bodies else []
 
 
 def _counts(stream: Sequence[str]) -> str:
-    """How many questions per domain, in words.
+    """Return the number of questions per domain in words.
 
     >>> _counts(("arc:20", "mmlu:20")), _counts(("arc:20", "truthfulqa:17"))
     ('20', '20 (arc), 17 (truthfulqa)')
@@ -104,7 +104,7 @@ def _counts(stream: Sequence[str]) -> str:
 def remarks(
     table: Table, lines: Sequence[Line], columns: Mapping[str, Column], untrained: Mapping[str, bool]
 ) -> list[str]:
-    """How many answers the numbers are of, what never learned, which rows are the same, and what dashes mean."""
+    """Return notes on the number of answers, runs that never learned, equal rows, and dashes."""
     notes = []
     counts = {line.name: line.ours["n"] for line in lines if line.ours.get("n") is not None}
     if counts:
@@ -122,7 +122,7 @@ def remarks(
 
 
 def _same(table: Table, lines: Sequence[Line], columns: Mapping[str, Column]) -> list[str]:
-    """Rows of different runs or estimators that show the same numbers."""
+    """Return the rows of different runs or estimators that show the same numbers."""
     rows = {row.name: (row.runs, row.estimator, row.tau, row.formula) for row in table.rows if not row.each_domain}
     alike: dict[tuple[object, ...], list[str]] = {}
     for line in lines:
@@ -137,6 +137,6 @@ def _same(table: Table, lines: Sequence[Line], columns: Mapping[str, Column]) ->
 
 
 def _shown(line: Line, name: str, column: Column) -> tuple[str, ...]:
-    """A number of ours with its interval, as a table has them; empty where it is undefined."""
+    """Return a number of ours with its interval, as in a table; empty if undefined."""
     value = line.ours.get(name)
     return () if value is None else tuple(format(each, column.form) for each in (value, *line.intervals.get(name, ())))

@@ -42,14 +42,14 @@ def read_paper() -> Paper:
 
 @dataclass(frozen=True, slots=True)
 class Counterpart:
-    """The paper's model that a model is compared with (its key in `paper.json`), and how that is known, as a clause."""
+    """The paper's model to compare with (its key in `paper.json`), and the reason, as a clause."""
 
     name: str | None
     why: str
 
 
 def counterpart(model: str, against: str | None = None) -> Counterpart:
-    """The paper's model that is asked for with `against`, or the one that a model is by its preset or its hub id."""
+    """Return the paper's model named by `against`, or else the one with the preset or hub id of a model."""
     if against is not None:
         return Counterpart(against, "--against names it")
     models = read_paper().models

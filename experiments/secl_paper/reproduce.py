@@ -53,7 +53,7 @@ class Reproduction:
 
     @classmethod
     def plan(cls, tables: Sequence[Table], setup: Setup, out: Path) -> Reproduction:
-        """Check all runs and name their folders; nothing is asked or written.
+        """Check all runs and name their folders; ask and write nothing.
 
         Raises:
             ParameterError: a setting that makes no sense.
@@ -85,7 +85,7 @@ class Reproduction:
         return [job for job in self.runs if not is_finished(job)]
 
     def fill(self, perform: Callable[[Sequence[Job]], None]) -> Iterator[FilledTable]:
-        """Perform what is missing, all of it together because runs of one stream go in lockstep; write every table."""
+        """Do the missing runs together, because runs of one stream proceed in lockstep, and write every table."""
         if missing := self.missing:
             perform(missing)
         read = lru_cache(maxsize=8)(_read_run)
@@ -100,7 +100,7 @@ class Reproduction:
         return lora_sizes(settings.model.name, settings.adapter)
 
     def _write(self, table: Table, runs: Mapping[Run, FinishedRun]) -> FilledTable:
-        """A table of finished runs, written with its figure, and named in the index."""
+        """Write a table of finished runs with its figure, name it in the index, and return it."""
         paper = read_paper().table(table)
         numbers = paper.numbers.get(self.compared.name or "") if paper else None
         columns, lines = compare(table, runs, numbers, None if table.runs else self._sizes())

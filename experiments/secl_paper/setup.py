@@ -1,4 +1,4 @@
-"""What a reproduction runs on, and the settings that its runs have there."""
+"""Model and stream of a reproduction, and the settings of its runs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PaperModel = Literal["llama-3.2-3b", "llama-3.1-8b", "gemma-2-2b", "phi-3.5-mini
 
 
 class Setup(Settings):
-    """What all runs of a reproduction have in common; defaults are the paper's. The tables vary all other settings.
+    """The common settings of all runs of a reproduction; defaults are the paper's. The tables vary all other settings.
 
     Raises:
         ParameterError: a value of the wrong type or outside its range.
@@ -57,7 +57,7 @@ class Setup(Settings):
 
     @property
     def model_name(self) -> str:
-        """What the model is called, without the folder or the owner that it is in."""
+        """Return the name of the model without its folder or owner."""
         return Path(self.model).name
 
     @property

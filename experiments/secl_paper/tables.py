@@ -41,12 +41,12 @@ CROSS_VALIDATED = "fitted to right answers by five-fold cross-validation"
 
 
 def at_tau(*temperatures: float) -> tuple[Row, ...]:
-    """Normalised P(True) at temperatures of its own."""
+    """Return rows of normalised P(True) at several temperatures."""
     return tuple(Row(f"tau {tau:g}", BASELINES, "norm_p_true", tau=tau) for tau in temperatures)
 
 
 def secl(name: str, changes: dict[str, object]) -> Row:
-    """SECL in a run of its own, with some settings changed."""
+    """Return a row of SECL in a run of its own with these changed settings."""
     return Row(name, Run(name, changes), "secl")
 
 

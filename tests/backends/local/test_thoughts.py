@@ -17,7 +17,7 @@ from secl.backends.local.model import LocalModel
 from secl.backends.prompting import Prompting
 from secl.backends.token_ids import common_length
 from secl.calibrator import Calibrator
-from secl.errors import QuestionError, TooLongError
+from secl.errors import ParameterError, QuestionError, TooLongError
 from secl.fields.extraction import ObjectRequest, Objects, request_of
 from secl.fields.schema import Schema
 from secl.fields.tools import CallRequest
@@ -26,6 +26,7 @@ from secl.gates import Always
 from secl.prompts.templates import other_order
 from secl.question import GivenAnswer, Question
 from secl.records import Record
+from secl.runs.settings import Recipe
 from secl.settings.groups import LoopSettings
 from secl.writing import Writing, Written
 from tests.backends.local.architectures import tokenizer_with
@@ -356,6 +357,14 @@ def test_p_true_is_asked_with_the_thought_or_without(shown: bool, brief: None) -
         assert model.asker.readout.p_true(reading, p_true.candidates[:1], "").probabilities[0] == pytest.approx(
             p_true.probabilities[0], abs=1e-4
         )
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"prompts.thinking": 64, "model.endpoint": "http://h", "model.engine": "openai"}]
+)
+def test_a_thought_that_no_model_shows_is_refused(settings: dict[str, object]) -> None:
+    with pytest.raises(ParameterError, match=r"evidence.show_thought is on, but only a local model .* leave it out"):
+        Recipe.of({"evidence.show_thought": True, **settings})
 
 
 def test_the_paper_s_method_learns_behind_thoughts(brief: None) -> None:

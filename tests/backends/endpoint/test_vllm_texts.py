@@ -135,3 +135,16 @@ def test_drawn_tokens_that_are_not_among_the_most_probable_do_not_change_the_ent
     drawn, greedy = VllmReading(vllm, replace(bundle, draft=draft), 0), VllmReading(vllm, bundle, 0)
     entropies = [each.text_statistics(positions, draft.written[:19], []).entropy for each in (drawn, greedy)]
     assert entropies[0] == pytest.approx(entropies[1], abs=1e-9)
+
+
+def test_a_text_behind_a_thought_is_the_learner_s_own(
+    make_learner: MakeLearner, make_remote: MakeRemote, tiny_server: Fakes
+) -> None:
+    asked = Question("Why is the sky blue?", form="text")
+    remote, local = make_remote(make_learner(thinking=12), tiny_server(), learns=False), make_learner(thinking=12)
+    (here,), (there,) = (Written.of(model.write(asked, Writing(max_tokens=6))) for model in (local, remote))
+    assert (there.text, there.thought, there.thought_tokens) == (here.text, here.thought, 12)
+    assert there.completion_tokens == here.completion_tokens
+    one, other = (model.answer(asked, written=text).reply for model, text in ((local, here), (remote, there)))
+    assert one.thought == other.thought
+    assert other.bins == pytest.approx(one.bins, abs=1e-3)

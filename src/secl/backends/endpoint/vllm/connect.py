@@ -120,7 +120,8 @@ def _on_trial(learner: LocalModel, frozen: Reply) -> Reply:
 
 def _differs(learner: LocalModel, backend: VllmBackend, reply: Reply, tolerance: float) -> str | None:
     """Return a sentence if the server's stated confidence for the sample question is too far from the learner's."""
-    sequence = learner.prompting.confidence(SAMPLE, reply.text)
+    thought = None if reply.thought is None else reply.thought.text
+    sequence = learner.prompting.confidence(SAMPLE, reply.text, thought)
     name = backend.adapter_name(reply.version)
     digits = tuple(learner.backend.token_ids.digits)
     ((step,),) = backend.server.complete(name, [sequence], CompletionRequest(ids=digits))

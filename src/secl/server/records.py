@@ -51,7 +51,7 @@ class Search(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """One page of records, the newest first; older records that fit lie `before` a position, None without any."""
+    """One page of records, the newest first. `before`: position for the next page; None on the last page."""
 
     positions: tuple[int, ...]
     before: int | None

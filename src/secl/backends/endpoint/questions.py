@@ -84,7 +84,7 @@ class EndpointAsker:
         return findings
 
     def rate(self, rated: GivenAnswer, evidence: EvidenceKinds) -> Findings:
-        """Rate an answer from elsewhere, always with its P(True); evidence adds those of the rivals."""
+        """Rate an answer from elsewhere. Its P(True) is always requested; P(True) of rivals is evidence."""
         question, findings = rated.question, Findings(rated.question)
         if question.options:
             self._choose(findings, rated.answer, evidence)

@@ -48,26 +48,19 @@ class Keys:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / KEYS
-        self._stamp: tuple[int, ...] | None = None
-        self._keys: tuple[Key, ...] = ()
 
     def all(self) -> tuple[Key, ...]:
         """Return the keys in the file, none without a file. Raises ParameterError: an unreadable file."""
         try:
-            status = self.path.stat()
-            stamp = (status.st_mtime_ns, status.st_size, status.st_ino)
-            if stamp != self._stamp:
-                self._keys = _FILE_CONTENT.validate_json(self.path.read_bytes())
-                self._stamp = stamp
+            return _FILE_CONTENT.validate_json(self.path.read_bytes())
         except FileNotFoundError:
-            self._stamp, self._keys = None, ()
+            return ()
         except OSError as problem:
             raise ParameterError(f"{self.path} cannot be read: {problem.strerror}; give this user access.") from problem
         except ValidationError as problem:
             raise ParameterError(
                 f"{self.path} holds no list of keys; mend it, or remove it and make the keys again with secl keys add."
             ) from problem
-        return self._keys
 
     def find(self, token: str) -> Key | None:
         """Return the key of a token, in a time that tells nothing about a wrong token."""

@@ -164,7 +164,7 @@ def is_loopback(name: str) -> bool:
 def check_host(headers: Headers) -> None:
     """Raise a `RequestError` (403) unless the Host is a name of this machine.
 
-    A web page that reaches a server on its visitor's machine does so by a foreign name.
+    A foreign page may have a name that points at this machine; the browser then sends that name as Host.
     """
     try:
         name = urlsplit(f"//{headers.get('host', '')}").hostname or ""

@@ -18,7 +18,7 @@ SLICE = 0.1
 
 
 class Scheduler:
-    """Lets one thread learn while others answer; `share`: learning time over the last turn under load, in [0, 1)."""
+    """Lets one thread learn while others answer, after a turn for a `share` of the turn's time, in [0, 1)."""
 
     def __init__(self, share: float, clock: Callable[[], float] = time.monotonic) -> None:
         self.share = share

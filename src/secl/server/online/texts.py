@@ -21,7 +21,7 @@ from secl.writing import Piece, Writing, Written
 
 
 class Ended(NamedTuple):
-    """The end of all texts; a second one has their answers, in the same order, or none if none are rated."""
+    """The end of all texts. It comes twice: at once without `answers`, later with an answer for each rated text."""
 
     texts: tuple[Written, ...]
     answers: tuple[Answer, ...] | None = None

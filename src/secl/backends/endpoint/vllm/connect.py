@@ -40,7 +40,7 @@ def answer_by_vllm(
 
     Args:
         url: address of the server, or of a load balancer in front of several.
-        folder: for versions: the servers' VLLM_LORA_RESOLVER_CACHE_DIR.
+        folder: the servers' VLLM_LORA_RESOLVER_CACHE_DIR, which gets the versions.
         name: beginning of the versions' names. Learners that share servers need different names.
         learns: whether updates run. The learner then reads single questions of a burst under their new versions.
         key: the servers' API key.

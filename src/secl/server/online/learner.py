@@ -90,7 +90,7 @@ class Learner:
     def admit(self, records: Sequence[Record]) -> list[Record]:
         """Return the records to store; lessons beyond the room of the backlog are marked as dropped."""
         room = BACKLOG - len(self._waiting)
-        beyond = [number for number, record in enumerate(records) if record.outcome == "waiting"][max(0, room) :]
+        beyond = [number for number, record in enumerate(records) if record.outcome == "waiting"][room:]
         return [replace(each, outcome="dropped") if i in beyond else each for i, each in enumerate(records)]
 
     def enqueue(self, records: Sequence[Record]) -> None:

@@ -191,8 +191,9 @@ def test_texts_that_can_never_fit_are_refused_in_a_sentence(make_service: Make, 
     service = make_service(model=Large())
     body = {"model": "scripted", "messages": [{"role": "user", "content": "1.5"}], "n": 4}
     reply = httpx.post(f"{host(service)}/v1/chat/completions", json=body, timeout=60)
-    assert reply.status_code == 400
-    assert reply.json()["error"]["message"] == "too many tokens; ask for fewer."
+    error = reply.json()["error"]
+    assert (reply.status_code, error["code"]) == (400, "context_length_exceeded")
+    assert error["message"] == "too many tokens; ask for fewer."
     until(lambda: service.texts.active == 0)  # the thread ends behind its reply
 
 

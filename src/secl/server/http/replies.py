@@ -154,33 +154,32 @@ def _log_prob(text: str, log_p: float) -> TopLogProb:
     return {"token": text, "logprob": max(LEAST, log_p), "bytes": None if "\ufffd" in text else list(text.encode())}
 
 
-def choice_of(text: str, finish: Finish, secl: Secl, tokens: Sequence[Token] = (), index: int = 0) -> Choice:
-    """Return a text with its confidence."""
+def choice_of(
+    text: str,
+    finish: Finish,
+    secl: Secl,
+    *,
+    tokens: Sequence[Token] = (),
+    index: int = 0,
+    thought: str | None = None,
+    calls: Sequence[ToolCall] = (),
+) -> Choice:
+    """Return a text, calls or both with their confidence, and the thought before them."""
     message: AnswerMessage = {"role": "assistant", "content": text, "refusal": None}
-    return {"index": index, "message": message, "finish_reason": finish, "logprobs": log_probs(tokens), "secl": secl}
-
-
-def with_thought(choice: Choice, thought: str | None) -> Choice:
-    """Return a choice with the thought before it, under the name that vLLM, llama-server and DeepSeek use."""
     if thought:
-        choice["message"]["reasoning_content"] = thought
-    return choice
-
-
-def calls_choice(text: str, calls: Sequence[ToolCall], secl: Secl) -> Choice:
-    """Calls with their confidence, and the text of the reply."""
-    choice = choice_of(text, "stop", secl)
-    choice["finish_reason"] = "tool_calls"
-    choice["message"]["content"] = text or None
-    choice["message"]["tool_calls"] = [
-        {
-            "id": f"call_{secrets.token_hex(12)}",
-            "type": "function",
-            "function": {"name": call.name, "arguments": call.arguments},
-        }
-        for call in calls
-    ]
-    return choice
+        message["reasoning_content"] = thought  # the name that vLLM, llama-server and DeepSeek use
+    if calls:
+        message["content"] = text or None
+        message["tool_calls"] = [
+            {
+                "id": f"call_{secrets.token_hex(12)}",
+                "type": "function",
+                "function": {"name": call.name, "arguments": call.arguments},
+            }
+            for call in calls
+        ]
+    reason: Finish | Literal["tool_calls"] = "tool_calls" if calls else finish
+    return {"index": index, "message": message, "finish_reason": reason, "logprobs": log_probs(tokens), "secl": secl}
 
 
 class ChatReply:
@@ -283,7 +282,7 @@ def _choices(texts: Sequence[Written], confidences: Sequence[Secl]) -> list[Choi
     """Texts with their confidences; without confidences, texts whose request wanted none."""
     pairs = zip(texts, confidences or [UNWANTED] * len(texts), strict=True)
     return [
-        with_thought(choice_of(str(text), text.finish, secl, text.tokens, index), text.thought)
+        choice_of(str(text), text.finish, secl, tokens=text.tokens, index=index, thought=text.thought)
         for index, (text, secl) in enumerate(pairs)
     ]
 

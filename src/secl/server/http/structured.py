@@ -10,7 +10,7 @@ from fastapi import Request
 from secl.display import excerpt
 from secl.errors import ParameterError, QuestionError, RequestError, UnfinishedError
 from secl.evaluation.json_values import defined
-from secl.fields.calls import Call, WritesCalls
+from secl.fields.calls import Call, Calls, WritesCalls
 from secl.fields.extraction import Extraction, ObjectRequest, WritesObjects
 from secl.fields.schema import Schema
 from secl.fields.tools import CallRequest
@@ -26,7 +26,7 @@ from secl.server.http.confidence import (
     unrated,
 )
 from secl.server.http.messages import check_length, question_in, turns_of
-from secl.server.http.replies import ChatReply, Completion, calls_choice, choice_of, usage_of, with_thought
+from secl.server.http.replies import ChatReply, Completion, choice_of, usage_of
 from secl.server.http.waiting import wait_for
 from secl.server.online.queue import StructuredAnswer
 from secl.server.online.service import Service
@@ -107,6 +107,7 @@ async def structured_reply(
     except UnfinishedError as problem:
         return reply.whole([choice_of("", "length", unrated(str(problem)))], usage_of(0, 0))
     found, secl = answer.found, _whole(answer)
+    text, calls = found.text, found.turn.calls if isinstance(found, Calls) else ()
     parts = (answer_reply(each, full=reply.full) for each in answer.answers)
     if isinstance(found, Extraction):
         secl["fields"] = {name: next(parts) for name in found.fields if answer.answers}
@@ -114,24 +115,19 @@ async def structured_reply(
             secl["candidates"] = candidates_of(found.candidates)
         plain = json.loads(found.text)
         # Leave out a null that stands for an absent field, as the client's schema may not allow null.
-        text = found.text if plain == found.value else json.dumps(found.value, ensure_ascii=False)
-        choice = choice_of(text, "stop", secl)
+        text = text if plain == found.value else json.dumps(found.value, ensure_ascii=False)
     elif not found.calls:
         secl = unrated(BEHIND_RESULTS)
         if rate and found.text and isinstance(asked, CallRequest) and not asked.since:
             rated = await wait_for(service.submit(asked.question, written=found.written), request, timeout)
             secl = secl_of(rated, full=reply.full)
         secl["calls"] = []
-        choice = choice_of(found.text, "stop", secl)
-    else:
-        if answer.answers:
-            secl["calls"] = [_call(call, parts) for call in found.calls]
-        choice = calls_choice(found.text, found.turn.calls, secl)
+    elif answer.answers:
+        secl["calls"] = [_call(call, parts) for call in found.calls]
     for last in parts:
         secl["ended"] = last
-    if not rate:
-        choice["secl"] = UNWANTED
-    with_thought(choice, None if found.thought is None else found.thought.text)
+    thought = None if found.thought is None else found.thought.text
+    choice = choice_of(text, "stop", secl if rate else UNWANTED, thought=thought, calls=calls)
     return reply.whole([choice], usage_of(*found.tokens))
 
 

@@ -135,7 +135,8 @@ class CandidateEvidence:
 class DincoEvidence:
     """Evidence of DINCO (Wang et al. 2025; formulas in `secl.metrics.dinco`).
 
-    Candidates are the answers of a beam search, the most probable first. The greedy answer follows if no beam has it.
+    Candidates are the answers of a beam search, the most probable first. The greedy answer comes
+    last if no beam has it.
 
     Attributes:
         candidates: their texts (the option's text for multiple choice).

@@ -183,7 +183,7 @@ class Record(Shown):
     plain_tokens: float
 
     def with_label(self, correct: bool) -> Record:
-        """Return the record with a label of `answer`, which also grades the replies that give this answer."""
+        """Return the record with a label of `answer`. The label also grades the replies that give this answer."""
         own, frozen = self.reply.answer == self.answer, self.frozen.answer == self.answer
         return replace(
             self,

@@ -1,7 +1,7 @@
 """A model without a network, for tests, examples and the documentation.
 
-`ScriptedModel` satisfies `secl.model.Model`: it answers by rule, is overconfident by a fixed amount, and what it
-learns is a single number added to its stated confidence, so that every step of the loop can be followed by hand.
+`ScriptedModel` satisfies `secl.model.Model`: it answers by rule, and is overconfident by a fixed amount. Learning
+changes a single number, which is added to the stated confidence. So a reader can follow every step of the loop by hand.
 """
 
 from __future__ import annotations

@@ -170,14 +170,14 @@ def test_a_method_that_is_better_for_sure_is_recommended_and_the_posterior_witho
     assert found.answer == "best"
     own, best = found.best["accuracy"].a, found.best["accuracy"].b
     assert check_sentences(found)[1].endswith(
-        f"; {percent(best)} of its best answers are right, and {percent(own)} of the own ones."
+        f"; {percent(best)} of its best answers are right, and {percent(own)} of the model's own."
     )
 
     found = check(asked(Blind(stated=0.55)))
     assert (found.basis, found.method, found.gain) == ("labels", "stated", {})
     assert check_sentences(found)[:2] == [
         "Use: secl run --method stated",
-        "Why: no other confidence has a lower Brier score than the stated one for sure.",
+        "Why: no other confidence has a significantly lower Brier score than the stated one.",
     ]
 
     found = check([replace(each, correct=None, frozen_correct=None) for each in asked(Texts())])

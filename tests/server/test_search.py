@@ -138,7 +138,7 @@ def test_the_api_searches_pages_and_refuses_in_words(make_service: Make) -> None
     assert first["confidence"] == record["record"]["confidence"]
     assert first["question"] == record["record"]["question"]["text"]
     for params, sentence in (
-        ({"min_confidence": 0.9, "max_confidence": 0.1}, "nothing can fit; exchange them."),
+        ({"min_confidence": 0.9, "max_confidence": 0.1}, "no record can match; exchange the two bounds."),
         ({"query": "***"}, "type at least one word."),
         ({"before": "yesterday"}, "before: "),
         ({"label": "good"}, "label: "),

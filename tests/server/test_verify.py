@@ -101,7 +101,7 @@ def test_a_cell_that_was_changed_by_a_thousandth_is_found(learned: Path, weighed
 
 
 SPOILS = {
-    changed("json_set(body, '$.decision.alarm', json('true'))", 30): ("gate", "stored is alarm"),
+    changed("json_set(body, '$.decision.alarm', json('true'))", 30): ("gate", "the record has alarm"),
     changed("json_set(body, '$.position', 99)", 39): ("integrity", "jump from 38 to 99"),
     "DELETE FROM served WHERE position = 20": ("integrity", "the table served does not follow"),
     "DELETE FROM records WHERE position = 20": ("integrity", "jump from 19 to 21"),
@@ -115,7 +115,7 @@ SPOILS = {
     changed("json_set(body, '$.position', 2)", 20): ("integrity", "jump"),
     "UPDATE labels SET correct = 1 - correct": ("labels", "the labels until then give"),
     "DELETE FROM labels": ("labels", "the labels until then give"),
-    "UPDATE labels SET position = 99": ("integrity", "no such record"),
+    "UPDATE labels SET position = 99": ("integrity", "does not exist"),
 }
 
 

@@ -32,7 +32,7 @@ def label(
         int | None, Parameter(help="Take back the label of the answer at this position, and ask nothing.")
     ] = None,
 ) -> None:
-    """Label answers, drawn at random, as right or wrong; the confidences of all answers follow.
+    """Label answers, drawn at random, as right or wrong; secl then updates the confidences of all answers.
 
     Each label is stored at once: Ctrl-C loses nothing, and the next review goes on where this one ended.
     """

@@ -67,7 +67,7 @@ def export(
     """Write your table with answers and confidences, the complete records of a run, or a version of its weights.
 
     Args:
-        format: csv, xlsx or parquet for the table; jsonl for complete records; by default as --out ends, else jsonl.
+        format: csv, xlsx or parquet for the table; jsonl for complete records; by default the suffix of --out.
         full: Add every field of a record to the table, as in reply.entropy.
         review: Begin with the rows that have most expected errors.
         version: Write this version of the learned weights instead, as a folder for PEFT.

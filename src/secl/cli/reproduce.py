@@ -30,8 +30,8 @@ def reproduce(
 ) -> int:
     """Repeat the paper's tables: do the missing runs, and print the paper's numbers, ours, and the differences.
 
-    Each table is written when its runs are finished. Settings that are not given are the paper's, with 500 questions of
-    each of its benchmarks. Each table has its own values of the settings that it varies.
+    Each table is written when its runs are finished. Settings default to the paper's, with 500 questions of each
+    benchmark. Each table has its own values of the settings that it varies.
 
     Args:
         table: Tables by name; all if none is named.

@@ -65,7 +65,7 @@ def _print(run: Run) -> None:
     columns = ("question", "answer", "confidence", "stated", "P(True)", "PMI", "grade")
     screen.print(to_rich(questions_table([*map(answer_row, records)], *columns)))
     weighed = sum(record.posterior is not None for record in records)
-    others = "" if weighed == len(records) else "; of the others, as stated"
+    others = "" if weighed == len(records) else "; the others keep the stated confidence"
     screen.print(
         f"Confidence: the posterior of the answer among its rivals, for {weighed} of {counted(len(records), 'answer')}"
         f"{others}. PMI: nats by which the question makes the answer more probable.",

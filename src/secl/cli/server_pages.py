@@ -25,7 +25,7 @@ MAX_FINDINGS = 50
 
 def history_page(past: Values) -> list[RenderableType]:
     """Return a summary and tables of versions and events, from `secl.server.records.history`."""
-    learning = "on" if past["learns"] else "off, for this method learns nothing"
+    learning = "on" if past["learns"] else "off, because this method does not learn"
     if past["paused"] is not None:
         learning = f"paused: {terminal_lines(past['paused'])}"
     period = "" if past["began"] is None else f" from {_time(past['began'])} to {_time(past['ended'])}"

@@ -212,7 +212,7 @@ def _lettered(values: Values) -> tuple[str, ...]:
 
 
 def _reference(values: Values, question: Question, labels: tuple[str, ...]) -> tuple[str | References | None, Form]:
-    """Return the reference, and the form of an open answer to it."""
+    """Return the reference, and the form of an open question with this reference."""
     keys = [key for key in ("reference", "references", "reference_index") if values.get(key) not in (None, "")]
     if len(keys) > 1:
         raise DataError(f"has both {keys[0]!r} and {keys[1]!r}; keep one.")

@@ -163,7 +163,7 @@ def answers_from(judgements: Iterable[Judgement], log: Sequence[Label] = ()) -> 
 
 
 def advise(answers: Answers, risk: float, certainty: float = 0.9) -> Advice:
-    """Return the threshold of the largest coverage that keeps a risk, or the number of labels that it would take.
+    """Return the threshold of the largest coverage that keeps a risk; without one, the number of labels needed.
 
     Raises:
         ParameterError: no answers, or a risk or certainty out of range.

@@ -2,8 +2,8 @@
 
 **The method.** With graded answers secl compares the methods from the cheapest to the most expensive. A more expensive
 method must have a significantly lower Brier score (paired bootstrap over the same questions). Without graded answers
-secl recommends the posterior: its Brier score was lower than that of the stated confidence on all measured streams but
-one of 32 questions (docs/lab/log.md).
+secl recommends the posterior: on all measured streams except one, of 32 questions, its Brier score was lower
+than that of the stated confidence (docs/lab/log.md).
 
 **Learning** pulls the stated confidence towards normalised P(True), so it helps only if that signal is better
 calibrated (the paper's prerequisite). The signal must have the lower ECE and the lower Brier score, because an
@@ -109,7 +109,7 @@ def decide(signal: Mapping[str, Difference]) -> Verdict:
 
 
 def _lowest_brier(series: Mapping[str, Series], gains: Mapping[str, Mapping[str, Difference]]) -> str:
-    """Return the most expensive method that significantly beats the cheaper ones; `gains` compare with "stated"."""
+    """Return the most expensive method that significantly beats the cheaper ones; `gains` are against "stated"."""
     method = METHODS[0]
     for name in METHODS[1:]:
         over = gains[name] if method == METHODS[0] else _differences(series[method], series[name])

@@ -1,8 +1,8 @@
 """Every confidence that can be computed from a run's records: the rows of all tables and reports.
 
 An estimator turns records into a series of confidences and grades, with their cost. Without learning all estimators
-rate the frozen model's answers, so one run serves all of them. In a run that learns, evidence and the estimators that
-need it are about the adapted model's answer. A new estimator is one line in `make_estimators`.
+rate the frozen model's answers, so one run serves all of them. In a run that learns, evidence is about the adapted
+model's answer, and so are the estimators that need evidence. A new estimator is one line in `make_estimators`.
 """
 
 from __future__ import annotations

@@ -19,14 +19,14 @@ NEARLY_ALL = 0.9
 """Share of the answers that counts as nearly all."""
 
 LOW_DIGIT_MASS = 0.5
-"""Probability of the ten digits together below which the model hardly states a digit."""
+"""If the ten digits together are less probable, the model hardly states a digit."""
 
 LOW_LETTER_MASS = 0.05
-"""Probability of all letters together below which the model hardly writes a letter."""
+"""If all letters together are less probable, the model hardly writes a letter."""
 
 
 def seen(records: Sequence[Record]) -> list[Reason]:
-    """Return the symptoms of records that need no reference, in order."""
+    """Return, in order, the symptoms that show without references."""
     reasons = [_of_changed_answers(records), _of_letters(records)]
     if len(records) >= FEWEST:
         reasons += [_of_digits(records), _of_unreadable(records), _of_spread(records)]

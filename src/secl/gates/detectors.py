@@ -92,7 +92,7 @@ class EntropyShift(Gate):
     """The default gate: a two-sided cumulative sum of standardised entropies, for any model without tuning.
 
     z is the distance of an entropy from the mean of a reference, in spreads (standard deviations). The reference holds
-    the first `warmup` questions after the start or a burst, and then every question after its test.
+    the first `warmup` questions after the start or a burst. Each later question joins the reference after its own test.
     Two sums collect the evidence, up = max(0, up + z - slack) and down = max(0, down - z - slack). The larger sum is
     the statistic. An alarm resets reference and sums. The gate ignores entropies inside a burst, because learning
     moves them. The spread is at least a thousandth of the mean and 1e-6 nats, for models with constant entropy.

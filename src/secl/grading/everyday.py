@@ -146,7 +146,7 @@ def _is_date(words: Sequence[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """A number in a text `in_figures`: value, decimals, unit (may be ""), and its place without the unit."""
+    """A number in a text after `in_figures`: value, decimals, unit (may be ""), and its place without the unit."""
 
     value: Fraction
     decimals: int

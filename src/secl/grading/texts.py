@@ -57,7 +57,7 @@ def answer_key(answer: str, form: Form) -> object:
 
 
 def same_text(one: str, other: str) -> bool:
-    """Return whether two short texts are equal once normalised, or are both nothing but the same number."""
+    """Return whether two short texts are equal once normalised, or both consist of the same number alone."""
     if normalise_text(one) == normalise_text(other):
         return True
     first, second = only_number(one), only_number(other)
@@ -72,7 +72,7 @@ def contains(part: str, text: str) -> bool:
 def normalise_text(text: str) -> str:
     """Return a short text without case, accents, punctuation, articles and extra spaces.
 
-    Kept are a minus before a digit, the marks inside a number (3.5, 1/2, 10:30), symbols with meaning ("C++", "C#"), a
+    It keeps a minus before a digit, the marks inside a number (3.5, 1/2, 10:30), symbols with meaning ("C++", "C#"), a
     last word like an article ("vitamin A"), and a text of punctuation alone. Thousands commas are removed, and hyphens
     become spaces. Normalising twice has no further effect.
 

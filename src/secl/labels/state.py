@@ -125,7 +125,7 @@ def label_weights(labels: Sequence[Label], decay: float) -> Vector:
     """Return the weight of each label, which falls with its age and with its chance.
 
     Among the labels of one source, weights are inverse chances, scaled to sum to Kish's effective number of labels,
-    (sum w)^2 / sum w^2. Labels without a chance have weight 1.
+    (sum w)^2 / sum w^2. Labels without a `chance` have weight 1.
     """
     worth = np.ones(len(labels))
     for source in {label.source for label in labels}:

@@ -81,8 +81,8 @@ def ece_floor(confidence: npt.ArrayLike) -> EceFloor:
 def ada_ece(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
     """Return the adaptive ECE: the same sum over bins of equal mass, in [0, 1].
 
-    Answers are sorted by confidence and split into ten by numpy.array_split. Equal confidences keep the order given,
-    on which a cut between them depends.
+    Answers are sorted by confidence and split into ten by numpy.array_split. Equal confidences keep their given
+    order. If a cut falls between equal confidences, the result depends on this order.
     """
     confidences, grades = graded(confidence, correct)
     if confidences.size == 0:

@@ -1,7 +1,7 @@
 """Monotone maps from confidence to confidence (paper, section "Post-Hoc Calibration Baselines").
 
-Temperature scaling and Platt scaling are fitted either to grades, by cross-validation, or along a stream to a signal
-without labels, such as normalised P(True).
+Temperature scaling and Platt scaling are fitted to grades by cross-validation, or without labels to a signal such as
+normalised P(True), along a stream.
 """
 
 from __future__ import annotations

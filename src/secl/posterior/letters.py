@@ -19,7 +19,7 @@ PRIOR_QUESTIONS = 20.0
 """Weight of the prior correlation, in questions."""
 
 PRIOR_PLACES = 5.0
-"""Weight of the prior of place effects, which is 0, in questions."""
+"""Weight, in questions, of the prior that place effects are 0."""
 
 ROUNDING = 1e-12
 """Share of the letters' squares below which the remainder without place effects is rounding."""

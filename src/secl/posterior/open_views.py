@@ -116,7 +116,7 @@ def _behind_thoughts(candidates: CandidateEvidence, reply: Reply) -> Values:
 
 
 def _log_p_of_texts(candidates: CandidateEvidence, reply: Reply) -> dict[int | None, float]:
-    """Return ln P of a text of each candidate with a known one; empty without samples and for numbers."""
+    """Return ln P of one text of each candidate, if known; empty without samples and for numbers."""
     drawn = candidates.samples
     if not drawn or any(sample.program for sample in drawn) or math.isnan(reply.log_probability):
         return {}

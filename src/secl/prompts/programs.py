@@ -52,7 +52,7 @@ class _NoResultError(Exception):
 
 
 def result_of(reply: str) -> Fraction | None:
-    r"""Return the number that a reply's program assigns to `answer`, or else prints last; None without one.
+    r"""Return the value of `answer` in a reply's program, else the number printed last; None without either.
 
     Programs may have assignments, the four operations, powers and a few functions of numbers. Any other construct, such
     as a loop, and an unfinished block have no result. Decimal numbers are exact.

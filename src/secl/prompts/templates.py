@@ -74,7 +74,7 @@ _LIKE_A_REPLY = re.compile(r"(?<=\bconfidence)\s*[:=]\s*|(?<=\banswer)\s*[:=]\s*
 _LIKE_A_CONFIDENCE = re.compile(r"(?<=\bconfidence)\s*[:=]\s*", re.IGNORECASE)
 
 _PREFILLS: dict[Form, str] = {"choice": "Answer:", "short": "Answer:"}
-"""Beginnings of replies. Some models give better short answers without theirs (`answer_prompt`)."""
+"""Beginnings of replies. Some models give better short answers without a given beginning (`answer_prompt`)."""
 
 _KINDS: dict[Form, str] = {"number": "a number", "short": "a few words"}
 """Kind of the answers in a list; in any other form, one short sentence each."""

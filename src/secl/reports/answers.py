@@ -61,7 +61,7 @@ class AnswerRow:
 
     @property
     def asked(self) -> str:
-        """The question for display; of a field with its document."""
+        """The question for display; for a field, with its document."""
         question, text = self.record.question, self.record.question.text
         return f"{document_of(question)}: {text}" if self.record.outcome == "field" else text
 

@@ -42,7 +42,7 @@ def _thinking(result: Check) -> list[str]:
 
 def _by_labels(result: Check) -> str:
     if not result.gain:
-        return "no other confidence has a lower Brier score than the stated one for sure"
+        return "no other confidence has a significantly lower Brier score than the stated one"
     brier, auroc = result.gain["brier"], result.gain["auroc"]
     reason = (
         f"its Brier score is {brier.b:.3f} against {brier.a:.3f} stated (a gain of {-brier.interval.high:.3f} to "
@@ -50,7 +50,7 @@ def _by_labels(result: Check) -> str:
     )
     if result.answer == "best":
         accuracy = result.best["accuracy"]
-        reason += f"; {percent(accuracy.b)} of its best answers are right, and {percent(accuracy.a)} of the own ones"
+        reason += f"; {percent(accuracy.b)} of its best answers are right, and {percent(accuracy.a)} of the model's own"
     if not auroc.b > 0.5:
         reason += "; it ranks these answers no better than chance, so the gain may be in the level alone"
     return reason

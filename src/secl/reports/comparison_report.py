@@ -11,14 +11,14 @@ from secl.reports.formatting import UNDEFINED, number
 from secl.reports.table import Cell, Column, Row, Table
 
 NOTE = (
-    "Differences have 95% paired bootstrap intervals over questions; * excludes 0. They are symmetric, because the ECE "
-    "of few answers is biased, and end at -1 and 1. An interval takes "
-    f"{FEWEST_COMPARED} questions, that of AUROC {FEWEST_OF_A_KIND} right and {FEWEST_OF_A_KIND} wrong answers."
+    "Differences have 95% paired bootstrap intervals over questions; * marks an interval without 0. The intervals "
+    "are symmetric, because the ECE of few answers is biased. They end at -1 and 1. An interval needs "
+    f"{FEWEST_COMPARED} questions; the AUROC needs {FEWEST_OF_A_KIND} right and {FEWEST_OF_A_KIND} wrong answers."
 )
 
 
 def comparison_table(comparison: Comparison) -> Table:
-    """Return all measures, and the Brier score of each of several domains; the table fits 80 columns."""
+    """Return a table of all measures, and of the Brier score by domain if there are several; it fits 80 columns."""
     sections = {"": {MEASURES[measure]: difference for measure, difference in comparison.measures.items()}}
     if len(comparison.domains) > 1:
         sections["Brier by domain"] = comparison.domains

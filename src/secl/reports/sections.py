@@ -33,8 +33,8 @@ COST_NOTE = (
 )
 
 DIAGRAMS = (
-    "Bars that end on the dashed line are calibrated, bars below it overconfident. Whiskers are 95% intervals; a bar "
-    "is paler the fewer its answers, which the strips count."
+    "Bars that end on the dashed line are calibrated, bars below it overconfident. Whiskers are 95% intervals. "
+    "The strips count the answers of each bin; bars of few answers are paler."
 )
 
 
@@ -145,8 +145,9 @@ def _acceptance(run: RunReport) -> Section:
         "risk",
         lambda: risk_coverage_figure(run.answers.curve, RISKS),
         "Share of wrong answers among the accepted ones, over the share of accepted answers",
-        "Accepted from the most confident answer on. Dashed: the share of wrong ones that the confidences expect among "
-        "them; solid: the share among those with a label. To the left of a place the confidence is higher.",
+        "Answers are accepted from the most confident on. Dashed: the share of wrong answers that the confidences "
+        "expect among the accepted ones; solid: the measured share among accepted answers with a label. "
+        "Further left, only more confident answers are accepted.",
     )
     return Section("Which answers may be accepted?", (), [risk_table(run.answers)], [picture])
 

@@ -38,7 +38,7 @@ def sentence_of(reason: Reason) -> str:
             return f"{text}; --method posterior does not need it." if reason.total else f"{text}."
         case "letter_mass":
             text = f"The model hardly says a letter (probability of all {reason.count}: {reason.value:.2g})"
-            return f"{text}; its answer is the most probable of these."
+            return f"{text}; secl takes the most probable letter as the answer."
         case "unreadable":
             return f"{shown} hold no readable answer, so their confidences mean nothing."
         case "constant":

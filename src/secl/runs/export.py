@@ -65,7 +65,7 @@ def to_table(records: Iterable[Record], *, full: bool = False) -> tuple[list[str
 def _to_object_table(store: Store, full: bool, review: bool) -> tuple[list[str], list[list[object]]]:
     """Return the table of an extraction: a row for each document, or with `full` for each field.
 
-    Documents without an object come last, or in a review first.
+    Documents without an object come last; with `review` they come first.
     """
     records = _ordered(store, review and full)
     columns = dict.fromkeys(record.question.domain for record in records)

@@ -61,7 +61,9 @@ def read_schema(path: Path) -> Schema:
 
 
 def read_document_stream(settings: RunSettings) -> DocumentFile:
-    """Return the fields of the documents that settings name; a column with a field's name holds its references.
+    """Return the documents that the settings name, with their fields as questions.
+
+    A column with the name of a field holds the references of this field.
 
     Raises:
         DataError: the schema, a document or a reference cannot be used.

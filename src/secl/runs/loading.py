@@ -216,7 +216,7 @@ def load_for_asking(values: Mapping[str, object], run: Path | None = None) -> tu
     """Return a calibrator for single questions, and its recipe.
 
     Args:
-        run: a run whose learned weights to use, with its settings of model, adapter, evidence and posterior.
+        run: a run that gives its learned weights, and its settings of model, adapter, evidence and posterior.
 
     Raises:
         RunError: the run has learned nothing, or was made with another model.

@@ -34,7 +34,7 @@ class Manifest(BaseModel):
     """A run's settings, and all that must stay the same until its end.
 
     Attributes:
-        settings: with absolute paths; those of a server name no questions.
+        settings: with absolute paths; the settings of a server name no questions.
         mode: "ask" (the model answers questions), "score" (it rates given answers) or "extract" (the questions are
             fields of documents).
         model: fingerprint of the model.

@@ -239,7 +239,7 @@ def _changed(records: Sequence[Record], manifest: Manifest, questions: Sequence[
     """Return the difference between the questions and those of a run."""
     for record, question in zip(records, questions, strict=False):
         if record.question != question:
-            where = f"they part at position {record.position}, {record.question.id!r} then, {question.id!r} now"
+            where = f"they differ from position {record.position} on, {record.question.id!r} then, {question.id!r} now"
             break
     else:
         where = "those asked so far are the same"

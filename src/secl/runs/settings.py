@@ -91,7 +91,7 @@ class Recipe(RecipeTables):
         if self.evidence.show_thought and (self.prompts.thinking == "off" or self.model.answered_by == "openai"):
             raise ParameterError(
                 "evidence.show_thought is on, but only a local model or one behind vLLM with prompts.thinking has "
-                "thoughts to show; leave it out."
+                "thoughts to show; leave evidence.show_thought out."
             )
         if not is_own_gate(self.gate_name):  # reading a run must not execute the file of a gate
             self.build_gate()
@@ -209,7 +209,10 @@ class RunSettings(Recipe, RunTables):
 
     @classmethod
     def _defaults(cls, given: Mapping[str, object]) -> dict[str, object]:
-        """Return the defaults of method, engine and stream. Benchmarks rate own answers, as published results do."""
+        """Return the defaults of method, engine and stream.
+
+        Benchmarks rate the model's own answers, as published results do.
+        """
         own = {"loop.answer": "own"} if given.get("stream.benchmarks") else {}
         return super()._defaults(given) | own
 

@@ -93,7 +93,7 @@ def rederive(
     if rounds and (reason := rounding_reason(now, record, tolerance)):
         return reply(None, None, reason)
     another = ", with another answer" if now.reply.text != record.reply.text else ""
-    detail = f"asked again, the model states the confidence {now.reply.stated}; stored is {record.reply.stated}"
+    detail = f"asked again, the model states the confidence {now.reply.stated}; the record has {record.reply.stated}"
     return reply(False, difference, f"{detail}{another} (largest difference: {difference:.2g})")
 
 

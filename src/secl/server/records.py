@@ -61,7 +61,7 @@ def search(state: ServerStore, wanted: Search) -> Found:
     """Return the newest records that fit. Raises ParameterError: contradictory bounds, or a query without a word."""
     if wanted.min_confidence > wanted.max_confidence:
         bounds = f"min_confidence is {wanted.min_confidence} and max_confidence {wanted.max_confidence}"
-        raise ParameterError(f"{bounds}, so nothing can fit; exchange them.")
+        raise ParameterError(f"{bounds}, so no record can match; exchange the two bounds.")
     matching = _match(state, wanted.query) if wanted.query.strip() else None
     wishes: dict[str, object] = {
         "position < ?": wanted.before,

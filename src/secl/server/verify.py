@@ -131,9 +131,9 @@ def _replay(state: ServerStore, found: Verification) -> None:
         if record.outcome == "field" and posterior is not None and record.posterior is not None:
             posterior = with_unseen(posterior, record.posterior)
         if decision is not None:
-            detail = f"the gate decides {_described(decision)}, stored is {_described(record.decision)}"
+            detail = f"the gate decides {_described(decision)}, the record has {_described(record.decision)}"
             found.compare("gate", position, furthest(decision, record.decision), detail)
-        detail = f"the evidence gives {_in_words(posterior)}, stored is {_in_words(record.posterior)}"
+        detail = f"the evidence gives {_in_words(posterior)}, the record has {_in_words(record.posterior)}"
         found.compare("posterior", position, furthest(posterior, record.posterior), detail)
         found.compare("labels", position, *labels.difference(record))
         signal = plan.signal(record.question, record.reply, record.evidence)  # None of texts that are not kept
@@ -162,7 +162,7 @@ CONTRADICTIONS = {
         SELECT position FROM records r WHERE position >= ?1 AND version > 0
         AND NOT EXISTS (SELECT 1 FROM records u WHERE u.learned = r.version AND u.position < r.position)
         AND (?1 = 0 OR version >= (SELECT min(learned) FROM records))""",
-    "a label is about it, but there is no such record": """
+    "a label names this record, which does not exist": """
         SELECT position FROM labels WHERE position >= ? AND position NOT IN (SELECT position FROM records)""",
 }
 """Queries for contradictory records, from the first kept one on; pruned records made the older versions."""

@@ -42,7 +42,7 @@ def describe(group: type[Settings], problem: ValidationError) -> str:
     error = problem.errors(include_url=False)[0]
     value = error["input"]
     if not error["loc"]:
-        return f"{value!r} is not a table of settings; they are {', '.join(group.model_fields)}."
+        return f"{value!r} is not a table of settings; the settings are {', '.join(group.model_fields)}."
     key = str(error["loc"][0])
     if key not in group.model_fields:
         return f"there is no setting {group.TABLE + key!r} among {', '.join(group.model_fields)}."

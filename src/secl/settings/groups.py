@@ -2,7 +2,8 @@
 
 Flags, recipe files, sweep grids and manifests consist of these groups, and components take them: `LoopSettings` goes
 to the calibrator, `AdapterSettings` to the model. Defaults are the paper's, except for the method, the gate and
-whatever `paper` switches. A field or group marked `UNFLAGGED` has no flag: `--set group.key=value` and recipes set it.
+the settings that `paper` switches. A field or group marked `UNFLAGGED` has no flag: `--set group.key=value` and
+recipes set it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from secl.question import Grader
 from secl.settings.base import OFF, Settings
 
 AnswerWeights = Literal["adapted", "frozen"]
-"""Weights that write the answers. The adapted weights state the confidence in either case."""
+"""Weights that write the answers. With both, the adapted weights state the confidence."""
 
 Dtype = Literal["auto", "bf16", "fp16", "fp32"]
 """Precision of the network's body."""

@@ -59,7 +59,7 @@ class RecipeTables(Settings):
 
 
 class RunTables(RecipeTables):
-    """The tables of a run, which also has questions."""
+    """The settings of a run by table: those of a recipe, and its questions."""
 
     stream: Annotated[StreamSettings, FLAT, OF_QUESTIONS] = StreamSettings()
     extract: Annotated[ExtractSettings, UNFLAGGED] = ExtractSettings()

@@ -93,7 +93,10 @@ def test_thoughts_are_switched_off_and_probabilities_are_those_of_the_answer(
 # What a server does wrong, and the sentence that refuses it.
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "LM Studio": ({"most": 0, "thought": ()}, "answers without the log-probabilities of the most probable tokens"),
-    "ignores the switch": ({"form": Form("reasoning")}, "tiny thinks before it answers, and http.* does not keep it"),
+    "ignores the switch": (
+        {"form": Form("reasoning")},
+        "tiny thinks before it answers, and http.* ignores the request",
+    ),
     "hides a thought": (
         {"form": Form(hides=True, mixes=False), "thought": MUSING * 2},
         "tiny thinks before it answers",

@@ -104,7 +104,7 @@ def test_a_number_is_checked_by_a_program_and_reasoned_for_again_where_that_disa
 def test_only_digits_among_the_most_probable_tokens_count_and_their_mass_says_so(server: FakeServer) -> None:
     server.most = 5
     server.rule = lambda body: [{"no": 0.4, "8": 0.1, "6": 0.1, "x": 0.09, "y": 0.08, "9": 0.07}]
-    with pytest.warns(UserWarning, match=r"5 log-probabilities: .* mass 0\.20.*|hardly says a digit"):
+    with pytest.warns(UserWarning, match=r"5 log-probabilities, .* in a sample: 0\.20.*|hardly says a digit"):
         model = EndpointModel(server.url)
     reply = model.answer(OPEN).reply
     assert reply.digit_mass == pytest.approx(0.2)
@@ -139,7 +139,7 @@ def test_samples_of_an_open_answer_are_drawn_and_letters_come_from_the_answer(mo
 
 def test_nothing_is_learned_and_a_snapshot_is_empty(model: Any) -> None:
     reply = model.answer(CHOICE).reply
-    with pytest.raises(ModelError, match=r"no weights of tiny can be changed behind http://127\.0\.0\.1"):
+    with pytest.raises(ModelError, match=r"secl cannot change the weights of tiny at http://127\.0\.0\.1"):
         model.learn(CHOICE, reply, 0.5)
     with pytest.raises(ModelError, match="cannot learn"):
         model.restore(b"weights of another engine")

@@ -107,8 +107,8 @@ class Abilities:
         notes = []
         if self.top < ALL_DIGITS:
             notes.append(
-                f"this endpoint gives {self.top} log-probabilities: the confidence is read over the digits among them, "
-                f"mass {self.digit_mass:.2f} in a sample"
+                f"this endpoint gives {self.top} log-probabilities, so secl reads the confidence from the digits among "
+                f"them (their total probability in a sample: {self.digit_mass:.2f})"
             )
         if self.digit_mass < 0.5:
             notes.append(
@@ -173,7 +173,7 @@ def find_out(endpoint: Endpoint, model: str, thinking: Thinking = "off") -> Abil
         raise ModelError(f"{model} cannot be asked with log-probabilities, which confidences need: {said_last}")
     if thinking == "off":
         raise ModelError(
-            f"{model} thinks before it answers, and {endpoint.url} does not keep it from that when asked to "
+            f"{model} thinks before it answers, and {endpoint.url} ignores the request to switch thoughts off "
             "(chat_template_kwargs, reasoning_effort); switch thoughts off at the server, or let it think with "
             "--thinking auto."
         )

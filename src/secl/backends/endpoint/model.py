@@ -255,7 +255,9 @@ class EndpointModel(Shown):
         self._refuse()
 
     def _refuse(self) -> NoReturn:
-        raise ModelError(f"no weights of {self.name} can be changed behind {self.endpoint.url}; it cannot learn.")
+        raise ModelError(
+            f"secl cannot change the weights of {self.name} at {self.endpoint.url}; this model cannot learn."
+        )
 
     def set_pause_hook(self, hook: Callable[[], None]) -> None:
         """Do nothing; the server computes."""

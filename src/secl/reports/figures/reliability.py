@@ -22,7 +22,7 @@ ACROSS = 4
 """Most diagrams in a row."""
 
 ENOUGH = 50
-"""Answers in a bin from which its bar is opaque; bars of fewer answers are paler."""
+"""Fewest answers in a bin with an opaque bar; bars of fewer answers are paler."""
 
 WHISKER: dict[str, Any] = {"color": BLACK, "linewidth": 0.8, "alpha": 0.7}
 DOT: dict[str, Any] = {"color": VERMILLION, "marker": "o", "markersize": 5, "linewidth": 0, "markeredgecolor": WHITE}

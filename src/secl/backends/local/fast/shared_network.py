@@ -73,7 +73,7 @@ class SharedNetwork:
         if self._capture is None:
             return
         if len(args) != 1:
-            raise ModelError("its layers take more than hidden states by position.")
+            raise ModelError("its layers do not take the hidden states as their only positional argument.")
         # Rotary embeddings may differ from layer to layer (Gemma).
         self._capture.keep(args[0], kwargs)
 
@@ -187,7 +187,7 @@ class SharedNetwork:
         forwards, paths = numbered(begun)
         caches = [each.cache for each in forwards if each.cache is not None]
         if len(caches) < len(forwards):
-            raise ValueError("Only a pass with its keys and values can grow.")
+            raise ValueError("A pass without kept keys and values cannot be extended.")
         tokens = np.concatenate([each.trie.tokens for each in forwards])
         trie = Trie.of([*(tokens[path].tolist() for path in paths), *sequences])
         # Nodes are in order of first appearance, so the known nodes come first.

@@ -1,4 +1,4 @@
-"""Free texts of a model: the parameters of writing, and the texts piece by piece."""
+"""Free texts of a model: the parameters of a text, and texts as pieces."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Finish = Literal["stop", "length"]
 """Why a text ended: by the model or a stop text, or at the token limit."""
 
 MAX_TOP = 20
-"""Most reported alternatives to a token."""
+"""Maximum number of reported alternatives to a token."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,14 +21,14 @@ class Writing:
     """Parameters of a text to write.
 
     Attributes:
-        max_tokens: token limit, at least 1; None for the limit of the model.
-        or_fewer: whether to accept fewer tokens than `max_tokens` if the model can read no more.
-        temperature: divisor of the logits, up to 2; 0 takes the most probable token each time.
-        top_p: nucleus of the distribution to draw from, in (0, 1].
-        seed: of the draws; text number i has the seed `seed` + i.
-        stop: texts that end the writing, and are left out.
+        max_tokens: token limit, at least 1. None stands for the limit of the model.
+        or_fewer: whether to lower `max_tokens` to the room that the model has.
+        temperature: divisor of the logits, from 0 to 2. 0 is greedy decoding.
+        top_p: nucleus (top-p) of the next-token distribution, in (0, 1].
+        seed: seed of the draws. Text number i has the seed `seed` + i.
+        stop: texts that end the answer. The answer does not contain them.
         n: number of texts, at least 1.
-        top_logprobs: alternatives to report for every token, 0 to 20; None for no log-probabilities.
+        top_logprobs: number of alternatives to report for every token, 0 to 20. None reports no log-probabilities.
         extra: further fields of the request to a server.
     """
 
@@ -59,9 +59,10 @@ class Writing:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token of a text, with the texts and log-probabilities of the most probable tokens in its place, in order.
+    """A token of a text, with the most probable tokens in its place.
 
-    Log-probabilities are natural logarithms, before temperature and top_p.
+    `top` has their texts and log-probabilities, the most probable first. Log-probabilities are natural logarithms,
+    before temperature and top_p.
     """
 
     text: str
@@ -71,14 +72,17 @@ class Token:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """A part of a text, written since the previous piece. All attributes but the first three are in the last piece.
+    """The part of a text that the model has written since the previous piece.
+
+    Only the last piece has `finish`, `draft` and the token counts.
 
     Attributes:
         choice: number of the text, from 0.
-        text: may be empty; never holds part of a stop text or of a character.
-        tokens: empty unless log-probabilities were requested.
-        draft: state of the model after the text, for reading on; opaque to others.
-        thought: the new part of the thought before the text; "" if a server hides the thought, None without a thought.
+        text: new text, possibly empty. It never holds part of a stop text or of a character.
+        tokens: new tokens; empty unless log-probabilities were requested.
+        draft: state of the model after the text, from which the model goes on; opaque to callers.
+        thought: new part of the thought before the text. "" means that a server hides the thought. None means that the
+            piece has no thought.
         thought_tokens, thought_cut: length of the thought, and whether the token limit ended it.
     """
 
@@ -116,7 +120,7 @@ class Written(Piece):
 
     @classmethod
     def read(cls, text: str, thought: Thought | None, tokens: tuple[int, int]) -> Written:
-        """Return a text that was written before; `tokens` are those of its prompt and of the text."""
+        """Return a text that the model has written before; `tokens` counts the tokens of its prompt and of the text."""
         prompt, own = tokens
         plain = cls(text=text, finish="stop", prompt_tokens=prompt, completion_tokens=own)
         if thought is None:

@@ -1,1 +1,1 @@
-"""Where a model computes: on this machine, on vLLM servers, or behind any server with OpenAI's API."""
+"""Engines of a model: this machine, vLLM servers, or any server with OpenAI's API."""

@@ -20,7 +20,10 @@ Position = tuple[int, int]
 
 @dataclass(frozen=True)
 class Span:
-    """A token sequence that ends with a text of interest, from `start` on; backends do not read the last token."""
+    """A token sequence that ends with a text of interest, which begins at `start`.
+
+    Backends do not read the last token.
+    """
 
     tokens: TokenSequence
     start: int
@@ -28,17 +31,17 @@ class Span:
 
 @dataclass(frozen=True)
 class Bundle:
-    """Token sequences about one question, with a common beginning, that are read together.
+    """Token sequences about one question, which share a beginning and a pass.
 
     The adapted model reads the answers alone; the frozen model reads everything.
 
     Attributes:
         answers: sequences with answers.
-        positions: in the answers, for the adapted model.
+        positions: positions in the answers at which the adapted model is read.
         verdicts: sequences that end before a verdict.
         orders: sequences that end before an option letter, with the options in another order.
         spans: candidates whose likelihood is read.
-        draft: a written text that the first sequence begins with; the backend goes on from `Draft.begun`.
+        draft: a written text with which the first sequence begins. The backend goes on from `Draft.begun`.
     """
 
     answers: Sequence[TokenSequence] = ()
@@ -60,7 +63,7 @@ class Bundle:
 
     @cached_property
     def tokens(self) -> dict[Purpose, int]:
-        """Distinct tokens by purpose; a shared beginning counts once, for the first purpose."""
+        """Number of distinct tokens by purpose; a shared beginning counts once, for the first purpose."""
         return dict(zip(self._parts, distinct_tokens(*self._parts.values()), strict=True))
 
     @property
@@ -97,8 +100,8 @@ class TextStatistics:
     """Statistics of an existing text under one version of the model, in nats.
 
     Attributes:
-        log_probability: of the text.
-        entropy: mean over the next-token distributions at all positions.
+        log_probability: log-probability of the text.
+        entropy: mean entropy of the next-token distributions at all positions.
         next_log_p: full-vocabulary log-probabilities of some tokens at the last position.
     """
 
@@ -108,14 +111,14 @@ class TextStatistics:
 
 
 class Reading(Protocol):
-    """A bundle as one version of the model reads it."""
+    """A bundle as read by one version of the model."""
 
     @property
     def bundle(self) -> Bundle: ...
 
     @property
     def tokens(self) -> float:
-        """Tokens through the network: of the bundle, or of its answers for an adapted version."""
+        """Number of tokens through the network: of the bundle, or of the bundle's answers for an adapted version."""
 
     def logits(self, positions: Sequence[Position], ids: Sequence[int]) -> list[list[float]]:
         """Return log-probabilities of the tokens `ids` at each position, up to a constant of the position."""
@@ -129,7 +132,10 @@ class Reading(Protocol):
     def text_statistics(
         self, positions: Sequence[Position], tokens: Sequence[int], next_ids: Sequence[int]
     ) -> TextStatistics:
-        """Return the statistics of a text, `tokens` at all positions but the last, and of `next_ids` at the last."""
+        """Return the statistics of a text.
+
+        The text's `tokens` follow all positions except the last one. `next_ids` are read at the last position.
+        """
 
 
 @dataclass(frozen=True)
@@ -147,7 +153,7 @@ R = TypeVar("R", bound=Reading)
 class TokenBackend(Protocol[R]):
     """The engine of a model: a network in this process, or servers.
 
-    Version 0 is the frozen model; adapted weights have the number of the update that made them.
+    Version 0 is the frozen model. Adapted weights have the number of the update that produced these weights.
     """
 
     limit: int
@@ -164,22 +170,23 @@ class TokenBackend(Protocol[R]):
         """Read the bundles with an adapted version, at their `positions`."""
 
     def write(self, batches: Sequence[Sequence[Draft]]) -> None:
-        """Finish drafts with the frozen model; drafts of one batch go through the network together.
+        """Finish drafts with the frozen model. Drafts of one batch go through the network together.
 
-        Set each `Draft.begun` to the state that `read`, and later drafts after the same prompt, can go on from.
+        Set each `Draft.begun` to a state of the backend. `read` and later drafts after the same prompt can go on from
+        it.
         """
 
     def write_texts(self, prompt: TokenSequence, writing: Writing, ends: Sequence[int] = ()) -> Iterator[Piece]:
-        """Write texts after a prompt with the frozen model; `max_tokens` is given, and there is room for them.
+        """Write texts after a prompt with the frozen model; `max_tokens` is set, and fits into the model's window.
 
         The last piece of each text holds its draft. `ends` are further ids of tokens that end a text.
         """
 
     def rewrite(self, drafts: Sequence[Draft], readings: Sequence[R], version: int) -> list[Draft | None]:
-        """Return drafts by an adapted version; None for a draft that this version would repeat, by its `readings`."""
+        """Return drafts by an adapted version; None if its `readings` show that it would repeat the draft."""
 
     def together(self, jobs: Sequence[Callable[[], None]]) -> None:
-        """Do jobs that read; in parallel where that is faster."""
+        """Run reading jobs, in parallel if parallel jobs are faster."""
 
     def train(self, reading: R, position: Position, target: float) -> Training:
         """Move the confidence stated at a position towards `target`, and publish the new version."""
@@ -188,4 +195,4 @@ class TokenBackend(Protocol[R]):
         """Make the adapter's weights the present version."""
 
     def close(self) -> None:
-        """End connections and threads."""
+        """Close connections and end threads."""

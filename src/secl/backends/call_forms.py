@@ -33,11 +33,11 @@ class CallForm:
     """The texts around the names and arguments of calls.
 
     Attributes:
-        opening: before the first tool's name.
-        middle: between a name and its arguments (a JSON object).
-        closing: after the last arguments.
-        between: between arguments and the next tool's name; None if a turn has one call.
-        text: beginning of a reply without a call, such as an empty thought; the prompt ends before this text.
+        opening: text before the first tool's name.
+        middle: text between a name and its arguments (a JSON object).
+        closing: text after the last arguments.
+        between: text between arguments and the next tool's name; None if a turn can have only one call.
+        text: beginning of a reply without a call, such as an empty thought. The prompt ends before this text.
         native: whether the chat template shows tools; otherwise the system text describes the tools.
     """
 

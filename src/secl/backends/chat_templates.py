@@ -69,15 +69,15 @@ class Thinker:
     """How a model thinks before it answers.
 
     Attributes:
-        tokenizer: its chat template allows thoughts.
+        tokenizer: tokenizer whose chat template allows thoughts.
         opening: beginning of a reply before the thought; "" if the template or the request opens the thought.
         closing: text after a thought.
-        mark: the model's own end of a thought.
+        mark: text with which the model ends a thought.
         request: sentence that asks for a thought; "" for a model that was trained to think.
-        budget: most tokens of a thought.
-        least: tokens that must fit.
+        budget: maximum number of tokens of a thought.
+        least: minimum number of tokens to leave for a thought.
         always: whether the model thinks under every template.
-        switches: arguments of the template.
+        switches: arguments of the template that control thoughts.
     """
 
     tokenizer: Tokenizer
@@ -138,7 +138,7 @@ def _conversation(chat: Chat, turns: list[Message], system: str) -> str:
 
 
 def _as_answered(chat: Chat, text: str, earlier: list[Message], system: str, thought: str | None = None) -> str:
-    """Return a conversation with the same tokens before the model's answer as when the answer was written.
+    """Return a conversation with the tokens before the model's answer that the model had when it wrote the answer.
 
     A template that switches thinking off begins a reply with an empty thought, but drops the empty thought from earlier
     turns. `thought` is the text before the answer, up to the end of its thought, if any.
@@ -153,7 +153,7 @@ def _as_answered(chat: Chat, text: str, earlier: list[Message], system: str, tho
 
 
 def _with_system(chat: Chat, turns: list[Message], system: str) -> str:
-    """Return a conversation with a system text: in the system role, or before the question without such a role."""
+    """Return a conversation with a system text, which precedes the question if the template has no system role."""
     with suppress(jinja2.TemplateError):
         if _ANY_TEXT in chat([{"role": "system", "content": _ANY_TEXT}, *turns]):
             return chat([{"role": "system", "content": system}, *turns])
@@ -170,7 +170,7 @@ def render_turns(
     go_on: bool = True,
     switches: Mapping[str, object] = NO_THOUGHTS,
 ) -> str:
-    """Return a conversation in the model's chat format; with `go_on`, the model's next turn begins at the end."""
+    """Return a conversation in the model's chat format; with `go_on`, it ends where the model's next turn begins."""
     return tokenizer.apply_chat_template(
         turns,
         tools=tools,
@@ -186,6 +186,6 @@ def render_turns(
 def _dated(template: str) -> str:
     """Return a template with a fixed date in place of today's, so that records do not depend on the day.
 
-    transformers' clock for templates cannot be replaced.
+    secl cannot replace the clock that transformers gives to templates.
     """
     return _TODAY.sub(lambda match: json.dumps(_DAY.strftime(match[2])), template)

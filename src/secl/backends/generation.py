@@ -1,4 +1,4 @@
-"""Texts in the making and the rules for their end, the same for all backends."""
+"""Unfinished texts and the rules for their end, shared by all backends."""
 
 from __future__ import annotations
 
@@ -24,16 +24,19 @@ MAX_LIST_TOKENS: dict[Form, int] = {
 """Most tokens of a list of five answers."""
 
 CONTEXT = 4
-"""Tokens of the prompt that are decoded together with what follows them."""
+"""Number of prompt tokens that are decoded together with the following tokens."""
 
 
 def list_tokens(form: Form, listed: int) -> int:
-    """Return the most tokens of a list of `listed` answers."""
+    """Return the maximum number of tokens of a list of `listed` answers."""
     return -(-MAX_LIST_TOKENS[form] * listed // 5)
 
 
 def question_seed(seed: int, question: Question, purpose: object) -> int:
-    """Return a seed for one purpose of one question, so that a resumed run draws what an uninterrupted one drew."""
+    """Return a seed for one purpose of one question.
+
+    A resumed run then draws the same samples as an uninterrupted run.
+    """
     digest = hashlib.sha256(f"{seed}/{purpose}/{question.id}/{question.text}".encode()).digest()
     return int.from_bytes(digest[:7], "big")
 
@@ -41,8 +44,9 @@ def question_seed(seed: int, question: Question, purpose: object) -> int:
 def decode_behind(tokenizer: Decoder, context: Sequence[int], tokens: Sequence[int]) -> str:
     """Return the text of tokens after a context.
 
-    Some decoders drop the space at the start of a text, and others render its end differently when more follows. So
-    context and tokens are decoded together, and the text begins where it differs from that of the context alone.
+    Some decoders drop the space at the start of a text. Others render its end differently if more tokens follow. So
+    secl decodes context and tokens together. The returned text begins where the result differs from the decoded
+    context.
     """
     before = tokenizer.decode([*context], skip_special_tokens=True)
     whole = tokenizer.decode([*context, *tokens], skip_special_tokens=True)
@@ -52,7 +56,10 @@ def decode_behind(tokenizer: Decoder, context: Sequence[int], tokens: Sequence[i
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A generated token, and full-vocabulary log-probabilities of this and the most probable tokens, by token id."""
+    """A generated token, with log-probabilities of this token and the most probable tokens by token id.
+
+    Log-probabilities are over the full vocabulary.
+    """
 
     token: int
     log_p: Mapping[int, float]
@@ -60,25 +67,25 @@ class Step:
 
 @dataclass
 class Draft:
-    """A text in the making.
+    """An unfinished text.
 
     Attributes:
         prompt: token ids before the text.
-        form: of the answer, or of the answers in a list.
-        limit: most tokens.
-        lines: lines of a finished list; None for an answer.
-        stop: a text that finishes the draft; "" for none.
+        form: form of the answer, or of the answers in a list.
+        limit: maximum number of tokens.
+        lines: number of lines of a finished list; None for an answer.
+        stop: text that finishes the draft; "" for no stop text.
         ends: further ids of tokens that finish the draft.
-        written: token ids so far.
-        seed: of sampled texts; None writes greedily.
-        top_p: nucleus of sampled texts, equal in a batch.
-        version: of the model that writes; 0 is frozen.
-        log_p: ln P of each token before the nucleus; of sampled texts alone.
+        written: token ids of the text so far.
+        seed: seed of a sampled text; None for greedy decoding.
+        top_p: nucleus (top-p) of sampled texts, equal for all drafts of a batch.
+        version: version of the model that writes; 0 is the frozen model.
+        log_p: ln P of each token before top-p truncation, for sampled texts only.
         steps: next-token distributions, if the backend reports them.
-        free: whether the prompt goes through the network alone, so that no number depends on other texts.
-        thought: the thought in the prompt, or a finished thought itself; None for an answer at once.
-        kept: whether `begun` shall include the written text, as of a thought.
-        begun: the backend's state to go on from; None if not kept.
+        free: whether the prompt goes through the network alone, so that its probabilities do not depend on other texts.
+        thought: the thought in the prompt, or the draft's own text as a finished thought; None without a thought.
+        kept: whether `begun` includes the written text, as it does for a thought.
+        begun: state of the backend from which later passes go on; None if not kept.
     """
 
     prompt: list[int]
@@ -145,7 +152,7 @@ class TextRules:
 
 
 def items_of(text: str, form: Form, listed: int) -> list[str]:
-    """Return the items of a written list; the last line of a list that reached its token limit is dropped."""
+    """Return the items of a written list, without the last line if the list reached its token limit."""
     lines = text.splitlines()[:listed]
     complete = lines[:-1] if 1 < len(lines) < listed and not text.endswith("\n") else lines
     return read_list("\n".join(complete), form)

@@ -1,7 +1,8 @@
-"""Further answers to an open question, which the answer is compared with.
+"""Further answers to an open question, for comparison with the model's answer.
 
-Two kinds of evidence follow: how often the model repeats the answer, and the probability of the answer's letter among
-the distinct answers and "None of these". The last option allows that all answers are wrong.
+The further answers give two kinds of evidence. The first kind is how often the model repeats the answer. The second
+kind is the probability of the answer's letter among the distinct answers and "None of these". With this last option,
+all answers can be wrong.
 """
 
 from __future__ import annotations
@@ -51,8 +52,8 @@ Way = int | None
 def rounds(question: Question, *, thinks: bool = False) -> tuple[Sequence[Way], Sequence[Way]]:
     """Return the further answers of the first and the second round.
 
-    A program checks a number, at less cost than a second line of reasoning. Other samples of a model that `thinks` need
-    a thought each, so each round draws one.
+    A program checks a number, at less cost than a second line of reasoning. If the model `thinks`, each other sample
+    needs its own thought, so each round draws one sample.
     """
     if thinks and question.form != "number":
         return (0,), (1,)
@@ -70,7 +71,7 @@ def computed(program: str) -> Sample:
 
 
 def settled(question: Question, answer: str, drawn: Sequence[Sample], rivals: Sequence[str] = ()) -> bool:
-    """Return whether all drawn answers agree with the answer, so that the second round is not needed."""
+    """Return whether all drawn answers agree with the answer. The second round is then not needed."""
     _, numbers = group(question, [each.text for each in drawn], (answer, *rivals))
     return all(number == 0 for number in numbers)
 
@@ -106,7 +107,7 @@ SAMPLED_LISTS = 2
 class Distractors:
     """Answers that differ from the judged answer and from each other.
 
-    The source counts them, as in "listed:2+sampled:1+numeric:1"; "none" without any.
+    The source counts distractors by kind, as in "listed:2+sampled:1+numeric:1"; "none" without distractors.
     """
 
     answers: list[str]
@@ -154,7 +155,7 @@ def distinct(answer: str, candidates: Iterable[str], form: Form, count: int) -> 
 
 
 def near_numbers(answer: str) -> list[str]:
-    """Return wrong numbers of common slips: off by one, doubled, halved, off by ten, off by a tenth.
+    """Return numbers that result from common slips: off by one, doubled, halved, off by ten, off by a tenth.
 
     >>> near_numbers("12")[:4]
     ['13', '11', '24', '6']

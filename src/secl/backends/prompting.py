@@ -44,15 +44,16 @@ class Prompting:
     """Builds token sequences.
 
     Args:
-        prefers_prefill: tells whether short replies begin with "Answer:"; called for the first of them.
-        paper: whether the model is asked to the letter of the paper.
-        distractors: of an open answer.
+        prefers_prefill: returns whether short replies begin with "Answer:". The first short reply calls this function.
+        paper: whether all prompts are exactly the paper's.
+        distractors: number of distractors of an open answer.
         thinker: how the model thinks before it answers; None if it answers at once.
-        show_thought: whether the thought before an answer is shown where P(True) is asked.
+        show_thought: whether the prompt for P(True) contains the thought before the answer.
 
     Attributes:
-        alongside: whether a reply states the confidence in its open answer; otherwise a later turn states it.
-        top_p: nucleus of samples.
+        alongside: whether one reply has the open answer and its confidence. Otherwise a later turn states the
+            confidence.
+        top_p: nucleus (top-p) of samples.
         listed: length of a requested list of answers, which may contain the judged answer.
     """
 
@@ -75,7 +76,7 @@ class Prompting:
 
     @cached_property
     def prefilled(self) -> bool:
-        """Whether short replies begin with "Answer:"; always for replies that state a confidence."""
+        """Whether short replies begin with "Answer:". Replies that state a confidence always do."""
         return self.alongside or self._prefers_prefill()
 
     # `thought` is the thought before the answer; None for an answer at once.
@@ -93,7 +94,7 @@ class Prompting:
 
     @property
     def least_thought(self) -> int:
-        """Tokens of a thought that there must be room for."""
+        """Minimum number of tokens to leave for a thought."""
         return 0 if self.thinker is None else self.thinker.least
 
     def _thinking(self) -> Thinker:
@@ -102,13 +103,17 @@ class Prompting:
         return self.thinker
 
     def thought(self, question: Question, limit: int) -> Draft:
-        """Return the thought before an answer, to be written, by a model that reads `limit` tokens."""
+        """Return an unwritten draft of the thought before an answer; the model can read `limit` tokens."""
         behind = BEHIND_A_THOUGHT + question.free * MAX_ANSWER_TOKENS["text"]
         draft = self.thought_before(thinking_prompt(question, self._thinking().request, ""), limit - behind)
         return replace(draft, kept=True)
 
     def thought_before(self, prompt: Prompt, limit: int) -> Draft:
-        """Return the thought before a reply to any prompt; both have at most `limit` tokens, or the thought has one."""
+        """Return an unwritten draft of the thought before a reply to any prompt.
+
+        Prompt and thought together have at most `limit` tokens. If the prompt leaves no room, the thought has one
+        token.
+        """
         thinker = self._thinking()
         begun = self.token_ids.encode(self._render(prompt, thinking=True))
         most = min(thinker.budget, max(1, limit - len(begun)))
@@ -127,25 +132,28 @@ class Prompting:
         return self._before(confidence_prompt(question, text, alongside=self.alongside, before=before), "0")
 
     def given(self, question: Question, answer: str, *, behind_thought: bool = False) -> str:
-        """Return a given open answer as the model would have written it after the prompt, or after a thought."""
+        """Return a given open answer in the form in which the model would write it after the prompt or a thought."""
         if behind_thought:
             return f" {answer.strip()}" if self._answer(question, "").prefill else answer
         text = as_written(answer, question.form)
         return f" {text}" if self._answer(question).prefill else text
 
     def choices(self, question: Question, thought: str | None = None) -> Bundle:
-        """Return a branch for every option; positions are before the letter, and before each option's digit."""
+        """Return a branch for every option.
+
+        Positions are before the letter, and before the confidence digit of each option.
+        """
         letter = len(self._before(self._answer(question, thought), " A"))
         branches = [self.confidence(question, each, thought) for each in question.letters]
         digits = [(i, len(branch)) for i, branch in enumerate(branches)]
         return Bundle(branches, [(0, letter), *digits])
 
     def orders(self, question: Question, orders: Sequence[Sequence[int]]) -> list[list[int]]:
-        """Return ids after which a letter comes, for each order of the options."""
+        """Return, for each order of the options, the ids after which a letter comes."""
         return [self._before(order_prompt(question, order), " A") for order in orders]
 
     def spans(self, question: Question, candidates: Sequence[str]) -> list[Span]:
-        """Return each candidate after the question, then each without a question."""
+        """Return the spans of all candidates after the question, then of all candidates without a question."""
         form: Form = "short" if question.form in ("choice", "number", "short") else "sentence"
         spans = []
         for alone in (False, True):
@@ -157,7 +165,7 @@ class Prompting:
         return spans
 
     def written(self, question: Question, text: str, draft: Draft | None = None, thought: str | None = None) -> Bundle:
-        """Return an open answer, written or given, with the question for its confidence.
+        """Return the sequence of an open answer, written or given, and the prompt for its confidence.
 
         Positions are before each token of the answer, after its last token, and before the digit.
         """
@@ -172,7 +180,7 @@ class Prompting:
     def verdicts(
         self, question: Question, candidates: Sequence[str], thought: Thought | None = None
     ) -> list[list[int]]:
-        """Return ids after which True or False comes, for each candidate; `thought` stands before the answer."""
+        """Return, for each candidate, the ids after which True or False comes; `thought` precedes the answer."""
         shown = (thought.text or "") if thought is not None and self.show_thought else ""
         asked = (p_true_prompt(question, candidate, paper=self.paper, thought=shown) for candidate in candidates)
         return [self._before(prompt, "True") for prompt in asked]
@@ -190,11 +198,11 @@ class Prompting:
         return self._before(verification_prompt(question, candidate), "Yes")
 
     def entailment(self, question: Question, premise: str, hypothesis: str) -> list[int]:
-        """Return ids after which a letter comes: how two answers relate."""
+        """Return ids after which a letter comes that states how two answers relate."""
         return self._before(entailment_prompt(question, premise, hypothesis), " A")
 
     def check_length(self, question: Question, limit: int, answer: str | None = None) -> None:
-        """Check that the model has a letter for each option, and can read question and answer within `limit` tokens.
+        """Check that each option has a letter, and that question and answer fit into `limit` tokens.
 
         Raises:
             QuestionError: too many options, or too many tokens.
@@ -225,10 +233,12 @@ class Prompting:
             )
 
     def with_thought(self, question: Question, writing: Writing, limit: int) -> tuple[Draft, Writing]:
-        """Return the thought before a free answer, and parameters of the answer that leave room for both.
+        """Return an unwritten draft of the thought before a free answer, and the answer's parameters.
+
+        The token limits of thought and answer leave room for both.
 
         Raises:
-            TooLongError: there is no room for them.
+            TooLongError: prompt, thought and answer are longer than the model can read.
         """
         thinker, draft = self._thinking(), self.thought(question, limit)
         room = self.with_room(question, replace(writing, max_tokens=None), limit, "").max_tokens or 0
@@ -246,7 +256,7 @@ class Prompting:
         return draft, replace(writing, max_tokens=wanted, or_fewer=True)
 
     def with_room(self, question: Question, writing: Writing, limit: int, thought: str | None = None) -> Writing:
-        """Return the parameters of a free answer that leave room for the questions about it within `limit` tokens.
+        """Return the parameters of a free answer with a token limit that leaves room for the prompts about the answer.
 
         Raises:
             TooLongError: too little room for the requested tokens.

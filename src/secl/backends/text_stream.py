@@ -1,4 +1,4 @@
-"""Texts that are streamed while they are written, token by token."""
+"""Texts that secl streams token by token while the model writes them."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ HALF = "\ufffd"
 
 
 class FreeText:
-    """Turns the tokens of one text into pieces, which are never revised.
+    """Turns the tokens of one text into pieces. A later token never changes an earlier piece.
 
-    Text that may become a stop text or a part of a character waits for the next token. Tokens in `ends` end it, too.
+    Text that may become a stop text waits for the next token. So does part of a character. Tokens in `ends` also end
+    the text.
 
     Attributes:
         ended: whether the last piece has been returned.
-        draft: the tokens so far; part of the last piece.
+        draft: the tokens so far. The last piece holds this draft.
     """
 
     def __init__(
@@ -55,7 +56,7 @@ class FreeText:
         return Piece(choice=self.number, text=text, tokens=reported)
 
     def end(self, finish: Finish, text: str = "", reported: tuple[Token, ...] = ()) -> Piece:
-        """Return the last piece, with the text that waited."""
+        """Return the last piece, with the text that was held back."""
         self.ended = True
         rest = decode_behind(self.rules.tokenizer, self._context, self._new) if self._new else ""
         return Piece(
@@ -83,13 +84,14 @@ def _overlap(text: str, stop: str) -> int:
 
 
 def thoughts_apart(pieces: Iterable[Piece], *, unopened: bool = False) -> Generator[Piece, None, None]:
-    """Yield the pieces of texts; what a text thinks at its beginning moves from `text` to `thought`.
+    """Yield the pieces of texts, with the thought at the beginning of a text moved from `text` to `thought`.
 
-    The pieces stay as many as they were, and nothing is kept back longer than needed. Tokens are counted with those of
-    the thought, because they were written.
+    The number of pieces does not change. No text is held back longer than needed. Token counts include the thought,
+    because the model wrote its tokens.
 
     Args:
-        unopened: whether a thought may begin without a mark; each text is then kept back up to the end of its thought.
+        unopened: whether a thought may begin without a mark. If so, each text is held back up to the end of its
+            thought.
     """
     beginnings: dict[int, _Beginning] = {}
     for piece in pieces:
@@ -99,13 +101,13 @@ def thoughts_apart(pieces: Iterable[Piece], *, unopened: bool = False) -> Genera
 
 @dataclass
 class _Beginning:
-    """The beginning of a text: undecided, then a thought between marks, then `over`.
+    """State machine for the beginning of a text: undecided, then inside a thought, then `over`.
 
     Attributes:
-        held: text that is kept back.
-        tokens: of the text so far.
-        marks: around the thought; None while undecided.
-        closed: whether the closing mark has come.
+        held: text that is held back.
+        tokens: tokens of the text so far.
+        marks: marks around the thought; None while undecided.
+        closed: whether the closing mark has appeared.
     """
 
     unopened: bool
@@ -116,8 +118,8 @@ class _Beginning:
     over: bool = False
 
     def push(self, piece: Piece) -> Piece:
-        """Return a piece with its thought apart."""
-        # A token across the border of thought and answer is of both, so its log-probability is dropped.
+        """Return a piece with the thought separated from the text."""
+        # A token across the border belongs to thought and answer, so its log-probability is dropped.
         self.tokens = () if self.marks and not self.closed else self.tokens + piece.tokens
         self.held += piece.text
         ended, thought = piece.finish is not None, piece.thought

@@ -38,10 +38,10 @@ class TokenIds:
 
     Attributes:
         digits: the ten digits after "Confidence: ".
-        letters: option letters after "Answer:", up to the first that is not a single token.
+        letters: option letters after "Answer:", up to the first letter that is not a single token.
         true, false: spellings of "True" and "False" (case, leading space) at the start of a reply.
-        yes_no: "Yes" and "No" at the start of a reply; empty if they are not single tokens.
-        thinker: renders prompts with a thought; None without one.
+        yes_no: "Yes" and "No" at the start of a reply; empty if either word is not a single token.
+        thinker: how the model thinks, for prompts with a thought; None for a model without thoughts.
     """
 
     tokenizer: Tokenizer
@@ -102,7 +102,7 @@ class TokenIds:
         return tuple(each.content for each in added if each.special or each.content in roles)
 
     def render(self, prompt: Prompt, *, thinking: bool = False) -> str:
-        """Return the full text of a prompt for `encode`; users' texts stay texts and cannot forge a turn.
+        """Return the full text of a prompt for `encode`. Users' texts cannot forge a turn of the conversation.
 
         `thinking` ends the text where the thought begins.
         """
@@ -143,7 +143,7 @@ class TokenIds:
         return self.tokenizer(text, add_special_tokens=False)["input_ids"]
 
     def before(self, text: str, word: str) -> list[int]:
-        """Return the token ids after which `word` comes next: those of `text + word` without the last."""
+        """Return the token ids after which `word` comes next: the ids of `text + word` without the last id."""
         return self.encode(text + word)[:-1]
 
 

@@ -1,1 +1,1 @@
-"""JSON fields with confidences: a schema's leaves become questions whose candidates are values in several objects."""
+"""JSON fields with confidences: each field becomes a question, with values from several objects as candidates."""

@@ -1,4 +1,7 @@
-"""Calls of tools with confidences: the choice of a tool, or of none, is a field, and so is each argument."""
+"""Calls of tools with confidences.
+
+Each argument is a field. The choice of a tool, or of no tool, is also a field.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +39,8 @@ class WrittenCall:
     """A call as a model wrote it.
 
     Attributes:
-        arguments: the object alone; its tokens are numbered within the reply.
-        chosen: the choice of this tool, with its probability.
+        arguments: the object without the rest of the reply. Its tokens have their numbers in the whole reply.
+        chosen: the choice of this tool, with the probability of the choice.
     """
 
     arguments: WrittenObject
@@ -49,7 +52,10 @@ class WrittenCall:
         return str(self.chosen.value)
 
     def opened(self, schema: Schema) -> OpenedObject:
-        """Return the arguments with their values; the span of a missing argument is where the model passed it over."""
+        """Return the arguments with their values.
+
+        The span of a missing argument is the text in which the model skipped its key.
+        """
         opened = OpenedObject.of(self.arguments)
         missing = {leaf.path: _gap(leaf.path, schema, opened.places) for leaf in schema.leaves}
         return replace(opened, places={**{path: gap for path, gap in missing.items() if gap}, **opened.places})
@@ -60,9 +66,9 @@ class WrittenReply:
     """A reply as a model wrote it.
 
     Attributes:
-        text: the text before the calls, or the whole reply without a call.
-        ended: the choice of no (further) call; None if the reply could have no further one.
-        thought: what the model thought before the reply; None if it answered at once.
+        text: the text before the calls, or the whole reply if it has no call.
+        ended: the choice to make no (further) call; None if the reply could have no further call.
+        thought: the model's thought before the reply; None if the model answered without a thought.
     """
 
     text: str
@@ -79,7 +85,7 @@ class WrittenReply:
 def _gap(path: tuple[str, ...], schema: Schema, places: Mapping[tuple[str, ...], Span]) -> Span | None:
     """Return the text between the neighbours of a missing value; None if the value is there.
 
-    Keys come in the order of the schema, so the model passed the missing key over there.
+    Keys come in the order of the schema, so the model skipped the missing key in this text.
     """
     depth = next((depth for depth in range(1, len(path) + 1) if path[:depth] not in places), None)
     if depth is None:
@@ -100,7 +106,7 @@ class WritesCalls(Protocol):
     def write_calls(
         self, requests: Sequence[CallRequest], samples: Callable[[CallRequest, WrittenReply], int]
     ) -> list[Objects[WrittenReply] | SeclError]:
-        """Write the most probable reply to each request, and samples besides it; as `WritesObjects.write_objects`."""
+        """Write the most probable reply to each request, and samples; see `WritesObjects.write_objects`."""
         ...
 
 
@@ -109,10 +115,11 @@ class Call(Shown):
     """A call of a tool with its confidences.
 
     Attributes:
-        name: of the tool.
+        name: the tool's name.
         arguments: an instance of the tool's pydantic class, or a dictionary.
-        confidence: probability in [0, 1] that tool and arguments are correct.
-        tool: the record of the choice of the tool; its `candidates` are all tools. None if the request chose it.
+        confidence: probability in [0, 1] that the tool and all its arguments are correct.
+        tool: the record of the choice of the tool, whose `candidates` are all tools. None if the request chose the
+            tool.
         fields: the record of each argument, as in `Extraction`.
     """
 
@@ -132,14 +139,14 @@ class Calls(Shown):
     """A reply with its calls and their confidences.
 
     Attributes:
-        text: the model's text before the calls, or the whole reply without a call.
-        calls: in their order; empty if no tool is to be called.
+        text: the model's text before the calls, or the whole reply if it has no call.
+        calls: the calls in order; empty if the model calls no tool.
         confidence: probability in [0, 1] that exactly these calls are correct.
-        ended: the record of the choice of no (further) tool; None if there was no such choice.
-        accepted: whether the confidence before labels reaches the threshold; None without one.
-        turn: the reply as a turn, to go on with the conversation.
-        tokens: of the prompt, and of the reply.
-        thought: what the model thought before the reply; None if it answered at once.
+        ended: the record of the choice to call no (further) tool; None if the model had no such choice.
+        accepted: whether the confidence before labels reaches the threshold; None without a threshold.
+        turn: the reply as a turn, for continuing the conversation.
+        tokens: number of tokens of the prompt, and of the reply.
+        thought: the model's thought before the reply; None if the model answered without a thought.
     """
 
     text: str
@@ -153,13 +160,13 @@ class Calls(Shown):
 
     @property
     def records(self) -> tuple[Record, ...]:
-        """All records: of each call its tool and its arguments, then the choice of no further tool."""
+        """All records: for each call its tool and its arguments, then the choice of no further tool."""
         found = [record for call in self.calls for record in (call.tool, *call.fields.values())]
         return tuple(record for record in (*found, self.ended) if record is not None)
 
     @property
     def written(self) -> Written:
-        """The text with its thought, as `secl.model.Model.answer` takes them."""
+        """The text with its thought, in the form that `secl.model.Model.answer` takes."""
         return Written.read(self.text, self.thought, self.tokens)
 
     def _facts(self) -> Mapping[str, object]:
@@ -169,7 +176,7 @@ class Calls(Shown):
 def weigh_calls(
     model: WritesCalls, requests: Sequence[CallRequest], weigh: Weigh, *, accept: float | None = None
 ) -> Iterator[Calls | SeclError]:
-    """Write replies to requests and yield each with its confidences, or its error; as `weigh_objects`."""
+    """Write replies to requests, and yield each reply with its confidences, or its error; see `weigh_objects`."""
     return in_windows(
         requests,
         lambda window: model.write_calls(window, samples_wanted),
@@ -178,7 +185,7 @@ def weigh_calls(
 
 
 def samples_wanted(request: CallRequest, greedy: WrittenReply) -> int:
-    """Return the number of samples to draw besides a reply: none if every choice and argument is certain."""
+    """Return the number of samples to draw in addition to a reply: 0 if every choice and argument is certain."""
     schemas = {tool.name: tool.schema for tool in request.tools}
     found = [greedy.ended.log_p] if greedy.ended is not None else []
     for number, call in enumerate(greedy.calls):
@@ -193,7 +200,7 @@ def _weighed(request: CallRequest, written: Objects[WrittenReply], weigh: Weigh,
     """Return a reply with its confidences.
 
     Raises:
-        QuestionError: arguments fail the class's own validation.
+        QuestionError: a validator of the tool's pydantic class rejects the arguments.
     """
     own, tools = written.greedy, {tool.name: tool for tool in request.tools}
     pairs = [_pairs(own.calls, sample) for sample in written.samples if sample is not None]
@@ -201,13 +208,13 @@ def _weighed(request: CallRequest, written: Objects[WrittenReply], weigh: Weigh,
     offered = tuple(tool.name for tool in request.offered)
 
     def choice(number: int, reading: Reading | None) -> Record | None:
-        """Return the record of the choice of a call's tool, or of none after the last call."""
+        """Return the record of the choice of a call's tool, or of the choice of no tool after the last call."""
         if reading is None or not (request.chooses or number):
             return None
         values = (*offered, NO_TOOL) if request.choice == "auto" or number else offered
         leaf = Leaf(("tool",), "choice", "tool", "", values)
         question = _asked(request, f"{number}/tool", "Which tool is to be called next, if any?", "tool")
-        # Most entropy of the first token is about what else a reply may begin with, so P alone counts.
+        # Most entropy of the first token comes from other beginnings of a reply, so P alone counts.
         reading = reading._replace(entropy=math.nan)
         return weigh_value(leaf, question, reading, [chosen[number] for chosen, _ in pairs], cost, weigh)
 
@@ -237,7 +244,7 @@ def _fields(
     cost: Cost,
     weigh: Weigh,
 ) -> dict[str, Record]:
-    """Return the records of the arguments of a call; `others` are calls of the same tool in samples."""
+    """Return the records of a call's arguments; `others` are the calls of the same tool in the samples."""
     schema = tool.schema
     if schema is None:
         return {}
@@ -257,10 +264,13 @@ def _asked(request: CallRequest, name: str, text: str, domain: str) -> Question:
 
 
 def _pairs(own: Sequence[WrittenCall], sample: WrittenReply) -> tuple[list[Reading | None], list[WrittenCall | None]]:
-    """Pair the calls of a reply with those of a sample: of one tool those with most equal arguments, others in order.
+    """Pair the calls of a reply with the calls of a sample.
+
+    A call's partner is the sample's call of the same tool that shares the most argument values. The remaining calls
+    form pairs in order.
 
     Returns:
-        the sample's choices in place of each call and of the end, and its calls of the same tools.
+        the sample's choice in place of each call and of the end, and the sample's call of the same tool for each call.
     """
     left, same = list(sample.calls), list[WrittenCall | None]()
     for call in own:

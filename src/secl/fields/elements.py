@@ -1,4 +1,4 @@
-"""Elements of lists: each element that the model wrote in some object is a field of its own."""
+"""Elements of lists: each element in the returned object or a sample is a field of its own."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from secl.question import Question
 def elements_of(
     leaf: Leaf, question: Question, own: OpenedObject, drawn: Sequence[OpenedObject | None]
 ) -> Iterator[tuple[Leaf, Question, Reading, list[Reading | None]]]:
-    """Yield the elements of a list as fields: those of the returned list, then those that only samples have.
+    """Yield the elements of a list as fields: elements of the returned list, then elements that only samples have.
 
-    An element belongs to a list whatever its place there; of equal elements each has its own partner. A field's value
-    is the element, or null where a list lacks it. So an element that only samples have is a null in the returned list,
-    and the pointer of its field, such as "/tags/3", lies after the list's last element.
+    Elements of two lists match if they are equal, regardless of their places. Equal elements in one list each match a
+    different element of the other list. A field's value is the element, or null if a list lacks the element. So an
+    element that only samples have is null in the returned list. The pointer of its field, such as "/tags/3", lies after
+    the list's last element.
 
     Args:
         leaf, question: of the whole list.
@@ -56,7 +57,7 @@ def _same(question: Question, one: object, other: object) -> bool:
 
 
 def _read(each: OpenedObject, leaf: Leaf, place: int | None) -> Reading:
-    """Return the element at a place; for None null, as probable as the end of the list."""
+    """Return the element at a place; for None, return null with the probability of the list's end."""
     if place is not None:
         path = (*leaf.path, str(place))
         return each.reading(value_of(leaf, each.value)[place], each.places[path])

@@ -1,4 +1,4 @@
-"""JSON objects whose fields have confidences: requests, a model's texts for them, and extractions."""
+"""JSON objects whose fields have confidences: requests, the texts that a model writes, and extractions."""
 
 from __future__ import annotations
 
@@ -35,8 +35,9 @@ class ObjectRequest:
     """A question whose answer is to be an object of a schema.
 
     Attributes:
-        question: any question of the form "text": a chat with system text and history, too. Its id should be unique.
-        max_tokens: most tokens of the object; None for as many as its fields may need.
+        question: any question of the form "text", possibly with system text and history. The question's id should be
+            unique.
+        max_tokens: maximum number of tokens of the object; None for as many as the fields may need.
     """
 
     question: Question
@@ -45,7 +46,7 @@ class ObjectRequest:
 
     @property
     def most_tokens(self) -> int:
-        """Most tokens of its object."""
+        """Maximum number of tokens of the object."""
         return token_limit(len(self.schema.leaves), self.max_tokens)
 
     def unfinished(self, tokens: int) -> UnfinishedError:
@@ -69,7 +70,7 @@ class ObjectRequest:
 
 
 def token_limit(fields: int, wanted: int | None) -> int:
-    """Return the most tokens of an object with so many fields, or `wanted` if that is less."""
+    """Return the maximum number of tokens of an object with so many fields, or `wanted` if `wanted` is less."""
     most = max(LEAST_TOKENS, FIELD_TOKENS * fields)
     return most if wanted is None else min(most, wanted)
 
@@ -89,11 +90,12 @@ class Objects(Generic[W]):
     """A model's texts for a request: JSON objects, or replies with calls of tools.
 
     Attributes:
-        greedy: the object of the most probable tokens; it is returned.
-        samples: objects drawn at temperature 1, or written behind further thoughts; None for an unclosed one.
-        ledger: tokens that went through the network for all of them.
-        plain_tokens: those of the greedy object and its prompt.
-        tokens: those of the prompt, and those of the greedy object; (0, 0) if unknown.
+        greedy: the greedily written object, which the caller gets.
+        samples: objects drawn at temperature 1, or written after further thoughts; None for an object that is not
+            closed.
+        ledger: number of tokens that went through the network for all objects.
+        plain_tokens: number of tokens of the greedy object and its prompt.
+        tokens: number of tokens of the prompt, and of the greedy object; (0, 0) if unknown.
     """
 
     greedy: W
@@ -103,7 +105,7 @@ class Objects(Generic[W]):
     tokens: tuple[int, int] = (0, 0)
 
     def shared(self, count: int) -> Cost:
-        """Return the cost of each of so many fields."""
+        """Return the cost of one field, for an object with so many fields."""
         answering, sampling = self.ledger.answering / count, self.ledger.sampling / count
         return Ledger(answering=answering, sampling=sampling), self.plain_tokens / count
 
@@ -118,12 +120,13 @@ class WritesObjects(Protocol):
         """Write the most probable object for each request, and its samples.
 
         Args:
-            requests: up to `WINDOW` of them, which share passes.
-            samples: returns the number of samples for a request and its most probable object; not asked of a model
-                that thinks, which writes one object, or two, behind further thoughts.
+            requests: up to `WINDOW` requests, which share passes.
+            samples: function that returns the number of samples for a request and its most probable object. A model
+                that thinks does not use this function: the model writes one or two further objects, each after a
+                further thought.
 
         Returns:
-            an outcome for each request. Other requests in the window change the object of a request by rounding alone.
+            an outcome for each request. Other requests in the window change an object only by rounding.
         """
         ...
 
@@ -136,14 +139,14 @@ class Extraction(Shown):
         value: the validated object: an instance of the pydantic class, or a dictionary.
         text: the object as the model wrote it.
         confidence: probability in [0, 1] that all fields are correct.
-        fields: the record of each field, by its name or its JSON pointer; `Record.text` is the value as a text, and
-            `Record.confidence` the probability that it is correct. The elements of a list, such as "/tags/0", follow
-            the list. Elements that only samples have come last; their text is "null".
-        candidates: the different objects that the model wrote, each with the probability that all its values are
-            correct; the most probable first.
-        tokens: of the prompt, and of the object.
-        accepted: whether the confidence before labels reaches the threshold; None without one.
-        thought: what the model thought before the object; None if it wrote the object at once.
+        fields: the record of each field, by its name or its JSON pointer. `Record.text` is the value as a text.
+            `Record.confidence` is the probability that the value is correct. The elements of a list, such as "/tags/0",
+            follow the list. Elements that only samples have come last; their text is "null".
+        candidates: the distinct objects that the model wrote, the most probable first. Each has the probability that
+            all its values are correct.
+        tokens: number of tokens of the prompt, and of the object.
+        accepted: whether the confidence before labels reaches the threshold; None without a threshold.
+        thought: the model's thought before the object; None if the model wrote the object without a thought.
     """
 
     value: Any
@@ -169,12 +172,12 @@ def request_of(document: object, schema: Schema, *, context: str = "", instructi
     """Return the request for the fields of a document.
 
     Args:
-        document: its text.
+        document: the document's text.
         context: a passage that the model reads before the document.
-        instruction: rules for the values, besides the descriptions in the schema.
+        instruction: rules for the values, in addition to the descriptions in the schema.
 
     Raises:
-        QuestionError: the document is empty or no text.
+        QuestionError: the document is empty, or is not a text.
     """
     if not isinstance(document, str) or not document.strip():
         given = "empty" if isinstance(document, str) else f"of type {type(document).__name__}"
@@ -192,10 +195,11 @@ def request_of(document: object, schema: Schema, *, context: str = "", instructi
 def weigh_objects(
     model: WritesObjects, requests: Sequence[ObjectRequest], weigh: Weigh, *, accept: float | None = None
 ) -> Iterator[Extraction | SeclError]:
-    """Write the objects of requests and yield each with its confidences as soon as it is there, or its error.
+    """Write the objects of requests, and yield each object with its confidences, or its error, as soon as possible.
 
     Args:
-        weigh: as in `Weigh`; called when the object is taken, so that labels may come in between.
+        weigh: as in `Weigh`. This function runs when the caller takes the object, so new labels may change the next
+            object's confidences.
         accept: lowest confidence of an accepted object; None for no threshold.
     """
     return in_windows(
@@ -224,7 +228,7 @@ def _weighed(request: ObjectRequest, written: Objects[WrittenObject], weigh: Wei
     """Return an object with its confidences.
 
     Raises:
-        QuestionError: the object fails the class's own validation.
+        QuestionError: a validator of the pydantic class rejects the object.
     """
     value = request.schema.validated(written.greedy.value)
     leaves = request.schema.leaves_in(written.greedy.value)
@@ -261,7 +265,7 @@ def _objects(written: Objects[WrittenObject], fields: Mapping[str, Record]) -> t
 
 
 def _probability(record: Record, candidate: int) -> float:
-    """Return the probability of a candidate; of the model's own the confidence, which labels may have moved."""
+    """Return the probability of a candidate; for the model's own value, return the confidence after labels."""
     return (
         record.confidence if candidate == 0 or record.posterior is None else record.posterior.probabilities[candidate]
     )
@@ -281,7 +285,7 @@ def field_question(leaf: Leaf, request: ObjectRequest) -> Question:
 
 
 def samples_wanted(request: ObjectRequest, greedy: WrittenObject) -> int:
-    """Return the number of samples to draw besides an object: none if every value is certain."""
+    """Return the number of samples to draw in addition to an object: 0 if every value is certain."""
     return SAMPLES if uncertain_places(request, greedy) else 0
 
 

@@ -1,4 +1,4 @@
-"""Samples of an object that differ in its uncertain values alone.
+"""Samples of an object that differ only in its uncertain values.
 
 Whole samples would repeat all keys and all certain values. The model therefore draws each uncertain value after the
 text that precedes the value in the most probable object. `composed` then puts the drawn values into the object.
@@ -21,12 +21,12 @@ _BEHIND_KEY = re.compile(r"\s*:\s*")
 
 @dataclass(frozen=True)
 class UncertainValue:
-    """A value of an object that is to be drawn again.
+    """A value of an object that the model draws again.
 
     Attributes:
-        span: of the value in the object's text.
-        first: number of the first token that holds it.
-        key_end: number of the character that closes its key.
+        span: span of the value in the object's text.
+        first: number of the value's first token.
+        key_end: number of the character that closes the value's key.
     """
 
     span: Span
@@ -34,7 +34,7 @@ class UncertainValue:
     key_end: int
 
     def value_in(self, text: str) -> Span | None:
-        """Return where the value stands in a text that begins like the object; None if it is not finished."""
+        """Return where the value stands in a text that begins like the object; None if the value is not finished."""
         behind = _BEHIND_KEY.match(text, self.key_end + 1)
         start = len(text) if behind is None else behind.end()
         try:
@@ -46,7 +46,7 @@ class UncertainValue:
 
 
 def uncertain_values(greedy: WrittenObject, places: Sequence[Span]) -> list[UncertainValue]:
-    """Return the values in some places of an object; empty if one of them is the whole object."""
+    """Return the values in some places of an object; empty if one value is the whole object."""
     found = []
     for span in dict.fromkeys(places):
         first = greedy.tokens(span)[0]
@@ -58,7 +58,7 @@ def uncertain_values(greedy: WrittenObject, places: Sequence[Span]) -> list[Unce
 
 
 def composed(greedy: WrittenObject, drawn: Mapping[UncertainValue, WrittenObject]) -> WrittenObject | None:
-    """Return an object with other values, each from a text that begins like the object; None if one is unfinished."""
+    """Return an object with other values, each from a text that begins like the object; None if any is unfinished."""
     tokens = _tokens(greedy)
     own = [(end - start, log_p, entropy) for start, end, log_p, entropy in tokens]
     text, parts, at, token = "", list[tuple[int, float, float]](), 0, 0  # of each token characters, ln P and entropy

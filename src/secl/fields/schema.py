@@ -33,9 +33,9 @@ class Leaf:
 
     Attributes:
         path: keys from the root to the field, for example ("vendor", "name").
-        kind: how its values are compared.
+        kind: kind of the field's values, which decides how secl compares two values.
         title: its type in words, for the prompt.
-        description: the schema's own; may be empty.
+        description: description from the schema, possibly empty.
         values: all values of an enumeration or a boolean; else empty.
     """
 
@@ -58,7 +58,7 @@ class Leaf:
 
     @property
     def described(self) -> str:
-        """Its path with its description, as a question names it.
+        """The field's path and description, as they appear in a question.
 
         >>> Leaf(("vendor", "name"), "text", "text", "Company that sends it").described
         "'vendor/name' (Company that sends it)"
@@ -71,8 +71,9 @@ class Schema:
     """The fields of an object.
 
     Attributes:
-        leaves: all fields, in the order in which the model writes them; empty if the schema names none.
-        grammar: JSON Schema of what the model writes. Every key is required; null stands for an absent field.
+        leaves: all fields, in the order in which the model writes the fields; empty if the schema names no fields.
+        grammar: JSON Schema of the object that the model writes. Every key is required. null stands for an absent
+            field.
         absent: paths where null stands for a missing key.
         made_by: the pydantic class of the object; None for a plain mapping.
     """
@@ -84,7 +85,7 @@ class Schema:
 
     @classmethod
     def anything(cls, grammar: Node = MappingProxyType({"type": "object"})) -> Schema:
-        """Return a schema that names no field; the grammar must be of an object."""
+        """Return a schema without fields; the grammar must describe an object."""
         return cls((), grammar)
 
     @classmethod
@@ -92,7 +93,7 @@ class Schema:
         """Read a pydantic class, a JSON Schema, or a mapping of names to descriptions.
 
         Raises:
-            ParameterError: it is none of these, is recursive, or has no fields.
+            ParameterError: the argument has another form, is recursive, or has no fields.
 
         >>> schema = Schema.of({"number": "Number of the invoice", "total": "Amount to be paid"})
         >>> [leaf.name for leaf in schema.leaves]
@@ -118,7 +119,7 @@ class Schema:
         return cls(tuple(walk.leaves), {**grammar, **definitions}, frozenset(walk.absent), made_by)
 
     def leaves_in(self, written: Mapping[str, Any]) -> tuple[Leaf, ...]:
-        """Return the fields of a written object; for a schema that names none, its top-level keys, or else its root.
+        """Return the fields of a written object; for a schema without fields, its top-level keys, or else its root.
 
         >>> [leaf.name for leaf in Schema.anything().leaves_in({"total": 12.5})]
         ['total']
@@ -154,7 +155,7 @@ class Schema:
         }
 
     def listing(self) -> str:
-        """Return the fields as lines of a prompt; those of a nested object stand under its name.
+        """Return the fields as lines of a prompt; fields of a nested object stand under its name.
 
         >>> print(Schema.of({"total": "Amount to be paid"}).listing())
         - "total" (text or null): Amount to be paid
@@ -173,7 +174,7 @@ class Schema:
 
 
 def _is_descriptions(schema: Mapping[str, object]) -> bool:
-    """Return whether a mapping has a description for each name, and is no JSON Schema."""
+    """Return whether a mapping has a description for each name, and is not a JSON Schema."""
     return all(isinstance(text, str) for text in schema.values()) and schema.get("type") not in _TYPES
 
 
@@ -196,7 +197,7 @@ class _Walk:
     absent: set[tuple[str, ...]] = field(default_factory=set)
 
     def node(self, node: object, path: tuple[str, ...], within: tuple[str, ...], *, required: bool = True) -> Node:
-        """Return the part of the grammar for a node; `within` are the references that lead to it."""
+        """Return the part of the grammar for a node; `within` has the references that lead to the node."""
         own, within = self._resolved(node, path, within)
         inner, nullable = _without_null(own)
         inner, within = self._resolved(inner, path, within)

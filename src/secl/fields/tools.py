@@ -1,4 +1,4 @@
-"""Tools that a model may call, and conversations in which it may."""
+"""Tools that a model may call, and conversations in which a model may call tools."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Tool:
     Attributes:
         name: of 1 to 64 letters, digits, dots, hyphens and underscores.
         definition: the tool in OpenAI's form, for the chat template.
-        schema: the fields of its arguments; None for a tool without arguments.
+        schema: the fields of the tool's arguments; None for a tool without arguments.
         grammar: JSON Schema of the arguments as a model writes them; keys that are not required may be missing.
     """
 
@@ -54,7 +54,7 @@ class Tool:
         """Read a pydantic class or a tool in OpenAI's form.
 
         Raises:
-            ParameterError: it is none of these, or its arguments have no usable schema.
+            ParameterError: the argument has another form, or the tool's arguments have no usable schema.
 
         >>> Tool.of({"type": "function", "function": {"name": "now", "description": "Current time."}}).name
         'now'
@@ -88,7 +88,8 @@ def tools_of(tools: Sequence[object], choice: Choice = "auto") -> tuple[Tool, ..
     """Read tools.
 
     Raises:
-        ParameterError: one is not usable, two have one name, there is none, or the choice names no tool.
+        ParameterError: a tool is not usable, two tools share a name, no tool is given, or the choice names an unknown
+            tool.
     """
     if not isinstance(tools, Sequence) or isinstance(tools, str):
         raise ParameterError(f"tools is {excerpt(repr(tools), 60)}; give a list: {_TOOL}.")
@@ -112,7 +113,7 @@ class CallRequest:
         choice: as in `Choice`.
         parallel: whether one reply may have several calls.
         since: turns after the question: earlier calls and their results.
-        max_tokens: most tokens of the reply; None for as many as the arguments may need.
+        max_tokens: maximum number of tokens of the reply; None for as many as the arguments may need.
     """
 
     question: Question
@@ -139,7 +140,7 @@ class CallRequest:
 
         Raises:
             ParameterError: as for `tools_of`.
-            QuestionError: the parts do not make a conversation.
+            QuestionError: the parts do not form a conversation.
         """
         read = tools_of(tools, choice)
         since: tuple[Turn, ...] = ()

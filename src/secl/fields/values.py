@@ -1,4 +1,4 @@
-"""Values in the text of a JSON object: where they stand, how they read, and which are the same."""
+"""Values in the text of a JSON object: their spans, their probabilities, and their equality."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class WrittenObject:
 
     Attributes:
         text: the whole object.
-        ends: for each token the number of characters up to its end.
-        log_p: ln probability of each token among those that the schema allows; servers may count all tokens.
-        entropy: of the distribution that each token came from, under the schema, in nats; nan if unknown.
-        thought: what the model thought before it; None if it wrote the object at once.
+        ends: for each token, the number of characters up to the token's end.
+        log_p: ln probability of each token among the tokens that the schema allows. Servers may count all tokens.
+        entropy: for each token, the entropy of its distribution under the schema, in nats; nan if unknown.
+        thought: the model's thought before the object; None if the model wrote the object without a thought.
     """
 
     text: str
@@ -55,13 +55,13 @@ class WrittenObject:
         return range(bisect_right(self.ends, span[0]), bisect_left(self.ends, span[1]) + 1)
 
     def reading(self, value: object, tokens: range) -> Reading:
-        """Return a value that some tokens spell; a value without tokens has probability 1 and entropy 0."""
+        """Return the value that some tokens spell; a value without tokens has probability 1 and entropy 0."""
         log_p = math.fsum(self.log_p[token] for token in tokens)
         return Reading(value, log_p, math.fsum(self.entropy[token] for token in tokens), self.thought)
 
 
 def token_ends(parts: Iterable[bytes]) -> tuple[int, ...]:
-    r"""Return for each token, given by its bytes, the number of characters up to its end.
+    r"""Return, for each token given as bytes, the number of characters up to the token's end.
 
     A character belongs to the token with its first byte.
 
@@ -72,11 +72,11 @@ def token_ends(parts: Iterable[bytes]) -> tuple[int, ...]:
 
 
 class Reading(NamedTuple):
-    """A value in an object, as it was written.
+    """A value in an object, as the model wrote the value.
 
     Attributes:
-        log_p: ln probability of its text.
-        entropy: sum over its tokens, in nats; nan if unknown.
+        log_p: ln probability of the value's text.
+        entropy: sum of the entropies of the value's tokens, in nats; nan if unknown.
         thought: as of `WrittenObject`.
     """
 
@@ -88,10 +88,10 @@ class Reading(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OpenedObject:
-    """An object as it was written, with its values and where they stand.
+    """An object as the model wrote it, with its values and their spans.
 
     Attributes:
-        places: the span of each value by its path; elements of lists have their numbers in it.
+        places: the span of each value by its path. The path of a list element contains the element's number.
     """
 
     written: WrittenObject
@@ -104,7 +104,7 @@ class OpenedObject:
         return cls(written, written.value, spans(written.text))
 
     def place_of(self, leaf: Leaf) -> Span:
-        """Return where the value of a field stands; for a field of an object that is null, that null."""
+        """Return the span of a field's value; for a field of an object that is null, return the span of the null."""
         depths = range(len(leaf.path), -1, -1)
         return next(self.places[leaf.path[:depth]] for depth in depths if leaf.path[:depth] in self.places)
 
@@ -113,7 +113,7 @@ class OpenedObject:
         return self.reading(value_of(leaf, self.value), self.place_of(leaf))
 
     def reading(self, value: object, span: Span) -> Reading:
-        """Return a value that stands in a span."""
+        """Return the value in a span."""
         return self.written.reading(value, self.written.tokens(span))
 
 
@@ -130,7 +130,7 @@ def spans(text: str) -> dict[tuple[str, ...], Span]:
 
 
 def _scan(text: str, start: int, path: tuple[str, ...], found: dict[tuple[str, ...], Span]) -> int:
-    """Note the span of the value at a place and of those in it, and return its end."""
+    """Note the span of the value at a place and of all values inside it, and return the value's end."""
     if text[start] not in "{[":
         _, end = _DECODER.raw_decode(text, start)
         found[path] = (start, end)
@@ -181,10 +181,10 @@ def _has_half(value: object) -> bool:
 
 
 def same_value(leaf: Leaf, question: Question, one: object, other: object) -> bool:
-    """Return whether two values of a field say the same.
+    """Return whether two values of a field mean the same.
 
-    Numbers are compared by value, also if they are written as texts. Texts follow the rule for answers to open
-    questions (`secl.grading.same`). Values of enumerations and of all other kinds have to be equal.
+    Numbers are compared by value, even if a number is written as a text. Texts follow the rule for answers to open
+    questions (`secl.grading.same`). All other values, such as enumerations, have to be equal.
 
     >>> leaf, question = Leaf(("total",), "text", "text", ""), Question("total")
     >>> same_value(leaf, question, "1,200.00", "1200"), same_value(leaf, question, "Acme", "acme.")
@@ -199,7 +199,7 @@ def same_value(leaf: Leaf, question: Question, one: object, other: object) -> bo
 
 
 def _plain(value: object, *, exact: bool) -> object:
-    """Return a value so that equal ones compare equal: true is not 1, and 1 is 1.0."""
+    """Return a value in a form for comparison, in which true differs from 1, and 1 equals 1.0."""
     if isinstance(value, str):
         return "text", value if exact else normalise_text(value)
     if isinstance(value, list):

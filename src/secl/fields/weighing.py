@@ -1,4 +1,7 @@
-"""Records of the values that a model wrote: each field is a question with the evidence of an open answer."""
+"""Records of the values that a model wrote.
+
+Each field becomes a question with the evidence of an open answer.
+"""
 
 from __future__ import annotations
 
@@ -24,16 +27,16 @@ CERTAIN = 0.9
 """A value is certain if each of its tokens has at least this probability."""
 
 OTHER_VALUES = 3
-"""Most other values of a field among its candidates: the most frequent ones, as for open answers."""
+"""Maximum number of other values among a field's candidates: the most frequent ones, as for open answers."""
 
 FIXED_KINDS = ("choice", "number")
-"""Kinds of fields whose values have a fixed form: few of their tokens can be uncertain. Elements of lists have none."""
+"""Kinds of fields with values of a fixed form: few tokens can be uncertain. Elements of lists have no fixed form."""
 
 Weigh = Callable[[Question, Rating], Record]
 """Makes the record of a field from its question and evidence (`secl.Calibrator.weigh`)."""
 
 Cost = tuple[Ledger, float]
-"""Tokens that went through the network for a field, and those of its share of a plain pass."""
+"""Tokens that went through the network for a field, and tokens of the field's share of a plain pass."""
 
 
 def weigh_fields(
@@ -44,7 +47,7 @@ def weigh_fields(
     cost: Cost,
     weigh: Weigh,
 ) -> dict[str, Record]:
-    """Return the records of an object's fields by their names; `cost` is that of each field."""
+    """Return the records of an object's fields by their names; `cost` is the cost of one field."""
     fields: dict[str, Record] = {}
     for leaf in leaves:
         question = question_of(leaf)
@@ -58,7 +61,10 @@ def weigh_fields(
 def weigh_value(
     leaf: Leaf, question: Question, own: Reading, drawn: Sequence[Reading | None], cost: Cost, weigh: Weigh
 ) -> Record:
-    """Return the record of a value; `drawn` are the values in its place in samples, None for a sample without any."""
+    """Return the record of a value.
+
+    `drawn` has the value in the same place of each sample, and None for a sample without a value.
+    """
     return _with_all_values(leaf, weigh(question, _rating(leaf, question, own, drawn, *cost)))
 
 
@@ -109,7 +115,10 @@ def _rating(
 
 
 def _with_all_values(leaf: Leaf, record: Record) -> Record:
-    """Return a record with all values of an enumeration as candidates; unseen ones share the remaining probability."""
+    """Return a record with all values of an enumeration as candidates.
+
+    Values that the model did not write share the remaining probability.
+    """
     posterior = record.posterior
     if posterior is None:
         return record
@@ -118,14 +127,14 @@ def _with_all_values(leaf: Leaf, record: Record) -> Record:
 
 
 def with_unseen(posterior: Posterior, stored: Posterior) -> Posterior:
-    """Return the posterior of a field's evidence with the values that its enumeration adds to a stored one."""
+    """Return a posterior with the unseen values of the enumeration, taken from a `stored` posterior."""
     return (
         posterior if stored.none_last else _with_unseen(posterior, stored.candidates[len(posterior.candidates) - 1 :])
     )
 
 
 def _with_unseen(posterior: Posterior, unseen: Sequence[str]) -> Posterior:
-    """Return a posterior with unseen values in place of "none of these", whose probability they share."""
+    """Return a posterior in which unseen values replace "none of these" and share its probability."""
     share = posterior.probabilities[-1] / len(unseen)
     return replace(
         posterior,
@@ -136,13 +145,13 @@ def _with_unseen(posterior: Posterior, unseen: Sequence[str]) -> Posterior:
 
 
 def whole_confidence(fields: Sequence[Record]) -> float:
-    """Return the probability that all fields are correct: the product, as if their errors were independent."""
+    """Return the probability that all fields are correct: the product, which assumes independent errors."""
     return math.prod(record.confidence for record in fields)
 
 
 def whole_accepted(fields: Sequence[Record], accept: float | None) -> bool | None:
-    """Return whether the probability before labels that all fields are correct reaches a threshold; None without one.
+    """Return whether the probability that all fields are correct reaches a threshold; None without a threshold.
 
-    A threshold compares the confidence before labels, as for a single answer (`Record.accepted`).
+    The threshold applies to the confidence before labels, as for a single answer (`Record.accepted`).
     """
     return None if accept is None else math.prod(record.label_free for record in fields) >= accept

@@ -10,16 +10,16 @@ from secl.metrics.probability import log_sum
 from secl.records import Reply
 
 Values = tuple[float | None, ...]
-"""One number for each candidate, or None."""
+"""One number for each candidate; None if unknown."""
 
 SMOOTHING = 0.5
 """Pseudo-count of every candidate among the samples."""
 
 VOTE = 2.6
-"""Nats that every solution with the same number adds, before the weight of the view."""
+"""Nats that each solution adds to the number that it leads to, before the weight of the view."""
 
 DOUBT = 0.2
-"""Weight of equal probabilities in the letters, and in the values of fields, after thoughts."""
+"""Weight of the uniform distribution that is mixed into letters and into values of fields after thoughts."""
 
 LEAST_REST = 0.05
 """Least probability of an answer outside the candidates."""
@@ -41,12 +41,12 @@ LEAST_WRONG = 0.01
 
 
 def samples(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Values | None:
-    """Return ln of each candidate's share of the samples of an open question.
+    """Return ln of the number of samples for each candidate of an open question, with a pseudo-count.
 
     The model's own answer counts as one sample, and every candidate gets a pseudo-count (`SMOOTHING`). Samples that
-    equal no candidate count for the last one. Different solutions hardly agree on a number by chance, so each solution
-    adds the same amount (`VOTE`). Fields with the view `value` have no such view: their samples begin alike, so they
-    would estimate the same probability once more.
+    equal no candidate count for the last candidate. Different solutions hardly agree on a number by chance, so each
+    solution adds the same amount (`VOTE`). Fields with the view `value` do not have the view `samples`. Their samples
+    share a beginning, so both views would estimate the same probability.
     """
     if not candidates.samples or value(candidates, reply, evidence) is not None:
         return None
@@ -64,8 +64,8 @@ def text(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Val
     """Return the log-probability of each candidate's text, divided by the root of its number of words.
 
     The root is a compromise: a sum makes every sentence improbable, a mean makes every sentence probable. The last
-    candidate has the remaining probability. Numbers have no such view, because their texts are the reasoning. Fields
-    have `value` instead.
+    candidate has the remaining probability. Numbers do not have this view, because their texts are the reasoning.
+    Fields have the view `value` instead.
     """
     log_p = _log_p_of_texts(candidates, reply)
     if not log_p or candidates.source.startswith(VALUES):
@@ -79,12 +79,13 @@ def text(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Val
 def value(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Values | None:  # noqa: ARG001
     """Return ln of the probability of each value of a field.
 
-    The model's own value has the probability sigmoid(L). L = a + b ln(H + c), plus d for a fixed form, where H is the
-    entropy of its tokens under the schema (`VALUE_COEFFICIENTS`). Servers report no H; then L = `VALUE_SLOPE` logit P,
-    where P is the probability of its text, at most 1 - `LEAST_WRONG`. The other values share the remaining
-    probability in proportion to the probabilities of their texts.
+    The model's own value has the probability sigmoid(L). L = a + b ln(H + c), plus d for a fixed form. H is the entropy
+    of the value's tokens under the schema; `VALUE_COEFFICIENTS` holds a to d. Servers do not report H. Then L =
+    `VALUE_SLOPE` logit P, where P is the probability of the value's text, at most 1 - `LEAST_WRONG`. The other values
+    share the remaining probability in proportion to the probabilities of their texts.
 
-    Behind thoughts the probability of a value is its mean over the thoughts, moved to equal probabilities by `DOUBT`.
+    After thoughts, the probability of a value is its mean over the thoughts, mixed with the uniform distribution
+    (`DOUBT`).
     """
     log_p = _log_p_of_texts(candidates, reply)
     if not log_p or not candidates.source.startswith(VALUES):
@@ -105,7 +106,7 @@ def value(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Va
 
 
 def _behind_thoughts(candidates: CandidateEvidence, reply: Reply) -> Values:
-    """Return ln of the mean probability of each value; what no value has is the last candidate's."""
+    """Return ln of the mean probability of each value; the last candidate has the remaining probability."""
     count, thoughts = len(candidates.candidates), 1 + len(candidates.samples)
     shares = [0.0] * count
     for number, log_p in [(0, reply.log_probability), *((each.candidate, each.log_p) for each in candidates.samples)]:

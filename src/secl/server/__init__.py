@@ -1,6 +1,6 @@
 """The HTTP server: answers with confidences, learning in the background, and a record of every answer.
 
-The way of a chat:
+Path of a chat request:
 
     http/middleware     errors as replies; API key; size of the body
     http/routes         `chat` reads the request (chat_request, messages), or structured an object or calls

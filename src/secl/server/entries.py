@@ -33,8 +33,8 @@ class Event:
     """An event of learning, at a time in seconds since 1970, with one sentence (`detail`).
 
     Attributes:
-        position: of the latest record then; None before the first.
-        version: of the adapter afterwards.
+        position: position of the latest record at this time; None before the first record.
+        version: version of the adapter after the event.
     """
 
     time: float
@@ -49,8 +49,8 @@ class Served:
     """A record with the circumstances of its reply.
 
     Attributes:
-        id: random, known to the client.
-        time: of the answer, in seconds since 1970.
+        id: random id, which the client gets.
+        time: time of the answer, in seconds since 1970.
         batch: number of questions in the same pass.
         label: whether people judged the answer right; None while unlabelled.
     """
@@ -63,7 +63,7 @@ class Served:
 
 
 def answer_text(record: Record) -> str:
-    """Return the answer as people read it, or the whole reply if it has no readable answer."""
+    """Return the answer in the form that people read, or the whole reply if it has no readable answer."""
     return record.reply.text.strip() if record.answer is None else record.question.named(record.answer)
 
 

@@ -1,4 +1,4 @@
-"""Explanation of a confidence from the state folder: values, and sentences for terminal and page."""
+"""Explanation of a confidence from the state folder, as values and as sentences for terminal and page."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Said(TypedDict):
 
 
 class Explained(TypedDict):
-    """Why an answer has its confidence.
+    """Explanation of an answer's confidence.
 
     time: of the answer, in seconds since 1970. batch: number of questions in the same pass. label: whether people
     judged the answer right; null while unlabelled. source: of the confidence. why: sentences about confidence, gate,
@@ -87,8 +87,8 @@ def conversation(
 ) -> tuple[tuple[str, str], ...]:
     r"""Return the conversation whose next token was the confidence digit, as pairs of role and text.
 
-    `alongside`: one reply has the open answer and its confidence. `prefilled`: short replies begin with "Answer:".
-    `request`: sentence that asks for a thought.
+    `alongside`: whether one reply has the open answer and its confidence. `prefilled`: whether short replies begin with
+    "Answer:". `request`: sentence that asks for a thought.
 
     >>> from secl.records import Reply
     >>> reply = Reply(text="A", answer="A", bins=(0.1,) * 10, digit_mass=1.0, entropy=0.5, log_probability=-0.1)
@@ -122,7 +122,7 @@ def conversation(
 
 
 def _lesson(record: Record, bin_gate: int | None, paused: str | None) -> str:
-    """Return the outcome of a lesson and its reason; `paused` is the reason of a pause then."""
+    """Return the outcome of a lesson and its reason; `paused` is the reason of a pause at the time of the lesson."""
     update, signal = record.update, record.signal
     if update is not None and signal is not None:
         rule = "" if bin_gate is None else f", more than {counted(bin_gate, 'bin')} apart"
@@ -150,7 +150,7 @@ def _lesson(record: Record, bin_gate: int | None, paused: str | None) -> str:
 
 
 def remark_on(record: Record, *, expected: bool) -> str | None:
-    """Return why the confidence is a stated one although a posterior was `expected`, in one sentence; else None."""
+    """Return why a stated confidence replaces an `expected` posterior, in one sentence; None if it does not."""
     if source_of(record) == "posterior" or not expected:
         return None
     if record.reply.answer is None:

@@ -22,7 +22,7 @@ KEYS = "keys.json"
 
 
 def make_private(folder: Path) -> None:
-    """Make a state folder, or close an existing one, so that only its owner can enter (0700). Raises RunError."""
+    """Create a state folder, or restrict an existing folder to its owner (mode 0700). Raises RunError."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         open_before = _is_open(folder)
@@ -44,8 +44,8 @@ def _is_open(folder: Path) -> bool:
 def backup(folder: Path, out: Path) -> int:
     """Copy the present state of a folder while its server runs; return the number of records.
 
-    The copy gets its name once it is whole and on the disk. Raises RunError: `out` exists, or the folder is no server's
-    state or damaged; StorageError: the copy cannot be written.
+    secl writes the copy under a temporary name, and renames the copy once it is complete and on the disk. Raises
+    RunError: `out` exists, or the folder is no server's state or damaged; StorageError: the copy cannot be written.
     """
     with Store(folder) as store:
         if not store.is_server:

@@ -1,7 +1,8 @@
 """Verification of a state folder: its consistency, and replies computed again.
 
-secl computes a reply from its question and the stored adapter version, and rates a text as it is stored. A short answer
-that was computed alone, on this machine, must agree to the last digit. Passes of another shape round differently.
+secl computes a short reply again from its question and the stored adapter version. For a free text, secl rates the
+stored text again. A short answer that this machine computed alone must agree to the last digit. Passes of another shape
+round differently.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ NATS = 20.0
 
 
 def rounding(dtype: str | None) -> float:
-    """Return how much another shape of the pass, or another processor, may change a probability.
+    """Return how much a pass of another shape, or another processor, may change a probability.
 
     An unknown precision counts as 16 bits.
     """
@@ -46,7 +47,7 @@ def rounding(dtype: str | None) -> float:
 
 
 def load_recorded_model(state: ServerStore) -> Model:
-    """Load the model that a state folder was begun with. Raises RunError: it has changed since then."""
+    """Load the model with which a state folder was created. Raises RunError: the model has changed since then."""
     settings = Manifest.of(state).to_load()
     model = loading.load_model(settings)
     if model.fingerprint != state.manifest["model"]:
@@ -66,7 +67,7 @@ def environment_changes(state: ServerStore, model: Model) -> list[str]:
 def rederive(
     state: ServerStore, model: Model | None, served: Served, tolerance: float, *, exact: bool = True
 ) -> Rederived:
-    """Compute a reply again with its stored version, and compare them, `exact` or within the tolerance."""
+    """Compute a reply again with its stored version, and compare both replies, `exact` or within the tolerance."""
     record, version = served.record, served.record.reply.version
     reply = partial(Rederived, record.position, version)
     if model is None or state.keep_text != "full":
@@ -98,7 +99,7 @@ def rederive(
 
 
 def rounding_reason(now: Record, record: Record, tolerance: float) -> str:
-    """Return how rounding may explain the difference from a record, in one sentence; "" if rounding cannot."""
+    """Return how rounding may explain the difference from a record, in one sentence; "" if it cannot."""
     if now.reply.text == record.reply.text and distance(replace(now, evidence=record.evidence), record) <= tolerance:
         drawn = [each and each.candidates for each in (now.evidence.candidates, record.evidence.candidates)]
         return "the reply agrees, but the model now draws other answers to compare" if drawn[0] != drawn[1] else ""
@@ -111,7 +112,7 @@ def rounding_reason(now: Record, record: Record, tolerance: float) -> str:
 
 
 def computed(state: ServerStore, model: Model, record: Record, *, stored: bool = False) -> Record:
-    """Return a record computed again by a model, asked as by a server; `stored` open answers are rated, not written."""
+    """Compute a record again as a server does; a `stored` open answer is rated, not written again."""
     calibrator = build_calibrator(Manifest.of(state).settings, model)
     if record.given:
         (rating,) = model.rate_given([record.as_given()], calibrator.plan.rated)
@@ -131,7 +132,7 @@ def computed(state: ServerStore, model: Model, record: Record, *, stored: bool =
 
 
 def choose(state: ServerStore, count: int, position: int | None = None) -> list[Served]:
-    """Return the latest records, or the record at a position, to compute again; none if they cannot be read.
+    """Return the latest records, or the record at a position, to compute again; empty if reading them fails.
 
     Raises ParameterError: no record has this position.
     """
@@ -142,7 +143,7 @@ def choose(state: ServerStore, count: int, position: int | None = None) -> list[
 
 
 def verify(state: ServerStore, chosen: Sequence[Served] = (), model: Model | None = None) -> Verification:
-    """Examine a state folder, and compute chosen replies again; without kept texts there is no model."""
+    """Examine a state folder, and compute chosen replies again; `model` is None if the server keeps no texts."""
     result = examine(state)
     result.tolerance = rounding(state.manifest["environment"].get("dtype"))
     result.environment = [] if model is None else environment_changes(state, model)
@@ -157,7 +158,7 @@ def verify(state: ServerStore, chosen: Sequence[Served] = (), model: Model | Non
 
 
 def distance(now: Record, then: Record) -> float:
-    """Return the largest difference of a probability; infinity where a word differs.
+    """Return the largest difference of a probability; infinity if a word differs.
 
     Logarithms and entropies are divided by `NATS`.
     """
@@ -188,5 +189,5 @@ def _of_candidates(evidence: CandidateEvidence | None) -> tuple[object, ...] | N
 
 
 def _by_token(log_p: float | None, text: str | None) -> float | None:
-    """Return the log-probability of a token of a text, at four bytes a token."""
+    """Return a text's log-probability per token, with an estimate of four bytes per token."""
     return None if log_p is None else log_p / (NATS * max(1, len((text or "").encode()) // 4))

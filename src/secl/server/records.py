@@ -1,6 +1,6 @@
-"""Records in lists: search, the review, the latest labels; and the history of a server.
+"""Lists of records for search, review and labels, and the history of a server.
 
-Pages follow each other by position, so new records shift none of them.
+Pages are defined by position, so new records do not shift pages.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ Labelled = Literal["right", "wrong", "none"]
 
 
 class Search(BaseModel):
-    """A search for records; a parameter that is left out excludes none.
+    """A search for records; an omitted parameter excludes no record.
 
-    query: words that question and answer together contain; double quotes enclose words that stand side by side.
-    label: of the answer; `none` without a label. before: the `before` of the previous page.
+    query: words that question and answer together contain. Double quotes enclose adjacent words. label: of the answer;
+    `none` without a label. before: the `before` of the previous page.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -58,7 +58,7 @@ class Found:
 
 
 def search(state: ServerStore, wanted: Search) -> Found:
-    """Return the newest records that fit. Raises ParameterError: contradictory bounds, or a query without a word."""
+    """Return the newest records that match. Raises ParameterError: contradictory bounds, or a query without a word."""
     if wanted.min_confidence > wanted.max_confidence:
         bounds = f"min_confidence is {wanted.min_confidence} and max_confidence {wanted.max_confidence}"
         raise ParameterError(f"{bounds}, so no record can match; exchange the two bounds.")
@@ -80,7 +80,7 @@ def search(state: ServerStore, wanted: Search) -> Found:
 
 
 def _match(state: ServerStore, query: str) -> str:
-    """Return the words of a query for SQLite, each quoted, so that none of them is an operator."""
+    """Return the words of a query for SQLite, each quoted, so that SQLite reads no word as an operator."""
     if state.keep_text != "full":
         kept = f"this server keeps no texts (--keep-text {state.keep_text})"
         raise ParameterError(f"{kept}, so there are no words to find.")
@@ -95,7 +95,7 @@ class Point(BaseModel):
     """A record as lists and charts show it.
 
     time: in seconds since 1970. frozen_confidence: stated by the frozen model. label: whether people judged the answer
-    right, null while unlabelled. accepted: by the threshold, null without one.
+    right, null while unlabelled. accepted: whether the confidence reaches the threshold, null without a threshold.
     """
 
     record_id: str
@@ -165,8 +165,8 @@ class Queue:
 def review_queue(state: ServerStore, after: int | None = None) -> Queue:
     """Return the answers to rate after the record at position `after`, in random order.
 
-    Answers that volunteers have rated are drawn too: without them, the sample would be right too often. The rank of a
-    record depends on its position alone, so a review resumes where it stopped.
+    The draw includes answers that volunteers have rated. Without these answers, the sample's accuracy would be too
+    high. The rank of a record depends only on its position, so a review resumes where it stopped.
     """
     rows = state.rows("SELECT position, correct FROM answers ORDER BY position DESC LIMIT ?", RECENT)
     ranks = {position: (random_rank(position, SEED), position) for position, _ in rows}

@@ -1,4 +1,4 @@
-"""Redaction of records for servers that keep no texts; numbers, option letters and domains stay."""
+"""Redaction of records for servers that keep no texts; numbers, option letters and domains remain."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def redacted(record: Record, keep: Keep) -> Record:
 
 
 def _numbered(record: Record) -> Callable[[str], str]:
-    """Return a function that replaces candidates of a record by numbers, equal candidates by the same one."""
+    """Return a function that replaces a record's candidates by numbers, and equal candidates by equal numbers."""
     compared = (record.evidence.candidates, record.evidence.p_true, record.posterior)
     texts = [text for each in compared if each is not None for text in each.candidates]
     numbers = {text: number for number, text in enumerate(dict.fromkeys(texts), 1)}

@@ -1,10 +1,10 @@
-"""Pruning of a state folder: the oldest records first, in steps that delay no answer.
+"""Pruning of a state folder, the oldest records first, in steps that do not delay answers.
 
-A step is one transaction. It writes a checkpoint of the stream at the first kept record, where a replay begins. A kill
-between two steps does no harm. SQLite overwrites pruned records.
+A step is one transaction. A step writes a checkpoint of the stream at the first kept record, where a replay begins. If
+the process is killed between two steps, the folder stays consistent. SQLite overwrites pruned records.
 
 Pruning always keeps the latest record, records from the first pending lesson on, labels, events and counters. It keeps
-the adapter versions that answered a kept record, the newest versions, and the learned weights of now.
+the adapter versions that answered a kept record, the newest versions, and the current learned weights.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ REST = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """The records to keep: the latest ones, by number or by days; None keeps all."""
+    """The records to keep: the latest records, by number or by days; None keeps all records."""
 
     records: int | None = None
     days: int | None = None
@@ -63,7 +63,7 @@ class Retention:
 
 
 class Pruner:
-    """A thread that prunes every ten minutes; `last_error`: of the latest pruning, None after a success."""
+    """A thread that prunes every ten minutes; `last_error`: error of the latest pruning, None after a success."""
 
     def __init__(self, state: ServerStore, policy: Retention) -> None:
         self.state, self.policy = state, policy
@@ -132,7 +132,7 @@ def _prune_records(state: ServerStore, policy: Retention) -> int:
 
 
 def _merge_words(state: ServerStore, *, begun: bool) -> bool:
-    """Rewrite some pages of the index of words without pruned words; return whether more are left.
+    """Remove pruned words from some pages of the word index; return whether more pages are left.
 
     SQLite's index keeps the words of deleted rows until it merges segments. A negative number starts on all segments.
     """
@@ -143,7 +143,7 @@ def _merge_words(state: ServerStore, *, begun: bool) -> bool:
 
 
 def _first_kept(state: ServerStore, policy: Retention) -> int:
-    """Return the position of the first record that this step keeps, at most `STEP` after the present first one."""
+    """Return the position of the first record that this step keeps; a step prunes at most `STEP` records."""
     first, end = state.first, len(state)
     keep = first if policy.records is None else max(first, end - policy.records)
     if policy.days is not None:

@@ -1,7 +1,8 @@
-"""The state folder of a server: the tables of a run (`secl.runs.store`), and those of `secl.server.tables`.
+"""The state folder of a server, with the tables of a run (`secl.runs.store`) and of `secl.server.tables`.
 
-Labels are a log; they move confidences and never train weights. The server sends a reply after its record is on the
-disk, so the record survives a power cut. It writes the record's lesson later, with the learner's new state. Rows:
+Labels are an append-only log. Labels move confidences, and never train weights. The server sends a reply after its
+record is on the disk, so the record survives a power cut. It writes the record's lesson later, with the learner's new
+state. Rows:
 
     records    as in `secl.runs.store`
     served     (28, "rec_0a1b2c3d4e5f", 1795636800.0, 8, 0.82, 0.75, None)    position, id, time, batch, reported, ...
@@ -42,7 +43,7 @@ class ServerStore(Store):
 
     Without `writable` it is open for reading, also while its server writes. `lock` keeps several statements together.
 
-    Raises RunError: the folder is no server's state, or damaged.
+    Raises RunError: the folder is not a server's state, or is damaged.
     """
 
     def __init__(self, folder: str | Path, *, writable: bool = False) -> None:
@@ -65,7 +66,7 @@ class ServerStore(Store):
 
     @classmethod
     def create(cls, folder: Path, manifest: Values, tables: str = TABLES) -> Self:
-        """Create the state folder of a new server, readable by its user alone; errors as of `Store.create`."""
+        """Create the state folder of a new server, readable only by its user. Raises the errors of `Store.create`."""
         check_free(folder)
         with storage_errors(folder, "start again, or name another folder"):
             make_private(folder)
@@ -75,7 +76,7 @@ class ServerStore(Store):
         return cls(folder, writable=True)
 
     def read(self, query: str, *values: object) -> Iterator[Any]:
-        """Return the rows of a query; on a shared connection all at once, between two transactions."""
+        """Return the rows of a query; a shared connection reads all rows at once, between two transactions."""
         rows = super().read(query, *values)
         if not self.writable:
             return rows
@@ -117,8 +118,8 @@ class ServerStore(Store):
     ) -> None:
         """Write the records of one pass in one transaction.
 
-        The pass took `seconds` and ended at a `moment` (seconds since 1970). `version`: of the weights, if not stored
-        yet. `checkpoint`: of the stream afterwards. `ids`: of the records; random without any.
+        The pass took `seconds`, and ended at `moment` (seconds since 1970). `version`: version of the weights, if not
+        stored yet. `checkpoint`: checkpoint of the stream after the pass. `ids`: ids of the records; random by default.
         """
         first, count, words = records[0].position, len(records), self.keep_text == "full"
         with self.writing():
@@ -135,7 +136,7 @@ class ServerStore(Store):
         self.db.execute("INSERT OR REPLACE INTO checkpoints VALUES (?, ?)", (position, checkpoint))
 
     def add_lesson(self, record: Record, *, snapshot: bytes | None = None) -> None:
-        """Write the outcome of a lesson into its record, and the learner's new state if there is one."""
+        """Write the outcome of a lesson into its record, and the learner's new state, if given."""
         body = to_body(redacted(record, self.keep_text))
         with self.writing():
             self.db.execute("UPDATE records SET body = ? WHERE position = ?", (body, record.position))
@@ -143,7 +144,7 @@ class ServerStore(Store):
                 self.write_snapshot(record.update.version, snapshot)
 
     def add_event(self, kind: EventKind, version: int, detail: str, *, snapshot: bytes | None = None) -> None:
-        """Write an event, and the learner's new state if there is one."""
+        """Write an event, and the learner's new state, if given."""
         with self.writing():
             latest = len(self) - 1
             self.db.execute(
@@ -156,10 +157,11 @@ class ServerStore(Store):
     def add_feedback(
         self, position: int, correct: bool | None, chance: float | None = None, *, drawn: bool = False
     ) -> Label:
-        """Write a label of an answer; None takes an earlier label back. The latest label counts, all are kept.
+        """Write a label of an answer; None takes an earlier label back.
 
-        `chance`: probability with which the answer was chosen for rating, in [1e-4, 1]; None from volunteers. `drawn`:
-        a review drew the answer at random. Raises ParameterError: no such record, or a chance out of range.
+        The latest label counts. The store keeps all labels. `chance`: probability with which the answer was chosen for
+        rating, in [1e-4, 1]; None from volunteers. `drawn`: a review drew the answer at random. Raises ParameterError:
+        no such record, or a chance out of range.
         """
         with self.writing():
             record = self.served(position).record
@@ -184,7 +186,7 @@ class ServerStore(Store):
         raise ParameterError(f"there is no record {name[:40]!r}{pruned}.")
 
     def served(self, position: int) -> Served:
-        """Return one record. Raises ParameterError: no such record, or a pruned one."""
+        """Return one record. Raises ParameterError: the record does not exist, or is pruned."""
         if 0 <= position < self.first:
             raise ParameterError(f"the record {position} was pruned; kept are {self.first} to {len(self) - 1}.")
         latest = self.latest(1, until=position)
@@ -230,7 +232,7 @@ class ServerStore(Store):
         return int(rows[0][0]) if rows else 0
 
     def paused(self, moment: float = math.inf) -> str | None:
-        """Return the reason of a pause of learning, now or at a moment (seconds since 1970); None without a pause."""
+        """Return the reason for a pause of learning, now or at a moment (seconds since 1970); None without a pause."""
         changes = self.events(1, "pause", "resume", before=moment)
         return changes[0].detail if changes and changes[0].kind == "pause" else None
 
@@ -242,6 +244,6 @@ _VERSIONS = """
 
 @contextmanager
 def at_one_moment(folder: Path) -> Iterator[ServerStore]:
-    """Context with a connection of its own, which delays no answer and reads the state of one moment."""
+    """Context with a separate connection that reads the state of one moment without delaying answers."""
     with ServerStore(folder) as reader, reader.moment():
         yield reader

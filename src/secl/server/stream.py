@@ -1,4 +1,4 @@
-"""Checkpoints of a stream, so that a start replays the latest records alone.
+"""Checkpoints of a stream, so that a start replays only the latest records.
 
 A checkpoint holds the states of gate and posterior as compressed JSON, without texts and labels.
 """
@@ -23,7 +23,7 @@ EVERY = 1000
 
 
 def due(before: int, stream: StreamState) -> bytes | None:
-    """Return a checkpoint of a stream that came from position `before`; None if none is due."""
+    """Return a checkpoint of a stream that came from position `before`; None if no checkpoint is due."""
     return pack(stream) if stream.position // EVERY > before // EVERY else None
 
 

@@ -1,6 +1,6 @@
-"""A server's own tables, with counters and indexes, so that the overview scans no table.
+"""A server's own tables, with counters and indexes, so that the overview needs no table scan.
 
-Triggers count in the transaction that changes a record. Counters include pruned records.
+Triggers update the counters in the transaction that changes a record. Counters include pruned records.
 """
 
 from __future__ import annotations

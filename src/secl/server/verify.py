@@ -1,6 +1,6 @@
-"""Consistency of a state folder, by a replay of stream and labels, without the model.
+"""Check the consistency of a state folder by a replay of stream and labels, without the model.
 
-Double arithmetic may differ on another processor, which adds in another order.
+Floating-point results may differ on another processor, which adds in another order.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ class Rederived:
     """A reply computed again.
 
     Attributes:
-        agrees: None if unverifiable, because a close choice between words came out otherwise or texts were not kept.
+        agrees: whether both replies agree. None if secl cannot verify the reply: a near-tie between words was decided
+            differently, or texts were not kept.
         difference: largest difference of a probability; logarithms and entropies count by `NATS`; None if incomparable.
         detail: how the reply differs, or why secl cannot verify the reply, in one sentence; empty if it agrees.
     """
@@ -69,9 +70,9 @@ class Verification:
     Attributes:
         first: position of the first kept record.
         examined: number of replayed records.
-        largest: for each check the largest difference between numbers that agree.
-        rederived: replies that were computed again, with the `tolerance` of their probabilities.
-        environment: differences between this machine and its libraries and the server's.
+        largest: for each check, the largest difference between numbers that agree.
+        rederived: replies that secl computed again, with the `tolerance` of their probabilities.
+        environment: differences of machine and libraries between this process and the server.
     """
 
     first: int
@@ -99,7 +100,7 @@ class Verification:
 def examine(state: ServerStore) -> Verification:
     """Replay gate, posterior and labels over all kept records, and compare the other tables with the records.
 
-    The replay ends at a record that cannot be read or replayed.
+    The replay ends at the first record that secl cannot read or replay.
     """
     with state.moment():
         found = Verification(state.first)
@@ -169,7 +170,7 @@ CONTRADICTIONS = {
 
 
 class LabelsAgain:
-    """The log of labels, replayed for each record up to the labels of its time."""
+    """The log of labels, replayed for each record up to the record's time."""
 
     def __init__(self, state: ServerStore) -> None:
         self._log = deque(state.label_log())
@@ -211,7 +212,7 @@ def _described(decision: Decision) -> str:
 
 
 def furthest(now: object, then: object) -> float:
-    """Return the largest difference of two numbers in two values of the same shape; infinity if anything else differs.
+    """Return the largest difference between numbers of two values of the same shape; infinity for other differences.
 
     Numbers above 1 are compared relative to their size; whole numbers, texts, infinities and nan must be equal.
 

@@ -1,4 +1,4 @@
-"""Abilities of a server, found out at the start by one small question."""
+"""Abilities of a server, which secl finds out at the start by one small question."""
 
 from __future__ import annotations
 
@@ -62,13 +62,13 @@ class Abilities:
     """Abilities of a server.
 
     Attributes:
-        model: name of the model there.
-        top: number of reported most probable tokens.
-        limit: name of its limit on tokens, one of `LIMITS`.
+        model: name of the model on the server.
+        top: number of most probable tokens that the server reports.
+        limit: name of the request field that limits tokens, one of `LIMITS`.
         off: fields that switch thoughts off; None if the model always thinks.
-        on: fields that switch thoughts on; None if the model shall not think.
-        budget: most tokens of a thought; None for the server's own limit.
-        unopened: whether the content begins with thoughts that only their end marks.
+        on: fields that switch thoughts on; None if thoughts are not requested.
+        budget: maximum number of tokens of a thought; None for the server's own limit.
+        unopened: whether the content begins with a thought that has an end mark but no opening mark.
         digit_mass: probability of all digits together in the trial reply, which should be a digit.
     """
 
@@ -82,11 +82,11 @@ class Abilities:
     digit_mass: float = 0.0
 
     def thinks(self, think: bool) -> bool:
-        """Return whether the model thinks before a reply that may (`think`) or should not begin with a thought."""
+        """Return whether the model thinks before a reply; `think` allows a thought."""
         return self.on is not None and (think or self.off is None)
 
     def chat(self, prompt: Prompt, tokens: int | None = WORD_TOKENS, *, think: bool = False) -> dict[str, object]:
-        """Return the body of a greedy request with log-probabilities; `tokens` None leaves the limit to the server."""
+        """Return the body of a greedy request with log-probabilities; without `tokens`, the server's limit applies."""
         switch = self.off
         if self.thinks(think):
             switch = self.on
@@ -136,7 +136,7 @@ def only_model(endpoint: Endpoint) -> str:
 
 
 def unlisted(endpoint: Endpoint, model: str) -> list[str]:
-    """Return a note if a server does not list a model; some servers accept every name."""
+    """Return a note if a server does not list a model. Some servers accept every name."""
     with suppress(ModelError):  # some servers list no models
         names = [card["id"] for card in endpoint.models()]
         if model not in names:
@@ -151,7 +151,8 @@ def _listed(names: list[str]) -> str:
 def find_out(endpoint: Endpoint, model: str, thinking: Thinking = "off") -> Abilities:
     """Return the abilities of a server.
 
-    Raises ModelError: no answer, no log-probabilities or those of other tokens, or the model does not think as asked.
+    Raises ModelError: no answer, no log-probabilities, log-probabilities of other tokens, or the model does not think
+    as requested.
     """
     refusals: list[str] = []
     accepted: Abilities | None = None
@@ -181,7 +182,10 @@ def find_out(endpoint: Endpoint, model: str, thinking: Thinking = "off") -> Abil
 
 
 def _ask_on_trial(endpoint: Endpoint, abilities: Abilities) -> Said:
-    """Return the reply to the trial question; the end of a thought reveals one without a mark at its beginning."""
+    """Return the reply to the trial question.
+
+    An end mark reveals a thought that has no mark at its beginning.
+    """
     said = _say(endpoint, abilities.chat(TRIAL))
     if said.finish == "length" and said.alone().thought is None and said.text.strip()[:1] not in DIGITS:
         thought, _ = split_thought(_say(endpoint, abilities.chat(TRIAL, MUSING_TOKENS)).text, unopened=True)
@@ -199,7 +203,7 @@ def _say(endpoint: Endpoint, body: Mapping[str, object]) -> Said:
 def _let_think(endpoint: Endpoint, abilities: Abilities, thinking: Thinking) -> Abilities:
     """Return the abilities with the fields that switch thoughts on.
 
-    Raises ModelError: the model does not think, or log-probabilities after a thought are those of other tokens.
+    Raises ModelError: the model does not think, or the log-probabilities after a thought belong to other tokens.
     """
     budget = thinking if isinstance(thinking, int) else None
     budgets: Sequence[Switch] = ({},) if budget is None else (dict.fromkeys(BUDGETS, budget), {})
@@ -220,7 +224,7 @@ def _let_think(endpoint: Endpoint, abilities: Abilities, thinking: Thinking) -> 
 def _checked(endpoint: Endpoint, abilities: Abilities, said: Said) -> Abilities:
     """Return the abilities with the numbers of the trial reply.
 
-    Raises ModelError: no log-probabilities, or those of other tokens.
+    Raises ModelError: no log-probabilities, or log-probabilities of other tokens.
     """
     reported = max((len(token.top) for token in said.tokens), default=0)
     alone = said.alone(thinking=abilities.on is not None)

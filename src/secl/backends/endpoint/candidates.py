@@ -25,15 +25,15 @@ class Findings:
     """Findings about one question.
 
     Attributes:
-        spent: tokens by purpose.
-        plain_tokens: tokens of answer and confidence.
+        spent: number of tokens by purpose.
+        plain_tokens: number of tokens of answer and confidence.
         requested: kinds of requested evidence, with or without a result.
-        reply: the model's answer, or the given one.
-        rivals: of a given answer.
-        distractors: for normalised P(True) of an open answer; None before the search.
+        reply: the model's answer, or the given answer.
+        rivals: other answers to compare a given answer with.
+        distractors: distractors for normalised P(True) of an open answer; None before the search.
         drawn: further answers to compare an open answer with.
-        p_true: P(True) of the candidates; None if not requested, or unreadable.
-        candidates: letters of the candidates; None if not requested, or without candidates.
+        p_true: P(True) of the candidates; None if not requested or not readable.
+        candidates: letters of the candidates; None if not requested, or if the question has no candidates.
     """
 
     question: Question
@@ -82,7 +82,10 @@ class Findings:
         )
 
     def read_verdicts(self, texts: Sequence[str], pending: Sequence[Pending], source: str) -> PTrue | None:
-        """Wait for verdicts; return P(True) of the texts with readable ones, or None without the answer's."""
+        """Wait for verdicts, and return P(True) of the texts with a readable verdict.
+
+        Return None if the answer has no readable verdict.
+        """
         read: dict[str, tuple[float, float]] = {}
         for text, each in zip(texts, pending, strict=True):
             verdict = read_names(self.take("scoring", each).tokens, VERDICTS)

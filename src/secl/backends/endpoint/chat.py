@@ -25,7 +25,7 @@ Pending = Future[Written]
 
 
 class Requests:
-    """Sends requests. Several threads may use it at once. Errors as of `Endpoint.post`."""
+    """Sends chat requests. Instances are thread-safe. Raises the errors of `Endpoint.post`."""
 
     def __init__(self, endpoint: Endpoint, abilities: Abilities) -> None:
         self.endpoint, self.abilities = endpoint, abilities
@@ -41,9 +41,9 @@ class Requests:
         top_p: float = 1,
         think: bool = False,
     ) -> Pending:
-        """Request the greedy answer, or with a seed a draw at temperature 1 with `top_p`.
+        """Request the greedy answer; with a seed, request a draw at temperature 1 with `top_p`.
 
-        `think`: a model that may think does so before this answer.
+        `think`: whether a model that may think does so before this answer.
         """
         drawn = {} if seed is None else {"temperature": 1, "top_p": top_p, "seed": seed % 2**31}
 
@@ -73,8 +73,9 @@ class Requests:
     def write(self, question: Question, writing: Writing) -> Iterator[Piece]:
         """Yield the pieces of all texts in turn; see `secl.model.Model.write`.
 
-        Each text is a request of its own, because not every server writes several. The draft in a last piece is the
-        tuple of the text's tokens. Raises QuestionError: the server gives fewer log-probabilities than wanted.
+        Each text is a request of its own, because some servers write only one text per request. The draft in a last
+        piece is the tuple of the text's tokens. Raises QuestionError: the server gives fewer log-probabilities than
+        requested.
         """
         if (writing.top_logprobs or 0) > self.abilities.top:
             raise QuestionError(
@@ -137,7 +138,7 @@ class Requests:
         )
 
     def _body(self, question: Question, writing: Writing, number: int) -> dict[str, object]:
-        """Return the body of a request; an optional limit in `writing` is left to the server."""
+        """Return the body of a request, without a limit in `writing` that is optional (`or_fewer`)."""
         most = None if writing.or_fewer else writing.max_tokens
         body = self.abilities.chat(answer_prompt(question), most, think=True)
         body |= {"temperature": writing.temperature, "top_p": writing.top_p, "seed": writing.seed + number}
@@ -159,7 +160,7 @@ class Requests:
             pending.cancel()
 
     def close(self) -> None:
-        """Cancel the waiting requests, and let the others end."""
+        """Cancel the waiting requests, and let the running requests end."""
         self._pool.shutdown(cancel_futures=True)
 
 

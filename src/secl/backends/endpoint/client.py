@@ -1,4 +1,4 @@
-"""A server with OpenAI's API, by the openai SDK, whose errors become sentences."""
+"""A client for servers with OpenAI's API, which turns the openai SDK's errors into sentences."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Body = Mapping[str, object]
 
 
 class _Connections(openai.DefaultHttpxClient):
-    """Connections that do not repeat a request after a silence, because the server may still work on the first."""
+    """Connections that do not repeat a request after a timeout, because the server may still work on the first try."""
 
     def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         try:
@@ -45,7 +45,7 @@ class _Connections(openai.DefaultHttpxClient):
 
 
 class Endpoint:
-    """A server with OpenAI's API. Several threads may use it at once. Raises ParameterError: not a URL.
+    """A client of a server with OpenAI's API. Instances are thread-safe. Raises ParameterError: not a URL.
 
     Args:
         url: base address, such as "https://api.example.com/v1"; without a path, secl adds "/v1".
@@ -83,9 +83,9 @@ class Endpoint:
 
         Raises:
             QuestionError: the server refuses the content of the request.
-            UnavailableError: no answer now.
+            UnavailableError: the server does not answer now.
             NotLoadedError: the server does not have the model.
-            ModelError: another refusal.
+            ModelError: the server refuses the request for another reason.
         """
         with self._sentences(route):
             answer: Any = self._client.post(route, cast_to=object, body=body, options=self._options)
@@ -94,9 +94,9 @@ class Endpoint:
         return answer
 
     def stream(self, route: str, body: Body) -> Generator[Any, None, None]:
-        """Yield the chunks of an answer; closing the iterator ends the request. Errors as of `post`.
+        """Yield the chunks of an answer. Closing the iterator ends the request. Raises the errors of `post`.
 
-        A server that breaks off may end the chunks without an error, so callers check for the end of the text.
+        If a server breaks off, the chunks may end without an error, so callers check that the text is complete.
         """
         with (
             self._sentences(route),
@@ -113,7 +113,7 @@ class Endpoint:
 
     @contextmanager
     def _sentences(self, route: str) -> Iterator[None]:
-        """Turn the SDK's errors into ours."""
+        """Turn the openai SDK's errors into secl's errors."""
         try:
             yield
         except openai.APIStatusError as refusal:
@@ -149,11 +149,11 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Upstream:
-    """Another server in place of a model; secl passes chats on to that server if it cannot rate them.
+    """Another server in place of a model. secl forwards chats that secl cannot rate to that server.
 
     Attributes:
-        model: name of the model there.
-        takes_all: whether rated texts come by the same route, so that every parameter of a chat has its effect.
+        model: name of the model on that server.
+        takes_all: whether that server also writes rated texts, so that every parameter of a chat has an effect.
     """
 
     endpoint: Endpoint
@@ -161,9 +161,9 @@ class Upstream:
     takes_all: bool
 
     def chat(self, body: Body) -> Generator[dict[str, Any]]:
-        """Yield the chunks of the answer to a chat request; without "stream" the answer is the only chunk.
+        """Yield the chunks of the answer to a chat request; without "stream", the answer is the only chunk.
 
-        Errors as of `post`; UnavailableError also after a stream without an end.
+        Raises the errors of `post`. Raises UnavailableError also if the stream breaks off before its end.
         """
         request, ended = {**body, "model": self.model}, False
         if not body.get("stream"):

@@ -1,4 +1,4 @@
-"""Estimate of a table's requests and tokens, by asking its questions without a server."""
+"""Estimate of the requests and tokens for a table of questions, computed without a server."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Cost:
     """Estimated cost of questions.
 
     Attributes:
-        prompt_tokens: tokens of all prompts; a server's cache may have most of them.
+        prompt_tokens: tokens of all prompts. A server may take most prompt tokens from its cache.
         written_tokens: tokens of all replies, thoughts included.
     """
 
@@ -102,7 +102,10 @@ def cost_of(
     samples: int,
     distractors: int,
 ) -> Cost:
-    """Estimate the cost of questions, or of ratings of given answers; `samples`: number if the evidence has samples."""
+    """Estimate the cost of questions or of ratings of given answers.
+
+    `samples` is the number of samples, if the evidence has any.
+    """
     requests = _CountedRequests(abilities)
     asker, kinds, counted = EndpointAsker(requests, distractors, seed=0), {*evidence}, asked[:COUNTED]
     for each in counted:

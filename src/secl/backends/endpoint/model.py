@@ -38,16 +38,16 @@ Asked = tuple[Question, str | None, str | None]
 class EndpointModel(Shown):
     """A `secl.model.Model` on any server that has OpenAI's API and gives log-probabilities.
 
-    The model does not learn: confidences move by the posterior and by labels alone. One small question at the start
-    finds out the server's abilities; a missing ability becomes a warning.
+    The model does not learn: only the posterior and labels change confidences. One small question at the start finds
+    out the server's abilities. A missing ability becomes a warning.
 
     Args:
         url: base address of the server, such as "https://api.example.com/v1".
-        name: of the model there; "" for the server's only model.
+        name: name of the model on the server; "" for the server's only model.
         key: bearer token.
         distractors: number of distractors for an open answer, 1 to 9.
-        thinking: thought before an answer: "off", "auto" without a limit, or the most tokens.
-        seed: of sampled answers and distractors.
+        thinking: whether the model thinks before an answer: "off", "auto" (no limit), or the maximum number of tokens.
+        seed: seed of sampled answers and distractors.
 
     Raises:
         ParameterError: not a URL, or several models without a name.
@@ -116,7 +116,7 @@ class EndpointModel(Shown):
         return cost_of(self.abilities, asked, evidence, samples=samples, distractors=distractors)
 
     def check(self, question: Question) -> None:
-        """Accept every question; the server refuses too long ones when asked."""
+        """Accept every question. The server itself refuses a question that is too long."""
 
     def check_given(self, given: GivenAnswer) -> None:
         """Accept every answer; see `check`."""
@@ -140,7 +140,10 @@ class EndpointModel(Shown):
         self._wait(self._window.values())
 
     def _wait(self, pending: Collection[Future[Findings]]) -> None:
-        """Wait for a window of questions. A refusal is the outcome of its question; other errors end all requests."""
+        """Wait for a window of questions.
+
+        A refused question has an error as its outcome. Other errors end all requests.
+        """
         try:
             for future in as_completed(pending):
                 if not isinstance(future.exception(), QuestionError):
@@ -176,9 +179,10 @@ class EndpointModel(Shown):
     def answer(
         self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | Written | None = None
     ) -> ModelAnswer:
-        """Answer and state a confidence, once for equal questions of a window.
+        """Answer and state a confidence. Equal questions of a window share one answer.
 
-        Raises QuestionError: the server refuses the question, such as a too long one; UnavailableError: no answer now.
+        Raises QuestionError: the server refuses the question, for example because it is too long; UnavailableError: the
+        server does not answer now.
         """
         pending = self._window.get(_asked(question, written))
         findings = pending.result() if pending else self.asker.answer(question, {*evidence}, written)
@@ -195,11 +199,11 @@ class EndpointModel(Shown):
         return [_rating(future) for future in pending]
 
     def score_p_true(self, question: Question, reply: Reply) -> PTrue | None:
-        """Return P(True) of answer and distractors; None without a readable answer or verdict."""
+        """Return P(True) of answer and distractors; None if the answer or its verdict is not readable."""
         return self._gathered(question, reply, "p_true").p_true
 
     def compare_candidates(self, question: Question, reply: Reply) -> CandidateEvidence | None:
-        """Return letters under further orders; None without candidates to compare."""
+        """Return the letters' probabilities under further orders; None if there are no candidates to compare."""
         return self._gathered(question, reply, "candidates").candidates
 
     def _gathered(self, question: Question, reply: Reply, kind: EvidenceKind) -> Findings:
@@ -217,7 +221,7 @@ class EndpointModel(Shown):
         findings.spent.clear()
 
     def sample(self, question: Question, count: int) -> tuple[str | None, ...]:
-        """Return further answers at temperature 1; letters of options come from the answer's distribution."""
+        """Return further answers at temperature 1. Option letters are drawn from the answer's distribution."""
         if not question.options:
             drawn = self.asker.sample(question, range(count))
             self.meter.spend("sampling", sum(each.length for each in drawn))
@@ -238,13 +242,13 @@ class EndpointModel(Shown):
         self._refuse()
 
     def reset(self) -> None:
-        """Do nothing; the model never changes."""
+        """Do nothing, because the model never changes."""
 
     def snapshot(self) -> bytes:
         return b""
 
     def restore(self, snapshot: bytes) -> None:
-        """Accept an empty snapshot; one of another engine is a `ModelError`."""
+        """Accept an empty snapshot; raise `ModelError` for a snapshot of another engine."""
         if snapshot:
             self._refuse()
 
@@ -260,10 +264,10 @@ class EndpointModel(Shown):
         )
 
     def set_pause_hook(self, hook: Callable[[], None]) -> None:
-        """Do nothing; the server computes."""
+        """Do nothing, because the server computes."""
 
     def close(self) -> None:
-        """Close the connections after the running requests."""
+        """Wait for the running requests, then close the connections."""
         self._questions.shutdown(cancel_futures=True)
         self.requests.close()
         self.endpoint.close()
@@ -283,7 +287,7 @@ def _rating(rated: Future[Findings]) -> Rating | QuestionError:
 
 
 def _nucleus(log_p: Mapping[str, float], top_p: float) -> dict[str, float]:
-    """Return the most probable letters with a total share of `top_p`, with their probabilities."""
+    """Return the most probable letters that together have the probability `top_p`, with their probabilities."""
     p = {letter: math.exp(value) for letter, value in log_p.items()}
     total, before = sum(p.values()), 0.0
     nucleus = {}

@@ -1,4 +1,7 @@
-"""JSON objects by a server, constrained by a JSON Schema if the server can, and checked."""
+"""JSON objects that a server writes.
+
+secl checks every object. A JSON Schema constrains the server, if it supports schemas.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ AGAIN = "Your reply is no such object ({}). Reply with the JSON object alone."
 
 
 class ObjectAsker:
-    """Asks a server for JSON objects. Several threads may use it at once. Errors as of `Endpoint.post`."""
+    """Asks a server for JSON objects. Instances are thread-safe. Raises the errors of `Endpoint.post`."""
 
     def __init__(self, endpoint: Endpoint, abilities: Abilities, seed: int) -> None:
         self.endpoint, self.abilities, self.seed = endpoint, abilities, seed
@@ -86,7 +89,7 @@ class ObjectAsker:
         )
 
     def _greedy(self, body: dict[str, Any], request: ObjectRequest) -> tuple[WrittenObject | ModelError, int]:
-        """Return the most probable object, at the second trial if need be, with the number of tokens."""
+        """Return the most probable object with the number of tokens; try a second time if the first try fails."""
         spent, grammar, thinks = 0, request.schema.grammar, self.abilities.thinks(True)
         reason, finish, thought = "", "", None
         for _ in range(2):
@@ -114,7 +117,7 @@ class ObjectAsker:
         return problem, spent
 
     def _post(self, body: Body, grammar: Node) -> Any:
-        """Send a request with a schema as constraint, or without if the server refuses the schema."""
+        """Send a request with the schema as constraint; if the server refuses the schema, send it without."""
         key = json.dumps(grammar)
         if key not in self._unconstrained:
             constraint = {"type": "json_schema", "json_schema": {"name": "object", "strict": True, "schema": grammar}}
@@ -140,7 +143,7 @@ def _with_thought(written: WrittenObject | None, thought: Thought | None) -> Wri
 
 
 def _read(said: Said, grammar: Mapping[str, Any]) -> tuple[WrittenObject | None, str]:
-    """Return the first object in a text, or None and why the text has no object of the schema."""
+    """Return the first object in a text, or None and the reason why the text has no object of the schema."""
     text, tokens, parts = said.text, said.tokens, said.parts
     begin = max(0, text.find("{"))
     try:

@@ -1,6 +1,6 @@
 """Requests about one question: its answer and confidence, and evidence about the candidates.
 
-Each request asks for one thing; independent requests run at the same time.
+Each request asks for one piece of evidence. Independent requests run at the same time.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ COMPARING: EvidenceKinds = frozenset({"p_true", "candidates"})
 
 
 class EndpointAsker:
-    """Asks a server about questions. Several threads may use it at once. Errors as of `Requests`."""
+    """Asks a server about questions. Instances are thread-safe. Raises the errors of `Requests`."""
 
     def __init__(self, requests: Requests, distractors: int, seed: int) -> None:
         self.requests, self._ask = requests, partial(requests.send, top_p=NUCLEUS)
@@ -84,7 +84,10 @@ class EndpointAsker:
         return findings
 
     def rate(self, rated: GivenAnswer, evidence: EvidenceKinds) -> Findings:
-        """Rate an answer from elsewhere. Its P(True) is always requested; P(True) of rivals is evidence."""
+        """Rate an answer from elsewhere.
+
+        secl always requests the answer's P(True). P(True) of rivals is part of the evidence.
+        """
         question, findings = rated.question, Findings(rated.question)
         if question.options:
             self._choose(findings, rated.answer, evidence)
@@ -126,7 +129,7 @@ class EndpointAsker:
         return [pending.result() for pending in drawn]
 
     def _draw(self, findings: Findings, answer: str) -> Drawn | None:
-        """Draw further answers to an open question, and compare them with its answer; None for a long answer."""
+        """Draw further answers to an open question, and group them with its answer; None for a long answer."""
         question, rivals = findings.question, findings.rivals
         if not is_brief(answer, question.form):
             return None
@@ -144,7 +147,7 @@ class EndpointAsker:
         return compare(question, answer, drawn, rivals=rivals)
 
     def _choose(self, findings: Findings, named: str | None, evidence: EvidenceKinds) -> None:
-        """Choose the likeliest letter, or a named one, and state its confidence; request evidence meanwhile."""
+        """Choose the most probable letter, or a given one, and state its confidence; request evidence in parallel."""
         question = findings.question
         findings.requested |= evidence & COMPARING
         prompt = order_prompt(question, range(len(question.options)))
@@ -169,7 +172,7 @@ class EndpointAsker:
             read_probe()
 
     def _state(self, findings: Findings, text: str, tokens: Sequence[Token], thought: Thought | None) -> None:
-        """State the confidence of an open answer; without tokens, the answer's probability is nan."""
+        """State the confidence of an open answer. Without tokens, the probability of the answer is nan."""
         question = findings.question
         asked = digit_prompt(answer_prompt(question), _behind(thought, text if question.free else text.strip()))
         stated = findings.take("answering", self._ask(asked)).tokens
@@ -200,11 +203,12 @@ class EndpointAsker:
     def _probe(
         self, findings: Findings, texts: Sequence[str], evidence: EvidenceKinds, source: str, *, behind: bool = False
     ) -> Callable[[], None]:
-        """Request evidence about candidates; an open question becomes a choice with "None of these".
+        """Request evidence about candidates. An open question becomes a multiple-choice question with "None of these".
 
-        `behind`: the answer has a thought before it. The model then chooses letters without a thought in both orders of
-        the options, with a second thought in the other order, and with a third thought if the second one led to another
-        option. Return a function that waits for the results and adds them to the findings.
+        `behind`: whether the answer has a thought before it. If so, the model first chooses letters without a thought,
+        in both orders of the options. It then chooses after a second thought, over the other order. If the second
+        thought led to another option, the model also chooses after a third thought. Return a function that waits for
+        the results and adds the results to the findings.
         """
         question = choice = findings.question
         orders: Iterable[tuple[int, ...]] = ()
@@ -236,7 +240,7 @@ class EndpointAsker:
         return read
 
     def _third(self, findings: Findings, source: str) -> tuple[LetterOrder, ...]:
-        """Return the letters behind a third thought, over the options in their own order."""
+        """Return the letters after a third thought, with the options in their own order."""
         question, given = findings.question, tuple(range(len(findings.question.options)))
         seed = question_seed(self.seed, question, "thought 2")
         pending = self._ask(order_prompt(question, given), seed=seed, think=True)
@@ -254,14 +258,15 @@ def _read_sample(sampled: Written, question: Question) -> Sample:
 
 
 def _behind(thought: Thought | None, answer: str) -> str:
-    """Return an answer after its shown thought, because templates drop thoughts of earlier turns."""
+    """Return the thought and the answer as one text, because templates drop thoughts of earlier turns."""
     return answer if thought is None or thought.text is None else f"{thought.text}\n\n{answer}"
 
 
 def _stated(tokens: Sequence[Token], entropies: Sequence[float]) -> dict[str, Any]:
-    """Return the fields of a reply whose confidence is a digit among tokens; no tokens, no confidence.
+    """Return the fields of a reply whose confidence is a digit among `tokens`; without tokens there is no confidence.
 
-    The entropy is the mean over known tokens and the digit; without any it is 0, because gates take no nan.
+    The entropy is the mean over known tokens and the digit. Without known tokens the entropy is 0, because gates do not
+    accept nan.
     """
     if not tokens:
         return {"bins": (), "digit_mass": math.nan, "entropy": fmean(entropies or [0.0])}

@@ -1,8 +1,9 @@
-"""Letters, digits, True and False, read off the most probable tokens that a server reports.
+"""Letters, digits, True and False, read from the most probable tokens that a server reports.
 
-A chat API does not let secl begin a reply, so a model may write "**B**" or "My confidence is 8." around a name. secl
-reads the distribution at the first token that spells one of the names, and adds up the spellings of a name ("B", " B",
-"B."). If no token spells a name, secl reads the first token, at which names have little mass.
+The names are the letters, digits or verdicts to read. A chat API does not let secl begin a reply, so a model may write
+"**B**" or "My confidence is 8." instead of the bare name. secl reads the distribution at the first token that spells
+one of the names. It adds up the spellings of a name ("B", " B", "B."). If no token spells a name, secl reads the first
+token, where names have little mass.
 """
 
 from __future__ import annotations
@@ -33,19 +34,19 @@ def entropy(token: Token) -> float:
 
 
 def _reported(token: Token) -> Sequence[tuple[str, float]]:
-    """Return the most probable tokens and the written one."""
+    """Return the most probable tokens and the written token."""
     there = any(text == token.text for text, _ in token.top)
     return token.top if there else (*token.top, (token.text, token.log_p))
 
 
 @dataclass(frozen=True, slots=True)
 class NameDistribution:
-    """Log-probabilities (nats) of names at the token where a model chose one.
+    """Log-probabilities (nats) of names at the token where a model chose a name.
 
     Attributes:
-        log_p: of the names among the most probable tokens, all spellings together.
-        most: upper bound for any other name.
-        entropy: of the whole vocabulary.
+        log_p: log-probabilities of the names among the most probable tokens, summed over spellings.
+        most: upper bound of the log-probability of any other name.
+        entropy: entropy over the whole vocabulary.
     """
 
     log_p: Mapping[str, float]
@@ -63,7 +64,7 @@ class NameDistribution:
 
 
 def read_names(tokens: Sequence[Token], names: Collection[str]) -> NameDistribution:
-    """Return the distribution over names at the first token that spells a name, else at the first token.
+    """Return the distribution over names at the first token that spells a name, or else at the first token.
 
     >>> tokens = [Token("**", -0.1), Token("B", -0.7, (("B", -0.7), ("A", -1.6), (" B", -2.3)))]
     >>> chosen = read_names(tokens, "AB")
@@ -97,7 +98,7 @@ def spelled(text: str, names: Collection[str]) -> str | None:
 
 
 def _goes_on(tokens: Sequence[Token], number: int) -> bool:
-    """Return whether a token that looks like a letter is a word of a sentence."""
+    """Return whether a token that looks like an option letter is a word of a sentence."""
     after = "".join(token.text for token in tokens[number + 1 : number + 3])
     return tokens[number].text.strip() in WORDS and after[:1] == " " and after[1:2].islower()
 

@@ -1,4 +1,4 @@
-"""Texts in the answers of a server, without their thoughts, and with their tokens."""
+"""Texts in the answers of a server, separated from thoughts, with their tokens."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class Said:
 
     Attributes:
         text: the content.
-        thought: of the model before the text; "" if the server hides the thought, None without a thought.
+        thought: the model's thought before the text; "" if the server hides the thought, None without a thought.
         tokens, parts: the reported tokens, and their bytes.
-        finish: reason of the end; "" before the end.
+        finish: reason why the text ended; "" before the end.
     """
 
     text: str
@@ -47,7 +47,7 @@ class Said:
 
     @classmethod
     def joined(cls, chunks: Sequence[Said]) -> Said:
-        """Return the text that the chunks of a stream make up."""
+        """Join the chunks of a stream into one text."""
         thoughts = [each.thought for each in chunks if each.thought is not None]
         return cls(
             text="".join(each.text for each in chunks),
@@ -58,11 +58,11 @@ class Said:
         )
 
     def alone(self, *, thinking: bool = False, stop: Sequence[str] = ()) -> Said:
-        """Return the answer without its thought, with the answer's own tokens; none if no tokens make up the answer.
+        """Return the answer without its thought, with its own tokens; no tokens if they do not spell the answer.
 
         Args:
-            thinking: whether a thought may begin without a mark. If not, a whole reply in the field of a thought is an
-                answer: some servers put it there if the model did not think.
+            thinking: whether a thought may begin without a mark. If not, a reply in the field for thoughts is an
+                answer. Some servers use this field if the model did not think.
             stop: texts that may have ended the reply.
         """
         text, thought = self.text, self.thought
@@ -77,7 +77,7 @@ class Said:
         return replace(self, text=text, thought=thought, tokens=self.tokens[first:], parts=self.parts[first:])
 
     def of_thought(self, length: int) -> dict[str, Any]:
-        """Return the fields of a piece about the thought, for a reply of `length` tokens with it."""
+        """Return the fields of a `Piece` that describe the thought; `length` counts the tokens of thought and reply."""
         if self.thought is None:
             return {}
         cut = self.finish == "length" and not self.text.strip()
@@ -101,7 +101,7 @@ def split_thought(text: str, *, unopened: bool = False) -> tuple[str | None, str
 
 
 def first_token(text: str, parts: Sequence[bytes], stop: Sequence[str] = ()) -> int | None:
-    """Return the index of a text's first token if the last tokens make up the text; else None.
+    """Return the index of a text's first token if the last tokens spell the text; else None.
 
     >>> first_token("B", [b"<think>", b"A or B?", b"</think>", b"\\n\\n", b"B", b"<|im_end|>"])
     4
@@ -135,7 +135,7 @@ def _begin(whole: str, text: str) -> int | None:
 
 
 def read_chat(answer: Any, *, thinking: bool = False) -> Written:
-    """Return the first text in the answer to a chat request; errors as of `said_in`."""
+    """Return the first text in the answer to a chat request. Raises the errors of `said_in`."""
     texts, usage = said_in(answer)
     if not texts:
         raise ModelError(OTHERWISE)

@@ -1,4 +1,4 @@
-"""The weights that learn and their optimizer, which can be saved and restored bit for bit."""
+"""The trainable weights and their optimizer; `snapshot` and `restore` are exact to the bit."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ NUMBERS, STEP = "version and updates", "step"
 
 
 class Adapter:
-    """LoRA on some layers of a model, off except inside `with adapter.on()`.
+    """LoRA on some layers of a model, switched off outside `with adapter.on()`.
 
     Args:
         model: a transformers causal language model; its own weights are frozen.
         modules: names of the adapted linear modules in each layer, for example ("q_proj", "v_proj").
         alpha: LoRA alpha; the product of the matrices is scaled by alpha / rank.
-        seed: of the random A matrices. B starts at zero, so version 0 equals the frozen model.
+        seed: seed of the random A matrices. B starts at zero, so version 0 equals the frozen model.
 
     Attributes:
         version: number of the update that made the current weights; 0 is the frozen model.
-        updates: updates so far, including those before a reset.
+        updates: number of updates so far, including updates before a reset.
 
     Raises:
         ModelError: the model has no such modules.
@@ -261,7 +261,7 @@ def _peft_name(name: str) -> str:
 
 
 def _elsewhere(model: PreTrainedModel, modules: Sequence[str]) -> str | None:
-    """Return a pattern of such modules outside a multimodal model's text model; None if there are none."""
+    """Return a pattern of modules with the adapted names outside a multimodal model's text model; None without any."""
     text = decoder_of(model)
     prefix = next(name for name, module in model.named_modules() if module is text)
     inside = re.compile(rf"{re.escape(prefix)}\." if prefix else "")

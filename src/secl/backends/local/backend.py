@@ -1,4 +1,7 @@
-"""A transformers model on this machine, which reads windows of questions in shared passes and replays them adapted."""
+"""A transformers model on this machine.
+
+The frozen model reads windows of questions in shared passes. The adapted model replays these passes.
+"""
 
 from __future__ import annotations
 
@@ -40,12 +43,12 @@ UNLIMITED = 1 << 30
 
 @dataclass(frozen=True)
 class LocalReading:
-    """A bundle inside a pass, as the frozen or an adapted version reads it.
+    """A bundle inside a pass, as the frozen model or an adapted version reads the bundle.
 
     Attributes:
         forward: the pass that holds the bundle.
-        head, special: map hidden states to logits; those of the ids `special` are exact.
-        tokens: tokens of the bundle that went through the network.
+        head, special: map from hidden states to logits, and the ids whose logits are exact.
+        tokens: number of tokens of the bundle that went through the network.
         states: hidden states of the adapted model at the bundle's positions; None for the frozen model, whose hidden
             states are in the pass.
     """
@@ -131,8 +134,8 @@ class LocalBackend:
     """A `secl.backends.base.TokenBackend`: a model in memory with a LoRA adapter.
 
     Args:
-        settings: of the adapter and its training; the model's preset completes them.
-        seed: of the adapter's initial weights.
+        settings: settings of the adapter and its training. The model's preset completes missing settings.
+        seed: seed of the adapter's initial weights.
 
     Attributes:
         first: number of the first adapted layer.
@@ -184,7 +187,7 @@ class LocalBackend:
 
     @property
     def shape(self) -> tuple[str, int]:
-        """Precision and first adapted layer; last digits depend on both."""
+        """Precision and first adapted layer. The last digits of probabilities depend on both."""
         return str(self.model.dtype), self.first
 
     def read(self, bundles: Sequence[Bundle]) -> list[LocalReading]:
@@ -196,7 +199,7 @@ class LocalBackend:
     @torch.no_grad()
     @enough_memory()
     def adapt(self, readings: Sequence[LocalReading], version: int) -> list[LocalReading]:  # noqa: ARG002
-        """Replay the passes of some readings with the adapter's present weights, each pass once."""
+        """Replay the passes of some readings with the adapter's current weights, each pass once."""
         groups: dict[int, list[int]] = {}
         for number, reading in enumerate(readings):
             groups.setdefault(id(reading.forward.states), []).append(number)
@@ -227,7 +230,7 @@ class LocalBackend:
         return rewritten
 
     def _diverging(self, draft: Draft, reading: LocalReading, version: int) -> Draft | None:
-        """Return an answer up to the adapted model's first different token; None if both models write the same."""
+        """Return an answer up to the adapted model's first different token; None if both answers are equal."""
         inside = reading.bundle.positions[:-1]  # before each token of the answer, and before what follows the last
         (sequence,) = reading.bundle.answers
         written = [sequence[length] for _, length in inside[:-1]]

@@ -69,14 +69,14 @@ def definition_of(function: Callable[..., object]) -> Node:
 
 
 def _nullable(node: Node) -> Node:
-    """Return a node with JSON Schema's own form of null."""
+    """Return a node that expresses null in JSON Schema's own form."""
     rest = {key: value for key, value in node.items() if key != "nullable"}
     return {"anyOf": [rest, {"type": "null"}]} if node.get("nullable") else rest
 
 
 @dataclass
 class SampledReply(Row):
-    """A row that ends early if it begins without a call; `begins` returns the place of the first call."""
+    """A row that ends early if the reply begins without a call; `begins` returns the place of the first call."""
 
     begins: Callable[[Row], int | None] = field(kw_only=True)
 
@@ -85,7 +85,7 @@ class SampledReply(Row):
 
 
 class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
-    """Writes replies that are texts, tool calls, or both."""
+    """Writes replies that consist of text, tool calls, or both."""
 
     method = "call"
 
@@ -115,7 +115,7 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
 
     @cached_property
     def _before(self) -> str:
-        """The rule of the text before a tool's name in a JSON object; fenced, if the form of calls is JSON as well."""
+        """The grammar rule for text before a tool's name in a JSON object; fenced if calls have JSON form, too."""
         return _FENCE + _OBJECT if re.match(_OBJECT, self.form.opening) else f"({_FENCE})?{_OBJECT}"
 
     @cached_property
@@ -126,11 +126,11 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
         return torch.tensor(sorted({*self._first.tolist(), *self._beginning(f"/{self._before}/").tolist()}))
 
     def _beginning(self, rule: str) -> Tensor:
-        """Return the ids of the tokens that may begin a text of a rule."""
+        """Return the ids of the tokens that may begin a text under a grammar rule."""
         return torch.from_numpy(np.flatnonzero(allowed_tokens(self.started(f"start: {rule}", "no call can begin"))))
 
     def _literal(self, text: str) -> str:
-        """Return a text in Lark's words."""
+        """Return a text as a literal of the grammar language Lark."""
         marks = "|".join(map(re.escape, sorted(self._special, key=len, reverse=True)))
         parts = [part for part in re.split(f"({marks})", text) if part]
         special = self._special
@@ -163,7 +163,10 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
 
     @property
     def thinks(self) -> bool:
-        """Whether the model thinks before a reply; one that thinks on request alone was trained to call at once."""
+        """Whether the model thinks before a reply.
+
+        A model that thinks only on request was trained to call tools without a thought.
+        """
         thinker = self.asker.prompting.thinker
         return thinker is not None and not thinker.request
 
@@ -184,10 +187,10 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
         return Task(request, (*read,), begun, min(room, token_limit(fields, request.max_tokens)), thought)
 
     def _check_room(self, tokens: int, thought: str = "") -> int:
-        """Return the room for a reply after so many tokens.
+        """Return the number of tokens that fit after a prompt.
 
         Raises:
-            TooLongError: there is too little.
+            TooLongError: the prompt leaves too little room.
         """
         room = self.backend.limit - tokens
         if room < UNDECIDED:
@@ -209,7 +212,7 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
         super()._note(rows, tokens, allowed)
 
     def _begins(self, row: Row) -> int | None:
-        """Return where in the text of a row the first call begins; None without any."""
+        """Return where in the text of a row the first call begins; None without a call."""
         written = self.text_of(row)
         if self._object(written.text):
             return 0
@@ -259,7 +262,7 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
         return WrittenReply(text[:start].strip(), tuple(calls), further if more else None, row.thought)
 
     def _without_call(self, row: Row) -> Reading:
-        """Return the choice of no tool by the probabilities that a call begins, at each token of a text."""
+        """Return the choice of no tool, from the probability at each token of a text that a call begins."""
         first = row.notes
         p = [min(each, 1 - 1e-9) for each in (first if self._marker is not None and not self.form.text else first[:1])]
         return Reading(NO_TOOL, math.fsum(math.log1p(-each) for each in p), math.nan, row.thought)

@@ -1,4 +1,4 @@
-"""Texts of a grammar, written token by token under masks of llguidance."""
+"""Texts of a grammar, written token by token under the masks of llguidance."""
 
 from __future__ import annotations
 
@@ -47,16 +47,17 @@ After = Callable[[Sequence[int]], Batch]
 
 @dataclass
 class Row:
-    """A text in the making.
+    """An unfinished text.
 
     Attributes:
         matcher: llguidance's state of the grammar.
-        limit: most tokens.
-        generator: draws the tokens; None takes the most probable ones.
-        tokens, log_p, entropy: of the text so far, among the tokens that the grammar allows.
+        limit: maximum number of tokens.
+        generator: random generator for sampling; None for greedy decoding.
+        tokens, log_p, entropy: token ids, ln P and entropies so far. ln P and entropies are over the tokens that the
+            grammar allows.
         kept: keys and values of the finished row, if the writer keeps them.
-        thought: what stands before the text; None if the model answers at once.
-        notes: a number for each token, with a meaning of the writer's own.
+        thought: the thought before the text; None if the model answers without a thought.
+        notes: a number for each token. Each kind of writer defines its meaning.
     """
 
     matcher: Any
@@ -81,8 +82,8 @@ class Task(Generic[R]):
     Attributes:
         prompt: token ids that the text follows.
         begun: the matcher of the text before its first token.
-        limit: most tokens of the text.
-        thought: at the end of the prompt; None if the model answers at once.
+        limit: maximum number of tokens of the text.
+        thought: the thought at the end of the prompt; None if the model answers without a thought.
     """
 
     request: R
@@ -93,7 +94,7 @@ class Task(Generic[R]):
 
     @property
     def tokens(self) -> int:
-        """Most tokens of prompt and text."""
+        """Maximum number of tokens of prompt and text."""
         return len(self.prompt) + self.limit
 
 
@@ -136,7 +137,7 @@ class GrammarWriter(ABC, Generic[R, W]):
     def write(
         self, requests: Sequence[R], samples: Callable[[R, W], int], thoughts: Sequence[Thought | None] = ()
     ) -> list[Objects[W] | SeclError]:
-        """Write the texts of requests together, as many at a time as there is memory for, each after its thought."""
+        """Write the texts of requests, each after its thought, in batches as large as the memory allows."""
         tasks: list[Task[R]] = []
         outcomes: list[Objects[W] | SeclError | None] = []
         for request, thought in zip(requests, thoughts or [None] * len(requests), strict=True):
@@ -156,7 +157,7 @@ class GrammarWriter(ABC, Generic[R, W]):
 
     @abstractmethod
     def thought(self, request: R) -> Draft:
-        """Return the thought before the text of a request, to be written.
+        """Return an unwritten draft of the thought before the text of a request.
 
         Raises:
             TooLongError: prompt, thought and text together are longer than the model can read.
@@ -270,12 +271,12 @@ class GrammarWriter(ABC, Generic[R, W]):
         row_of: Callable[[T], Row],
         begin: Callable[[Sequence[T]], Batch],
     ) -> list[Row]:
-        """Return finished rows; as many share a batch as fit into memory.
+        """Finish rows in batches as large as the memory allows, and return the finished rows.
 
         Args:
-            sizes: most tokens of each row, its prompt included.
-            row_of: makes a row.
-            begin: makes the batch that rows go on from.
+            sizes: maximum number of tokens of each row, its prompt included.
+            row_of: makes the row of an item.
+            begin: makes the batch from which the rows go on.
         """
 
         def finished(some: Sequence[T]) -> list[Row]:
@@ -286,7 +287,7 @@ class GrammarWriter(ABC, Generic[R, W]):
         return in_groups(finished, wanted, sizes, self.backend.text_tokens)
 
     def finish(self, batch: Batch, rows: Sequence[Row], *, keep: bool = False) -> None:
-        """Finish texts together; finished texts leave the batch, and `keep` keeps their keys and values."""
+        """Finish texts together. Finished texts leave the batch; `keep` keeps their keys and values."""
         top_p = self.asker.prompting.top_p
         active = list(rows)
         while True:
@@ -318,7 +319,7 @@ class GrammarWriter(ABC, Generic[R, W]):
 
 
 def _mask(matcher: Any, width: int) -> NDArray[np.bool_]:
-    """Return which of `width` tokens the grammar allows next; embeddings may have more rows than the tokenizer."""
+    """Return which of `width` tokens the grammar allows next; `width` may exceed the size of the tokenizer."""
     bits = allowed_tokens(matcher)[:width]
     return np.pad(bits, (0, width - len(bits)))
 

@@ -33,7 +33,7 @@ class Distiller:
     def train(
         self, adapter: Adapter, head: Head, replay: Replay, frozen: Tensor, digits: Tensor, target: float
     ) -> Training:
-        """Train the adapter, whose version grows by one, on one question.
+        """Train the adapter on one question; its version number grows by one.
 
         Args:
             replay: computes the adapted model's hidden state (1, d) before the confidence digit.
@@ -67,13 +67,13 @@ class Distiller:
 
 
 def stated_confidence(logits: Tensor) -> Tensor:
-    """Return the expected bin centre (Eq. soft_conf) from the logits of the ten digits: (..., 10) to (...)."""
+    """Return the expected bin centre (Eq. soft_conf) from the logits of the ten digits; (..., 10) becomes (...)."""
     centres = (torch.arange(10, device=logits.device) + 0.5) / 10
     return (logits.softmax(-1) * centres).sum(-1)
 
 
 def _finite(tokens: float, **values: Tensor) -> float:
-    """Fetch numbers from the device together, and return the first if all are finite; `tokens` are the cost so far."""
+    """Fetch numbers from the device together, and return the first if all are finite; `tokens` is the cost so far."""
     numbers: list[float] = torch.stack([*values.values()]).tolist()
     for what, number in zip(values, numbers, strict=True):
         if not math.isfinite(number):

@@ -20,7 +20,7 @@ from secl.records import Reply
 
 
 class LatestEvidence:
-    """The part of `secl.backends.local.model.LocalModel` that gathers further evidence, reusing the answer's pass."""
+    """The part of `secl.backends.local.model.LocalModel` that gathers further evidence by reusing the answer's pass."""
 
     asker: Asker
     answering: Answering
@@ -38,7 +38,7 @@ class LatestEvidence:
         return self.asker.p_true(question, reply, known, listing)
 
     def compare_candidates(self, question: Question, reply: Reply) -> CandidateEvidence | None:
-        """Return letters in further orders of the candidates, with likelihoods of options or with further answers.
+        """Return letters in further orders of the candidates, with the options' likelihoods or with further answers.
 
         None if the answer is unreadable or too long to be compared.
         """
@@ -59,8 +59,8 @@ class LatestEvidence:
     def sample(self, question: Question, count: int) -> tuple[str | None, ...]:
         """Return further answers of the frozen model at temperature 1.
 
-        Option letters are drawn from the answer's pass; a model that thinks chooses them after further thoughts. Draws
-        depend on question and seed alone, except on servers with other hardware.
+        Option letters are drawn from the distribution in the answer's pass. A model that thinks chooses letters after
+        further thoughts. Draws depend only on question and seed, except on servers with other hardware.
         """
         if not question.options:
             return sampled(self.asker, question, count)
@@ -71,7 +71,7 @@ class LatestEvidence:
         return tuple(question.letters[number] for number in drawn)
 
     def dinco(self, question: Question, reply: Reply, samples: Sequence[str | None]) -> DincoEvidence | None:
-        """Return the evidence of DINCO; the beams of multiple choice are the options with the most probable letters."""
+        """Return the evidence of DINCO; for multiple choice, the beams are the options with the likeliest letters."""
         if question.options:
             p = self._option_shares(question, "comparing")
             answers = [question.letters[i] for i in sorted(range(len(p)), key=lambda i: -p[i])[: dinco.BEAMS]]

@@ -1,4 +1,4 @@
-"""A chat model whose adapter learns in this process; this process or vLLM servers answer."""
+"""A chat model whose adapter learns in this process. This process or vLLM servers answer."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ class LocalModel(LatestEvidence, StructuredWriting, Shown):
 
     Args:
         loaded: from `secl.backends.local.loading.loader.load`.
-        adapter: settings of LoRA and learning; the model's preset gives layers and modules that are not set.
-        paper: whether all prompts are the paper's, also where secl differs by default (docs/paper.md).
-        distractors: number for an open answer, 1 to 9.
+        adapter: settings of LoRA and learning. The model's preset gives layers and modules that are not set.
+        paper: whether all prompts are exactly the paper's (docs/paper.md lists the differences of secl's own prompts).
+        distractors: number of distractors for an open answer, 1 to 9.
         answer_weights: which weights write the answers, "adapted" or "frozen".
         nli: hub id or folder of the NLI model that compares answers for DINCO; None asks this model itself.
-        thinking: how long it thinks before it answers: "off", "auto", or at most this many tokens.
-        show_thought: whether its thought is shown where P(True) of the answer and of its distractors is asked.
-        seed: of the adapter's initial weights, and of sampled answers and distractors.
+        thinking: whether the model thinks before it answers: "off", "auto", or the maximum number of tokens.
+        show_thought: whether the prompts for P(True) of the answer and its distractors contain the model's thought.
+        seed: seed of the adapter's initial weights, and of sampled answers and distractors.
 
     Attributes:
-        backend: the weights in this process.
+        backend: engine with the weights in this process.
         asker: asks `backend`, or vLLM servers (`secl.backends.endpoint.vllm.connect.answer_by_vllm`).
         meter: counts tokens by purpose.
         described: source of the settings and path of the passes, in words.
@@ -177,7 +177,7 @@ class LocalModel(LatestEvidence, StructuredWriting, Shown):
         self._window = self.answering.prefetch(cases, self.version if weights_fixed else 0)
 
     def _case(self, question: Question, written: str | Written | None, evidence: Collection[EvidenceKind]) -> Case:
-        """Return a question, and what was written in answer to it as it stands in the conversation."""
+        """Return a question, with the answer that was written to it as the answer stands in the conversation."""
         thinks = self.prompting.thinks
         if written is None or question.options:
             return Case(question, kinds=frozenset(evidence))
@@ -227,7 +227,7 @@ class LocalModel(LatestEvidence, StructuredWriting, Shown):
         return thoughts_apart(backend.write_texts(self.prompting.answer(question), writing))
 
     def memory_share(self, question: Question, writing: Writing) -> float:
-        """Return the share of the memory for texts that these texts need; see `secl.model.Model.memory_share`."""
+        """Return these texts' share of the memory that is reserved for texts; see `secl.model.Model.memory_share`."""
         if self.writes_apart:
             return 0.0
         thinking = 0
@@ -246,7 +246,7 @@ class LocalModel(LatestEvidence, StructuredWriting, Shown):
         return needed / self.backend.text_tokens
 
     def check_given(self, given: GivenAnswer) -> None:
-        """Check that the model can read a given answer and its rivals; raises `QuestionError` as `check` does."""
+        """Check that the model can read a given answer and its rivals. Raises `QuestionError` as `check` does."""
         for answer in (given.answer, *given.rivals):
             self.check(given.question, answer)
 

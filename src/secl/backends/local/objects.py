@@ -78,7 +78,7 @@ class ObjectWriter(GrammarWriter[ObjectRequest, WrittenObject]):
         greedy: Sequence[WrittenObject | None],
         counts: Sequence[int],
     ) -> list[Drawn[WrittenObject]]:
-        """Draw the uncertain values again; whole objects if the most probable one has no kept keys and values."""
+        """Draw the uncertain values again; draw whole objects if the best row has no kept keys and values."""
         values: list[Sequence[UncertainValue]] = [
             ()
             if text is None or not count or row.kept is None
@@ -117,7 +117,7 @@ class ObjectWriter(GrammarWriter[ObjectRequest, WrittenObject]):
         return found
 
     def _before(self, task: Task[ObjectRequest], row: Row, value: UncertainValue) -> tuple[KeptRow, int, int]:
-        """Return the kept row, the number of tokens before the one that precedes a value, and the latter token."""
+        """Return the kept row, the number of tokens before the token that precedes a value, and this token."""
         assert row.kept is not None  # noqa: S101
         return row.kept, len(task.prompt) + value.first - 1, row.tokens[value.first - 1]
 

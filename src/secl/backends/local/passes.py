@@ -85,7 +85,7 @@ class Passes:
         return TextBatch(self.model, cache, mask, logits, self.shared, [forward])
 
     def _begin(self, drafts: Sequence[Draft]) -> None:
-        """Read those prompts that have no pass yet, each alone, as `text` does."""
+        """Read each prompt that has no pass yet alone, as `text` does."""
         known: dict[tuple[int, ...], Pass] = {}
         for draft in drafts:
             prompt = tuple(draft.prompt)
@@ -93,7 +93,7 @@ class Passes:
                 draft.begun = known[prompt] = known.get(prompt) or _result(self.shared.begin(prompt))[0]
 
     def begin(self, drafts: Sequence[Draft]) -> Batch | None:
-        """Read the prompts of answers and thoughts; samples go on from passes that exist already.
+        """Read the prompts of answers and thoughts; samples go on from existing passes.
 
         Returns:
             a batch to write with; None for lists and for continued drafts, whose prompts are not kept.
@@ -134,7 +134,7 @@ class Passes:
         return self.behind(begun), begun
 
     def keep(self, texts: Sequence[tuple[int, ...]]) -> list[Pass]:
-        """Send texts through the network and return the pass over each; neighbours share one.
+        """Send texts through the network, and return the pass over each text; neighbours share a pass.
 
         Raises:
             ModelError: the network is on the plain path.
@@ -150,7 +150,7 @@ class Passes:
     def behind(self, begun: Sequence[Pass], lengths: Sequence[int | None] | None = None) -> Batch | None:
         """Return a batch with a row after each pass, or after its first `lengths` tokens.
 
-        None with too little memory for all rows; the writer then reads fewer of them at a time.
+        Return None if the memory is too small for all rows. The writer then reads fewer rows at a time.
         """
         paths = [forward.paths[0][:end] for forward, end in zip(begun, lengths or [None] * len(begun), strict=True)]
         try:
@@ -191,12 +191,12 @@ def _grouped(
 
 
 def in_groups(work: Callable[[Sequence[T]], list[R]], items: Sequence[T], sizes: Sequence[int], most: int) -> list[R]:
-    """Do a work on neighbours together whose sizes add up to at most `most`, or on halves of them (`in_halves`)."""
+    """Process neighbours together whose sizes add up to at most `most`; split groups that are too large for memory."""
     return [done for numbers in groups(sizes, most) for done in in_halves(work, [items[number] for number in numbers])]
 
 
 def groups(sizes: Sequence[int], most: int) -> list[list[int]]:
-    """Return the numbers of neighbours whose sizes add up to at most `most`; a larger one goes alone.
+    """Return the numbers of neighbours whose sizes add up to at most `most`; a larger item forms its own group.
 
     >>> groups([600, 300, 300, 1200], 1000)
     [[0, 1], [2], [3]]

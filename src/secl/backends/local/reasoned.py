@@ -1,4 +1,7 @@
-"""Objects and calls behind thoughts: the most probable one behind a greedy thought, and others behind drawn ones."""
+"""Objects and calls after thoughts.
+
+The most probable text follows a greedy thought. The samples follow drawn thoughts.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +24,14 @@ class _Valued(Protocol):
 W = TypeVar("W", bound=_Valued)
 
 FURTHER = 2
-"""Most further thoughts about a request."""
+"""Maximum number of further thoughts about a request."""
 
 
 def write_reasoned(writer: GrammarWriter[R, W], requests: Sequence[R]) -> list[Objects[W] | SeclError]:
-    """Write the most probable text of each request behind a thought, with samples behind further thoughts.
+    """Write the most probable text of each request after a thought, with samples after further thoughts.
 
-    A thought makes up the model's mind, so draws behind the same thought would repeat its text. A second thought is
-    drawn for every request, and a third one if the first two led to different values.
+    A thought settles the model's answer, so draws after the same thought would repeat the text. The model draws a
+    second thought for every request. It draws a third thought if the first two led to different values.
     """
     outcomes = _behind_thoughts(writer, requests, 0)
     for number in range(1, FURTHER + 1):
@@ -56,7 +59,10 @@ def _with_sample(known: Objects[W], found: Objects[W] | SeclError) -> Objects[W]
 
 
 def _behind_thoughts(writer: GrammarWriter[R, W], requests: Sequence[R], number: int) -> list[Objects[W] | SeclError]:
-    """Write a thought for each request, greedy for the number 0, else drawn, and the most probable text after it."""
+    """Write a thought for each request and the most probable text after the thought.
+
+    The thought with `number` 0 is greedy. All others are drawn.
+    """
     asker = writer.asker
     drafts: list[Draft | SeclError] = []
     for request in requests:

@@ -42,7 +42,7 @@ class StructuredWriting:
         """Check that a schema can constrain the model.
 
         Raises:
-            ParameterError, ModelError: it cannot; or as for `write_objects`.
+            ParameterError, ModelError: the schema cannot constrain the model; or as for `write_objects`.
         """
         self.objects.begun(schema.grammar)
 

@@ -1,7 +1,7 @@
 """Free texts, token by token, exactly as transformers' `generate` writes them.
 
-Every text goes through the network alone, so that it does not depend on other texts written or read at the same time:
-rows of one batch share kernels, and so their last digits depend on each other.
+Every text goes through the network alone, so that it does not depend on other texts that are written or read at the
+same time. Rows of one batch share kernels, so the last digits of their logits depend on each other.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ GREEDY = 1e-4
 
 
 def room_for_texts(model: PreTrainedModel) -> int:
-    """Return the tokens whose keys and values fill half of the free memory; answers and lessons need the other half."""
+    """Return the number of tokens whose keys and values fill half of the free memory.
+
+    Answers and lessons need the other half.
+    """
     config = text_config(model.config)
     heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
     size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
@@ -55,7 +58,7 @@ def _free_memory(device: torch.device) -> int:
 def write_texts(
     passes: Passes, rules: TextRules, prompt: Sequence[int], writing: Writing, ends: Sequence[int] = ()
 ) -> Iterator[Piece]:
-    """Write texts after a prompt with the frozen model, one token of each in turn; `max_tokens` is given."""
+    """Write texts after a prompt with the frozen model, one token of each text in turn; `max_tokens` is set."""
     begun = yield from passes.text(prompt)
     # The prompt goes through the network once for all texts.
     rows = [begun, *(replace(begun, cache=begun.chosen([0]).cache) for _ in range(writing.n - 1))]
@@ -67,7 +70,7 @@ def write_texts(
 
 
 class _Text(FreeText):
-    """One text in the making."""
+    """One unfinished text."""
 
     def __init__(
         self,

@@ -26,7 +26,7 @@ REMEMBERED = 1024
 
 
 class Writer:
-    """Writes with a model; greedy texts of the frozen weights are remembered by batch.
+    """Writes with a model, and caches greedy texts of the frozen weights by batch.
 
     `alone` is whether no other thread computes at the same time.
     """
@@ -62,7 +62,7 @@ class Writer:
             draft.written = [*written]
 
     def _write(self, drafts: Sequence[Draft], begun: Batch | None) -> None:
-        """Finish drafts together; with too little memory for all, finish them in halves, from the start."""
+        """Finish drafts together; if the memory is too small, start again with each half separately."""
         before = {id(draft): (list(draft.written), list(draft.log_p)) for draft in drafts}
 
         def write(some: Sequence[Draft]) -> list[None]:

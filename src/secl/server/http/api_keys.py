@@ -1,6 +1,6 @@
-"""API keys, of which `STATE/keys.json` holds hashes; a change of the file counts at once.
+"""API keys; `STATE/keys.json` holds their hashes.
 
-A key has 32 random bytes, so a plain hash cannot be reversed.
+A change of the file takes effect at once. A key has 32 random bytes, so a plain hash cannot be reversed.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Keys:
         self.path = folder / KEYS
 
     def all(self) -> tuple[Key, ...]:
-        """Return the keys in the file, none without a file. Raises ParameterError: an unreadable file."""
+        """Return the keys in the file; empty without a file. Raises ParameterError: the file is not readable."""
         try:
             return _FILE_CONTENT.validate_json(self.path.read_bytes())
         except FileNotFoundError:
@@ -63,7 +63,7 @@ class Keys:
             ) from problem
 
     def find(self, token: str) -> Key | None:
-        """Return the key of a token, in a time that tells nothing about a wrong token."""
+        """Return the key of a token in constant time, so that timing reveals nothing about a wrong token."""
         digest = hash_of(token)
         return next((key for key in self.all() if hmac.compare_digest(key.sha256, digest)), None)
 
@@ -90,7 +90,7 @@ class Keys:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Context in which other threads and processes wait before they replace the file."""
+        """Within the block, other threads and processes wait before they replace the file."""
         with storage_errors(self.path.parent):
             make_private(self.path.parent)
             lock = os.open(self.path.with_name(f"{KEYS}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
@@ -112,7 +112,7 @@ class Keys:
 
 
 def permits(role: Role | None, needed: Role) -> bool:
-    """Return whether a caller's role, None without a key, has the rights of the needed one."""
+    """Return whether a caller's role (None without a key) includes the rights of the required role."""
     return role is not None and ROLES.index(role) >= ROLES.index(needed)
 
 

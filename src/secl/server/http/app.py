@@ -27,7 +27,7 @@ log = logging.getLogger("secl.server")
 def create_app(
     service: Service, keys: Keys | None = None, settings: HttpSettings | None = None, *, loopback: bool = True
 ) -> FastAPI:
-    """Return the HTTP application of a service; `loopback`: only this machine can reach its socket."""
+    """Return the HTTP application of a service; `loopback`: whether only this machine can reach its socket."""
     keys, settings, metrics = keys or Keys(service.state.folder), settings or HttpSettings(), Metrics(service)
     app = FastAPI(
         title="secl",
@@ -63,7 +63,7 @@ async def _on_secl_error(_request: Request, error: SeclError) -> Response:
 
 
 async def _on_invalid_request(request: Request, error: RequestValidationError) -> Response:
-    """Refuse a body or a query of another shape than described, without a quotation of its values."""
+    """Refuse a body or query that does not fit its schema, without quoting values."""
     first = error.errors()[0]
     if first["loc"] == ("body",) and "json" not in request.headers.get("content-type", "").lower():
         sentence = "the body is not sent as JSON; send it with the header Content-Type: application/json."

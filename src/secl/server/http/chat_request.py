@@ -80,7 +80,7 @@ class JsonSchema(BaseModel):
 
 
 class ResponseFormat(BaseModel):
-    """Type of the answer: a text, any JSON object, or an object of a schema. Other servers have further types."""
+    """Type of the answer: a text, any JSON object, or an object of a schema. Other servers support further types."""
 
     model_config = ConfigDict(extra="allow")
     type: str
@@ -97,7 +97,7 @@ class Function(BaseModel):
 
 
 class ToolSpec(BaseModel):
-    """A tool that the model may call. Other servers have further types."""
+    """A tool that the model may call. Other servers support further types of tools."""
 
     model_config = ConfigDict(extra="allow")
     type: str
@@ -105,7 +105,7 @@ class ToolSpec(BaseModel):
 
 
 class ChatRequest(BaseModel):
-    """A request for a chat completion; docs/server.md describes the fields, `WITHOUT_EFFECT` lists idle ones."""
+    """A request for a chat completion; docs/server.md describes the fields, `WITHOUT_EFFECT` lists ignored fields."""
 
     model_config = ConfigDict(extra="allow")
     model: str
@@ -132,7 +132,7 @@ class ChatRequest(BaseModel):
 
     @property
     def object_wanted(self) -> ResponseFormat | None:
-        """Format of the wanted object; None if the request asks for a text."""
+        """Format of the requested object; None if the request asks for a text."""
         wanted = self.response_format
         return wanted if wanted is not None and wanted.type in OBJECTS else None
 
@@ -150,7 +150,7 @@ class ChatRequest(BaseModel):
 
     @property
     def token_limit(self) -> int | None:
-        """Most tokens of a text; None without a limit in the request."""
+        """Maximum number of tokens of a text; None without a limit in the request."""
         return self.max_completion_tokens or self.max_tokens
 
     @property
@@ -187,7 +187,7 @@ class ChatRequest(BaseModel):
             refuse("n", f"n is {self.n}; this server writes at most {MAX_CHOICES} texts for a request.")
 
     def check(self, settings: HttpSettings, *, takes_all: bool = False) -> list[str]:
-        """Return a warning for each field without effect, or with another effect than its value.
+        """Return a warning for each field that secl ignores or changes.
 
         `takes_all`: another server writes the texts and supports every field. Raises RequestError: 400; an unsupported
         field.

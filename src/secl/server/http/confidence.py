@@ -35,12 +35,12 @@ class Secl(TypedDict):
     """The probability that an answer is correct.
 
     confidence: this probability, in [0, 1]. low, high: 90 % interval of the calibrated confidence; null if the server
-    calibrates by no labels. candidates: possible answers, the most probable first; null without a posterior. accepted:
-    whether the confidence reaches the server's threshold; null without a threshold. record_id: for reading the record
-    and labelling the answer. reason: why confidence or record_id is null, or why the confidence is the stated one;
-    absent otherwise. fields: of an object, by name or JSON pointer; absent for other answers. calls: of tools; absent
-    without tools. ended: the choice to call no (further) tool; absent without this choice. detail: the record, as of
-    `/v1/records/{record_id}`; absent unless the request asks for it.
+    does not calibrate by labels. candidates: possible answers, the most probable first; null without a posterior.
+    accepted: whether the confidence reaches the server's threshold; null without a threshold. record_id: for reading
+    the record and labelling the answer. reason: why confidence or record_id is null, or why the confidence is the
+    stated one; absent otherwise. fields: of an object, by name or JSON pointer; absent for other answers. calls: of
+    tools; absent without tools. ended: the choice to call no (further) tool; absent without this choice. detail: the
+    record, as of `/v1/records/{record_id}`; absent unless the request asks for it.
     """
 
     confidence: float | None
@@ -57,14 +57,14 @@ class Secl(TypedDict):
 
 
 class Named(TypedDict):
-    """An answer: its text, and its letter for a choice; both null if the reply has no readable answer."""
+    """An answer's text, and its letter for a choice; both null if the reply has no readable answer."""
 
     text: str | None
     letter: str | None
 
 
 class AnswerReply(Named, Secl):
-    """An answer with its confidence: to a question, from elsewhere, or the value of a field as text."""
+    """An answer with its confidence: the model's answer, an answer from elsewhere, or a field's value as text."""
 
 
 def unrated(reason: str, record_id: str | None = None) -> Secl:

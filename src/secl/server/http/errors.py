@@ -80,7 +80,7 @@ def error_response(error: RequestError) -> AsciiJson:
 
 
 def error_json(error: RequestError) -> dict[str, dict[str, str | None]]:
-    """Return a refusal in OpenAI's error shape, for a response or for the end of a stream."""
+    """Return an error in OpenAI's error shape, for a response or for the end of a stream."""
     kind = ERROR_TYPES.get(error.status, "invalid_request_error" if error.status < 500 else "server_error")
     return {"error": {"message": error.message, "type": kind, "param": error.param, "code": error.code}}
 
@@ -99,7 +99,7 @@ def to_request_error(error: SeclError) -> RequestError:
 
 
 def unknown_field(name: str) -> RequestError:
-    """Return the refusal of a field that a request does not have."""
+    """Return the error for a field that a request does not have."""
     message = f"this server does not know the field {name[:100]!r}; leave it out."
     if name.rpartition(".")[2] == "options":
         message = f"this server does not know the field {name[:100]!r}; send a question with options to /v1/ask."

@@ -1,4 +1,4 @@
-"""Probes: failing parts in words, whether the server accepts questions, and numbers for Prometheus."""
+"""Health probes: failing parts in words, whether the server accepts questions, and metrics for Prometheus."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Health(TypedDict):
 
 
 class Metrics(Collector):
-    """The numbers of a server, in a registry of their own."""
+    """The metrics of a server, in their own Prometheus registry."""
 
     def __init__(self, service: Service) -> None:
         self.service, self.registry = service, CollectorRegistry()
@@ -85,7 +85,7 @@ class Metrics(Collector):
         )
 
     def count_request(self, scope: Scope, status: int, seconds: float) -> None:
-        """Count a finished request under the pattern of its route, so that paths make no new series."""
+        """Count a finished request under the pattern of its route, so that single paths make no new time series."""
         route = getattr(scope.get("route"), "path", "none")
         self._requests.labels(route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
@@ -99,7 +99,7 @@ class Metrics(Collector):
             self._accepted.labels(str(answer.record.accepted).lower()).inc()
 
     def collect(self) -> Iterator[Metric]:
-        """Yield numbers of the service's present state."""
+        """Yield metrics of the service's current state."""
         service, learner = self.service, self.service.learner
         level = service.monitor.verdict.level
         gauges = (
@@ -122,7 +122,10 @@ class Metrics(Collector):
 
 
 def health_router(service: Service, metrics: Metrics) -> APIRouter:
-    """/metrics, /healthz and /readyz; the last two need no key, so they name no folder and quote no question."""
+    """Return the routes /metrics, /healthz and /readyz.
+
+    /healthz and /readyz need no key, so their replies name no folder and quote no question.
+    """
     router = APIRouter(tags=["health"])
 
     @router.head("/healthz", include_in_schema=False)
@@ -148,7 +151,7 @@ def health_router(service: Service, metrics: Metrics) -> APIRouter:
 
     @router.get("/metrics", response_class=PlainTextResponse)
     def numbers() -> Response:
-        """Return numbers for Prometheus."""
+        """Return metrics for Prometheus."""
         return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
     return router

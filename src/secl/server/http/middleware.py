@@ -1,8 +1,8 @@
 """ASGI middleware: errors and metrics of every request, authentication, Host and Origin checks, limits of bodies.
 
-Without a file of API keys only programs of this machine may send requests, and they have every right. A page in a
-browser on this machine could send requests for a foreign site, so the server then checks Host and Origin. Starlette's
-TrustedHostMiddleware knows neither all of 127.0.0.0/8 nor IPv6 addresses.
+Without a file of API keys, only programs on this machine may send requests. These programs have every right. A page of
+a foreign site in a browser on this machine could also send requests, so the server then checks Host and Origin.
+Starlette's TrustedHostMiddleware knows neither all of 127.0.0.0/8 nor IPv6 addresses.
 
 From the outside in: ErrorBoundary, Authentication, BodyLimit, then the application.
 """
@@ -95,7 +95,7 @@ def log_request(scope: Scope, status: int, seconds: float) -> None:
 
 
 class Authentication:
-    """Puts the role of the caller into the scope as `secl_role`, and refuses callers without one.
+    """Puts the role of the caller into the scope as `secl_role`, and refuses callers without a role.
 
     Without keys, the server must be bound to this machine alone (`loopback`).
     """
@@ -129,7 +129,7 @@ class Authentication:
         raise RequestError(401, message, "invalid_api_key", headers={"www-authenticate": "Bearer"})
 
     def _look_up(self, token: str | None) -> tuple[bool, Key | None]:
-        """Return whether a file of keys exists, be it empty by now, and the key that a token belongs to."""
+        """Return whether a file of keys exists, even an empty file, and the key to which a token belongs."""
         try:
             key = self.keys.find(token or "")
         except ParameterError as problem:  # every request is rejected until the file is mended
@@ -164,7 +164,7 @@ def is_loopback(name: str) -> bool:
 def check_host(headers: Headers) -> None:
     """Raise a `RequestError` (403) unless the Host is a name of this machine.
 
-    A foreign page may have a name that points at this machine; the browser then sends that name as Host.
+    A foreign site's name may resolve to this machine. The browser then sends this name as Host.
     """
     try:
         name = urlsplit(f"//{headers.get('host', '')}").hostname or ""
@@ -204,7 +204,7 @@ class BodyLimit:
 
 
 async def read_at_most(limit: int, request: Request) -> bytes | None:
-    """Return a body of at most `limit` bytes; None for a larger body, of which `DRAINED_BYTES` are read."""
+    """Return a body of at most `limit` bytes; for a larger body, read `DRAINED_BYTES` and return None."""
     pieces, length = [], 0
     async for piece in request.stream():
         length += len(piece)
@@ -216,7 +216,7 @@ async def read_at_most(limit: int, request: Request) -> bytes | None:
 
 
 def replay(body: bytes, receive: Receive) -> Receive:
-    """Return a source of messages that repeats a body that was read, and then goes on with the real source."""
+    """Return a `receive` function that repeats a body that was read, and then continues with the real source."""
     unread = [body]
 
     async def source() -> Message:

@@ -1,6 +1,6 @@
-"""A server's process: it listens, reports that it is ready, answers until a signal, and loses no request.
+"""A server's process: it listens, reports readiness, answers until a signal, and loses no request.
 
-systemd may hold the listening socket open over restarts, so that clients wait in its backlog meanwhile.
+systemd may keep the listening socket open during restarts, so that clients wait in the socket's backlog.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ FIRST_PASSED = 3
 
 
 def listening(host: str | None, port: int | None) -> socket.socket:
-    """Return systemd's socket, or else a new one. Raises ParameterError."""
+    """Return systemd's socket, or else a new socket. Raises ParameterError."""
     # Remove systemd's variables, so that no child process takes the socket for its own.
     passed = {name: os.environ.pop(name, "") for name in ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES")}
     if passed["LISTEN_PID"] != str(os.getpid()):
@@ -61,7 +61,7 @@ def listening(host: str | None, port: int | None) -> socket.socket:
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Bind a socket, which does not listen yet. Raises ParameterError: no such address, or a taken one."""
+    """Bind a socket without listening. Raises ParameterError: the address does not exist, or is in use."""
     if not 0 <= port < 2**16:
         raise ParameterError(f"--port is {port}; it must be from 0 to 65535.")
     with ExitStack() as refused:
@@ -99,7 +99,8 @@ def answer_until_stopped(
 ) -> None:
     """Serve until SIGTERM or Ctrl-C; then answer the pending requests, and end.
 
-    `early` has earlier signals, with which the server does not begin, and collects later ones.
+    `early` holds signals from before the start, and collects later signals. With an early signal, the server does not
+    start.
     """
     numbers = (signal.SIGINT, signal.SIGTERM)
     before = {number: signal.signal(number, lambda number, _frame: early.append(number)) for number in numbers}
@@ -153,7 +154,7 @@ class Server(uvicorn.Server):
         notify("READY=1")
 
     async def on_tick(self, counter: int) -> bool:
-        """Close connections without the whole head of a request: too old ones, and the oldest of too many."""
+        """Close connections with an incomplete request head that are too old; if too many remain, close the oldest."""
         now = time.monotonic()
         cycles = ((each, getattr(each, "cycle", None)) for each in self.server_state.connections)
         silent = [(each, cycle) for each, cycle in cycles if cycle is None or cycle.response_complete]
@@ -165,7 +166,7 @@ class Server(uvicorn.Server):
         return await super().on_tick(counter)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request; after a signal, ask the client to connect anew, to the next server."""
+        """Answer a request; after a signal, ask the client to reconnect, so that the next server answers."""
 
         async def send_closing(message: Message) -> None:
             if self.should_exit and message["type"] == "http.response.start":

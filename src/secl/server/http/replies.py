@@ -40,7 +40,7 @@ log = logging.getLogger("secl.server")
 
 
 class Usage(TypedDict):
-    """Tokens of the prompt, once, and of all texts; those for the confidence are in `secl.records`."""
+    """Tokens of the prompt, counted once, and of all texts. `secl.records` has the tokens for the confidence."""
 
     prompt_tokens: int
     completion_tokens: int
@@ -48,7 +48,7 @@ class Usage(TypedDict):
 
 
 class TopLogProb(TypedDict):
-    """A token with its log-probability. bytes: null where they are part of a character."""
+    """A token with its log-probability. bytes: null if the token is only part of a character."""
 
     token: str
     logprob: float
@@ -56,7 +56,7 @@ class TopLogProb(TypedDict):
 
 
 class TokenLogProb(TopLogProb):
-    """A token of a text, with the most probable ones in its place."""
+    """A token of a text, with the most probable tokens in its place."""
 
     top_logprobs: list[TopLogProb]
 
@@ -84,7 +84,7 @@ class AnsweredCall(TypedDict):
 
 
 class AnswerMessage(TypedDict):
-    """The visible answer; tool_calls: absent for a text. reasoning_content: the thought before it, absent without."""
+    """The visible answer. tool_calls: absent for a text. reasoning_content: the thought before the answer, if any."""
 
     role: Literal["assistant"]
     content: str | None
@@ -104,7 +104,7 @@ class Choice(TypedDict):
 
 
 class Completion(TypedDict):
-    """OpenAI's chat completion. `secl` is that of the first choice; `warnings` name what had no effect."""
+    """OpenAI's chat completion. `secl` belongs to the first choice; `warnings` name fields without effect."""
 
     id: str
     object: Literal["chat.completion"]
@@ -117,7 +117,7 @@ class Completion(TypedDict):
 
 
 class ModelCard(TypedDict):
-    """A model that can be asked."""
+    """A model that answers requests."""
 
     id: str
     object: Literal["model"]
@@ -126,7 +126,7 @@ class ModelCard(TypedDict):
 
 
 class ModelList(TypedDict):
-    """All models that can be asked: one."""
+    """The list of models, which has one entry."""
 
     object: Literal["list"]
     data: list[ModelCard]
@@ -186,10 +186,10 @@ class ChatReply:
     """Builds the reply to one chat, whole or in chunks.
 
     Attributes:
-        model: its name to clients.
+        model: the model's name for clients.
         full: whether `secl` has every detail.
         with_usage: whether a stream ends with the numbers of tokens.
-        warnings: name what has no effect.
+        warnings: names of fields without effect, in sentences.
     """
 
     def __init__(self, model: str, *, full: bool, with_usage: bool) -> None:
@@ -215,7 +215,10 @@ class ChatReply:
         return self.whole(_choices(ended.texts, confidences), text_usage(ended.texts))
 
     async def chunks_of(self, texts: TextEvents, first: Piece | Ended) -> AsyncIterator[Values]:
-        """The chunks of the reply, while its texts are written; a confidence that takes longer is in the record."""
+        """Yield the chunks of the reply while its texts are written.
+
+        If a confidence takes too long, only the record has it.
+        """
         for index in range(texts.writing.n):
             yield self._chunk(index, {"role": "assistant", "content": ""})
         event = first
@@ -235,7 +238,7 @@ class ChatReply:
             yield self._headed({"choices": [], "usage": text_usage(event.texts)})
 
     async def chunks_at_once(self, reply: Completion) -> AsyncIterator[Values]:
-        """Yield the chunks of a reply that is there as a whole."""
+        """Yield the chunks of a reply that is already complete."""
         for choice in reply["choices"]:
             delta: Values = {**choice["message"]}
             if "tool_calls" in delta:
@@ -246,7 +249,10 @@ class ChatReply:
             yield self._headed({"choices": [], "usage": reply["usage"]})
 
     async def passed(self, upstream: Upstream, body: Values, secl: Secl) -> AsyncGenerator[Values]:
-        """Yield the chunks of another server's answer, with `secl` where its choices end; errors as of `wait_for`."""
+        """Yield the chunks of another server's answer, with `secl` at the end of each choice.
+
+        Raises the errors of `wait_for`.
+        """
         chunks, loop = upstream.chat(body), asyncio.get_running_loop()
         thread = ThreadPoolExecutor(1, thread_name_prefix="secl-passing")
         try:
@@ -279,7 +285,7 @@ class ChatReply:
 
 
 def _choices(texts: Sequence[Written], confidences: Sequence[Secl]) -> list[Choice]:
-    """Texts with their confidences; without confidences, texts whose request wanted none."""
+    """Texts with their confidences; no confidences if the request wanted none."""
     pairs = zip(texts, confidences or [UNWANTED] * len(texts), strict=True)
     return [
         choice_of(str(text), text.finish, secl, tokens=text.tokens, index=index, thought=text.thought)
@@ -288,7 +294,7 @@ def _choices(texts: Sequence[Written], confidences: Sequence[Secl]) -> list[Choi
 
 
 async def sent(chunks: AsyncIterator[Values], cancel: Callable[[], None]) -> AsyncIterator[str]:
-    """Chunks as server-sent events, with their end; a failure on the way is the last event before it."""
+    """Chunks as server-sent events, then the end of the stream; a failure becomes the last event before the end."""
     try:
         async for chunk in chunks:
             yield _data(chunk)

@@ -25,7 +25,7 @@ from secl.server.settings import HttpSettings, public_name
 
 
 class AskRequest(BaseModel):
-    """A question, with options a multiple-choice question; without options or `form` the answer has a few words.
+    """A question; options make it a multiple-choice question. Without options or `form`, the answer has a few words.
 
     `context`: a passage before the question. `history`: turns between system text and question. `detail`: "full" asks
     for the whole record.
@@ -59,7 +59,7 @@ STREAMED: dict[int | str, dict[str, object]] = {
 
 
 def answers_router(service: Service, settings: HttpSettings) -> APIRouter:
-    """/v1/chat/completions, /v1/models, /v1/ask and /v1/score."""
+    """Return the routes /v1/chat/completions, /v1/models, /v1/ask and /v1/score."""
     router = APIRouter(tags=["answers"], responses=ERROR_RESPONSES)
     name = settings.served_model_name or public_name(service.model.name)
     card: ModelCard = {"id": name, "object": "model", "created": int(service.started), "owned_by": "secl"}
@@ -98,8 +98,8 @@ def _add_chat(router: APIRouter, service: Service, settings: HttpSettings, name:
     async def chat(body: ChatRequest, request: Request) -> Response:
         """Continue a conversation with texts, an object, or calls; `secl` has the confidence.
 
-        With "secl": {"confidence": false} the server rates and records nothing. A server with `--engine openai` passes
-        requests that it cannot rate on to the other server.
+        With "secl": {"confidence": false}, the server neither rates nor records the answer. A server with `--engine
+        openai` forwards requests that it cannot rate to the other server.
         """
         check_model(body.model, name)
         upstream, rate = service.upstream, body.secl.confidence
@@ -136,7 +136,7 @@ def streamed(chunks: AsyncIterator[Values], cancel: Callable[[], None] = lambda:
 
 
 async def passed_on(chunks: AsyncGenerator[Values], request: Request, *, stream: bool) -> Response:
-    """Return another server's answer as a stream, or its only chunk as a whole."""
+    """Return another server's answer as a stream, or as one reply if the answer is a single chunk."""
     first = await unless_gone(request, anext(chunks, {}))  # a failure before it is an HTTP error
     if not stream:
         await chunks.aclose()
@@ -158,9 +158,9 @@ def check_model(requested: str, name: str) -> None:
 
 
 def question_of(body: AskRequest, form: Form = "short") -> Question:
-    """Return the question of a plain request; `form`: of an open one, if the request names none.
+    """Return the question of a plain request; `form` is the form of an open question if the request names no form.
 
-    Raises RequestError, QuestionError: a missing, unusable or too long part.
+    Raises RequestError, QuestionError: a part is missing, unusable or too long.
     """
     if not body.question.strip():
         raise RequestError(400, "the question has no text; give it at least one word.", "bad_question", "question")
@@ -177,6 +177,6 @@ def question_of(body: AskRequest, form: Form = "short") -> Question:
 
 
 def given_in(body: ScoreRequest) -> GivenAnswer:
-    """Return the answer to rate, with its question; errors as of `question_of`."""
+    """Return the answer to rate, with its question. Raises the errors of `question_of`."""
     question = question_of(body, "short" if len(body.answer.split()) <= MAX_WORDS else "sentence")
     return GivenAnswer(check_length(question, body.answer, *body.rivals), body.answer, tuple(body.rivals))

@@ -24,8 +24,8 @@ class Feedback(BaseModel):
     """Whether an answer is right; null takes an earlier label back. Labels move later confidences, never weights.
 
     `chance`: probability with which you chose this answer for rating: 1 if you rate every answer, 0.05 for a random
-    sample of one in twenty. Leave `chance` out for thumbs of users, which alone move confidences little. `drawn`: true
-    if a review drew the answer at random; leave out `chance` then.
+    sample of one in twenty. Leave `chance` out for users' thumbs-up or thumbs-down, which move confidences only a
+    little. `drawn`: true if a review drew the answer at random. Leave out `chance` in this case.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -50,7 +50,7 @@ class PauseRequest(BaseModel):
 
 
 class RecordList(BaseModel):
-    """A page of records, the newest first. before: position for the next page; null on the last page."""
+    """A page of records, the newest first. before: position to request the next page; null on the last page."""
 
     records: list[Listed]
     before: int | None
@@ -73,12 +73,12 @@ class Control(TypedDict):
 
 
 def records_router(service: Service) -> APIRouter:
-    """/v1/records, one of them, and /v1/feedback."""
+    """Return the routes /v1/records, /v1/records/{record_id} and /v1/feedback."""
     router, state = APIRouter(tags=["records"], responses=ERROR_RESPONSES), service.state
 
     @router.get("/v1/records", response_model=RecordList, dependencies=[Depends(require("read"))])
     def records(wanted: Annotated[Search, Query()]) -> AsciiJson:
-        """Return records that fit, the newest first; pass `before` of a page to get the next page."""
+        """Return records that match, the newest first. Pass the `before` of a page to get the next page."""
         with at_one_moment(state.folder) as reader:
             page = search(reader, wanted)
             found = RecordList(records=listed(reader, page.positions), before=page.before)
@@ -96,9 +96,9 @@ def records_router(service: Service) -> APIRouter:
 
     @router.post("/v1/feedback")
     def feedback(body: Feedback, request: Request) -> LabelReply:
-        """Label an answer as right or wrong; later confidences follow. The latest label of an answer counts.
+        """Label an answer as right or wrong. Labels move later confidences. The latest label of an answer counts.
 
-        Labels with `drawn` or `chance` need a key with the role review, and so does any change of such a label.
+        Labels with `drawn` or `chance` need a key with the role review. Any change of these labels needs the same role.
         """
         if body.drawn and body.chance is not None:
             message = "drawn and chance are both given; leave chance out for an answer of a review."
@@ -116,7 +116,7 @@ def records_router(service: Service) -> APIRouter:
 
 
 def control_router(service: Service) -> APIRouter:
-    """/v1/state, /v1/rollback, /v1/pause and /v1/resume."""
+    """Return the routes /v1/state, /v1/rollback, /v1/pause and /v1/resume."""
     router, learner = APIRouter(tags=["control"], responses=ERROR_RESPONSES), service.learner
     only_admin = [Depends(require("admin"))]
 
@@ -140,7 +140,7 @@ def control_router(service: Service) -> APIRouter:
 
     @router.post("/v1/pause", dependencies=only_admin)
     def pause(body: PauseRequest) -> Control:
-        """Pause learning; answers go on."""
+        """Pause learning. The server continues to answer."""
         return control(learner.pause(body.reason))
 
     @router.post("/v1/resume", dependencies=only_admin)
@@ -153,7 +153,10 @@ def control_router(service: Service) -> APIRouter:
 
 
 def known_position(service: Service, name: str, request: Request) -> int:
-    """Return the position of a record by id or number. Raises RequestError: 404, no record (yet); 403, the role."""
+    """Return the position of a record by id or number.
+
+    Raises RequestError: 404, no record (yet); 403, the caller's role is too low.
+    """
     if name in service.texts.unrated:
         message = f"the confidence of {name} is not known yet; ask again in a moment."
         raise RequestError(404, message, "record_not_ready", "record_id", headers=RETRY_SOON)

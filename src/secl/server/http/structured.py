@@ -45,7 +45,7 @@ def structured_request(
 ) -> ObjectRequest | CallRequest | None:
     """Return the request for an object or for calls in a chat; None if the chat asks for a text.
 
-    Raises RequestError: 400; the model cannot write objects or calls, or schema, tools or messages are unusable.
+    Raises RequestError (400): the model cannot write objects or calls, or schema, tools or messages are unusable.
     """
     wanted, calls = body.object_wanted, bool(body.tools) and (body.choice != "none" or service.upstream is not None)
     if wanted is None and not calls:
@@ -79,7 +79,7 @@ def structured_request(
 
 
 def schema_of(wanted: ResponseFormat) -> Schema:
-    """Return the schema of the wanted object. Raises ParameterError: an unusable schema."""
+    """Return the schema of the requested object. Raises ParameterError: an unusable schema."""
     given = wanted.json_schema
     if wanted.type == "json_object" or given is None or given.schema_ is None:
         return Schema.anything()
@@ -101,7 +101,7 @@ def without_effect(body: ChatRequest) -> list[str]:
 async def structured_reply(
     service: Service, asked: ObjectRequest | CallRequest, reply: ChatReply, request: Request, timeout: float, rate: bool
 ) -> Completion:
-    """Wait for the reply; errors as of `wait_for`. A text in place of a call is rated as other texts are."""
+    """Wait for the reply. A text in place of a call is rated like other texts. Raises the errors of `wait_for`."""
     try:
         answer: StructuredAnswer = await wait_for(service.submit(asked, rate=rate), request, timeout)
     except UnfinishedError as problem:
@@ -132,7 +132,7 @@ async def structured_reply(
 
 
 def _whole(answer: StructuredAnswer) -> Secl:
-    """Return the confidence of an object or of calls, without those of the parts."""
+    """Return the confidence of an object or of calls, without the confidences of the parts."""
     if not answer.answers:
         return unrated(WITHOUT_PARTS)
     secl = unrated(IN_PARTS if all(each.stored for each in answer.answers) else NOT_STORED)
@@ -141,7 +141,7 @@ def _whole(answer: StructuredAnswer) -> Secl:
 
 
 def _call(call: Call, parts: Iterator[AnswerReply]) -> CallSecl:
-    """Return the confidences of a call; `parts` begin with those of its records."""
+    """Return the confidences of a call; the first entries of `parts` belong to its records."""
     return {
         "name": call.name,
         "confidence": defined(call.confidence),

@@ -25,7 +25,7 @@ T = TypeVar("T")
 async def wait_for(pending: Future[T], request: Request, timeout: float) -> T:
     """Wait for an answer, until the timeout or until the client disconnects.
 
-    Raises RequestError: 499, 503 or 500; one of `REQUEST_ERRORS`: an unusable request.
+    Raises RequestError (499, 503 or 500), or one of `REQUEST_ERRORS` for an unusable request.
     """
 
     async def answer() -> T:
@@ -53,14 +53,14 @@ class TextEvents(WritingJob):
             self._loop.call_soon_threadsafe(self._events.put_nowait, event)
 
     async def next(self) -> Piece | Ended:
-        """Wait for the next event; errors as of `wait_for`."""
+        """Wait for the next event. Raises the errors of `wait_for`."""
         event = await self.next_within(self._timeout)
         if event is None:
             raise _too_late(self._timeout, "further token, or confidence,")
         return event
 
     async def next_within(self, seconds: float) -> Piece | Ended | None:
-        """Return the next event, or None after so many seconds; errors as of `next`."""
+        """Return the next event, or None after so many seconds. Raises the errors of `next`."""
         try:
             async with asyncio.timeout(seconds):
                 event = await self._events.get()
@@ -71,14 +71,14 @@ class TextEvents(WritingJob):
         return event
 
     async def whole(self) -> Ended:
-        """Return the texts with their answers; errors as of `next`."""
+        """Return the texts with their answers. Raises the errors of `next`."""
         while not isinstance(event := await self.next(), Ended) or event.answers is None:
             pass
         return event
 
 
 async def unless_gone(request: Request, work: Awaitable[T]) -> T:
-    """Return the result of some work; cancel the work when the client disconnects (`RequestError` 499)."""
+    """Return the result of a task; cancel the task when the client disconnects (`RequestError` 499)."""
     task, gone = asyncio.ensure_future(work), asyncio.ensure_future(_disconnected(request))
     waiting: set[asyncio.Future[T] | asyncio.Future[None]] = {task, gone}
     try:

@@ -1,1 +1,1 @@
-"""Answers in batches, with learning in the background; no HTTP."""
+"""Answers in batches, with learning in the background; independent of HTTP."""

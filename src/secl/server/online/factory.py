@@ -1,4 +1,4 @@
-"""Build a service from settings, on a new state folder or on that of a stopped server."""
+"""Build a service from settings, on a new state folder or on the state folder of a stopped server."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ def open_service(
 
     Args:
         folder: new, or the state of a stopped server.
-        endpoint: address of a vLLM server that answers; this process then only learns.
-        versions: folder in which that server finds learned versions.
+        endpoint: address of a vLLM server that answers. This process then only learns.
+        versions: folder in which the vLLM server finds learned versions.
 
     Raises:
-        RunError: the folder is something else, is in use, or was begun with another model or other settings.
+        RunError: the folder is not a server's state, is in use, or was created with another model or other settings.
         ModelError, ParameterError, StorageError: the model cannot be used, or the folder cannot be written.
     """
     if keep_text not in get_args(Keep):
@@ -107,7 +107,7 @@ def _differs(folder: Path, those: str) -> RunError:
 
 
 def begun(folder: Path, settings: Recipe, keep_text: Keep, model: Model) -> ServerStore:
-    """Create the state folder of a new server; errors as of `ServerStore.create`."""
+    """Create the state folder of a new server. Raises the errors of `ServerStore.create`."""
     manifest = Manifest.new(settings, model, QuestionFile(()), calibration=calibration(settings, model))
     return ServerStore.create(folder, {**manifest.to_json(), "keep_text": keep_text})
 
@@ -134,7 +134,7 @@ def behind_vllm(settings: Recipe, endpoint: str, versions: Path | None, state: P
 
 
 def note_environment(state: ServerStore, now: dict[str, str | int]) -> None:
-    """Record an environment that differs from the last start, because last digits of replies may differ, too."""
+    """Record an environment that differs from the last start, because it may change last digits of probabilities."""
     starts = state.events(1, "start")
     latest = starts[0].detail if starts else _described(state.manifest["environment"])
     if _described(now) != latest:

@@ -1,4 +1,4 @@
-"""Lessons in the background: a twin of the model learns from the questions of bursts, one after the other."""
+"""Lessons in the background: a twin of the model learns from the questions of bursts, one at a time."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class Learner:
     weights unchanged; the thread goes on.
 
     Attributes:
-        paused: reason of a pause; None without a pause.
-        last_error: of the latest lesson, in one sentence; None after a success.
-        storage_fails: whether writing the latest lesson failed; the learner repeats the lesson then.
-        newest: snapshot of the version that shall answer; None for the untouched model.
-        relative_norm: of the model's weights; computing it takes a while.
+        paused: reason for a pause; None without a pause.
+        last_error: error of the latest lesson, in one sentence; None after a success.
+        storage_fails: whether writing the latest lesson failed. The learner then repeats the lesson.
+        newest: snapshot of the version that the service should load; None for the untouched model.
+        relative_norm: relative norm of the change of the weights, which takes a while to compute.
     """
 
     def __init__(self, calibrator: Calibrator, state: ServerStore, scheduler: Scheduler) -> None:
@@ -88,13 +88,13 @@ class Learner:
         return len(self._waiting)
 
     def admit(self, records: Sequence[Record]) -> list[Record]:
-        """Return the records to store; lessons beyond the room of the backlog are marked as dropped."""
+        """Return the records to store, with lessons beyond the capacity of the backlog marked as dropped."""
         room = BACKLOG - len(self._waiting)
         beyond = [number for number, record in enumerate(records) if record.outcome == "waiting"][room:]
         return [replace(each, outcome="dropped") if i in beyond else each for i, each in enumerate(records)]
 
     def enqueue(self, records: Sequence[Record]) -> None:
-        """Queue the lessons of stored records; a pause since their answers drops them."""
+        """Queue the lessons of stored records; drop lessons if learning was paused after the answers."""
         with self._changed:
             if self.paused is None:
                 self._waiting.extend(records)
@@ -103,9 +103,9 @@ class Learner:
         self._finish(records, "dropped")
 
     def rollback(self, version: int) -> int:
-        """Go back to a stored version, 0 for the untouched model; return the number of dropped lessons.
+        """Go back to a stored version (0 for the untouched model), and return the number of dropped lessons.
 
-        Raises RunError: no such version is stored; StorageError: nothing changes.
+        Raises RunError: the version is not stored; StorageError: writing fails, and the learner changes nothing.
         """
         weights = self.state.weights(version) if version else b""
         with self._no_lesson():
@@ -130,7 +130,7 @@ class Learner:
             return self._stop_lessons(reason)
 
     def _pause_itself(self, reason: str) -> None:
-        """Pause learning from within a lesson."""
+        """Pause learning from inside a lesson."""
         log.warning("learning is paused: %s", reason)
         self._add_event("pause", reason)
         self._stop_lessons(reason)
@@ -154,7 +154,7 @@ class Learner:
 
     @contextmanager
     def _no_lesson(self) -> Iterator[None]:
-        """Context in which no lesson runs; a running lesson is interrupted and repeated later."""
+        """Within the block no lesson runs; a running lesson is interrupted, and runs again later."""
         # An interrupt ends one lesson, so it is repeated until the model is free.
         while not self._model_free.acquire(timeout=0.01):
             self.scheduler.interrupt()
@@ -216,7 +216,7 @@ class Learner:
         self.storage_fails = False
 
     def _add_event(self, kind: EventKind, reason: str) -> None:
-        """Record an event of a lesson; an error of the disk changes nothing else."""
+        """Record an event of a lesson; a disk error has no other effect."""
         try:
             self.state.add_event(kind, self.state.learned_version(), reason)
         except (StorageError, RunError) as problem:
@@ -259,7 +259,7 @@ class Learner:
 
 
 def rejection_reason(learned: Record) -> str | None:
-    """Return why a lesson's update must be taken back, in one sentence; None if it need not."""
+    """Return why a lesson's update must be undone, in one sentence; None if the update is valid."""
     update = learned.update
     if learned.outcome == "failed":
         return f"the lesson of record {learned.position} met numbers that are not finite"

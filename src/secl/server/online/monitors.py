@@ -25,8 +25,8 @@ class Monitor:
     """The latest answers, and the latest labelled answers.
 
     Attributes:
-        graded: reported confidence of the latest labelled answers, whether they are right, label-free confidence.
-        verdict: on the confidences.
+        graded: for the latest labelled answers: reported confidence, correctness, and label-free confidence.
+        verdict: verdict on the confidences.
     """
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class Monitor:
             self._judge()
 
     def refresh(self, labelled: Sequence[tuple[float, bool, float]]) -> None:
-        """Replace the labels by these, in the order of the answers."""
+        """Replace all labels by new labels, in the order of the answers."""
         with self._lock:
             self.graded = tuple(labelled[-LABELS:])
             self._judge()

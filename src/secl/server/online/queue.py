@@ -1,4 +1,4 @@
-"""The queue of requests, from which the answering thread takes batches; and answers."""
+"""Answers, and the queue of requests from which the answering thread takes batches."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class Answer:
     """Result of one served question, of one rated answer, or of one part of a structured answer.
 
     Attributes:
-        record_id: random, known to the client.
-        stored: whether the record is on disk; if not, the next record gets its position.
-        remark: sentence about the confidence, or None.
+        record_id: random id, which the client gets.
+        stored: whether the record is on disk. The next record gets the position of a record that is not stored.
+        remark: sentence about the confidence; None without a remark.
     """
 
     record: Record
@@ -59,7 +59,7 @@ class Request:
 
     Attributes:
         future: a `StructuredAnswer` for an object or calls, else an `Answer`.
-        written: answer that the model has written already.
+        written: answer that the model has already written.
         rate: whether an object or calls are recorded.
     """
 
@@ -75,7 +75,7 @@ class Request:
         return type(self.asked), self.rate
 
     def check(self, model: Model) -> None:
-        """Raise a `QuestionError` if a model cannot answer or rate what is asked."""
+        """Raise a `QuestionError` if a model cannot answer or rate the request."""
         if isinstance(self.asked, GivenAnswer):
             model.check_given(self.asked)
         elif isinstance(self.asked, Question) and self.written is None:  # else the model has read the question already
@@ -83,7 +83,7 @@ class Request:
 
 
 def answer_together(calibrator: Calibrator, batch: Sequence[Request]) -> Sequence[Found]:
-    """Return results for requests of one kind, which share passes; each may fail alone."""
+    """Return results for requests of one kind, which share passes; a failed request does not affect the others."""
     asked: list[Any] = [request.asked for request in batch]
     model: Any = calibrator.model
     match asked[0]:
@@ -97,14 +97,14 @@ def answer_together(calibrator: Calibrator, batch: Sequence[Request]) -> Sequenc
 
 
 def records_of(found: Found, *, rate: bool) -> tuple[Record, ...]:
-    """Return the records of a result: one, or one for each rated part of an object or of calls."""
+    """Return the records of a result: one record, or a record for each rated part of an object or of calls."""
     if isinstance(found, Record):
         return (found,)
     return found.records if rate and not isinstance(found, SeclError) else ()
 
 
 class RequestQueue:
-    """At most `most` waiting requests, of which a batch takes at most `batch`."""
+    """A queue of at most `most` requests; a batch takes at most `batch` requests."""
 
     def __init__(self, most: int, batch: int) -> None:
         self.most, self.batch = most, batch
@@ -116,7 +116,7 @@ class RequestQueue:
         return len(self._requests)
 
     def put(self, request: Request, *, full: bool = False) -> Future[Any]:
-        """Add a request, with `full` even to a full queue; until its turn, its future can be cancelled.
+        """Add a request; `full` allows a full queue. The request's future can be cancelled before its turn.
 
         Raises BusyError: the queue is full; ClosingError: the server is stopping.
         """
@@ -132,7 +132,7 @@ class RequestQueue:
         return request.future
 
     def wait(self) -> bool:
-        """Wait for a request, and a moment for further ones; return False once the closed queue is empty."""
+        """Wait for a request, then a moment for further requests; return False once the closed queue is empty."""
         with self._changed:
             while not self._requests and not self._closed:
                 self._changed.wait()
@@ -141,7 +141,7 @@ class RequestQueue:
             return bool(self._requests)
 
     def take(self) -> list[Request]:
-        """Return the next batch, of one kind, without cancelled requests."""
+        """Return the next batch: requests of one kind that are not cancelled."""
         taken: list[Request] = []
         with self._changed:
             waiting = self._requests

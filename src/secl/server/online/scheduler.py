@@ -1,6 +1,6 @@
 """Scheduling: answering and writing take turns; learning has the idle time and a share of the rest.
 
-Two passes at once share the cores badly: each takes several times as long as alone.
+Two simultaneous passes share the cores badly. Each takes several times as long as a pass alone.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ SLICE = 0.1
 
 
 class Scheduler:
-    """Lets one thread learn while others answer, after a turn for a `share` of the turn's time, in [0, 1)."""
+    """Lets one thread learn while other threads answer and write in turns.
+
+    After each turn, learning gets a `share`, in [0, 1), of the turn's time.
+    """
 
     def __init__(self, share: float, clock: Callable[[], float] = time.monotonic) -> None:
         self.share = share
@@ -30,14 +33,14 @@ class Scheduler:
 
     @contextmanager
     def answering(self) -> Iterator[None]:
-        """Context in which a batch of answers is computed."""
+        """Context for computing a batch of answers."""
         with self._turn():
             yield
         self._batch = self._took
 
     @contextmanager
     def writing(self, texts: int) -> Iterator[float]:
-        """Context in which one of `texts` goes on; yields the seconds of its turn.
+        """Context for a turn of one text out of `texts`; yields the turn's length in seconds.
 
         All texts together get the time of the latest batch.
         """
@@ -46,7 +49,7 @@ class Scheduler:
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
-        """Context with a turn, in order of arrival, after a lesson's share of time."""
+        """Context for a turn, in order of arrival, after a lesson's share of time."""
         with self._changed:
             turn = object()
             self._turns.append(turn)
@@ -67,7 +70,7 @@ class Scheduler:
 
     @contextmanager
     def training(self) -> Iterator[None]:
-        """Context in which an update runs."""
+        """Context for running an update."""
         self._training = True
         try:
             yield

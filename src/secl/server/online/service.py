@@ -1,10 +1,10 @@
-"""Answers in batches and in order, with learning in the background; no HTTP here.
+"""Answers in batches and in order, with learning in the background; independent of HTTP.
 
     submit -> queue -> one batch, one version -> gate, in order -> records on disk -> replies
                                                     \\-> backlog -> learner -> next version, between two batches
 
 One thread answers. Another thread trains a twin of the model with an adapter of its own, so no reply sees half of an
-update. An exception fails its batch, or its lesson; both threads go on.
+update. An exception fails its batch or its lesson. Both threads continue.
 """
 
 from __future__ import annotations
@@ -46,18 +46,19 @@ log = logging.getLogger("secl.server")
 
 
 class Service:
-    """A model behind a queue, with its gate, its learner and its store.
+    """A model with a request queue, a gate, a learner and a store.
 
-    The calibrator answers; the trainer, a calibrator of the same settings around a twin of the model, learns.
+    The calibrator answers. The trainer learns: it is a calibrator with the same settings around a twin of the model.
 
     Attributes:
-        last_error: of the latest batch or version, in one sentence; None after a success.
-        labels_error: of the latest labels, which then move no confidence, in one sentence; None after a success.
+        last_error: error of the latest batch, or of loading the latest version, in one sentence; None after a success.
+        labels_error: error while the service read the latest labels, in one sentence; None after a success. After an
+            error, these labels move no confidence.
         failures: number of questions that failed through no fault of their own.
         unreadable: number of replies without a readable answer.
-        storage_fails: whether writing the latest batch failed; its replies say that they are not stored.
+        storage_fails: whether writing the latest batch failed. The batch's replies then state that they are not stored.
         unstored: latest ids of records that do not exist because answering or storing failed.
-        on_answer: called with every answer in the answering thread.
+        on_answer: callback for every answer, which runs in the answering thread.
     """
 
     def __init__(
@@ -98,14 +99,14 @@ class Service:
         self.pruner.start()
 
     def submit(self, asked: Asked, *, written: str | Written | None = None, rate: bool = True) -> Future[Any]:
-        """Queue a request, and return its future; arguments as of `Request`, errors as of `RequestQueue.put`."""
+        """Queue a request, and return its future; see `Request` for arguments, `RequestQueue.put` for errors."""
         self._check_open()
         return self._queue.put(Request(asked=asked, future=Future(), written=written, rate=rate))
 
     def write(self, job: WritingJob) -> None:
-        """Have texts written and rated; each becomes a record of its own.
+        """Start writing and rating texts; each text gets its own record.
 
-        Raises BusyError: too many texts are being written; ClosingError: the service is stopping.
+        Raises BusyError: the service already writes too many texts; ClosingError: the service is stopping.
         """
         self._check_open()
         self.texts.submit(job)
@@ -122,7 +123,7 @@ class Service:
         return answer
 
     def stop(self) -> None:
-        """Answer the queue, refuse further requests, and end; the next start repeats an interrupted lesson."""
+        """Answer queued requests, refuse further requests, and end; the next start repeats an interrupted lesson."""
         self._closing = True
         self.texts.stop()  # their answers still go through the queue
         self._queue.close()
@@ -132,7 +133,7 @@ class Service:
         self.pruner.stop()
 
     def writes(self, form: Any) -> bool:
-        """Return whether the model follows `WritesObjects` or `WritesCalls`; a model in front of vLLM never does."""
+        """Return whether the model implements `WritesObjects` or `WritesCalls`; models in front of vLLM never do."""
         return isinstance(self.model, form) and (self.upstream is None or self.upstream.takes_all)
 
     @property
@@ -146,7 +147,7 @@ class Service:
 
     @property
     def waiting(self) -> int:
-        """Length of the queue."""
+        """Number of requests in the queue."""
         return len(self._queue)
 
     @property
@@ -168,7 +169,7 @@ class Service:
                         self._fail(request, problem)
 
     def _answer_batch(self, batch: list[Request]) -> None:
-        """Answer requests in one pass, each with an outcome of its own; if the pass fails, one after the other."""
+        """Answer requests in one pass, each with its own outcome; if the pass fails, answer one request at a time."""
         if not batch:
             return
         before, began, rate = self.calibrator.state, time.perf_counter(), batch[0].rate
@@ -204,7 +205,7 @@ class Service:
                 request.future.set_result(own[0] if isinstance(each, Record) else StructuredAnswer(each, own))
 
     def _take_labels(self) -> None:
-        """Take new labels into account; an error fails no answer, and the earlier labels stay."""
+        """Take new labels into account; after an error, answers continue with the earlier labels."""
         try:
             self.calibrator.take_labels(self.state.label_log(self.calibrator.state.labels.until))
             self.labels_error = None
@@ -212,7 +213,7 @@ class Service:
             self.labels_error = public_reason(problem, "taking labels into account")
 
     def _answers(self, records: list[Record], ids: list[str], stored: bool) -> list[Answer]:
-        """Return the answers; an error of monitor or learner fails none of them, because they are stored."""
+        """Return the answers; an error of monitor or learner fails no answer, because all answers are stored."""
         try:
             if stored:
                 self.monitor.add(records)
@@ -274,7 +275,7 @@ class Service:
         self.monitor.refresh([label[:3] for label in labelled_answers(self.state, LABELS)])
 
     def _load_newest(self) -> None:
-        """Load the learner's newest version; called between two batches."""
+        """Load the learner's newest version; runs between two batches."""
         newest = self.learner.newest
         if newest is None or newest is self._loaded:
             return

@@ -21,7 +21,7 @@ from secl.writing import Piece, Writing, Written
 
 
 class Ended(NamedTuple):
-    """The end of all texts. It comes twice: at once without `answers`, later with an answer for each rated text."""
+    """The end of all texts. It comes twice: first without `answers`, later with an answer for each rated text."""
 
     texts: tuple[Written, ...]
     answers: tuple[Answer, ...] | None = None
@@ -35,8 +35,8 @@ class WritingJob:
     """Texts to write for one request; the writing thread calls `send` with every event.
 
     Attributes:
-        record_ids: of the texts' future records; empty if none are rated.
-        cancelled: set once the client has gone.
+        record_ids: ids of the texts' future records; empty if no text is rated.
+        cancelled: event that is set once the client has disconnected.
     """
 
     def __init__(self, question: Question, writing: Writing, send: Callable[[Event], None], *, rate: bool) -> None:
@@ -46,10 +46,10 @@ class WritingJob:
 
 
 class TextWriters:
-    """Writes texts in threads of their own, and queues each text for its confidence.
+    """Writes texts in separate threads, and queues each text for its confidence.
 
-    If memory suffices, threads write the texts of `most` requests at once; as many as the queue holds may wait. A model
-    in this process takes turns of a few tokens.
+    If the memory suffices, threads write the texts of `most` requests at the same time. As many requests as the queue
+    holds may wait. A model in this process writes the texts in turns of a few tokens.
 
     Attributes:
         unrated: record ids of written texts that have no confidence yet.
@@ -67,11 +67,11 @@ class TextWriters:
 
     @property
     def active(self) -> int:
-        """Number of requests whose texts are written or wait."""
+        """Number of requests whose texts are being written or are waiting."""
         return len(self._waiting) + self._begun
 
     def submit(self, job: WritingJob) -> None:
-        """Errors as of `Service.write`."""
+        """Queue a job. Raises the errors of `Service.write`."""
         with self._changed:
             if self._stopping:
                 raise ClosingError("the server is stopping; ask again when it is back.")
@@ -81,14 +81,14 @@ class TextWriters:
             self._begin()
 
     def cancel(self, job: WritingJob) -> None:
-        """Stop writing a job's texts; complete texts become records all the same."""
+        """Stop writing a job's texts; complete texts still become records."""
         with self._changed:
             job.cancelled.set()
             self._waiting.pop(job, None)
             self._changed.notify_all()
 
     def stop(self) -> None:
-        """Finish all jobs, also waiting ones."""
+        """Finish all jobs, including waiting jobs."""
         with self._changed:
             self._stopping = True
             self._changed.wait_for(lambda: not self.active)
@@ -152,7 +152,7 @@ class TextWriters:
 
     @contextlib.contextmanager
     def _room(self, share: float, job: WritingJob) -> Iterator[None]:
-        """Context with memory for texts; requests wait in turn, so that small ones do not overtake a large one."""
+        """Context with memory for texts; requests wait in order, so that small ones do not overtake large ones."""
         with self._entering, self._changed:
             self._changed.wait_for(
                 lambda: job.cancelled.is_set() or not self._shares or sum(self._shares.values()) + share <= 1

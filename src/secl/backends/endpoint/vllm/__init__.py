@@ -1,1 +1,1 @@
-"""vLLM servers: token ids go there, log-probabilities come back, for a model that learns in this process."""
+"""vLLM servers that get token ids and return log-probabilities, for a model that learns in this process."""

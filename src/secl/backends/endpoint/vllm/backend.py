@@ -37,7 +37,7 @@ NEGLIGIBLE = math.log(1e-7)
 
 
 class VllmReading:
-    """A bundle read by one version; secl requests a number once it is needed."""
+    """A bundle read by one version. secl requests a probability on first use."""
 
     def __init__(self, backend: VllmBackend, bundle: Bundle, version: int) -> None:
         self.backend, self.bundle, self.version = backend, bundle, version
@@ -94,7 +94,7 @@ class VllmReading:
             self._note(position, step)
 
     def _ask(self, wanted: Mapping[Position, Sequence[int]]) -> None:
-        """Request unknown probabilities of tokens at positions."""
+        """Request those probabilities of tokens at positions that are not known yet."""
         lacking = {
             position: ids
             for position, ids in wanted.items()
@@ -119,9 +119,9 @@ class VllmReading:
 
 
 class VllmBackend:
-    """A `secl.backends.base.TokenBackend` on a vLLM server, or on several behind a load balancer.
+    """A `secl.backends.base.TokenBackend` on a vLLM server, or on several servers behind a load balancer.
 
-    `learner` trains on its own device. `learns`: updates run, and the learner reads single questions itself.
+    `learner` trains on its own device. `learns`: whether updates run; the learner then reads single questions itself.
     """
 
     def __init__(self, learner: LocalBackend, server: TokenServer, versions: Versions, *, learns: bool) -> None:
@@ -139,9 +139,10 @@ class VllmBackend:
         return [VllmReading(self, bundle, 0) for bundle in bundles]
 
     def adapt(self, readings: Sequence[VllmReading], version: int) -> Sequence[VllmReading | LocalReading]:
-        """Let the learner read single questions of a burst, which has a new version for each question.
+        """Read with an adapted version; the learner itself reads single questions of a burst.
 
-        Such a version needs no folder, no loading by servers, and no cached prompts.
+        A burst has a new version for each question. A version that only the learner reads needs no folder, no loading
+        by servers, and no cached prompts.
         """
         if self.learns and not self._name and len(readings) == 1:
             bundle = readings[0].bundle
@@ -158,7 +159,7 @@ class VllmBackend:
         list(self._pool.map(self._finish, [draft for batch in batches for draft in batch]))
 
     def write_texts(self, prompt: TokenSequence, writing: Writing, ends: Sequence[int] = ()) -> Iterator[Piece]:
-        """Write texts; draws depend on the seed and on the server's random numbers."""
+        """Write texts. Draws depend on the seed and on the server's random number generator."""
         rules, drawn = self.learner.rules, writing.temperature > 0
         request = CompletionRequest(
             tokens=writing.max_tokens or 1,
@@ -185,7 +186,10 @@ class VllmBackend:
     def rewrite(
         self, drafts: Sequence[Draft], readings: Sequence[VllmReading | LocalReading], version: int
     ) -> list[Draft | None]:
-        """Rewrite drafts under a version: servers from the start, the learner from the first other token."""
+        """Rewrite drafts under a version.
+
+        Servers rewrite from the start. The learner rewrites from the first token that differs.
+        """
         local = [reading for reading in readings if isinstance(reading, LocalReading)]
         if local:
             return self.learner.rewrite(drafts, local, version)
@@ -222,9 +226,9 @@ class VllmBackend:
         return draft
 
     def adapter_name(self, version: int) -> str:
-        """Return the servers' name of the learner's version, "" for version 0; the first call publishes the version.
+        """Return the servers' name for the learner's version, "" for version 0; the first call publishes the version.
 
-        Raises ValueError: the learner has another version; StorageError: the folder cannot be written.
+        Raises ValueError: the learner has another version; StorageError: writing the folder fails.
         """
         if not version:
             return ""

@@ -1,4 +1,4 @@
-"""Connection of a model that learns in this process to vLLM servers that answer."""
+"""Connect a model that learns in this process to vLLM servers that answer."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def answer_by_vllm(
 
     Args:
         url: address of the server, or of a load balancer in front of several.
-        folder: the servers' VLLM_LORA_RESOLVER_CACHE_DIR, which gets the versions.
+        folder: the servers' VLLM_LORA_RESOLVER_CACHE_DIR, in which secl writes the versions.
         name: beginning of the versions' names. Learners that share servers need different names.
         learns: whether updates run. The learner then reads single questions of a burst under their new versions.
         key: the servers' API key.
 
     Raises:
-        ParameterError: not a URL, or a name that does not fit into one.
+        ParameterError: `url` is not a URL, or `name` does not fit into a URL.
         ModelError: the server does not answer, has another model, or does not find the published version.
         StorageError: the folder cannot be written.
     """
@@ -67,7 +67,7 @@ def answer_by_vllm(
 
 
 def _check_model(learner: LocalModel, backend: VllmBackend) -> None:
-    """Raise a `ModelError` unless a server has the learner's model, reads alike, and loads and uses its adapters."""
+    """Raise a `ModelError` unless a server has the learner's model, agrees with it, and uses its adapters."""
     server = backend.server
     load_ours = f"Start it with the learner's model in the same precision; it has {server.root}."
     frozen = learner.answer(SAMPLE).frozen
@@ -102,7 +102,7 @@ def _check_model(learner: LocalModel, backend: VllmBackend) -> None:
 
 
 def _on_trial(learner: LocalModel, frozen: Reply) -> Reply:
-    """Return the learner's answer with random weights in its adapter, large enough to change the answer."""
+    """Return the learner's answer with random adapter weights that are large enough to change the answer."""
     tensors, draw = load(learner.weights()), np.random.default_rng(0)
     noise = {
         name: draw.standard_normal(tensor.shape, np.float32)

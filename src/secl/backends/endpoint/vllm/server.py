@@ -32,12 +32,12 @@ class CompletionRequest:
     """Settings of the text to generate after each prompt.
 
     Attributes:
-        tokens: most tokens of the text.
+        tokens: maximum number of tokens of the text.
         top: number of the most probable tokens to report at each step, at most the server's --max-logprobs.
-        ids: tokens to report at each step in place of the most probable ones.
-        stop, ends: texts and token ids that end the text; the token that completes one is the last.
-        inside: whether the prompt's tokens from the second on are steps, too. The server then reads the whole prompt,
-            without its cache.
+        ids: tokens to report at each step instead of the most probable tokens.
+        stop, ends: texts and token ids that end the text. The token that completes a stop text is the last token.
+        inside: whether the prompt's tokens from the second on are steps as well. The server then reads the whole
+            prompt, without its cache.
     """
 
     tokens: int = 1
@@ -73,7 +73,7 @@ class TokenServer:
         url: base address of its API.
         base: name of its base model.
         root: folder or hub id of its base model.
-        window: most tokens of a prompt with its answer; 0 if unknown.
+        window: maximum number of tokens of a prompt and its answer; 0 if unknown.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -91,9 +91,9 @@ class TokenServer:
         """Generate after each prompt (token ids) with an adapter; "" names the base model.
 
         Raises:
-            UnavailableError: no answer now.
+            UnavailableError: the server does not answer now.
             NotLoadedError: the server does not find the adapter.
-            QuestionError, ModelError: the server refuses the request, or reports other tokens than wanted.
+            QuestionError, ModelError: the server refuses the request, or reports other tokens than requested.
         """
         body = {"model": model or self.base, "prompt": [list(prompt) for prompt in prompts], **request.body()}
         answer = self._post(body)
@@ -111,16 +111,16 @@ class TokenServer:
         return texts
 
     def read(self, texts: Sequence[Sequence[int]]) -> list[list[float]]:
-        """Return log-probabilities (nats) of each text's tokens from the second on; errors as of `complete`."""
+        """Return log-probabilities (nats) of each text's tokens from the second on. Raises the errors of `complete`."""
         completions = self.complete("", texts, CompletionRequest(top=0, inside=True))
         return [[step.log_p[step.token] for step in steps[:-1]] for steps in completions]
 
     def stream(
         self, prompt: Sequence[int], request: CompletionRequest, n: int
     ) -> Iterator[tuple[int, tuple[Step, ...], str | None]]:
-        """Write `n` texts after a prompt with the base model; errors as of `complete`.
+        """Write `n` texts after a prompt with the base model. Raises the errors of `complete`.
 
-        Yields the number of a text, its next steps, and at its end the finish reason.
+        Yields the number of a text, its next steps, and, after the last step, the finish reason.
         """
         chunks = self.endpoint.stream(ROUTE, {"model": self.base, "prompt": list(prompt), **request.body(), "n": n})
         try:
@@ -143,7 +143,7 @@ class TokenServer:
         return self.endpoint.post(ROUTE, body)
 
     def _check_reported(self, steps: Sequence[Step], request: CompletionRequest) -> None:
-        """Raise a `ModelError` unless the server reports the wanted tokens."""
+        """Raise a `ModelError` unless the server reports the requested tokens."""
         if any(token not in step.log_p for step in steps for token in request.ids):
             raise ModelError(
                 f"{self.url} does not report logprob_token_ids; take a vLLM server that does (0.32 or newer)."

@@ -26,13 +26,13 @@ adapter whose folder is gone."""
 class Versions:
     """Folders for vLLM's `lora_filesystem_resolver`, named NAME-<version>-<digest of the weights>.
 
-    Servers cache results by an adapter's name and read its weights once; a rollback repeats numbers. The digest ties a
-    name to its weights.
+    Servers cache results by an adapter's name, and read its weights once. After a rollback, version numbers repeat. The
+    digest makes the name unique to the weights.
 
     Args:
         folder: the servers' VLLM_LORA_RESOLVER_CACHE_DIR.
         config: PEFT configuration of the adapter (`LoraConfig.to_dict()`), with the servers' name of the base model.
-        name: beginning of the folders' names. Learners that share a folder need different ones.
+        name: beginning of the folders' names. Learners that share a folder need different names.
 
     Raises ParameterError: a name that does not fit into a URL or a path.
     """
@@ -63,7 +63,7 @@ class Versions:
         return name
 
     def _write(self, name: str, weights: bytes) -> None:
-        """Write a folder that gets its name once it is complete."""
+        """Write a folder under a temporary name, and rename the complete folder."""
         draft = self.folder / f".{name}-{uuid.uuid4().hex}"
         try:
             draft.mkdir(parents=True)

@@ -1,10 +1,11 @@
-"""Answers of the frozen and the adapted model to a window of questions.
+"""Answers of the frozen model and the adapted model to a window of questions.
 
-The frozen model never changes, so a whole window's answers and P(True) are computed at once and never go stale. The
-adapted model reads the same token sequences: a whole window while its weights are fixed, else one question at a time.
+The frozen model never changes. So secl computes a whole window's answers and P(True) together, and they stay valid. The
+adapted model reads the same token sequences. It reads a whole window while its weights are fixed, and otherwise one
+question at a time.
 
 Ratings of given answers use the same prompts, with the given answer in place of the model's own. So the rating of the
-model's own answer equals the model's confidence in that answer.
+model's own answer equals the model's confidence in this answer.
 """
 
 from __future__ import annotations
@@ -32,17 +33,17 @@ Windows = dict[Hashable, list[Case]]
 
 
 class SharedAnswers:
-    """A cache of frozen answers for models of the same weights, which its owner clears after each window."""
+    """A cache of frozen answers for models with the same weights; its owner clears it after each window."""
 
     def __init__(self) -> None:
         self._answers: dict[Hashable, tuple[Windows, Verdicts]] = {}
 
     def to(self, *key: Hashable) -> tuple[Windows, Verdicts]:
-        """Return windows and verdicts of models with the same weights, adapted layers, prompts and seed."""
+        """Return the cached windows and verdicts of models with equal weights, adapted layers, prompts and seed."""
         return self._answers.setdefault(key, ({}, {}))
 
     def clear(self) -> None:
-        """Forget all answers; models keep the cleared dictionaries."""
+        """Delete all answers; models keep references to the emptied dictionaries."""
         for windows, verdicts in self._answers.values():
             windows.clear()
             verdicts.clear()
@@ -54,14 +55,14 @@ class Answering:
     Args:
         rewrites: whether the adapted model writes its own answer; otherwise it states its confidence in the frozen
             model's answer.
-        windows: shared with models that ask alike; None if not shared.
+        windows: cache of answers, shared with models that have the same prompts and seed; None if not shared.
     """
 
     def __init__(self, asker: Asker, *, rewrites: bool, windows: Windows | None = None) -> None:
         self.asker, self.rewrites, self.windows = asker, rewrites, windows
 
     def prefetch(self, cases: Sequence[Case], version: int) -> dict[Turn, Case]:
-        """Answer questions with the frozen model and, unless `version` is 0, an adapted version; repeated ones once."""
+        """Answer each distinct question with the frozen model and, unless `version` is 0, an adapted version."""
         window: dict[Turn, Case] = {}
         for case in cases:
             known = window.setdefault(case.turn, case)
@@ -97,12 +98,12 @@ class Answering:
     def adapt(self, case: Case, version: int) -> None:
         """Replace the answer of an older adapted version.
 
-        No record's cost includes the stale reading, because a resumed run does not repeat it.
+        No record's cost includes the replaced reading, because a resumed run does not repeat this reading.
         """
         self.asker.backend.together(self._adapt([case], version))
 
     def reply(self, case: Case, version: int, letter: str | None) -> Reply:
-        """Return the reply of a version; `letter` is a given answer to multiple choice."""
+        """Return the reply of a version; `letter` is a given answer to a multiple-choice question."""
         answer = case.answer_of(version)
         if letter is not None and case.question.options and letter != answer.reply.text:
             answer = Answer(answer.reading, None, answer.tokens, answer.counts)
@@ -110,7 +111,7 @@ class Answering:
         return answer.reply
 
     def _read_choices(self, cases: Sequence[Case]) -> None:
-        """Answer multiple choice: a branch for every letter, so that one pass gives letter and confidence."""
+        """Answer multiple-choice questions. Each letter gets a branch, so that one pass gives letter and confidence."""
         for case in cases:
             case.judged = case.question.options if "p_true" in case.kinds else ()
             if "candidates" in case.kinds:
@@ -156,7 +157,7 @@ class Answering:
                 answer.counts = positions[0][1], 1 if answer.text is None else len(positions) - 2
 
     def _adapt(self, cases: Sequence[Case], version: int) -> list[Job]:
-        """Write and read the adapted answers; the returned jobs read the replies."""
+        """Write and read the adapted answers; return jobs that read the replies."""
         readings = self.asker.backend.adapt([case.frozen.reading for case in cases], version)
         for case, reading in zip(cases, readings, strict=True):
             case.version = version
@@ -166,7 +167,10 @@ class Answering:
         return [partial(self._read_adapted, case, version) for case in cases]
 
     def _rewrite(self, cases: Sequence[Case], version: int) -> None:
-        """Replace open answers that the adapted model writes differently: its confidence is about its own answer."""
+        """Replace open answers that the adapted model writes differently.
+
+        The adapted model's confidence is about its own answer.
+        """
         backend, drafts = self.asker.backend, [case.draft for case in cases if case.draft is not None]
         rewritten = backend.rewrite(drafts, [case.answer_of(version).reading for case in cases], version)
         changed = [
@@ -187,7 +191,7 @@ class Answering:
         read_reply(self.asker, case, case.answer_of(version), version, letter)
 
     def rate(self, answers: Sequence[GivenAnswer], evidence: Collection[EvidenceKind]) -> list[Rating]:
-        """Rate answers with the frozen model; see `secl.model.Model.rate_given`. The ratings hold their own cost."""
+        """Rate answers with the frozen model; see `secl.model.Model.rate_given`. Each rating holds its own cost."""
         cases, asker = [self._given(each, frozenset(evidence)) for each in answers], self.asker
         asker.backend.write([[case.listing for case in cases if case.listing is not None]])
         if "candidates" in evidence:
@@ -215,7 +219,7 @@ class Answering:
         return case
 
     def _find_rivals(self, case: Case) -> None:
-        """Find the texts whose P(True) is read: the answer, with other options, given rivals, or distractors."""
+        """Find the texts to judge by P(True): the answer, and the other options, given rivals, or distractors."""
         rivals: Sequence[str] = ()
         case.source = "none"
         if "p_true" in case.kinds:

@@ -26,9 +26,9 @@ class Asker:
     """Asks one model about questions and answers.
 
     Attributes:
-        learner: the weights in this process, which train and search for beams.
-        backend: reads and writes: the learner, or servers of the same model.
-        seed: of all samples.
+        learner: the model in this process, which trains and searches for beams.
+        backend: engine that reads and writes: the learner, or servers with the same model.
+        seed: seed of all samples.
         verdicts: P(True) and its tokens by question, candidates and source; None if not shared with other models.
     """
 
@@ -45,7 +45,7 @@ class Asker:
         return question_seed(self.seed, question, purpose)
 
     def answer_draft(self, question: Question, thinking: Draft | None) -> Draft:
-        """Return the draft of a greedy answer to an open question, at once or after a thought."""
+        """Return the draft of a greedy answer to an open question, with or without a thought before the answer."""
         if thinking is None or thinking.thought is None:
             return Draft.answer(self.prompting.answer(question), question.form)
         # After a thought the answer is the number alone, like a few words.

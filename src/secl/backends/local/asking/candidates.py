@@ -1,4 +1,4 @@
-"""Evidence about all possible answers to a question: letters in further orders, likelihoods, further answers."""
+"""Evidence about the candidates of a question: letters in further orders, likelihoods, further answers."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def compared(asker: Asker, question: Question, answer: str, thought: Thought | N
 
 
 def among_options(asker: Asker, question: Question, *, behind_thought: bool = False) -> Comparison:
-    """Return the comparison of options: letters in another order; in both orders if the answer has a thought."""
+    """Return the comparison of options by letters in the other order, or in both orders after a thought."""
     count = len(question.options)
     orders = [tuple(range(count))] * behind_thought + [other_order(count)]
     prompting = asker.prompting
@@ -55,8 +55,8 @@ def among_options(asker: Asker, question: Question, *, behind_thought: bool = Fa
 def compare_answers(asker: Asker, cases: Iterable[Case]) -> None:
     """Draw further answers to open questions. The distinct answers and "None of these" become options.
 
-    Cases get no comparison if the answer is too long, the model has too few letters, or the candidates together are
-    longer than the model can read.
+    Cases get no comparison if the answer is too long, if the model has too few letters, or if the model cannot read all
+    candidates together.
     """
     brief = [case for case in cases if case.answer is not None and is_brief(case.answer, case.question.form)]
     for case, drafts in zip(brief, _draw(asker, brief), strict=True):
@@ -79,7 +79,7 @@ def _among(asker: Asker, case: Case, drafts: Sequence[Draft]) -> Comparison | No
 
 
 def writing_tokens(drafts: Sequence[Draft], read: Iterable[Sequence[int]] = ()) -> int:
-    """Return the tokens of one question's drafts: each prompt once, unless it was `read` for another text."""
+    """Return the number of tokens of one question's drafts; each prompt counts once, prompts in `read` do not count."""
     prompts = {tuple(draft.prompt) for draft in drafts} - {*map(tuple, read)}
     return sum(map(len, prompts)) + sum(draft.tokens for draft in drafts)
 

@@ -1,4 +1,4 @@
-"""Questions with their answers and evidence, the same for own and for given answers."""
+"""Questions with their answers and evidence, for the model's own answers and for given answers."""
 
 from __future__ import annotations
 
@@ -24,12 +24,13 @@ class Comparison:
     """Sequences that compare candidates.
 
     Attributes:
-        bundle: a sequence for each order, and spans of the candidates: first after the question, then without it.
+        bundle: a sequence for each order, and spans of the candidates, first after the question, then without a
+            question.
         candidates: texts; the last ones may have no spans.
-        orders: the number of the candidate at each place.
+        orders: for each order, the number of the candidate at each place.
         source: source of the candidates.
         samples: further answers to an open question.
-        sampling: tokens of the samples.
+        sampling: number of tokens of the samples.
     """
 
     bundle: Bundle
@@ -66,8 +67,8 @@ class Answer:
 
     Attributes:
         text: the answer as it stands in the conversation; None for multiple choice.
-        tokens: tokens through the network, to write and read the answer.
-        counts: tokens of prompt and answer; None for a given answer.
+        tokens: number of tokens through the network to write and read the answer.
+        counts: number of tokens of prompt and answer; None for a given answer.
     """
 
     reading: Reading
@@ -82,22 +83,24 @@ class Case:
     """A question with its answer and evidence so far.
 
     Attributes:
-        given: the answer that is there already: an option letter, or a text as it stands in the conversation.
-        kinds: evidence that is wanted besides the answer.
-        answer: the answer that candidates are compared with; None if unreadable, or not written yet.
-        rivals: other answers that were given, which say something else.
-        thought: what the model thought before the answer; None if it answers at once.
-        order, seed: of a further thought: the option at each place, and the seed that it is drawn with.
+        given: an answer that the model need not write: an option letter, or a text as it stands in the conversation.
+        kinds: kinds of evidence that are requested besides the answer.
+        answer: the answer to compare candidates with; None if not readable, or not written yet.
+        rivals: other given answers, which differ from the answer in meaning.
+        thought: the model's thought before the answer; None if the model answers without a thought.
+        order, seed: for a further thought: the option at each place, and the seed of the draw.
         further: cases of the same options in other orders, each after a thought of its own.
-        draft: of a written text or, before an open answer and for multiple choice, of the thought; None without one.
-        text: the open answer as it stands in the conversation; None for multiple choice, and before it is there.
-        listing: a list of answers, for distractors; None if it is not needed.
-        comparison: of all candidates; None if it is not wanted, or there is nothing to compare.
-        judged, source: texts whose P(True) is read besides the answer, and where they come from.
-        finding: tokens of looking for what is judged.
-        frozen: answer of the frozen model.
-        p_true, candidates: evidence about `judged` and about the candidates; None if it was not requested.
-        version, adapted: the latest answer of an adapted model, and its version; 0 while there is none.
+        draft: draft of the written answer. For multiple choice, and before an open answer, the draft of the thought.
+            None without a draft.
+        text: the open answer as it stands in the conversation; None for multiple choice, and before the answer is
+            written.
+        listing: a written list of answers, for distractors; None if no list is needed.
+        comparison: comparison of all candidates; None if not requested, or without candidates to compare.
+        judged, source: texts to judge by P(True) besides the answer, and the source of these texts.
+        finding: number of tokens spent on finding the judged texts.
+        frozen: the frozen model's answer.
+        p_true, candidates: evidence about `judged` and about the candidates; None if not requested.
+        version, adapted: the adapted model's version, and its latest answer. The version is 0 before an adapted answer.
     """
 
     question: Question
@@ -137,7 +140,7 @@ class Case:
 
     @property
     def spent(self) -> dict[Purpose, float]:
-        """Tokens of the frozen model by purpose; they depend on the case alone, not on other cases in its passes."""
+        """Number of the frozen model's tokens by purpose, which does not depend on other cases in the same passes."""
         parts = self.frozen.reading.bundle.tokens
         listing = 0 if self.listing is None else len(self.listing.prompt) + self.listing.tokens
         return {
@@ -158,7 +161,7 @@ class Case:
         return positions[1 + self.question.letters.index(reply.text)] if self.question.options else positions[-1]
 
     def copy(self) -> Case:
-        """Return a case that can be adapted independently."""
+        """Return a copy that can be adapted independently."""
         copied = replace(self, draft=None if self.draft is None else replace(self.draft))
         copied.frozen = self.frozen
         return copied
@@ -182,7 +185,7 @@ def read_answers(asker: Asker, cases: Sequence[Case]) -> None:
 
 
 def read_reply(asker: Asker, case: Case, answer: Answer, version: int, letter: str | None = None) -> None:
-    """Set the reply of an answer; of multiple choice, the most probable letter or a given one."""
+    """Set the reply of an answer; for multiple choice, the reply is the most probable letter or a given letter."""
     if answer.text is None:
         reply = asker.readout.choice(case.question, answer.reading, version, letter)
     else:

@@ -1,6 +1,7 @@
-"""The evidence of DINCO: the most probable answers, each verified alone, all compared with each other.
+"""The evidence of DINCO.
 
-The model itself, or a model for natural language inference (NLI), tells whether one answer implies another.
+The model verifies each of its most probable answers alone. Then all answers are compared with each other. The model
+itself, or a model for natural language inference (NLI), tells whether one answer implies another.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ Pair = tuple[str, str]
 
 @lru_cache(maxsize=1)
 def nli_model(name: str, device: torch.device) -> NliModel:
-    """Return an NLI model; the latest one is kept for further runs, because it never learns."""
+    """Return an NLI model. The latest NLI model stays in memory for further runs, because it never learns."""
     return NliModel(name, device)
 
 
@@ -90,8 +91,8 @@ def gather(
     """Verify beams and the model's own answer, and compare them with each other and with the samples.
 
     Args:
-        nli: compares answers; None asks the frozen model itself.
-        beams: at least one, all different, the most probable first.
+        nli: model that compares answers; None asks the frozen model itself.
+        beams: at least one answer, all different, the most probable first.
         own: the model's own answer, possibly a beam; None if unreadable.
         samples: further answers; the first `COUNTED` count.
     """
@@ -139,7 +140,7 @@ def gather(
 
 
 def ask_whether_one_implies(asker: Asker, question: Question, pairs: Sequence[Pair]) -> list[tuple[float, float]]:
-    """Return P(entails) and P(contradicts) for each pair by three option letters of the frozen model."""
+    """Return P(entails) and P(contradicts) for each pair, from the frozen model's probabilities of three letters."""
     prompts = {pair: asker.prompting.entailment(question, *pair) for pair in sorted(set(pairs))}
     # Pairs with a common premise share most of their prompt, so they form a bundle.
     groups = [list(group) for _, group in groupby(prompts, key=lambda pair: pair[0])]

@@ -1,4 +1,4 @@
-"""From log-probabilities to replies and P(True): everything that is read off a model."""
+"""Conversion of log-probabilities to replies and P(True)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ with the prefix."""
 class Readout:
     """Reads letters, confidence digits, entropies and P(True).
 
-    P(True) is the probability over the full vocabulary of all spellings of True; with `paper`, of the token True alone.
+    P(True) is the total full-vocabulary probability of all spellings of True; with `paper`, of the token True alone.
     """
 
     def __init__(self, token_ids: TokenIds, *, paper: bool = False) -> None:
@@ -51,7 +51,7 @@ class Readout:
         return replace(reply, option_log_p=tuple(min(0.0, logit + constant) for logit in logits))
 
     def open(self, question: Question, text: str, reading: Reading, version: int) -> Reply:
-        """Return the reply to an open question, whose answer is part of the reading (see `Prompting.written`)."""
+        """Return the reply to an open question; the reading contains the answer (see `Prompting.written`)."""
         *inside, _after, digit = reading.bundle.positions
         (sequence,) = reading.bundle.answers
         own = [sequence[length] for _, length in inside]
@@ -71,7 +71,7 @@ class Readout:
         return tuple(shares(row)[0] for row in reading.logits(positions, self.token_ids.yes_no))
 
     def p_true(self, reading: Reading, candidates: Sequence[str], source: str) -> PTrue:
-        """Return P(True) and P(False) of each candidate; the bundle has a verdict sequence for each."""
+        """Return P(True) and P(False) of each candidate; the bundle has a verdict sequence for each candidate."""
         true, false = self.token_ids.true, self.token_ids.false
         if self.paper:
             true, false = true[:1], false[:1]
@@ -112,9 +112,9 @@ def shares(logits: Sequence[float]) -> tuple[float, ...]:
 def prefers_prefill(backend: LocalBackend) -> bool:
     """Return whether a model without a preset should begin short replies with "Answer:".
 
-    One pass over 24 facts compares how sure the frozen model is of its first token with and without the prefix; no
-    reference answer is used. SmolLM2 answers better without: its mean ln P of the first token is -2.1 with and -.9
-    without. Qwen2.5-Coder-1.5B answers better with: -.63 and -.66 (docs/lab/log.md).
+    One pass over 24 facts compares the frozen model's mean ln P of its first token with and without the prefix. No
+    reference answer is used. SmolLM2 answers better without the prefix: -2.1 with, -.9 without. Qwen2.5-Coder-1.5B
+    answers better with the prefix: -.63 with, -.66 without (docs/lab/log.md).
     """
     facts = [Question(each.text) for domain in PROBED for each in quiz(domain, FACTS)]
     ids = backend.token_ids

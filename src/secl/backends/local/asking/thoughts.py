@@ -1,6 +1,7 @@
-"""Thoughts before answers, and further thoughts about the same question, whose answers are evidence about the first.
+"""Thoughts before answers, and further thoughts about the same question.
 
-All thoughts of a window are written as one batch. The answers and confidences are read after the thoughts.
+The answers after further thoughts are evidence about the first answer. The model writes all thoughts of a window as one
+batch. `secl` then reads the answers and confidences.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ from secl.question import Question
 from secl.writing import Piece, Writing
 
 FURTHER = 3
-"""Most thoughts of a question with options. The thoughts of samples have the numbers after these."""
+"""Maximum number of thoughts about a question with options. Thoughts of samples are numbered from this number on."""
 
 
 def think(asker: Asker, cases: Sequence[Case]) -> None:
     """Write the thought before each answer.
 
-    With options, a second thought over their other order is sampled besides it if candidates are compared.
+    If a question has options and their comparison is requested, also sample a second thought over the other order of
+    the options.
     """
     thinking = [case for case in cases if asker.prompting.thinks and case.thought is None]
     for case in thinking:
@@ -51,7 +53,7 @@ def sampled_thoughts(asker: Asker, wanted: Iterable[tuple[Question, int]]) -> li
 
 
 def sampled_letters(asker: Asker, question: Question, count: int) -> tuple[str | None, ...]:
-    """Sample thoughts about a question with options, and return the most probable letter after each."""
+    """Sample thoughts about a question with options, and return the most probable letter after each thought."""
     thoughts = sampled_thoughts(asker, [(question, FURTHER + number) for number in range(count)])
     cases = [Case(question, thought=draft.thought, draft=draft) for draft in thoughts]
     read_answers(asker, cases)
@@ -60,7 +62,10 @@ def sampled_letters(asker: Asker, question: Question, count: int) -> tuple[str |
 
 
 def texts_behind_thoughts(asker: Asker, question: Question, writing: Writing) -> Iterator[Piece]:
-    """Write free answers, each after a thought of its own, which is drawn as the answer is; the thoughts come first."""
+    """Write free answers, each after a thought of its own.
+
+    Thoughts have the temperature, top_p and seeds of the answers. The model writes all thoughts first.
+    """
     prompting, write = asker.prompting, asker.backend.write_texts
     draft, answering = prompting.with_thought(question, writing, asker.backend.limit)
     thinking = replace(

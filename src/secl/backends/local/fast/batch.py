@@ -1,4 +1,4 @@
-"""Rows of tokens that grow one token a step, exactly as transformers' `generate` runs them."""
+"""Rows of tokens that grow by one token per step, exactly as in transformers' `generate`."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ KeptRow = Sequence[tuple[Tensor, Tensor]]
 
 @dataclass
 class Batch:
-    """Rows of tokens that went through the network, with padding on the left so that all end together.
+    """Rows of tokens that went through the network, with padding on the left so that all rows end together.
 
     Attributes:
         mask: (rows, length), 0 at the padding.
-        logits: (rows, vocabulary) of the next token, in float32.
+        logits: (rows, vocabulary) logits of the next token, in float32.
     """
 
     model: PreTrainedModel
@@ -43,7 +43,7 @@ class Batch:
     @classmethod
     @torch.no_grad()
     def of(cls, model: PreTrainedModel, rows: list[list[int]]) -> Batch:
-        """Send rows through the network; rows that are all equal go once."""
+        """Send rows through the network; if all rows are equal, compute one row only."""
         if len(rows) > 1 and all(row == rows[0] for row in rows):
             return cls.of(model, rows[:1]).chosen([0] * len(rows))
         longest = max(map(len, rows))
@@ -55,7 +55,7 @@ class Batch:
         return cls(model, cache, mask, next_logits(model, cache, mask, tokens, (mask.cumsum(-1) - 1).clamp(min=0)))
 
     def chosen(self, rows: Sequence[int]) -> Batch:
-        """Return a batch of its own with these rows, which may repeat."""
+        """Return a new batch with these rows, which may repeat."""
         cache, keep = copy.deepcopy(self.cache), torch.tensor([*rows])
         cache.batch_select_indices(keep)
         return Batch(self.model, cache, self.mask[keep], self.logits[keep])
@@ -75,7 +75,7 @@ class Batch:
         self.cache, self.mask, self.logits = DynamicCache(), self.mask.new_empty(0), self.logits.new_empty(0)
 
     def step(self, keep: list[int], tokens: list[int]) -> None:
-        """Go on with the rows `keep`, which may repeat, each one token longer."""
+        """Extend the rows `keep`, which may repeat, by one token each."""
         if keep != list(range(len(self.mask))):
             rows = torch.tensor(keep)
             places = {layer.keys.device for layer in self.cache.layers}
@@ -90,10 +90,10 @@ class Batch:
 
 @dataclass
 class TextBatch(Batch):
-    """Texts after their prompts, with the states that a pass over both would have captured; rows never repeat.
+    """Texts after their prompts, with the states that a pass over both would capture; rows never repeat.
 
     Attributes:
-        prompts: the pass over each prompt.
+        prompts: pass over each prompt.
         written: for each row, its tokens that went through the network, with the inputs captured in a step and the row.
     """
 
@@ -164,11 +164,11 @@ _ONEDNN_LOCK = Lock()
 
 @contextmanager
 def fast_single_row(wanted: bool = True) -> Iterator[None]:
-    """Within the block, 16-bit products of one row take about half the time on a CPU; those of more rows take longer.
+    """Within the block, 16-bit products of one row take about half the time on a CPU; larger ones take longer.
 
-    oneDNN, which usually computes all 16-bit products, is made for many rows. For one row PyTorch's own kernels read
-    the weights once and without repacking. The switch is process-wide: passes of other threads stay correct, but are
-    slow. The last of several threads to leave restores the setting that the first one found.
+    oneDNN, which usually computes all 16-bit products, is optimised for many rows. For one row, PyTorch's own kernels
+    read the weights once and without repacking. The switch is process-wide: passes of other threads stay correct, but
+    are slow. The last of several threads to leave the block restores the setting from before the first thread's entry.
     """
     if not wanted:
         yield

@@ -1,12 +1,12 @@
 """Token sequences that share beginnings as one tree: every shared token goes through the network once.
 
 The prompts of one question (answer, one branch per option letter, one P(True) branch per candidate) begin alike. As a
-tree in a single row they cost one forward pass over the distinct tokens. A mask lets each token see its ancestors
-alone, and positions count from the root, so the numbers equal those of separate passes.
+tree in a single row, they cost one forward pass over the distinct tokens. A mask lets each token see only its
+ancestors, and positions count from the root. So the results equal those of separate passes.
 
 Each token has depth-first entry and exit times. A token sees another if its entry lies between the other's entry and
-exit. Two numbers for each token replace a square of pairs. Layers with a sliding window (Gemma 3) see the nearest
-ancestors alone: the window counts positions, which in a tree are depths.
+exit. Two numbers per token thus replace a T x T mask. Layers with a sliding window (Gemma 3) see only the nearest
+ancestors. The window counts positions, which are depths in a tree.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Trie:
         tokens: (T,) token id of each node, in order of first appearance; a parent precedes its children.
         parents: (T,) index of the parent node, -1 for a root.
         depths: (T,) position of the node in its sequences.
-        paths: for each sequence the nodes of its tokens, shape (length,).
+        paths: for each sequence, the nodes of its tokens, shape (length,).
     """
 
     tokens: NDArray[np.int64]
@@ -77,7 +77,7 @@ class Trie:
 
     @cached_property
     def sight(self) -> Sight:
-        """Which tokens see which."""
+        """The tokens that each token sees."""
         parents = self.parents.tolist()
         sizes, enters = [1] * len(parents), [0] * len(parents)
         # A parent precedes its children, so going backwards counts all descendants of a token before the token itself.
@@ -100,7 +100,7 @@ class Sight:
     Attributes:
         enters, leaves: (T,) depth-first entry and exit times.
         depths: (T,) position of each token in its sequences.
-        window: tokens that a layer sees, the token itself included; None for all.
+        window: number of tokens that a layer sees, the token itself included; None for all.
     """
 
     enters: Tensor
@@ -114,7 +114,7 @@ class Sight:
         return bool((self.depths == torch.arange(len(self.depths))).all())
 
     def in_layer(self, kind: str, config: PreTrainedConfig) -> Sight:
-        """Return the sight in a layer of a kind; `self` if all ancestors lie within the window."""
+        """Return the sight in layers of this kind; `self` if all ancestors lie within the window."""
         # The first token of a sequence has depth 0, so the deepest token is the farthest from what it sees.
         near = kind == WHOLE or int(self.depths.max()) < config.sliding_window
         return self if near else replace(self, window=config.sliding_window)
@@ -129,7 +129,7 @@ class Sight:
         return replace(self, enters=enters, leaves=leaves, depths=depths)
 
     def seen(self, nodes: Tensor) -> Tensor:
-        """Return the numbers, ascending, of the tokens that at least one of these tokens sees in a `WHOLE` layer."""
+        """Return the numbers of all tokens that at least one of these tokens sees in a `WHOLE` layer, ascending."""
         entered = self.enters[nodes].sort().values
         during = torch.searchsorted(entered, self.leaves) > torch.searchsorted(entered, self.enters)
         return during.nonzero()[:, 0]
@@ -154,7 +154,7 @@ def layer_kinds(config: PreTrainedConfig) -> list[str]:
 
 @contextmanager
 def short_windows(config: PreTrainedConfig, size: int) -> Iterator[None]:
-    """Within the block sliding windows are `size` tokens wide, so that a short text reaches beyond them."""
+    """Within the block, sliding windows are `size` tokens wide, so that a short text is longer than the windows."""
     usual = getattr(config, "sliding_window", None)
     if usual:
         config.sliding_window = size

@@ -1,7 +1,8 @@
 """Replays of the top layers with the adapter on, from inputs captured in a pass of the frozen model.
 
-The last layer needs keys and values at every token, but queries, output projection and feed-forward part at the
-requested tokens alone. Hooks hand these modules the requested rows, and put zeros, which no pass reads, in all others.
+The last layer needs keys and values at every token. It needs queries, output projection and feed-forward part only at
+the requested tokens. Hooks pass the requested rows to these modules. Hooks fill all other rows with zeros, which no
+pass reads.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ Not the key and value projections, because the requested tokens attend to all ot
 
 @dataclass(frozen=True)
 class Replay:
-    """A repeatable forward pass of the adapted model; one pass costs `tokens` through the whole network."""
+    """A repeatable forward pass of the adapted model; it costs as much as `tokens` through the whole network."""
 
     tokens: float
     compute: Callable[[], Tensor]
@@ -95,7 +96,7 @@ class Captured:
         )
 
     def joined(self, *after: Captured) -> Captured:
-        """Return all tokens, followed by those of other passes."""
+        """Return the inputs of all tokens, followed by the inputs of other passes."""
         if not after:
             return self
         hidden = torch.cat([each.hidden for each in (self, *after) if each.hidden is not None], dim=1)
@@ -112,7 +113,7 @@ class Pass:
         states: inputs of the head (T, d).
         captured: trunk states, for replays; empty on the plain path.
         cache: keys and values of all layers; None if not kept.
-        part: nodes of the sequences of one bundle, if the pass has several; None for all sequences.
+        part: nodes of one bundle's sequences, if the pass has several bundles; None for all sequences.
     """
 
     trie: Trie
@@ -132,7 +133,7 @@ class Pass:
 
 
 def numbered(begun: Sequence[Pass]) -> tuple[list[Pass], list[Nodes]]:
-    """Return the distinct passes, and all paths with nodes that count through these passes."""
+    """Return the distinct passes, and all paths with nodes that are numbered through these passes."""
     forwards = list({id(each.states): each for each in begun}.values())
     starts = np.cumsum([0, *(len(each.trie.tokens) for each in forwards)])
     start_of = {id(each.states): start for each, start in zip(forwards, starts, strict=False)}
@@ -146,9 +147,9 @@ def _rows_of(part: Tensor, rows: Tensor) -> Tensor:
 
 
 def _change(change: Callable[..., Tensor], *passes: Sequence[Arguments]) -> list[Arguments]:
-    """Return the arguments of all layers with every `PER_TOKEN` tensor changed; other entries are the last pass's.
+    """Return the arguments of all layers with every `PER_TOKEN` tensor changed; others come from the last pass.
 
-    Arguments that layers share, such as rotary embeddings, are changed once.
+    Arguments that layers share, such as rotary embeddings, change once.
     """
     changed: dict[tuple[int, ...], object] = {}
 
@@ -172,7 +173,7 @@ def _change(change: Callable[..., Tensor], *passes: Sequence[Arguments]) -> list
 
 @contextmanager
 def only_rows(layer: nn.Module, rows: Tensor) -> Iterator[None]:
-    """Within the block the last layer computes only the tokens `rows` (N,) of a single row of tokens.
+    """Within the block, the last layer computes only the tokens `rows` (N,) of a single row of tokens.
 
     A layer without the usual names computes all tokens.
     """

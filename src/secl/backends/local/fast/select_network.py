@@ -1,6 +1,6 @@
-"""Choose how to run a model: on the fast path if it reproduces the model's own logits, else on the plain path.
+"""Choose how to run a model: on the fast path if the path reproduces the model's logits, else on the plain path.
 
-On the plain path each sequence goes alone, through all layers, as the model itself runs it.
+On the plain path, each sequence goes through all layers alone, as the model itself runs a sequence.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ TRIED_TOKENS = 32
 class PlainNetwork:
     """Runs every sequence alone, as the model itself does.
 
-    Its head reads hidden states, or the logits of a model that computes them in an unknown way.
+    Its head reads hidden states. If the model computes logits in an unknown way, the head reads these logits instead.
     """
 
     def __init__(self, model: PreTrainedModel, adapter: Adapter, head: LinearHead | AsLogits) -> None:
@@ -91,8 +91,9 @@ class Trial:
     Attributes:
         branches: two sequences of equal length with a common first half. A wrong mask or position changes the logits of
             one of them.
-        logits: after each token, (2, length, vocabulary).
-        config: of the text model. The trial shortens its sliding windows, so that they end inside the branches.
+        logits: logits after each token, (2, length, vocabulary).
+        config: configuration of the text model. The trial shortens sliding windows, so that the windows end inside the
+            branches.
     """
 
     branches: list[list[int]]
@@ -141,10 +142,10 @@ def connect(model: PreTrainedModel, adapter: Adapter, first: int, trial: Trial) 
 
 
 def _fast_network(model: PreTrainedModel, adapter: Adapter, first: int, trial: Trial) -> SharedNetwork | str:
-    """Return the fast path through a model, or the reason against it.
+    """Return the fast path through a model, or the reason why it cannot be used.
 
     The fast path depends on transformers' layers, which differ between families and releases. So a comparison with the
-    model itself decides, and not a list of families.
+    model itself decides, instead of a list of families.
     """
     network: SharedNetwork | None = None
     try:

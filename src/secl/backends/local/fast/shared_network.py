@@ -5,8 +5,8 @@ so the trunk is computed once. Hooks capture the hidden states that enter the fi
 (rotary embeddings, positions) of each layer from there on. Replaying these top layers with the adapter on gives the
 adapted model; training replays them with gradients.
 
-A pass over prompts keeps its keys and values, and can grow: only the new tokens of longer sequences, such as answers
-with the question for their confidence, go through the network.
+A pass over prompts keeps its keys and values, so the pass can grow. Only the new tokens of longer sequences go through
+the network, such as an answer and the prompt for its confidence.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class SharedNetwork:
     """The fast path: one row of tokens for a whole tree, and replays of the layers from number `first` on.
 
     Attributes:
-        sparse: whether attention skips pairs of tokens that do not see each other, which is slower on accelerators.
+        sparse: whether attention skips pairs of tokens that do not see each other. Skipping is slower on accelerators.
 
     Raises:
         ModelError: the model's layout is unknown.
@@ -69,7 +69,7 @@ class SharedNetwork:
             hook.remove()
 
     def _keep(self, _layer: nn.Module, args: tuple[Tensor, ...], kwargs: Arguments) -> None:
-        """Capture the arguments of each top layer, and the hidden states that enter the first one."""
+        """Capture the arguments of each top layer, and the hidden states that enter the first top layer."""
         if self._capture is None:
             return
         if len(args) != 1:
@@ -97,7 +97,7 @@ class SharedNetwork:
 
     @torch.no_grad()
     def begin(self, tokens: Sequence[int]) -> Generator[Piece, None, tuple[Pass, DynamicCache]]:
-        """Read one sequence as the model itself does, for a text after it; yield an empty piece between two chunks.
+        """Read the prompt of a text in chunks, as the model itself does; yield an empty piece between two chunks.
 
         Returns:
             a pass that can grow, and its keys and values for the text.
@@ -156,8 +156,8 @@ class SharedNetwork:
         """Return the masks of each layer.
 
         Args:
-            queries: tokens whose attention matters in the last layer; None for all.
-            known: number of first tokens that have keys and values alone.
+            queries: tokens whose attention output is needed in the last layer; None for all.
+            known: number of first tokens, whose keys and values are cached.
         """
         seen = {kind: sight.in_layer(kind, self.config) for kind in dict.fromkeys(self.kinds)}
         if self.sparse:
@@ -171,7 +171,7 @@ class SharedNetwork:
         return [{MASK: dense[id(seen[kind])]} for kind in self.kinds]
 
     def _dense(self, sight: Sight, known: int) -> Tensor | None:
-        """Return a mask (1, 1, N, T) to add to scores; None for a single sequence, which has faster kernels."""
+        """Return a mask (1, 1, N, T) to add to scores; None for a single sequence, for which faster kernels exist."""
         if sight.is_chain and sight.window is None and not known and self.config._attn_implementation == "sdpa":
             return None
         hidden = ~sight.to(self.device).pairs(slice(known, None))
@@ -180,7 +180,7 @@ class SharedNetwork:
         return mask.masked_fill_(hidden, torch.finfo(self.dtype).min)[None, None]
 
     def grow(self, begun: Sequence[Pass], sequences: Sequence[Sequence[int]], *, keep: bool = False) -> Pass:
-        """Return a pass over longer sequences, which computes only tokens that are not on the paths of `begun`.
+        """Return a pass over longer sequences; compute only tokens that are not on the paths of `begun`.
 
         With `keep`, it can grow as well.
         """
@@ -233,7 +233,7 @@ class SharedNetwork:
         return Replay(cost, lambda: self.replay(hidden, given, rows)[back])
 
     def replay(self, hidden: Tensor, arguments: list[Arguments], rows: Tensor) -> Tensor:
-        """Run the adapted top layers and the final norm on trunk states (1, T, d): (N, d) at the N tokens `rows`."""
+        """Run the adapted top layers and the final norm on trunk states (1, T, d); return (N, d) at tokens `rows`."""
         with self.adapter.on(), self._attention(hidden.shape[1]):
             for layer, kwargs in zip(self.top, arguments, strict=True):
                 # No later layer attends to the last layer's other rows.

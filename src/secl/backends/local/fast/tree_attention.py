@@ -1,8 +1,8 @@
 """Block-sparse attention over a prefix tree, on the CPU.
 
 In a scoring pass about a quarter of all pairs of tokens see each other. Dense kernels compute every pair and mask the
-others. Here each block of neighbouring tokens is multiplied with the union of the tokens that they see. Scores and
-softmax are computed in float32.
+others. Here each block of neighbouring tokens is multiplied with all tokens that at least one token of the block sees.
+Scores and softmax are computed in float32.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ BLOCK = 96
 
 @dataclass(frozen=True)
 class Block:
-    """Some tokens (N,) and the tokens (K,) that at least one of them sees.
+    """A block of tokens (N,) and the tokens (K,) that at least one token of the block sees.
 
     The bias (N, K), float32, is added to the scores: 0 for visible pairs, else a large negative number.
     """
@@ -40,8 +40,8 @@ class Block:
 class BlockMask:
     """Visible pairs of a pass, in blocks.
 
-    `queries` are the tokens whose attention matters, ascending (None: all); the output of all others is zero. The first
-    `known` tokens have keys and values alone.
+    `queries` are the tokens whose attention output is needed, ascending (None: all). The output of all others is zero.
+    The first `known` tokens have only keys and values.
     """
 
     def __init__(self, sight: Sight, queries: Tensor | None = None, *, known: int = 0) -> None:
@@ -139,7 +139,7 @@ AttentionInterface.register(NAME, _interface)
 
 @contextmanager
 def tree_attention(config: PreTrainedConfig) -> Iterator[None]:
-    """Within the block a model with this configuration uses the `block_masks` passed to its decoder."""
+    """Within the block, a model with this configuration uses the `block_masks` that its decoder gets."""
     # transformers looks up the name at every call of a layer, so it can change between passes.
     usual = config._attn_implementation
     config._attn_implementation = NAME

@@ -1,4 +1,4 @@
-"""Models that the caller has loaded; secl never changes the caller's objects."""
+"""Models that the caller has loaded. secl never changes the caller's objects."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PADDED = 0.9
 
 
 def adopt(model: Any, tokenizer: Any) -> Loaded:
-    """Return the caller's causal language model with new modules over the same weights, which are never written.
+    """Return the caller's causal language model with new modules over the same weights; secl never writes to them.
 
     Raises:
         ModelError, ParameterError: the model is of another kind or carries an adapter, or the tokenizer belongs to

@@ -1,4 +1,4 @@
-"""Conversion of a GGUF file, once, to a cached folder of safetensors, which later loads map into memory."""
+"""One-time conversion of a GGUF file to a cached folder of safetensors, which later loads map into memory."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def sampled_digest(file: Path) -> str:
 
 @contextlib.contextmanager
 def _alone(path: Path, parent: Path) -> Iterator[None]:
-    """Within the block no other process converts; others wait, and then find the converted model."""
+    """Within the block, no other process converts; other processes wait, and then find the converted model."""
     try:
         parent.mkdir(parents=True, exist_ok=True)
         with (parent / "lock").open("a") as lock:
@@ -127,7 +127,7 @@ def _read(path: Path) -> tuple[dict[str, ReaderTensor], PreTrainedConfig]:
 
 @contextlib.contextmanager
 def _progress(path: Path, folder: Path, size: int) -> Iterator[Advance]:
-    """Announce the conversion, and show a bar in a terminal, which is busy until the first bytes are written."""
+    """Announce the conversion, and show a progress bar in a terminal; it pulses until the first bytes are written."""
     screen = Console(file=sys.stderr, markup=False, highlight=False)
     screen.print(f"secl: {path.name} is converted once: about {decimal(size)} in {folder}.", soft_wrap=True)
     columns = BarColumn(), DownloadColumn(), TimeRemainingColumn()
@@ -200,8 +200,8 @@ def _weights_of(model: PreTrainedModel, stored: Mapping[str, ReaderTensor]) -> d
 def _in_order(name: str, rows: NDArray[np.generic], config: PreTrainedConfig) -> NDArray[np.generic]:
     """Return the rows of a weight in transformers' order.
 
-    In Llama's queries and keys, GGUF pairs the rows that the rotary embedding turns together. transformers has the
-    first rows of all pairs of a head, then the second rows.
+    In Llama's query and key weights, GGUF stores the two rows that the rotary embedding rotates together side by side.
+    transformers stores the first rows of all pairs of a head, then the second rows.
     """
     heads = {"q_proj": config.num_attention_heads, "k_proj": config.num_key_value_heads}.get(name.split(".")[-2])
     if config.model_type != "llama" or heads is None:

@@ -1,4 +1,4 @@
-"""Silent calls into transformers, with one sentence for each failure."""
+"""Quiet calls into transformers, with failures reported in one sentence."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def as_model_error(name: str) -> Iterator[None]:
 
 
 def out_of_memory(problem: Exception) -> bool:
-    """Return whether an error means too little memory on a device; only CUDA has its own error class."""
+    """Return whether an error means that a device is out of memory; only CUDA has its own error class."""
     said = str(problem)
     other = isinstance(problem, RuntimeError) and ("MPS backend out of memory" in said or "DefaultCPUAllocator" in said)
     return other or isinstance(problem, torch.OutOfMemoryError)
@@ -61,7 +61,7 @@ def enough_memory() -> Iterator[None]:
 
 
 def in_halves(work: Callable[[Sequence[T]], list[R]], items: Sequence[T]) -> list[R]:
-    """Do a work on items together; with too little memory for all, on each half of them.
+    """Process items together; if the memory is too small for all items, process each half separately.
 
     Raises:
         ModelError: too little memory for one item.

@@ -41,7 +41,7 @@ class Loaded:
     Attributes:
         fingerprint: sha256 of configuration, chat template, tokenizer and samples of the weights.
         thinker: how the model thinks before it answers.
-        written: remembered texts of the frozen model.
+        written: cache of texts that the frozen model wrote.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Loaded:
 
 
 class ModelCache:
-    """Keeps the latest weights, for a process that runs one model many times.
+    """Keeps the latest weights in memory, for a process that runs one model many times.
 
     Every `load` returns new modules over the same weights, so that runs share no adapter and no hook.
     """
@@ -157,7 +157,7 @@ def wrap(name: str, model: PreTrainedModel, tokenizer: Tokenizer, *, fingerprint
 
 
 def text_class(name: str, config: PreTrainedConfig) -> type[AutoModelForCausalLM | AutoModelForImageTextToText]:
-    """Return transformers' class for a model that writes texts, multimodal ones included.
+    """Return transformers' class for a model that writes texts; multimodal models count.
 
     Raises:
         ModelError: the model does not write texts.

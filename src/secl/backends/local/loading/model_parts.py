@@ -23,7 +23,7 @@ def text_config(config: PreTrainedConfig) -> PreTrainedConfig:
 
 
 def decoder_of(model: PreTrainedModel) -> PreTrainedModel:
-    """Return the text model without its head; the model itself if transformers does not know its parts."""
+    """Return the text model without its head, or the model itself if transformers does not know its parts."""
     decoder = model.get_decoder()
     return getattr(model, "model", model) if decoder is model else decoder  # Llama 4 names the decoder `model`
 
@@ -32,8 +32,8 @@ def decoder_of(model: PreTrainedModel) -> PreTrainedModel:
 class LinearHead:
     """The output embedding of a model, which computes the logits of interest in float32.
 
-    A bf16 head would round these probabilities coarsely. The other logits matter for normaliser and entropies alone,
-    where rounding averages out.
+    A bf16 head would round these logits coarsely. The other logits matter only for normaliser and entropies, where
+    rounding errors average out.
 
     Attributes:
         softcap: soft bound of the logits (Gemma 2), or None.
@@ -65,7 +65,7 @@ class LinearHead:
         return self._finished(logits).to(hidden.device)
 
     def logits(self, hidden: Tensor, exact: Tensor) -> Tensor:
-        """Return the logits (N, V) of the full vocabulary in float32; those of `exact` agree with `rows`."""
+        """Return the logits (N, V) of the full vocabulary in float32; the logits of `exact` agree with `rows`."""
         logits = self._finished(self._wide(hidden)).to(hidden.device)
         logits[:, exact] = self.rows(hidden, exact)
         return logits
@@ -112,7 +112,7 @@ Head = LinearHead | AsLogits
 
 @dataclass(frozen=True)
 class Layout:
-    """The decoder of a causal language model, its layers in order, and the norm after the last one."""
+    """The decoder of a causal language model, its layers in order, and the norm after the last layer."""
 
     decoder: nn.Module
     layers: nn.ModuleList

@@ -1,7 +1,8 @@
 """Devices of a model: one, or several with accelerate.
 
-For a model on several devices, accelerate's hooks move the inputs of each layer to the layer's device, and load weights
-from CPU or disk while needed. Token ids, logits and final hidden states are on the model's main device.
+For a model on several devices, accelerate's hooks move the inputs of each layer to the layer's device. The hooks also
+load weights from CPU or disk while a layer needs them. Token ids, logits and final hidden states are on the model's
+main device.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ def sent(numbers: NDArray[np.int64], device: torch.device) -> Tensor:
 
 @contextmanager
 def weights_at_hand(modules: Iterable[nn.Module]) -> Iterator[None]:
-    """Within the block the weights of the modules are on the devices that compute them."""
+    """Within the block, the weights of the modules are on the devices that compute the modules."""
     with ExitStack() as stack:
         for module in modules:
             stack.enter_context(align_module_device(module))

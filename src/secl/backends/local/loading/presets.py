@@ -24,10 +24,10 @@ class Preset:
         layers: adapted layers, in the form of `parse_layers`.
         modules: adapted linear modules in each layer.
         tau: temperature of normalised P(True).
-        letters: correlation of option letters between two orders of the options, without place effects; None if not
-            measured (docs/lab/log.md).
+        letters: correlation of option letters between two orders of the options, after removal of position effects
+            (docs/lab/log.md). None if not measured.
         note: one line for `secl models`.
-        prefilled: whether its short replies begin with "Answer:"; None if not measured, so that
+        prefilled: whether the model's short replies begin with "Answer:". If not measured (None),
             `secl.backends.local.asking.readout.prefers_prefill` decides.
     """
 

@@ -1,8 +1,8 @@
-"""Replies without a thought, and thoughts before an answer; loading a model decides both.
+"""How to get replies without a thought, and thoughts before an answer; secl decides both when it loads a model.
 
 secl reads answers and digits at the beginning of a reply, so a reply must not begin with the model's own thought. The
-switches of chat templates turn thoughts off (`secl.backends.chat_templates.render`). If template or model opens a
-thought all the same, secl extends the template by the end of a thought, or by an empty one. Prompts with a thought use
+switches of chat templates turn thoughts off (`secl.backends.chat_templates.render`). If the template or the model still
+opens a thought, secl extends the template by the end of a thought or by an empty thought. Prompts with a thought use
 the original template.
 """
 
@@ -50,7 +50,7 @@ FIRST_TOKENS = 8
 def thinker_of(name: str, model: PreTrainedModel, tokenizer: Tokenizer) -> tuple[Tokenizer, Thinker]:
     """Return a tokenizer whose chat template makes the model answer at once, and how the model thinks.
 
-    The tokenizer is a copy with a longer template if the model would think, else `tokenizer` itself.
+    If the model would think, the tokenizer is a copy with a longer template. Otherwise it is `tokenizer` itself.
 
     Raises:
         ModelError: the template does not work.
@@ -110,7 +110,7 @@ def _marked(tokenizer: Tokenizer, marks: Marks) -> Thinker:
 
 
 def with_budget(thinker: Thinker, thinking: Thinking) -> Thinker:
-    """Return the thinker with a budget: the most tokens, and the template's switches or the request for this length."""
+    """Return the thinker with a token budget, and with the template's switches or the request for this length."""
     if not isinstance(thinking, int):
         return thinker if thinker.request else replace(thinker, budget=FREE_THOUGHT)
     if thinker.request:
@@ -155,7 +155,7 @@ def _given(tokenizer: Tokenizer, text: str) -> Tokenizer:
 
 
 def _thinks(model: PreTrainedModel, tokenizer: Tokenizer, known: list[Marks]) -> Marks | None:
-    """Return the marks of the thought that the model's reply begins with; None without one."""
+    """Return the marks of the thought with which the model's reply begins; None without a thought."""
     prompt = tokenizer(render(tokenizer, answer_prompt(ASKED)), add_special_tokens=False)["input_ids"]
     begun = torch.tensor([prompt], device=compute_device(model))
     with quiet():

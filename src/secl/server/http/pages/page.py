@@ -92,7 +92,7 @@ def page_router(service: Service) -> APIRouter:
 
 
 def records_page(folder: Path, wanted: dict[str, str], *, thresholds: bool) -> Page:
-    """Return the list of records that fit the query `wanted`, with a filter for the server's threshold, if any."""
+    """Return the list of records that match the query `wanted`, with a filter if the server has a threshold."""
     problem, query, page = "", Search(), Found((), None)
     with at_one_moment(folder) as reader:
         try:

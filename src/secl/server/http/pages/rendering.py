@@ -117,7 +117,7 @@ def places(values: Sequence[float]) -> list[str]:
 
 
 def line(values: Sequence[float]) -> str:
-    """Return path data of a line through all values that are not nan; "" without such values.
+    """Return SVG path data of a line through all values that are not nan; "" if all values are nan.
 
     >>> line([1.0, math.nan, 0.0]), line([math.nan])
     ('M166.7 0.0L833.3 100.0', '')

@@ -1,4 +1,4 @@
-"""The present state of a server, for the page and `/v1/state`."""
+"""The current state of a server, for the page and `/v1/state`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ EVENTS = 20
 
 
 class VersionRow(BaseModel):
-    """A version, with position and time of its first answer."""
+    """A version of the weights, with position and time of its first answer."""
 
     version: int
     position: int | None = None
@@ -46,7 +46,7 @@ class Learning(BaseModel):
 
     version: of the next answer. waiting: number of pending lessons. in_burst, remaining, statistic: the gate's decision
     on the latest answer. drift: norm of the learned change over the norm of the weights. lessons: number of records by
-    outcome. versions: the newest kept ones, the newest first, the untouched model last.
+    outcome. versions: the newest kept versions, the newest first, the untouched model last.
     """
 
     version: int
@@ -72,7 +72,7 @@ class Labels(BaseModel):
 
 
 class Why(BaseModel):
-    """A reason of a verdict, as a code and in words."""
+    """A reason for a verdict, as a code and in words."""
 
     code: Code
     severity: Severity
@@ -92,8 +92,8 @@ class State(BaseModel):
     """The present state of a server.
 
     version: of the latest answer. waiting: questions in the queue. failed_requests, unreadable: unexpected exceptions
-    and unreadable answers since the start. timeline, events: the latest ones, the oldest first. learning: null if the
-    server does not learn.
+    and unreadable answers since the start. timeline, events: the latest answers and events, the oldest first. learning:
+    null if the server does not learn.
     """
 
     model: str

@@ -48,7 +48,8 @@ QWEN, FLOAT32 = "others[qwen2.5-coder-1.5b-instruct-q4_k_m.gguf][ratios]", "othe
 
 MEASURED = {
     "README.md": (
-        "[{fewest[10]} or more](docs/labels.md#what-20-labels-give), all right, and 5 % takes {fewest[5]}.",
+        "takes at least [{fewest[10]} labels](docs/labels.md#what-20-labels-give), all of right answers; "
+        '"at most 5 %" takes {fewest[5]}.',
         "| stated | 21.6 % | 71 % | .43 | .51 | 1.1 | {seconds[stream_posterior][answered]:.2f} s |",
         "| **posterior** of the same answers | 21.6 % | 26 % | .13 | .82 | {fwd_equivalents[posterior]:.1f} | "
         "{seconds[stream_posterior][posterior]:.2f} s |",

@@ -115,11 +115,13 @@ def test_every_field_is_a_record_that_a_column_of_its_name_grades_by_its_type(
 
 
 def test_an_export_has_a_row_for_each_document_and_a_review_begins_with_the_most_expected_errors(
-    shell: Shell, documents: Path, schema: Path, tmp_path: Path
+    shell: Shell, documents: Path, schema: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("secl.cli.progress.EVERY", 0.0)
     run, out = tmp_path / "run", tmp_path / "x.csv"
     ended = shell("extract", documents, "--schema", schema, "--text", "body", "--accept", 0.5, "--out", run)
     assert "skipped: document 'invoices-0003': the model did not close the object." in ended.err
+    assert "4 of 40 fields, 0:00:0" in ended.err
     assert "36 fields extracted, 1 document left out." in ended.out
     assert shell("export", run, "--out", out).code == 0
     rows = read(out.read_text())

@@ -60,6 +60,9 @@ def test_no_text_makes_the_default_fail_and_a_right_answer_is_right(question: st
         (Question("?", reference="so 2+2\n#### 1,234", form="number"), "1234", True),
         (Question("?", reference="0.5", form="number"), "1/2", True),
         (Question("?", reference="5", form="number"), "six", False),
+        (Question("Which element has the symbol Al?", reference="aluminium"), "Aluminum", True),
+        (Question("Which element has the symbol Cs?", reference="caesium"), "It is Cesium.", True),
+        (Question("Which element has the symbol S?", reference="sulfur"), "sulphur", True),
         *(
             (Question("What?", reference=reference, grader=grader), answer, right)
             for grader, reference, answer, right in (

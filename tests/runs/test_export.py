@@ -88,6 +88,7 @@ def test_an_export_is_the_own_table_with_results_and_no_cell_is_a_formula(store:
     assert not [cell for row in (head, *body) for cell in row if cell.data_type == "f"]
     column = [cell.value for cell in head].index("confidence")
     assert [row[column].value for row in body] == [record.confidence for record in store.records()]
+    assert {row[column].number_format for row in body} == {"0.000"}
     columns, full = export.to_table(store.records(), full=True)
     first, record = dict(zip(columns, full[0], strict=True)), store.record(0)
     assert (first["reply.text"], first["reply.stated"]) == (record.reply.text, record.reply.stated)

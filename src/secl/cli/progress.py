@@ -21,13 +21,18 @@ Show = Callable[[int, int | None, str], None]
 
 
 @contextmanager
-def follow(text: str, total: int | None, done: int = 0, *, transient: bool = False) -> Iterator[Show]:
-    """Show progress while the block runs; before the first finished question the bar only pulses."""
+def follow(
+    text: str, total: int | None, done: int = 0, *, noun: str = "question", transient: bool = False
+) -> Iterator[Show]:
+    """Show progress while the block runs; before the first finished question the bar only pulses.
+
+    `noun` is the singular of what counts, if not questions.
+    """
     from rich import progress
 
     screen = console(stderr=True)
     if not screen.is_terminal:
-        yield lines(done)
+        yield lines(done, noun)
         return
     text_column = progress.TextColumn("{task.description}", markup=False)
     columns = (text_column, progress.BarColumn(), progress.MofNCompleteColumn(), progress.TimeElapsedColumn())
@@ -36,14 +41,14 @@ def follow(text: str, total: int | None, done: int = 0, *, transient: bool = Fal
 
         def show(now: int, whole: int | None, what: str) -> None:
             busy = not now and whole is not None
-            title = f"{what} {counted(whole, 'question')}" if busy and whole else what
+            title = f"{what} {counted(whole, noun)}" if busy and whole else what
             bar.update(task, completed=now, total=None if busy else whole, description=title)
 
         show(done, total, text)
         yield show
 
 
-def lines(before: int, clock: Callable[[], float] = time.monotonic) -> Show:
+def lines(before: int, noun: str = "question", clock: Callable[[], float] = time.monotonic) -> Show:
     """Return a function that prints a line if the last one is half a minute old."""
     began = latest = clock()
 
@@ -52,20 +57,20 @@ def lines(before: int, clock: Callable[[], float] = time.monotonic) -> Show:
         now = clock()
         if now - latest >= EVERY:
             latest = now
-            echo(line(done, total, done - before, now - began), error=True)
+            echo(line(done, total, done - before, now - began, noun), error=True)
 
     return show
 
 
-def line(done: int, total: int | None, here: int, seconds: float) -> str:
-    """Return progress and remaining time in words, if `here` questions took these seconds.
+def line(done: int, total: int | None, here: int, seconds: float, noun: str = "question") -> str:
+    """Return progress and remaining time in words, if `here` questions (or another `noun`) took these seconds.
 
     >>> line(40, 2100, 30, 90.0)
     '40 of 2,100 questions, 0:01:30, about 1:43:00 to go'
     """
     if total is None:
-        return f"{counted(done, 'question')}, {timedelta(seconds=int(seconds))}"
-    text = f"{amount(done)} of {counted(total, 'question')}, {timedelta(seconds=int(seconds))}"
+        return f"{counted(done, noun)}, {timedelta(seconds=int(seconds))}"
+    text = f"{amount(done)} of {counted(total, noun)}, {timedelta(seconds=int(seconds))}"
     if here >= ENOUGH and done < total:
         text += f", about {timedelta(seconds=int(seconds / here * (total - done)))} to go"
     return text

@@ -167,8 +167,9 @@ def cost_line(run: Run) -> str:
 def _watch(run: Run, *, transient: bool) -> None:
     from secl.cli.progress import follow
 
-    asking = {"ask": "asking", "score": "rating", "extract": "extracting"}[run.manifest.mode]
-    with follow(asking, len(run.questions), len(run.records), transient=transient) as shown:
+    tasks = {"ask": ("asking", "question"), "score": ("rating", "answer"), "extract": ("extracting", "field")}
+    asking, noun = tasks[run.manifest.mode]
+    with follow(asking, len(run.questions), len(run.records), noun=noun, transient=transient) as shown:
 
         def show(done: int, total: int, record: Record | None) -> None:
             text = asking

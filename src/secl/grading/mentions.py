@@ -49,6 +49,7 @@ _PERSON = re.compile(
     r"\b(?:who|whom|whose|author|writer|poet|painter|artist|composer|inventor|scientist|president|person)\b",
     re.IGNORECASE,
 )
+_SPELLINGS = {"aluminum": "aluminium", "cesium": "caesium", "sulphur": "sulfur"}
 _NO_POSSESSIVES = ("it's", "that's", "it\u2019s", "that\u2019s")
 _SPLIT = re.compile(r"(?<=[\w)])[-/\u2010-\u2015](?=[A-Za-z(])|\s+[-\u2010-\u2015]+\s+|\s+|(?<=[,;:!?(])(?=\D)|(?=\()")
 _ENDS = re.compile('[,;:.!?)\\]"\u201d\u2014]+$')
@@ -59,7 +60,7 @@ class Word:
     """A word of a text.
 
     Attributes:
-        text: normalised (`secl.grading.texts.normalise_text`).
+        text: normalised (`secl.grading.texts.normalise_text`); chemical elements in one spelling.
         written: as written, without punctuation around it.
         after: punctuation after the word that ends a clause; "(" if a parenthesis opens there.
         article: whether an article precedes the word; articles are no words of their own.
@@ -79,15 +80,15 @@ class Word:
 
 
 @lru_cache(maxsize=32)  # every item of a list is looked for in the same answer
-def read_words(text: str) -> tuple[Word, ...]:
-    """Return the words of a text.
+def read_words(sentence: str) -> tuple[Word, ...]:
+    """Return the words of a sentence.
 
     >>> [(word.text, word.after) for word in read_words("It's the U.S.A., not Goethe's Faust.")]
     [('its', ''), ('usa', '.,'), ('not', ''), ('goethe', ''), ('faust', '.')]
     """
     words: list[Word] = []
     article = False
-    for part in _SPLIT.split(text):
+    for part in _SPLIT.split(sentence):
         ends = _ENDS.search(part)
         after = ends[0] if ends else ""
         written = part[: len(part) - len(after)].strip("\"'`\u2018\u2019\u201c\u201d*_.,;:([")
@@ -103,7 +104,9 @@ def read_words(text: str) -> tuple[Word, ...]:
             article = True
             continue
         initial = after.startswith(".") and len(written) <= 2  # "J. K. Rowling", "St. Louis"
-        words.append(Word(normalise_text(written), written, "" if initial and after == "." else after, article))
+        text = normalise_text(written)
+        text = _SPELLINGS.get(text, text)
+        words.append(Word(text, written, "" if initial and after == "." else after, article))
         article = False
     return tuple(_with_lists(words))
 

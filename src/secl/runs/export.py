@@ -34,6 +34,9 @@ FORMATS = ("jsonl", "csv", "parquet", "xlsx")
 PREFIX = "given_"
 """Prefix for a column of the questions whose name is that of a result."""
 
+PROBABILITIES = ("confidence", "low", "high")
+"""Columns that a workbook shows with three decimals; the cells hold all digits."""
+
 LONGEST_CELL = 32_767
 """Most characters in a cell of a workbook."""
 
@@ -259,7 +262,11 @@ def _workbook(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> bytes
 
     frame = pandas.DataFrame([[*map(cell, row)] for row in rows], columns=[*map(cell, columns)], dtype=object)
     stream = io.BytesIO()
-    frame.to_excel(stream, sheet_name="records", engine="openpyxl", index=False)
+    with pandas.ExcelWriter(stream, engine="openpyxl") as book:
+        frame.to_excel(book, sheet_name="records", index=False)
+        for heading, *numbers in book.sheets["records"].columns:
+            for number in numbers if heading.value in PROBABILITIES else ():
+                number.number_format = "0.000"
     return stream.getvalue()
 
 

@@ -19,7 +19,7 @@ from secl import Question, Record, References
 from secl.errors import StorageError
 from secl.evidence import Labelled
 from secl.reports import folder as folder_module
-from secl.reports.answers import answer_row, neediest, wrong_table
+from secl.reports.answers import answered, neediest, not_returned, referenced, signs_of, wrong_table
 from secl.reports.folder import write_report
 from secl.reports.result import headline
 from secl.reports.run_report import RunReport, panels
@@ -167,30 +167,28 @@ def test_a_page_without_right_answers_estimates(tmp_path: Path, various: list[Re
 
 def test_the_surest_wrong_answers_are_listed_with_their_options() -> None:
     wrong = [make_record(n, digit=n % 9, correct=n % 2 == 0) for n in range(30)]
-    table = wrong_table([*map(answer_row, wrong)])
+    table = wrong_table(wrong)
     assert table is not None
     confidences = [float(row[3].text) for row in table.sections[""]]
     assert len(confidences) == 10
     assert confidences == sorted(confidences, reverse=True)
     question = Question("word " * 200, ("yes", "no"), "B")
-    table = wrong_table([answer_row(replace(make_record(correct=False), question=question))])
+    table = wrong_table([replace(make_record(correct=False), question=question)])
     assert table is not None
-    ((text, answered, right, _, stated),) = table.sections[""]
+    ((text, returned, right, _, stated),) = table.sections[""]
     assert text.text.endswith("word …")
-    assert (text.detail, answered.text, right.text, stated.text) == ("A. yes; B. no", "A. yes", "B. no", "0.950")
-    assert wrong_table([answer_row(make_record())]) is None
+    assert (text.detail, returned.text, right.text, stated.text) == ("A. yes; B. no", "A. yes", "B. no", "0.950")
+    assert wrong_table([make_record()]) is None
 
 
 def test_signs_say_why_a_person_should_look(various: list[Record]) -> None:
-    rows = [*map(answer_row, various)]
-    assert [row.signs for row in rows] == [(), ("low",), ("low", "another"), ("unreadable", "low", "digits")]
-    assert [row.record.position for row in neediest(rows, 9)] == [3, 2, 1, 0]
-    assert (rows[2].record.confidence, rows[2].answer, rows[2].another) == (0.3, "A", "v")
+    assert [*map(signs_of, various)] == [(), ("low",), ("low", "another"), ("unreadable", "low", "digits")]
+    assert [record.position for record in neediest(various, 9)] == [3, 2, 1, 0]
+    assert (various[2].confidence, answered(various[2]), not_returned(various[2])) == (0.3, "A", "v")
     question = Question("Which?", ("left", "right"), "B")
     posterior = weighed(("left", "right"), 0.2, 0.8)
     record = replace(make_record(correct=False), question=question, posterior=posterior, answers_best=True)
-    row = answer_row(record)
-    assert (row.answer, row.another, row.reference, row.correct) == ("B. right", "A. left", "B. right", True)
+    assert (answered(record), not_returned(record), referenced(record)) == ("B. right", "A. left", "B. right")
 
 
 def test_of_too_many_answers_some_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sketched: None) -> None:

@@ -85,16 +85,16 @@ def test_without_grades_the_confidences_speak_and_a_person_is_asked() -> None:
     run = report_of(answered([0.9, 0.2], [None, None]))
     text = " ".join(shown(run))
     assert "About 55% of 2 answers are right (" in text
-    cells = [[cell.text for cell in row] for row in bands_table(run.rows).sections[""]]
+    cells = [[cell.text for cell in row] for row in bands_table(run.records).sections[""]]
     assert cells == [["0.8 to 1", "1"], ["0.2 to 0.4", "1"]]
-    assert look_first(run.rows) == 'Look first at: "Question 1?" (A. yes, 0.20)'
+    assert look_first(run.records) == 'Look first at: "Question 1?" (A. yes, 0.20)'
     assert next_step(run, Path("runs/a b")) == "secl label 'runs/a b'"
 
 
 def test_what_to_look_at_and_to_type_next_follows_from_what_there_is_and_the_worst_reasons_are_given_alone() -> None:
-    rows = report_of(answered([0.9, 0.8, 0.3], [True, False, False])).rows
-    assert look_first(rows) == 'Look first at: "Question 1?" (A. yes, 0.80, wrong)'
-    assert look_first(rows[:1]) is None
+    records = answered([0.9, 0.8, 0.3], [True, False, False])
+    assert look_first(records) == 'Look first at: "Question 1?" (A. yes, 0.80, wrong)'
+    assert look_first(records[:1]) is None
     all_graded = answered(HIGH, LOW)
     assert next_step(report_of(all_graded, total=99), Path("r")) == "secl run --resume r"
     assert next_step(report_of(all_graded), Path("r")) == "secl threshold r --risk 0.1"

@@ -16,7 +16,7 @@ from secl.evaluation.acceptance import answers_of
 from secl.evaluation.estimators import ESTIMATORS
 from secl.evaluation.json_values import json_value
 from secl.evaluation.measures import Measures
-from secl.evaluation.summary import EstimatorSummary, summarise
+from secl.evaluation.summary import summarise
 from secl.evidence import LetterOrder
 from secl.labels.label import label_of
 from secl.metrics.bootstrap import Interval
@@ -68,7 +68,7 @@ def test_the_notes_say_what_the_letters_are_worth_and_what_the_views_weigh() -> 
 def test_the_result_is_about_the_posterior_and_both_kinds_of_answers_or_the_adapted_confidence() -> None:
     records = [asked(position) for position in range(30)]
     own = make_report(records, method="posterior", keys=KEYS)
-    assert own.main == own.summary.estimators["posterior"]
+    assert own.main == "posterior"
     table = main_table(own)
     assert table is not None
     assert [[cell.text for cell in line][:2] for line in table.sections[""]] == [
@@ -80,9 +80,9 @@ def test_the_result_is_about_the_posterior_and_both_kinds_of_answers_or_the_adap
     ((*_, accuracy),) = domain_table(own).sections["Posterior"]
     assert accuracy.detail == "best 100.0%"
     best = make_report([replace(each, answers_best=True) for each in records], method="posterior", keys=KEYS)
-    assert best.main == best.summary.estimators["posterior_best"]
+    assert best.main == "posterior_best"
     learning = make_report(records, keys=(*KEYS, "secl"))
-    assert learning.main == learning.summary.estimators["secl"]
+    assert learning.main == "secl"
 
 
 def given(answer: str, question: str, reference: Any = None, **fields: Any) -> Record:
@@ -188,10 +188,10 @@ def test_what_is_undefined_is_a_dash_and_the_reason_is_given() -> None:
 def test_nothing_is_cut_off_in_a_terminal_of_80_columns() -> None:
     """A summary in which every estimator has a row with numbers as long as they get."""
     measures: dict[str, Any] = {each.name: 0.123456 for each in fields(Measures)}
-    measures |= {"n": 12_500, "accuracy": 1.0, "ece_within_floor": False}
+    measures |= {"n": 12_500, "accuracy": 1.0, "ece_within_floor": False, "needs_labels": False, "ranks": True}
     measures |= {"intervals": dict.fromkeys(MEASURES, Interval(0.1, 1.0))}
-    more: dict[str, Any] = {"cost_paper": 15.0, "cost_measured": 123.4, "fitted": "a=-37.6, b=26.2, range [0.00, 0.26]"}
-    rows = {name: EstimatorSummary(estimator=each, **measures, **more) for name, each in ESTIMATORS.items()}
+    measures |= {"cost_paper": 15.0, "cost_measured": 123.4, "fitted": "a=-37.6, b=26.2, range [0.00, 0.26]"}
+    rows = {name: Measures(**measures | {"title": each.title}) for name, each in ESTIMATORS.items()}
     summary = replace(summarise([]), questions=12_500, trained=1, alarms=2, cost_measured=2.5, estimators=rows)
     table = to_rich(summary_table(summary))
     assert table.row_count == len(ESTIMATORS)

@@ -122,7 +122,7 @@ def test_half_a_character_is_an_escape_in_tables(tmp_path: Path, monkeypatch: py
         for format in ("csv", "parquet", "xlsx"):
             path = export.write(half, format, tmp_path / f"f.{format}", full=True)
             assert path is not None
-            (row,) = open_table(path).rows
+            (row,) = open_table(path)
             assert isinstance(row.values, dict)
             assert (row.values["reply.text"], row.values["answer"]) == ("so \\ud83d", "so \\ud83d")
 

@@ -108,7 +108,7 @@ def write_and_print(store: Store, records: Sequence[Record], out: Path | None = 
     page = write_report(out or store.folder, run, of_run=out is None)
     screen, sections = console(), list(sections_of(run))
     print_sections(sections if full else [replace(sections[0], title="")], screen)
-    for line in (trust_line(run.trust), None if full else look_first(run.rows)):
+    for line in (trust_line(run.trust), None if full else look_first(run.records)):
         if line is not None:
             screen.print(terminal_text(line), highlight=False)
     if store.pruned:

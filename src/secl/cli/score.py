@@ -56,14 +56,14 @@ def _print_json(run: Run) -> None:
 def _print(run: Run) -> None:
     from secl.evaluation.trust import assess
     from secl.reports.acceptance_report import accepted_sentence
-    from secl.reports.answers import answer_row, questions_table
+    from secl.reports.answers import questions_table
     from secl.reports.formatting import counted
     from secl.reports.table import to_rich
     from secl.reports.verdict import trust_line
 
     screen, records = console(), run.records
     columns = ("question", "answer", "confidence", "stated", "P(True)", "PMI", "grade")
-    screen.print(to_rich(questions_table([*map(answer_row, records)], *columns)))
+    screen.print(to_rich(questions_table(records, *columns)))
     weighed = sum(record.posterior is not None for record in records)
     others = "" if weighed == len(records) else "; the others keep the stated confidence"
     screen.print(

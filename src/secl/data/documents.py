@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from secl.data.tables import Row, Table, open_table, table_of, text_of
+from secl.data.tables import Row, columns_of, open_table, rows_of, text_of
 from secl.display import excerpt
 from secl.errors import DataError
 
@@ -27,17 +27,18 @@ def read_documents(source: object, column: str = "text") -> list[Row]:
     path = Path(source) if isinstance(source, str | Path) else None
     if path is not None:
         is_text = path.is_dir() or path.suffix.lower() in ENDINGS
-        table = _text_files(path, column) if is_text else open_table(path)
+        rows = _text_files(path, column) if is_text else open_table(path)
     else:
         if isinstance(source, list | tuple | Iterator):
             source = [{column: item} if isinstance(item, str) else item for item in source]
-        table = table_of(source, "documents")
-    if table.columns and column not in table.columns:
-        known = ", ".join(map(repr, table.columns))
+        rows = rows_of(source, "documents")
+    columns = columns_of(rows)
+    if columns and column not in columns:
+        known = ", ".join(map(repr, columns))
         raise DataError(f"{path or 'the table'} has no column {column!r} but {known}; name the column with the texts.")
-    if not table.rows:
+    if not rows:
         raise DataError(f"{path or 'the list of documents'} holds no document; add one.")
-    return table.rows
+    return rows
 
 
 def read_document(row: Row, column: str) -> tuple[str, dict[str, object]]:
@@ -66,10 +67,10 @@ def texts_in(source: object, column: str) -> list[str]:
     return texts
 
 
-def _text_files(path: Path, column: str) -> Table:
-    """Return a text file, or the text files in a folder in order of their names, as a table."""
+def _text_files(path: Path, column: str) -> list[Row]:
+    """Return a text file, or the text files in a folder in order of their names, as rows."""
     if not path.is_dir():
-        return Table([Row(1, str(path), {"file": path.name, column: text_of(path)})])
+        return [Row(1, str(path), {"file": path.name, column: text_of(path)})]
     rows: list[Row] = []
     for file in sorted(file for file in path.rglob("*") if file.suffix.lower() in ENDINGS and file.is_file()):
         values: dict[str, object] | str
@@ -80,4 +81,4 @@ def _text_files(path: Path, column: str) -> Table:
         rows.append(Row(len(rows) + 1, str(file), values))
     if not rows:
         raise DataError(f"{path} holds no file that ends in {' or '.join(ENDINGS)}; add one, or name a table.")
-    return Table(rows)
+    return rows

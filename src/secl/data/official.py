@@ -120,7 +120,7 @@ def read_truthfulqa_gen(data: Path) -> Iterator[LocatedRow]:
 
 def _rows(data: Path, *parts: str, flat: Callable[[Row], Row] = lambda row: row) -> Iterator[LocatedRow]:
     """Yield the rows of a file in the schema of the hub."""
-    for row in open_table(data.joinpath(*parts)).rows:
+    for row in open_table(data.joinpath(*parts)):
         if not isinstance(row.values, dict):
             raise DataError(f"{row.location} {row.values}")
         try:

@@ -28,7 +28,7 @@ from typing import Self, TypeVar
 from secl.data.cells import joined
 from secl.data.columns import check_mapping, meanings, plain, unread
 from secl.data.question_values import build_question, check_options, text, texts, truth, with_options
-from secl.data.tables import Row, Table, open_table, table_of
+from secl.data.tables import HEADED, Row, columns_of, open_table, rows_of
 from secl.data.template import Template
 from secl.errors import DataError, QuestionError
 from secl.question import Cell, GivenAnswer, Grader, Question
@@ -116,47 +116,46 @@ def read_rows(
     check_options(options)
     made_by = Template(template) if template else None
     path = Path(source) if isinstance(source, str | Path) else None
-    table, name = (table_of(source, name), name) if path is None else (open_table(path), path.stem)
-    place = str(path or name)
     meaning_of = functools.cache(partial(meanings, columns=columns, question_needed=made_by is None))
-    filling = functools.cache(lambda: made_by.columns(table.columns) if made_by else {})
+    table, name = (rows_of(source, name), name) if path is None else (open_table(path, meaning_of), path.stem)
+    place = str(path or name)
+    filling = functools.cache(lambda: made_by.columns(columns_of(table)) if made_by else {})
 
-    def read(raw: Row) -> tuple[str, tuple[Question, str | None, GivenAnswer | None]]:
+    def read(raw: Row) -> tuple[str, Question | GivenAnswer]:
         if isinstance(raw.values, str):
             raise DataError(raw.values)
         if isinstance(raw.values, Question):
             question = with_options(raw.values, options)
-            return question.id, (question, None, _given(question, None) if rate else None)
-        meaning = meaning_of(table.header or tuple(raw.values))
+            return question.id, _given(question, None) if rate else question
+        meaning = meaning_of(tuple(raw.values))
         values = {key: value for column, value in raw.values.items() if (key := meaning[column])}
         if made_by is not None:
             values["question"] = made_by.fill(raw.values, filling())
         cells = tuple((column, cell_of(value)) for column, value in raw.values.items())
         question = build_question(values, cells, name, raw.number, grader, tuple(options))
         answer, correct, rivals = text(values, "answer"), truth(values, "correct"), texts(values, "rivals")
-        return question.id, (question, answer, _given(question, answer, rivals, correct) if rate else None)
+        if answer and not rate:
+            unrated.append(question)
+        return question.id, _given(question, answer, rivals, correct) if rate else question
 
-    if table.header is not None:
-        try:
-            meaning_of(table.header)
-        except DataError as problem:
-            raise DataError(f"{table.location} {problem}") from problem
-    if not table.rows:
-        raise DataError(f"{place} holds no question; add {'a line below its header' if table.header else 'one'}.")
+    if not table:
+        headed = path is not None and path.suffix.lower() in HEADED
+        raise DataError(f"{place} holds no question; add {'a line below its header' if headed else 'one'}.")
     skipped: list[tuple[str, str]] = []
-    rows = list(usable(table.rows, read, skipped, kind="question", skip_bad=skip_bad))
+    unrated: list[Question] = []  # with answers
+    rows = list(usable(table, read, skipped, kind="question", skip_bad=skip_bad))
     if not rows:
         raise DataError(f"{place} holds no question that can be used: {skipped[0][0]} {skipped[0][1]}")
-    _check_mapped(table, columns, place)
+    _check_mapped(columns_of(table), columns, place)
     notes = unread(_extras(table, meaning_of), classes=bool(options), asked=made_by is not None)
-    questions = tuple(question for question, _, _ in rows)
+    questions = tuple(row if isinstance(row, Question) else row.question for row in rows)
     twice = [question for question in questions if len({*question.options}) < len(question.options)]
     if twice:
         more = f", and {len(twice) - 1} more have" if len(twice) > 1 else ""
         notes.append(f"{twice[0].mention} has an option twice{more}; equal options count as one")
-    if not rate and any(answer for _, answer, _ in rows) and all(each.reference is None for each in questions):
+    if unrated and all(question.reference is None for question in questions):
         notes.append(ANSWERS_ALONE)
-    given = tuple(answer for _, _, answer in rows if answer is not None) if rate else None
+    given = tuple(row for row in rows if isinstance(row, GivenAnswer)) if rate else None
     return QuestionFile(questions, given, tuple(skipped), tuple(f"{place}: {note}." for note in notes))
 
 
@@ -222,21 +221,21 @@ def usable(
         yield result
 
 
-def _extras(table: Table, meaning_of: Callable[[tuple[str, ...]], dict[str, str | None]]) -> Iterator[str]:
+def _extras(rows: Iterable[Row], meaning_of: Callable[[tuple[str, ...]], dict[str, str | None]]) -> Iterator[str]:
     """Yield the names of filled columns without a meaning."""
-    for row in table.rows:
+    for row in rows:
         if isinstance(row.values, dict):
             with suppress(DataError):
-                meaning = meaning_of(table.header or tuple(row.values))
+                meaning = meaning_of(tuple(row.values))
                 yield from (name for name, value in row.values.items() if value is not None and not meaning[name])
 
 
-def _check_mapped(table: Table, columns: Mapping[str, str], source: str) -> None:
+def _check_mapped(known: Sequence[str], columns: Mapping[str, str], source: str) -> None:
     for key, name in columns.items():
-        if plain(name) not in map(plain, table.columns):
+        if plain(name) not in map(plain, known):
             raise DataError(
                 f"{source} has no column {name!r}, which columns gives as the {key}; its columns are "
-                f"{', '.join(map(repr, sorted(table.columns)))}."
+                f"{', '.join(map(repr, sorted(known)))}."
             )
 
 

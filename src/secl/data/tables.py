@@ -13,7 +13,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -24,6 +24,9 @@ from secl.errors import DataError, ParameterError, needs
 from secl.question import Question
 
 SUFFIXES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet", ".xlsx")
+HEADED = (".csv", ".tsv", ".parquet", ".xlsx")
+"""Formats that declare the columns of all rows."""
+
 LISTS = ("questions", "data")
 """Keys under which a .json file may hold its list."""
 
@@ -45,58 +48,52 @@ class Row:
     values: dict[str, object] | Question | str
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
-    """The rows of a file or of a table in memory, without empty ones.
-
-    Attributes:
-        header: all columns in order if the format declares them, else None.
-        location: of the header, for messages.
-    """
-
-    rows: list[Row]
-    header: tuple[str, ...] | None = None
-    location: str = ""
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The names of all columns, in order of appearance."""
-        names = (name for row in self.rows if isinstance(row.values, dict) for name in row.values)
-        return self.header or tuple(dict.fromkeys(names))
+Check = Callable[[tuple[str, ...]], object]
+"""Raises a DataError for unusable columns; its message omits their location."""
 
 
-def open_table(path: Path) -> Table:
-    """Return the table in a file, by its suffix.
+def columns_of(rows: Iterable[Row]) -> tuple[str, ...]:
+    """Return the names of all columns, in order of appearance."""
+    names = (name for row in rows if isinstance(row.values, dict) for name in row.values)
+    return tuple(dict.fromkeys(names))
+
+
+def open_table(path: Path, check: Check | None = None) -> list[Row]:
+    """Return the rows of the table in a file, without empty ones, by its suffix.
+
+    `check` checks the columns of a format of `HEADED`.
 
     Raises:
-        DataError: the file cannot be read, is empty or of another kind.
+        DataError: the file cannot be read, is empty or of another kind, or its columns fail the check.
         ParameterError: the package for the format is not installed.
     """
     suffix, content = path.suffix.lower(), _content(path)
     if suffix in (".jsonl", ".ndjson"):
-        return Table(list(_json_lines(path, _decoded(path, content))))
+        return list(_json_lines(path, _decoded(path, content)))
     if suffix == ".json":
-        return Table(_items(_json_list(path, _decoded(path, content)), str(path), "item"))
+        return _items(_json_list(path, _decoded(path, content)), str(path), "item")
     if suffix in (".csv", ".tsv"):
         text = _decoded(path, content)
         header = text.lstrip().partition("\n")[0]
         delimiter = "\t" if suffix == ".tsv" else max(_DELIMITERS, key=header.count)
-        return _with_header(csv_rows(path, text, delimiter), f"{path}, line", _DELIMITERS[delimiter])
+        return list(_below_header(csv_rows(path, text, delimiter), f"{path}, line", check, _DELIMITERS[delimiter]))
     if suffix == ".xlsx":
-        return _with_header(_sheet(path, content), f"{path}, row")
+        return list(_below_header(_sheet(path, content), f"{path}, row", check))
     if suffix == ".parquet":
         frame = _read(path, content, "pyarrow", "read_parquet", "Parquet file", dtype_backend="pyarrow")
-        return Table(_items(frame.to_dict("records"), str(path), "row"), tuple(frame.columns), str(path))
+        _checked(check, tuple(map(str, frame.columns)), str(path))
+        return _items(frame.to_dict("records"), str(path), "row")
     raise DataError(
         f"{path} ends in {path.suffix!r}; give a question file that ends in {', '.join(SUFFIXES[:-1])} or "
         f"{SUFFIXES[-1]}."
     )
 
 
-def table_of(source: object, name: str) -> Table:
-    """Return a table in memory: a DataFrame (pandas or polars), an Arrow table, a `datasets.Dataset`, or an iterable.
+def rows_of(source: object, name: str) -> list[Row]:
+    """Return the rows of a table in memory.
 
-    Items of an iterable are dictionaries, texts or `Question`s.
+    `source` is a DataFrame (pandas or polars), an Arrow table, a `datasets.Dataset`, or an iterable of dictionaries,
+    texts or `Question`s.
     """
     table: Any = source
     if isinstance(source, Mapping):
@@ -116,7 +113,7 @@ def table_of(source: object, name: str) -> Table:
         raise ParameterError(
             f"{str(source)[:40]!r} is no table; give a DataFrame, a dataset or a list of dictionaries."
         )
-    return Table(_items(items, name, "row"))
+    return _items(items, name, "row")
 
 
 def parse_json(text: str) -> object:
@@ -217,8 +214,10 @@ def csv_rows(path: Path, text: str | None = None, delimiter: str = ",") -> Itera
         raise DataError(f"{path}, line {start} is broken CSV ({error}); check its quotes.") from error
 
 
-def _with_header(rows: Iterator[tuple[int, Sequence[object]]], source: str, delimiters: str = "") -> Table:
-    """Return a table with the first row as its header; a column without a name gets its number.
+def _below_header(
+    rows: Iterator[tuple[int, Sequence[object]]], source: str, check: Check | None, delimiters: str = ""
+) -> Iterator[Row]:
+    """Yield the rows below the first one, which is the header; a column without a name gets its number.
 
     `delimiters` is the name of the cell delimiter, for the message about a row with a wrong number of cells.
     """
@@ -227,7 +226,7 @@ def _with_header(rows: Iterator[tuple[int, Sequence[object]]], source: str, deli
     for name in header:
         if header.count(name) > 1:
             raise DataError(f"{source} {number} has the column {name!r} twice; remove one.")
-    table = Table([], header, f"{source} {number}")
+    _checked(check, header, f"{source} {number}")
     for number, cells in rows:
         values: dict[str, object] | str
         if delimiters and len(cells) != len(header):
@@ -236,8 +235,15 @@ def _with_header(rows: Iterator[tuple[int, Sequence[object]]], source: str, deli
             values = _cells({name: _filled(cell) for name, cell in zip(header, cells, strict=True)})
             if all(value is None for value in values.values()):
                 continue
-        table.rows.append(Row(number, f"{source} {number}", values))
-    return table
+        yield Row(number, f"{source} {number}", values)
+
+
+def _checked(check: Check | None, columns: tuple[str, ...], location: str) -> None:
+    try:
+        if check is not None:
+            check(columns)
+    except DataError as problem:
+        raise DataError(f"{location} {problem}") from problem
 
 
 def _filled(cell: object) -> object:

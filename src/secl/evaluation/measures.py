@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy.typing as npt
 
+from secl.evaluation.json_values import HIDDEN
 from secl.metrics.bootstrap import RESAMPLES, Interval, intervals
 from secl.metrics.calibration import ece_floor
 from secl.metrics.discrimination import prr
@@ -21,7 +23,7 @@ OF_ORDER = (*OF_BOTH_KINDS, "prr")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measures:
-    """The measures of a confidence on n graded answers; an undefined measure is nan.
+    """The measures of a confidence on n graded answers, and its cost; an undefined number is nan.
 
     Attributes:
         n: number of graded answers.
@@ -38,6 +40,10 @@ class Measures:
         mean_confidence: mean of the confidences.
         intervals: 95% intervals by measure: of calibration errors by `secl.metrics.error_interval`, of the others by
             `secl.metrics.bootstrap.intervals`; None if not requested.
+        cost_paper: forward passes per question, as the paper counts.
+        cost_measured: tokens through the network per token of plain answering.
+        fitted: fitted parameters in words; None without a fit.
+        title, needs_labels, ranks: those of the confidence's `secl.evaluation.series.Estimator`.
     """
 
     n: int
@@ -53,6 +59,12 @@ class Measures:
     accuracy: float
     mean_confidence: float
     intervals: Mapping[str, Interval] | None
+    cost_paper: float = math.nan
+    cost_measured: float = math.nan
+    fitted: str | None = None
+    title: str = field(default="", metadata={HIDDEN: True})
+    needs_labels: bool = field(default=False, metadata={HIDDEN: True})
+    ranks: bool = field(default=True, metadata={HIDDEN: True})
 
 
 def measure(
@@ -79,7 +91,7 @@ def measure(
         spans |= dict.fromkeys(undefined, Interval(math.nan, math.nan))
         spans = {name: spans[name] for name in MEASURES}
     standard, floor = standard_measures(confidences, grades, domains), ece_floor(confidences)
-    values = {**standard, "prr": prr(confidences, grades), **dict.fromkeys(undefined, math.nan)}
+    values: dict[str, Any] = {**standard, "prr": prr(confidences, grades), **dict.fromkeys(undefined, math.nan)}
     return Measures(
         **values,
         n=int(confidences.size),
@@ -88,4 +100,5 @@ def measure(
         # Sums in another order may differ in the last digits.
         ece_within_floor=standard["ece"] <= floor.upper + 1e-9 if grades.size else None,
         intervals=spans,
+        ranks=ranks,
     )

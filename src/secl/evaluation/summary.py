@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Container, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -22,22 +22,6 @@ DOMAINS = 40
 
 _MAIN = ("stated", "secl", "posterior", "posterior_best")
 """Estimators in the repr of a summary."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EstimatorSummary(Measures):
-    """Measures and cost of an estimator over a run or one of its domains.
-
-    Attributes:
-        cost_paper: forward passes per question, as the paper counts.
-        cost_measured: tokens through the network per token of plain answering; nan without tokens.
-        fitted: fitted parameters in words; None without a fit.
-    """
-
-    estimator: Estimator = field(metadata={HIDDEN: True})
-    cost_paper: float
-    cost_measured: float
-    fitted: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -73,7 +57,7 @@ class Summary(Shown):
     answered_best: int
     cost_paper: float
     cost_measured: float
-    estimators: Mapping[str, EstimatorSummary]
+    estimators: Mapping[str, Measures]
     domains: Mapping[str, Summary] = field(default_factory=dict)
     series: Mapping[str, Series] = field(default_factory=dict, metadata={HIDDEN: True}, compare=False)
 
@@ -127,7 +111,7 @@ def _rows(
     estimators: Mapping[str, Estimator],
     series: Mapping[str, Series],
     intervals: Container[str],
-) -> dict[str, EstimatorSummary]:
+) -> dict[str, Measures]:
     """Return the measures of each estimator that rates any of these records; `intervals` names those with intervals."""
     by_position = {record.position: record for record in records}
     rows = {}
@@ -141,9 +125,10 @@ def _rows(
         resamples = RESAMPLES if name in intervals else 0
         measures = measure(*part.graded(), domains=several, resamples=resamples, ranks=estimator.ranks)
         plain = sum(record.plain_tokens for record in rated)
-        rows[name] = EstimatorSummary(
-            **{each.name: getattr(measures, each.name) for each in fields(Measures)},
-            estimator=estimator,
+        rows[name] = replace(
+            measures,
+            title=estimator.title,
+            needs_labels=estimator.needs_labels,
             cost_paper=sum(map(estimator.paper_passes, rated)) / len(rated),
             cost_measured=sum(part.tokens.tolist()) / plain if plain else math.nan,
             fitted=part.fitted,
@@ -151,9 +136,7 @@ def _rows(
     return rows
 
 
-def _summary(
-    records: Sequence[Record], rows: Mapping[str, EstimatorSummary], domains: Mapping[str, Summary]
-) -> Summary:
+def _summary(records: Sequence[Record], rows: Mapping[str, Measures], domains: Mapping[str, Summary]) -> Summary:
     questions = len(records)
     trained = sum(record.outcome == "trained" for record in records)
     plain = sum(record.plain_tokens for record in records)

@@ -1,9 +1,8 @@
-"""The answers of a run as rows, and tables of them."""
+"""The answers of a run for display, and tables of them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from secl.display import excerpt
@@ -34,68 +33,55 @@ NO_SIGN = "less confidence than in the others"
 """Reason to look at an answer without a sign, if no answer has one."""
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerRow:
-    """A record with its texts for display and its grade.
-
-    Attributes:
-        answer: the returned answer, an option with its letter; empty if unreadable.
-        another: of the own answer and the most probable candidate the one not returned; empty if they are equal.
-        reference: the right answer, of several the first three; empty if unknown.
-        correct: whether the returned answer is right, by its label, else by the reference; None without either.
-    """
-
-    record: Record
-    answer: str
-    another: str
-    reference: str
-    correct: bool | None
-    signs: tuple[Sign, ...]
-
-    @property
-    def remarks(self) -> list[str]:
-        """Signs in words, and the outcome of learning."""
-        changed = self.record.reply.answer != self.record.frozen.answer
-        more = {"changed by adapting": changed, "not accepted": self.record.accepted is False}
-        return [*(SIGNS[sign] for sign in self.signs), *(word for word in more if more[word])]
-
-    @property
-    def asked(self) -> str:
-        """The question for display; for a field, with its document."""
-        question, text = self.record.question, self.record.question.text
-        return f"{document_of(question)}: {text}" if self.record.outcome == "field" else text
-
-    @property
-    def options(self) -> list[str]:
-        """The options for display, each with its letter."""
-        question = self.record.question
-        return [question.named(letter) for letter in question.letters]
-
-
-def neediest(rows: Sequence[AnswerRow], count: int) -> list[AnswerRow]:
-    """Return the answers that most need a person: those with most signs, in a tie the least confident."""
-    return sorted(rows, key=lambda row: (-len(row.signs), row.record.confidence, row.record.position))[:count]
-
-
-def answer_row(record: Record) -> AnswerRow:
-    """Return the row of a record."""
-    question, own, best = record.question, record.reply.answer, record.best_answer
-    reference = question.reference
-    other = own if record.answers_best else best
+def signs_of(record: Record) -> tuple[Sign, ...]:
+    """Return the signs that a person should look at an answer, the gravest first."""
     holds: dict[Sign, bool] = {
         "unreadable": record.answer is None,
         "low": record.confidence < LOW,
-        "another": best != own,
+        "another": record.best_answer != record.reply.answer,
         "digits": source_of(record) == "stated" and record.reply.digit_mass < LOW_DIGIT_MASS,
     }
-    return AnswerRow(
-        record=record,
-        answer=question.named(record.answer),
-        another=question.named(other) if own != best else "",
-        reference=" / ".join(reference.correct[:3]) if isinstance(reference, References) else question.named(reference),
-        correct=reported_correct(record),
-        signs=tuple(sign for sign in SIGNS if holds[sign]),
-    )
+    return tuple(sign for sign in SIGNS if holds[sign])
+
+
+def remarks(record: Record) -> list[str]:
+    """Return the signs in words, and the outcome of learning."""
+    changed = record.reply.answer != record.frozen.answer
+    more = {"changed by adapting": changed, "not accepted": record.accepted is False}
+    return [*(SIGNS[sign] for sign in signs_of(record)), *(word for word in more if more[word])]
+
+
+def asked(record: Record) -> str:
+    """Return the question for display; for a field, with its document."""
+    question = record.question
+    return f"{document_of(question)}: {question.text}" if record.outcome == "field" else question.text
+
+
+def answered(record: Record) -> str:
+    """Return the returned answer for display, an option with its letter; empty if unreadable."""
+    return record.question.named(record.answer)
+
+
+def not_returned(record: Record) -> str:
+    """Return the own answer or the most probable candidate, whichever was not returned; empty if they are equal."""
+    own, best = record.reply.answer, record.best_answer
+    return record.question.named(own if record.answers_best else best) if own != best else ""
+
+
+def referenced(record: Record) -> str:
+    """Return the right answer for display, of several the first three; empty if unknown."""
+    question, reference = record.question, record.question.reference
+    return " / ".join(reference.correct[:3]) if isinstance(reference, References) else question.named(reference)
+
+
+def options_of(record: Record) -> list[str]:
+    """Return the options for display, each with its letter."""
+    return [record.question.named(letter) for letter in record.question.letters]
+
+
+def neediest(records: Sequence[Record], count: int) -> list[Record]:
+    """Return the answers that most need a person: those with most signs, in a tie the least confident."""
+    return sorted(records, key=lambda record: (-len(signs_of(record)), record.confidence, record.position))[:count]
 
 
 MOST_WRONG = 10
@@ -109,49 +95,53 @@ NOTHING = SIGNS["unreadable"]
 GRADES = {True: "right", False: "wrong", None: ""}
 
 
-def _asked(row: AnswerRow) -> Cell:
-    return Cell(excerpt(row.asked, LONGEST), excerpt("; ".join(row.options), LONGEST))
+def _asked(record: Record) -> Cell:
+    return Cell(excerpt(asked(record), LONGEST), excerpt("; ".join(options_of(record)), LONGEST))
 
 
-def _answered(row: AnswerRow) -> Cell:
-    answer = row.answer or f"{NOTHING}: {row.record.reply.text.strip()!r}"
-    return Cell(excerpt(answer, LONGEST), f"other: {excerpt(row.another, LONGEST)}" if row.another else "")
+def _answered(record: Record) -> Cell:
+    answer, other = answered(record) or f"{NOTHING}: {record.reply.text.strip()!r}", not_returned(record)
+    return Cell(excerpt(answer, LONGEST), f"other: {excerpt(other, LONGEST)}" if other else "")
 
 
-COLUMNS: dict[str, tuple[Column, Callable[[AnswerRow], Cell]]] = {
-    "question": (Column("Question", text=True, wraps=True), lambda row: Cell(excerpt(row.asked, LONGEST))),
+COLUMNS: dict[str, tuple[Column, Callable[[Record], Cell]]] = {
+    "question": (Column("Question", text=True, wraps=True), lambda record: Cell(excerpt(asked(record), LONGEST))),
     "question and options": (Column("Question", text=True, wraps=True), _asked),
-    "answer": (Column("Answer", text=True, wraps=True), lambda row: Cell(excerpt(row.answer, LONGEST) or NOTHING)),
+    "answer": (
+        Column("Answer", text=True, wraps=True),
+        lambda record: Cell(excerpt(answered(record), LONGEST) or NOTHING),
+    ),
     "answers": (Column("Answered", text=True, wraps=True), _answered),
-    "right": (Column("Right", text=True, wraps=True), lambda row: Cell(excerpt(row.reference, LONGEST))),
-    "confidence": (Column("Confidence"), lambda row: Cell(number(row.record.confidence, 3))),
-    "stated": (Column("Stated (frozen)"), lambda row: Cell(number(row.record.frozen.stated, 3))),
+    "right": (Column("Right", text=True, wraps=True), lambda record: Cell(excerpt(referenced(record), LONGEST))),
+    "confidence": (Column("Confidence"), lambda record: Cell(number(record.confidence, 3))),
+    "stated": (Column("Stated (frozen)"), lambda record: Cell(number(record.frozen.stated, 3))),
     "P(True)": (
         Column("P(True)"),
-        lambda row: Cell(number(p.probabilities[0] if (p := row.record.evidence.p_true) else None, 3)),
+        lambda record: Cell(number(p.probabilities[0] if (p := record.evidence.p_true) else None, 3)),
     ),
-    "PMI": (Column("PMI"), lambda row: Cell(number(pmi_of(row.record), 1, "+"))),
+    "PMI": (Column("PMI"), lambda record: Cell(number(pmi_of(record), 1, "+"))),
     "grade": (
         Column("Grade", text=True),
-        lambda row: Cell(GRADES[row.correct], "" if row.record.label is None else "labelled"),
+        lambda record: Cell(GRADES[reported_correct(record)], "" if record.label is None else "labelled"),
     ),
     "why": (
         Column("Why", text=True, wraps=True),
-        lambda row: Cell(", ".join(SIGNS[sign] for sign in row.signs) or NO_SIGN),
+        lambda record: Cell(", ".join(SIGNS[sign] for sign in signs_of(record)) or NO_SIGN),
     ),
 }
 """Columns of `questions_table` by name."""
 
 
-def questions_table(rows: Sequence[AnswerRow], *names: str) -> Table:
+def questions_table(records: Sequence[Record], *names: str) -> Table:
     """Return a row for each answer, with these columns of `COLUMNS`; columns without text are left out."""
-    cells_of = {name: [COLUMNS[name][1](row) for row in rows] for name in names}
+    cells_of = {name: [COLUMNS[name][1](record) for record in records] for name in names}
     cells_of = {name: cells for name, cells in cells_of.items() if any(cell.text for cell in cells)}
     return Table([COLUMNS[name][0] for name in cells_of], {"": list(zip(*cells_of.values(), strict=True))})
 
 
-def wrong_table(rows: Sequence[AnswerRow]) -> Table | None:
+def wrong_table(records: Sequence[Record]) -> Table | None:
     """Return the wrong answers with the highest confidence, the highest first; None without wrong answers."""
-    wrong = sorted((row for row in rows if row.correct is False), key=lambda row: -row.record.confidence)[:MOST_WRONG]
+    wrong = [record for record in records if reported_correct(record) is False]
+    surest = sorted(wrong, key=lambda record: -record.confidence)[:MOST_WRONG]
     names = ("question and options", "answers", "right", "confidence", "stated")
-    return questions_table(wrong, *names) if wrong else None
+    return questions_table(surest, *names) if wrong else None

@@ -9,7 +9,9 @@ from hashlib import sha256
 from pathlib import Path
 
 from secl.errors import ParameterError, StorageError
-from secl.reports.answers import AnswerRow, neediest
+from secl.grading.rules import reported_correct
+from secl.records import Record
+from secl.reports.answers import answered, asked, neediest, not_returned, options_of, referenced, remarks
 from secl.reports.figures.drawing import write_picture
 from secl.reports.formatting import html_templates
 from secl.reports.run_report import RunReport
@@ -60,9 +62,9 @@ def write_report(folder: Path, run: RunReport, *, of_run: bool = False) -> Path:
     return folder / PAGE
 
 
-def listed(rows: Sequence[AnswerRow]) -> Sequence[AnswerRow]:
+def listed(records: Sequence[Record]) -> Sequence[Record]:
     """Return the answers on the page, in the order of the stream."""
-    return rows if len(rows) <= MOST else sorted(neediest(rows, MOST), key=lambda row: row.record.position)
+    return records if len(records) <= MOST else sorted(neediest(records, MOST), key=lambda record: record.position)
 
 
 def data_uri(svg: str) -> str:
@@ -89,7 +91,8 @@ def render(run: RunReport, sections: Sequence[Section], pictures: Mapping[str, s
     from markupsafe import Markup
 
     environment = html_templates(TEMPLATES)
-    environment.globals |= {"data_uri": data_uri, "natural": natural_width, "listed": listed}
+    shown = (data_uri, natural_width, listed, asked, answered, not_returned, options_of, reported_correct, remarks)
+    environment.globals |= {function.__name__: function for function in (*shown, referenced)}
     # CDATA, so that an XML parser reads the whole script.
     text = (TEMPLATES / "questions.js").read_text(encoding="utf-8")
     script = f"//<![CDATA[\n{text}//]]>"

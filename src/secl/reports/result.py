@@ -12,10 +12,12 @@ from statistics import fmean
 from secl.display import excerpt
 from secl.evaluation.reason import FEWEST
 from secl.evaluation.symptoms import Source, main_source
-from secl.evaluation.trust import ENOUGH, Level, separation
+from secl.evaluation.trust import ENOUGH, Level, Verdict, separation
+from secl.grading.rules import reported_correct
 from secl.metrics.calibration import Z, wilson
+from secl.records import Record
 from secl.reports.acceptance_report import accepted_sentence
-from secl.reports.answers import NOTHING, SIGNS, AnswerRow, neediest
+from secl.reports.answers import NOTHING, SIGNS, answered, asked, neediest, signs_of
 from secl.reports.formatting import amount, counted, percent, percents
 from secl.reports.run_report import RunReport
 from secl.reports.table import Cell, Column, Row, Table, plain_table
@@ -51,17 +53,16 @@ def _counts(run: RunReport) -> str:
 
 
 def _right(run: RunReport) -> list[str]:
-    graded = [row for row in run.rows if row.correct is not None]
-    if run.mostly_ungraded or not graded:
+    n, accuracy, mean = run.trust.graded, run.trust.accuracy, run.trust.mean_confidence
+    if run.mostly_ungraded or not n:
         return [headline(run)]
-    grades = [bool(row.correct) for row in graded]
-    n, right = len(graded), sum(grades)
-    mean = fmean(row.record.confidence for row in graded)
-    ranks = [row.record.label_free for row in graded]  # labels must not rank the answers that they grade
-    which = counted(n, "answer") if n == len(run.rows) else f"{amount(n)} graded answers"
+    # Labels must not rank the answers that they grade.
+    ranked = [(each.label_free, right) for each in run.records if (right := reported_correct(each)) is not None]
+    ranks, grades = zip(*ranked, strict=True)
+    which = counted(n, "answer") if n == len(run.records) else f"{amount(n)} graded answers"
     return [
-        f"Accuracy {percent(right / n)} ({amount(right)} of {which}), mean confidence {percent(mean)}: "
-        f"{_level(run, mean - right / n)}.",
+        f"Accuracy {percent(accuracy)} ({amount(sum(grades))} of {which}), mean confidence {percent(mean)}: "
+        f"{_level(run, mean - accuracy)}.",
         f"Ranking: {_ranking(ranks, grades)}",
     ]
 
@@ -80,8 +81,8 @@ def _level(run: RunReport, gap: float) -> str:
     )
 
 
-def _ranking(confidences: Sequence[float], grades: Sequence[bool]) -> str:
-    area, span = separation(tuple(confidences), tuple(grades))
+def _ranking(confidences: tuple[float, ...], grades: tuple[bool, ...]) -> str:
+    area, span = separation(confidences, grades)
     if math.isnan(area):
         return f"unknown; all graded answers are {'right' if grades[0] else 'wrong'}."
     if len(grades) < FEWEST:
@@ -92,25 +93,24 @@ def _ranking(confidences: Sequence[float], grades: Sequence[bool]) -> str:
     return f"{shown}; right answers have the higher confidence in {percent(area)} of pairs (chance: 50%)."
 
 
-def bands_table(rows: Sequence[AnswerRow]) -> Table:
+def bands_table(records: Sequence[Record]) -> Table:
     """Return a table of the number of answers in each band of confidence."""
-    counts = Counter(min(int(row.record.confidence * BANDS), BANDS - 1) for row in rows)
+    counts = Counter(min(int(record.confidence * BANDS), BANDS - 1) for record in records)
     lines = [(f"{band / BANDS:g} to {(band + 1) / BANDS:g}", amount(counts[band])) for band in sorted(counts)[::-1]]
     return plain_table(("confidence", "answers"), lines, texts=1)
 
 
-def look_first(rows: Sequence[AnswerRow]) -> str | None:
+def look_first(records: Sequence[Record]) -> str | None:
     """Return the most confident wrong answer, or without grades the answer that most needs a person; or None."""
-    if any(row.correct is not None for row in rows):
-        wrong = (row for row in rows if row.correct is False)
-        first = max(wrong, key=lambda row: row.record.confidence, default=None)
-    else:
-        first = neediest(rows, 1)[0] if rows else None
+    wrong = [record for record in records if reported_correct(record) is False]
+    unknown = len(ungraded(records)) == len(records)
+    first = max(wrong, key=lambda record: record.confidence, default=None)
+    first = next(iter(neediest(records, 1)), None) if unknown else first
     if first is None:
         return None
-    answer = excerpt(first.answer, LONGEST // 2) or NOTHING
-    what = f"{answer}, {first.record.confidence:.2f}{', wrong' if first.correct is False else ''}"
-    return f'Look first at: "{excerpt(first.asked, LONGEST)}" ({what})'
+    answer = excerpt(answered(first), LONGEST // 2) or NOTHING
+    what = f"{answer}, {first.confidence:.2f}{', wrong' if wrong else ''}"
+    return f'Look first at: "{excerpt(asked(first), LONGEST)}" ({what})'
 
 
 def next_step(run: RunReport, folder: Path) -> str:
@@ -153,70 +153,66 @@ def estimate_share(confidences: Sequence[float]) -> tuple[float, float, float]:
     return share, max(share - half, 0.0), min(share + half, 1.0)
 
 
-def ungraded(rows: Sequence[AnswerRow]) -> list[AnswerRow]:
+def ungraded(records: Sequence[Record]) -> list[Record]:
     """Return the answers without a label or a reference."""
-    return [row for row in rows if row.correct is None]
+    return [record for record in records if reported_correct(record) is None]
 
 
 def headline(run: RunReport) -> str:
     """Return a sentence with the estimated accuracy and its basis, for a run with few graded answers."""
-    rows, graded = ungraded(run.rows), [row for row in run.rows if row.correct is not None]
-    share, low, high = estimate_share([row.record.confidence for row in rows])
+    unknown, graded = ungraded(run.records), run.trust.graded
+    share, low, high = estimate_share([record.confidence for record in unknown])
     which = " without a label or a reference" if graded else ""
     text = (
-        f"About {percent(share)} of {counted(len(rows), 'answer')}{which} are right ({percents(low, high)}) "
-        f"if the confidences are calibrated: the mean of {_basis(run, rows)}."
+        f"About {percent(share)} of {counted(len(unknown), 'answer')}{which} are right ({percents(low, high)}) "
+        f"if the confidences are calibrated: the mean of {_basis(run, unknown)}."
     )
-    return f"{text} {_of_graded(graded) if graded else UNTESTED}"
+    return f"{text} {_of_graded(run.trust) if graded else UNTESTED}"
 
 
-def _basis(run: RunReport, rows: Sequence[AnswerRow]) -> str:
+def _basis(run: RunReport, records: Sequence[Record]) -> str:
     names: dict[Source, str] = {
         "posterior": "the posterior, made without labels",
         "stated": "stated confidence, adapted to the model's own P(True) without labels"
         if run.summary.trained
         else "stated confidence, the model's own word, which is often too high",
     }
-    labels = max(row.record.labelled.labels if row.record.labelled else 0 for row in rows)
+    labels = max(record.labelled.labels if record.labelled else 0 for record in records)
     moved = f"; moved by up to {counted(labels, 'label')}" if labels else ""
-    return names[main_source([row.record for row in rows])] + moved
+    return names[main_source(records)] + moved
 
 
-def _of_graded(rows: Sequence[AnswerRow]) -> str:
-    share = fmean(bool(row.correct) for row in rows)
-    low, high = wilson(share, len(rows))
-    mean = fmean(row.record.confidence for row in rows)
+def _of_graded(verdict: Verdict) -> str:
+    low, high = wilson(verdict.accuracy, verdict.graded)
     return (
-        f"Of {counted(len(rows), 'graded answer')} {percent(share)} are right ({percents(low, high)}); "
-        f"their mean confidence is {percent(mean)}."
+        f"Of {counted(verdict.graded, 'graded answer')} {percent(verdict.accuracy)} are right ({percents(low, high)}); "
+        f"their mean confidence is {percent(verdict.mean_confidence)}."
     )
 
 
-def share_notes(rows: Sequence[AnswerRow]) -> list[str]:
+def share_notes(records: Sequence[Record]) -> list[str]:
     """Return a sentence for each sign with its number of answers."""
-    counts = Counter(sign for row in rows for sign in row.signs)
-    return [
-        f"{counted(counts[sign], 'answer')} of {amount(len(rows))}: {SIGNS[sign]}." for sign in SIGNS if counts[sign]
-    ]
+    counts, total = Counter(sign for record in records for sign in signs_of(record)), amount(len(records))
+    return [f"{counted(counts[sign], 'answer')} of {total}: {SIGNS[sign]}." for sign in SIGNS if counts[sign]]
 
 
-def domains_table(rows: Sequence[AnswerRow]) -> Table:
+def domains_table(records: Sequence[Record]) -> Table:
     """Return a row for each domain: the estimated share of right answers, and the number of answers with a sign."""
-    groups: dict[str, list[AnswerRow]] = {}
-    for row in rows:
-        groups.setdefault(row.record.question.domain, []).append(row)
+    groups: dict[str, list[Record]] = {}
+    for record in records:
+        groups.setdefault(record.question.domain, []).append(record)
     if len(groups) > 1:
-        groups = {"all questions": [*rows]} | groups
+        groups = {"all questions": [*records]} | groups
     headings = ("Questions", "Estimated right", "Worth a look")
     columns = [Column("Domain", text=True, wraps=True), *map(Column, headings)]
     return Table(columns, {"": [_domain(name, group) for name, group in groups.items()]}, (RANGES,))
 
 
-def _domain(name: str, rows: Sequence[AnswerRow]) -> Row:
-    share, low, high = estimate_share([row.record.confidence for row in rows])
+def _domain(name: str, records: Sequence[Record]) -> Row:
+    share, low, high = estimate_share([record.confidence for record in records])
     return [
         Cell(name),
-        Cell(amount(len(rows))),
+        Cell(amount(len(records))),
         Cell(percent(share, 1), percents(low, high)),
-        Cell(amount(sum(bool(row.signs) for row in rows))),
+        Cell(amount(sum(bool(signs_of(record)) for record in records))),
     ]

@@ -13,10 +13,9 @@ from secl.errors import RunError
 from secl.evaluation.acceptance import Answers, answers_of
 from secl.evaluation.check import Check, check
 from secl.evaluation.estimators import foremost
-from secl.evaluation.summary import EstimatorSummary, Summary
+from secl.evaluation.summary import Summary
 from secl.evaluation.trust import Verdict, assess
 from secl.records import Record
-from secl.reports.answers import AnswerRow, answer_row
 from secl.reports.figures.drawing import Panel
 from secl.runs.manifest import Manifest, Mode
 from secl.runs.recipes import used_by_score
@@ -64,10 +63,6 @@ class RunReport:
         fits = self.manifest.mode == "ask" and not self.learned and "posterior" in self.summary.series
         return check(self.summary.series) if fits and len(self.summary.series["posterior"]) else None
 
-    @cached_property
-    def rows(self) -> list[AnswerRow]:
-        return [answer_row(record) for record in self.records]
-
     @property
     def graded(self) -> bool:
         """Whether any answer is graded."""
@@ -84,19 +79,18 @@ class RunReport:
         return "secl" in self.summary.estimators
 
     @cached_property
-    def main(self) -> EstimatorSummary | None:
-        """The method's main confidence in the returned answers; None for the stated confidence."""
-        graded = {name: row for name, row in self.summary.estimators.items() if not math.isnan(row.brier)}
+    def main(self) -> str:
+        """Name of the method's main confidence in the returned answers."""
+        graded = [name for name, row in self.summary.estimators.items() if not math.isnan(row.brier)]
         name = foremost(self.manifest.settings.named_method, graded)
         if name == "posterior" and self.summary.answered_best:
             name = "posterior_best"
-        return None if name == "stated" else graded[name]
+        return name
 
     @property
     def foremost(self) -> tuple[str, ...]:
         """The estimators to show first: stated confidence, the method's, and the posterior of own and best answers."""
-        main = self.main.estimator.name if self.main else "stated"
-        return tuple(dict.fromkeys(("stated", main, "posterior", "posterior_best")))
+        return tuple(dict.fromkeys(("stated", self.main, "posterior", "posterior_best")))
 
     @property
     def watched(self) -> bool:
@@ -114,7 +108,7 @@ def panels(run: RunReport) -> tuple[list[Panel], list[Panel]]:
     for name, row in run.summary.estimators.items():
         confidences, grades = run.summary.series[name].graded()
         if grades.size:
-            drawn[name] = (row.estimator.title, confidences, grades)
+            drawn[name] = (row.title, confidences, grades)
     first = [drawn[name] for name in run.foremost if name in drawn]
     return first, [panel for name, panel in drawn.items() if name not in run.foremost]
 

@@ -11,7 +11,7 @@ from secl.grading.rules import grade, grader_of
 from secl.posterior.views import view_title
 from secl.records import Record
 from secl.reports.acceptance_report import RISKS, risk_table
-from secl.reports.answers import AnswerRow, neediest, questions_table, wrong_table
+from secl.reports.answers import neediest, questions_table, wrong_table
 from secl.reports.check_section import check_sentences
 from secl.reports.figures.reliability import reliability_figure
 from secl.reports.figures.risk_coverage import risk_coverage_figure
@@ -68,7 +68,7 @@ class Section:
     command: str = ""
     warning: bool = False
     folded: bool = False
-    answers: Sequence[AnswerRow] = ()
+    answers: Sequence[Record] = ()
 
 
 def print_sections(sections: Sequence[Section], screen: Console) -> None:
@@ -90,7 +90,7 @@ def print_sections(sections: Sequence[Section], screen: Console) -> None:
 
 def sections_of(run: RunReport) -> Iterator[Section]:
     """Yield the sections of a report, the result first."""
-    table = main_table(run) or bands_table(run.rows)
+    table = main_table(run) or bands_table(run.records)
     yield Section("Result", result_sentences(run), [table], warning=not run.complete)
     verdict = run.trust
     reasons = [sentence_of(reason) for reason in verdict.reasons]
@@ -103,9 +103,9 @@ def sections_of(run: RunReport) -> Iterator[Section]:
         yield from _reliability(run)
     if run.check is not None:
         yield Section("Which method fits?", check_sentences(run.check))
-    if rows := ungraded(run.rows):
-        yield Section("Without right answers: what the confidences say", share_notes(rows), [domains_table(rows)])
-        needy = questions_table(neediest(rows, NEEDY), "question", "answer", "confidence", "why")
+    if unknown := ungraded(run.records):
+        yield Section("Without right answers: what the confidences say", share_notes(unknown), [domains_table(unknown)])
+        needy = questions_table(neediest(unknown, NEEDY), "question", "answer", "confidence", "why")
         yield Section("Answers that most need a person", tables=[needy])
     yield _acceptance(run)
     if notes := posterior_notes(run.records):
@@ -113,11 +113,11 @@ def sections_of(run: RunReport) -> Iterator[Section]:
     if run.graded:
         if len(run.summary.domains) > 1:
             yield Section("By domain", tables=[domain_table(run)])
-        wrong = wrong_table(run.rows)
+        wrong = wrong_table(run.records)
         note = "Worth reading: here the model was surest and wrong. Sometimes it is the reference that is wrong."
         tables = [wrong] if wrong else []
         yield Section("Most confident wrong answers", [note] if wrong else ["No graded answer was wrong."], tables)
-    yield Section("Every question", ["They stand on the page, and in what secl export writes."], answers=run.rows)
+    yield Section("Every question", ["They stand on the page, and in what secl export writes."], answers=run.records)
     yield _timeline(run)
     tables = [provenance_table(run), ledger_table(run.records)]
     yield Section(

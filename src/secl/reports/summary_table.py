@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import fields
 
 from secl.evaluation.estimators import LABELLED
 from secl.evaluation.measures import Measures
-from secl.evaluation.summary import EstimatorSummary, Summary
+from secl.evaluation.summary import Summary
 from secl.metrics.standard import MEASURES
 from secl.reports.formatting import UNDEFINED, amount, counted, number, percent, span
 from secl.reports.run_report import RunReport
@@ -36,20 +35,18 @@ def main_table(run: RunReport) -> Table | None:
     rows = [row for name in run.foremost if (row := run.summary.estimators.get(name)) and row.n]
     headings = ("Confidence", "Accuracy", "Mean confidence", "Brier", "AUROC")
     shares = [(percent(row.accuracy, 1), percent(row.mean_confidence, 1)) for row in rows]
-    texts = [
-        (r.estimator.title, *pair, number(r.brier, 3), number(r.auroc, 3)) for r, pair in zip(rows, shares, strict=True)
-    ]
+    texts = [(r.title, *pair, number(r.brier, 3), number(r.auroc, 3)) for r, pair in zip(rows, shares, strict=True)]
     return plain_table(headings, texts, texts=1) if rows else None
 
 
-def score_cells(row: EstimatorSummary | None) -> dict[str, Cell]:
+def score_cells(row: Measures | None) -> dict[str, Cell]:
     """Return the cells of a confidence by the headings of `COLUMNS`; dashes for None."""
     if row is None:
         return {heading: Cell(UNDEFINED) for heading in COLUMNS}
     intervals, within = row.intervals or {}, row.ece_within_floor
     side = "" if within is None else f"{'within' if within else 'above'} {row.ece_floor_95:.3f}"
     cells = (
-        Cell(row.estimator.title, row.fitted or ""),
+        Cell(row.title, row.fitted or ""),
         Cell(number(row.brier, 3), span(intervals.get("brier"))),
         Cell(number(row.ece, 3), side),
         Cell(number(row.auroc, 3), span(intervals.get("auroc"))),
@@ -61,8 +58,8 @@ def score_cells(row: EstimatorSummary | None) -> dict[str, Cell]:
     return dict(zip(COLUMNS, cells, strict=True))
 
 
-OTHERS = tuple(each.name for each in fields(Measures) if each.name not in (*MEASURES, "n", "intervals"))
-"""Measures without an interval."""
+OTHERS = ("ece_floor", "ece_floor_95", "ece_within_floor", "prr", "cost_paper", "cost_measured", "fitted")
+"""Numbers of a row without an interval."""
 
 
 def summary_csv(run: str, summary: Summary) -> str:
@@ -70,22 +67,20 @@ def summary_csv(run: str, summary: Summary) -> str:
     ranges = [f"{measure}{end}" for measure in MEASURES for end in ("", "_low", "_high")]
     first = ("run", "domain", "estimator", "confidence", "needs_right_answers", "n")
     rows = [
-        (run, domain, *_values(row))
+        (run, domain, name, *_values(row))
         for domain, part in (("", summary), *summary.domains.items())
-        for row in part.estimators.values()
+        for name, row in part.estimators.items()
     ]
-    return to_csv((*first, *ranges, *OTHERS, "cost_paper", "cost_measured", "fitted"), rows)
+    return to_csv((*first, *ranges, *OTHERS), rows)
 
 
-def _values(row: EstimatorSummary) -> tuple[object, ...]:
+def _values(row: Measures) -> tuple[object, ...]:
     values: list[object] = []
     for name in MEASURES:
         interval = row.intervals[name] if row.intervals else None
         values += (getattr(row, name), *((interval.low, interval.high) if interval else (None, None)))
     values += [getattr(row, name) for name in OTHERS]
-    estimator = row.estimator
-    title, labels = estimator.title.removesuffix("*"), int(estimator.needs_labels)
-    return (estimator.name, title, labels, row.n, *values, row.cost_paper, row.cost_measured, row.fitted)
+    return (row.title.removesuffix("*"), int(row.needs_labels), row.n, *values)
 
 
 def caption(summary: Summary) -> str:
@@ -113,13 +108,13 @@ def footnotes(summary: Summary) -> list[str]:
     """Return notes on the stars and dashes of the table."""
     rows = summary.estimators.values()
     notes = []
-    if any(row.estimator.title.endswith("*") for row in rows):
+    if any(row.title.endswith("*") for row in rows):
         notes.append(FOOTNOTE)
-    if any(row.estimator.name in LABELLED for row in rows):
+    if {*LABELLED} & {*summary.estimators}:
         notes.append(LABELLED_NOTE)
     if any(row.n == 0 for row in rows):
         notes.append(f"Without right answers to compare with (n = 0) no measure is defined ({UNDEFINED}).")
-    if any(row.n and math.isnan(row.auroc) and row.estimator.ranks for row in rows):
+    if any(row.n and math.isnan(row.auroc) and row.ranks for row in rows):
         notes.append(
             f"AUROC is undefined ({UNDEFINED}) where all answers are right or all are wrong: nothing to tell apart."
         )
@@ -128,8 +123,9 @@ def footnotes(summary: Summary) -> list[str]:
 
 def domain_table(run: RunReport) -> Table:
     """Return a table of calibration and learning for each domain."""
-    stated = {"stated": "Stated (frozen)"} if "stated" in run.summary.estimators or not run.main else {}
-    names = stated | ({run.main.estimator.name: run.main.estimator.title} if run.main else {})
+    rows = run.summary.estimators
+    stated = {"stated": "Stated (frozen)"} if "stated" in rows or run.main == "stated" else {}
+    names = stated | ({run.main: rows[run.main].title} if run.main != "stated" else {})
     headings = ["Questions", "Brier", "ECE", "AUROC", "Accuracy", *(["Trained", "Alarms"] if run.watched else [])]
     sections = {
         title: [_domain_row(domain, part, name, run.watched) for domain, part in run.summary.domains.items()]

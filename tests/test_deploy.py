@@ -26,7 +26,7 @@ import pytest
 
 from secl.server.http.api_keys import Keys
 from secl.server.http.process import ACCEPTING, LINGER
-from secl.server.settings import HttpSettings
+from secl.server.settings import Limits
 
 pytestmark = pytest.mark.slow
 
@@ -140,7 +140,7 @@ def test_the_files_give_gpus_and_no_other_device_processors_pytorch_what_is_copi
     seconds = [int(unit("secl.service")["Service"]["TimeoutStopSec"])]
     seconds += [int(number) for text in (container, page) for number in re.findall(r"--stop-timeout (\d+)", text)]
     assert len(seconds) == 3
-    assert min(seconds) >= HttpSettings().timeout + LINGER + ACCEPTING + 10
+    assert min(seconds) >= Limits().timeout + LINGER + ACCEPTING + 10
 
 
 def serve_and_probe(secl: Path, state: Path, model: str, log: Path) -> None:

@@ -11,7 +11,6 @@ from pathlib import Path
 from secl.runs.folder import FILE
 from secl.runs.loading import build_calibrator
 from secl.runs.settings import Recipe
-from secl.server import stream
 from secl.server.online.factory import begun, serving_settings
 from secl.server.store import ServerStore
 from secl.testing import ScriptedModel, toy_stream
@@ -30,8 +29,7 @@ def filled(folder: Path, count: int, settings: Recipe = QUIET) -> Path:
     with begun(folder, settings, "full", model) as state:
         for _ in range(0, count, BATCH):
             records = [calibrator.answer(question) for question in questions]
-            checkpoint = stream.due(records[0].position, calibrator.state)
-            state.add_answers(records, 1.0, moment=1.7e9, checkpoint=checkpoint)
+            state.add_answers(records, 1.0, moment=1.7e9, stream=calibrator.state)
     return folder
 
 
@@ -52,7 +50,7 @@ def multiply(state: ServerStore, count: int) -> None:
             db.execute(f"{query} WHERE position = ?", (last + 1, count, last))
         db.execute("UPDATE records SET body = json_set(body, '$.position', position) WHERE position > ?", (last,))
         calibrator = build_calibrator(QUIET, ScriptedModel())
-        state.write_checkpoint(count, stream.pack(replace(calibrator.state, position=count, decision=record.decision)))
+        state.write_checkpoint(replace(calibrator.state, position=count, decision=record.decision))
 
 
 def spoiled(folder: Path, place: Path, statement: str) -> Path:

@@ -17,7 +17,7 @@ from secl.runs.encoding import from_plain
 from secl.server.http.app import create_app
 from secl.server.online.service import Service
 from secl.server.records import labelled_answers
-from secl.server.settings import HttpSettings, Limits
+from secl.server.settings import Limits
 from secl.server.store import ServerStore
 from tests.server.conftest import Log, Make, Patch, client_of, metrics_of, opened
 from tests.server.waiting import Slow, until
@@ -105,10 +105,8 @@ def test_a_stopping_server_is_not_ready_and_takes_no_questions(client: httpx.Cli
 
 def test_a_full_queue_says_so_and_time_that_is_up_takes_the_question_back(make_service: Make) -> None:
     model = Slow()
-    service = make_service(model=model, limits=Limits(batch=1, queue=1))
-    settings = HttpSettings(timeout=1.5)
-    app = create_app(service, settings=settings)
-    with opened(app) as address, httpx.Client(base_url=address, timeout=60) as client:
+    service = make_service(model=model, limits=Limits(batch=1, queue=1, timeout=1.5))
+    with opened(create_app(service)) as address, httpx.Client(base_url=address, timeout=60) as client:
         with ThreadPoolExecutor(8) as pool:
             replies = list(pool.map(lambda _: client.post("/v1/ask", json=OPTIONS), range(8)))
         assert {reply.status_code for reply in replies} == {429, 503}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -18,8 +17,8 @@ from secl.server.folder import KEYS as FILE
 from secl.server.http.api_keys import ROLES, Keys, Role
 from secl.server.http.app import create_app
 from secl.server.online.service import Service
-from secl.server.settings import HttpSettings
-from tests.server.conftest import Log, opened
+from secl.server.settings import Limits
+from tests.server.conftest import Log, Make, opened
 
 ASKED = {"question": "Why?"}
 READS: dict[str, Role] = {
@@ -31,9 +30,8 @@ ORDERS: tuple[tuple[str, Any], ...] = (("pause", {"reason": "x"}), ("resume", No
 
 
 @pytest.fixture
-def address(service: Service) -> Iterator[str]:
-    with opened(create_app(service, settings=HttpSettings(timeout=2))) as address:
-        yield address
+def service(make_service: Make) -> Service:
+    return make_service(limits=Limits(timeout=2))
 
 
 @pytest.fixture

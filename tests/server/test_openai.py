@@ -10,7 +10,6 @@ from urllib.parse import urlsplit
 
 import openai
 import pytest
-from fastapi.testclient import TestClient
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,11 +18,10 @@ from secl.errors import RequestError
 from secl.question import Question
 from secl.runs.encoding import from_plain
 from secl.server.http import messages
-from secl.server.http.app import create_app
 from secl.server.http.messages import ROLES, Message, Part, check_length, question_in
 from secl.server.online.service import Service
-from secl.server.settings import HttpSettings
-from tests.server.conftest import Log, Make, Patch, sdk_of
+from secl.server.settings import Limits
+from tests.server.conftest import Log, Make, Patch, client_of, sdk_of
 
 ASKED: list[Any] = [{"role": "user", "content": "What is the capital of France?"}]
 TEXT = "I think that it is 583, and nothing else."
@@ -113,8 +111,8 @@ def test_a_text_ends_where_it_was_to_end(sdk: openai.OpenAI) -> None:
     assert ask(stop=[], temperature=0, top_p=1, presence_penalty=0, frequency_penalty=0, logit_bias={}, n=1) == ask()
 
 
-def test_no_request_makes_a_text_longer_than_the_server_s_limit(service: Service) -> None:
-    client = TestClient(create_app(service, settings=HttpSettings(max_tokens=4)), base_url="http://127.0.0.1")
+def test_no_request_makes_a_text_longer_than_the_server_s_limit(make_service: Make) -> None:
+    client = client_of(make_service(limits=Limits(max_tokens=4)))
     for field in ("max_tokens", "max_completion_tokens"):
         for asked, length in ((3, 3), (4, 4), (5, 4), (2**31, 4)):
             body = {"model": "scripted", "messages": ASKED, field: asked}

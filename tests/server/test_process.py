@@ -28,7 +28,6 @@ from secl.server.http.api_keys import Keys
 from secl.server.http.app import create_app
 from secl.server.http.process import answer_until_stopped, bind, is_local, listening, notify, url
 from secl.server.online.service import Service
-from secl.server.settings import HttpSettings
 from secl.server.store import ServerStore
 from tests import processes
 from tests.server.conftest import Log, Make, Patch
@@ -153,7 +152,7 @@ def test_a_signal_while_the_state_is_restored_ends_the_server(make_service: Make
     monkeypatch.setattr(service, "start", start)
     with bind("127.0.0.1", 0) as listener:
         keys = Keys(service.state.folder)
-        answer_until_stopped(service, keys, HttpSettings(), listener, lambda: ready.append("y"), [])
+        answer_until_stopped(service, keys, listener, lambda: ready.append("y"), [])
     assert (ready, service.alive) == ([], False)
 
 
@@ -225,7 +224,7 @@ def silent(service: Service, monkeypatch: Patch) -> Iterator[tuple[str, int]]:
         monkeypatch.setattr(process, name, value)
     with bind("127.0.0.1", 0) as listener:
         ready = threading.Event()
-        server = process.Server(create_app(service), service, 30.0, ready.set, [])
+        server = process.Server(create_app(service), service, ready.set, [])
         thread = threading.Thread(target=server.run, args=([listener],))
         thread.start()
         assert ready.wait(20)

@@ -11,8 +11,7 @@ from secl.cli.server_pages import history_page
 from secl.errors import ParameterError, StorageError
 from secl.runs.folder import FILE
 from secl.runs.store import Store
-from secl.server import records, retention
-from secl.server import stream as checkpoint
+from secl.server import records, retention, store
 from secl.server.http.health import problems
 from secl.server.records import Search, history, label_count, search
 from secl.server.retention import DAY, Retention, prune
@@ -28,7 +27,7 @@ def small_steps(monkeypatch: Patch) -> None:
     """Several steps and checkpoints in short streams."""
     monkeypatch.setattr(retention, "STEP", 7)
     monkeypatch.setattr(retention, "REST", 0.0)
-    monkeypatch.setattr(checkpoint, "EVERY", 5)
+    monkeypatch.setattr(store, "CHECKPOINTS", 5)
 
 
 def test_anything_else_is_refused_in_a_sentence() -> None:

@@ -16,7 +16,7 @@ from secl.posterior.rule import PosteriorRule
 from secl.runs.folder import FILE
 from secl.runs.store import Store
 from secl.server import folder as folders
-from secl.server import stream as checkpoint
+from secl.server import store as store_module
 from secl.server.folder import backup
 from secl.server.http.api_keys import Keys
 from secl.server.recompute import verify
@@ -157,7 +157,7 @@ def test_a_damaged_state_gives_no_backup(make_service: Make, tmp_path: Path) -> 
 @pytest.fixture(autouse=True)
 def often(monkeypatch: Patch) -> None:
     """A checkpoint every five records."""
-    monkeypatch.setattr(checkpoint, "EVERY", 5)
+    monkeypatch.setattr(store_module, "CHECKPOINTS", 5)
 
 
 def replayed(state: ServerStore, gate: Gate, rule: PosteriorRule) -> StreamState:
@@ -179,7 +179,7 @@ def test_a_start_from_a_checkpoint_is_one_from_a_whole_replay_to_the_last_digit(
     second = make_service(keep_text=keep, model=Mixed(), settings={"method": "posterior"})
     whole = replayed(second.state, second.calibrator.gate, second.calibrator.plan.posterior)
     now = second.calibrator.state
-    assert checkpoint.pack(now) == checkpoint.pack(whole) == checkpoint.pack(live)
+    assert now.pack() == whole.pack() == live.pack()
     assert now.position == asked
     assert [row[0] for row in second.state.rows("SELECT position FROM checkpoints")] == list(range(5, asked + 1, 5))
 
@@ -192,7 +192,7 @@ def test_every_gate_comes_back_from_a_checkpoint(gate: Gate) -> None:
     stream = StreamState(gate=gate.start(), posterior=PosteriorRule().start())
     for number in range(12):
         stream, _ = stream.step(gate, 0.1 + 0.7 * (number % 3))
-        assert checkpoint.unpack(checkpoint.pack(stream), gate) == replace(stream, labels=stream.labels)
+        assert StreamState.unpack(stream.pack(), gate) == replace(stream, labels=stream.labels)
 
 
 @pytest.mark.parametrize("state", [b"", b"no checkpoint"])
@@ -202,4 +202,4 @@ def test_a_damaged_checkpoint_is_refused(make_service: Make, state: bytes) -> No
     with service.state.writing():
         service.state.db.execute("UPDATE checkpoints SET state = ?", (state,))
     with ServerStore(close(service)) as store, pytest.raises(RunError, match="damaged"):
-        checkpoint.resume(store, service.calibrator.gate, service.calibrator.plan.posterior)
+        store.stream(service.calibrator.gate, service.calibrator.plan.posterior)

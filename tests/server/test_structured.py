@@ -15,7 +15,7 @@ from secl.fields.values import WrittenObject
 from secl.server.http.pages.rendering import overview
 from secl.server.http.pages.view import view
 from secl.server.online.service import Service
-from secl.server.settings import HttpSettings
+from secl.server.settings import Limits
 from secl.server.verify import examine
 from tests.fields.scribe import Scribe, written
 from tests.server.conftest import Make, Patch, client_of
@@ -166,7 +166,7 @@ def test_fields_that_say_how_a_text_is_drawn_are_named_as_without_effect(service
     reply = post(service, **how).json()
     names = [each.partition(" ")[0] for each in reply["warnings"] if "no effect here" in each]
     assert sorted(names) == ["logprobs", "seed", "stop", "temperature", "top_p"]
-    assert clerk.requests[0].max_tokens == HttpSettings().max_tokens
+    assert clerk.requests[0].max_tokens == Limits().max_tokens
     assert reply["choices"][0]["logprobs"] is None
 
 

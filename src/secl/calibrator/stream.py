@@ -7,12 +7,17 @@ an answer may differ. A resumed run uses the same windows and gives the same rec
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Any
+import json
+import zlib
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Self
+
+from pydantic import TypeAdapter
 
 from secl.evidence import Posterior
 from secl.gates import Gate
 from secl.labels.state import LabelState
+from secl.posterior.letters import LetterSums
 from secl.posterior.rule import PosteriorRule, PosteriorState
 from secl.records import Decision, Record
 
@@ -52,6 +57,33 @@ class StreamState:
             after, decision = self.step(gate, record.reply.entropy)
         remembered, posterior = rule.follow(self.posterior, record)
         return replace(after, posterior=remembered), decision, posterior
+
+    def pack(self) -> bytes:
+        """Return the state as compressed JSON, without labels; no state holds texts."""
+        values = {
+            "position": self.position,
+            "gate": self.gate and asdict(self.gate),
+            "posterior": [[group, asdict(self.posterior[group])] for group in sorted(self.posterior)],
+            "decision": self.decision and asdict(self.decision),
+            "entropy": self.entropy,
+        }
+        return zlib.compress(json.dumps(values).encode())
+
+    @classmethod
+    def unpack(cls, blob: bytes, gate: Gate) -> Self:
+        """Return a packed state. Raises ValueError: `blob` is damaged."""
+        try:
+            values = json.loads(zlib.decompress(blob))
+            decision, letters = values["decision"], TypeAdapter(LetterSums)
+            return cls(
+                position=values["position"],
+                gate=TypeAdapter(type(gate.start())).validate_python(values["gate"]),
+                posterior={tuple(group): letters.validate_python(sums) for group, sums in values["posterior"]},
+                decision=decision and TypeAdapter(Decision).validate_python(decision),
+                entropy=values["entropy"],
+            )
+        except (KeyError, TypeError, zlib.error) as problem:
+            raise ValueError("a packed stream cannot be read") from problem
 
 
 def predict_bursts(gate: Gate, state: Any, entropy: float, count: int) -> list[bool]:

@@ -12,13 +12,13 @@ from pathlib import Path
 from types import FrameType
 from typing import Annotated, NoReturn
 
-from cyclopts import Group, Parameter
+from cyclopts import Parameter
 
 from secl.cli.app import Set, app, console, echo
 from secl.cli.run import model_line
 from secl.errors import ParameterError, needs
 from secl.runs.settings import Recipe
-from secl.server.settings import KERNEL_CACHES, HttpSettings, Limits
+from secl.server.settings import KERNEL_CACHES, OF_HTTP, Limits
 from secl.settings.groups import FLAT
 from secl.settings.names import OF_MODEL, OF_OUTPUT, dotted, with_set
 
@@ -26,7 +26,6 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 
 LOG_LINE = "%(asctime)s %(levelname)s %(message)s"
 
-OF_HTTP = Parameter(group=Group("HTTP", sort_key=4))
 SHOWN = Parameter(name="*")  # their defaults are shown
 
 StateFolder = Annotated[Path, Parameter(help="Folder of the server; made if it does not exist.")]
@@ -40,11 +39,10 @@ def serve(
     *,
     host: Annotated[str | None, OF_HTTP] = None,
     port: Annotated[int | None, OF_HTTP] = None,
-    http: Annotated[HttpSettings | None, SHOWN, OF_HTTP] = None,
     flags: Annotated[Recipe | None, FLAT] = None,
     set_: Set = None,
     versions: Annotated[Path | None, OF_MODEL] = None,
-    limits: Annotated[Limits | None, SHOWN, OF_MODEL] = None,
+    limits: Annotated[Limits | None, SHOWN] = None,
     keep_text: Annotated[str, OF_OUTPUT] = "full",
     keep_records: Annotated[str | None, OF_OUTPUT] = None,
     log_level: Annotated[str, OF_OUTPUT] = "info",
@@ -104,7 +102,7 @@ def serve(
             learning = f"learns in bursts (method {settings.method})" if settings.learns else "learns nothing"
             learning = f"{learning}; state in {service.state.folder}"
             says = f"secl serves {service.model.name} at {url(listener)} (OpenAI's API: {url(listener)}v1; {learning})"
-            answer_until_stopped(service, api_keys, http or HttpSettings(), listener, lambda: echo(says), noted)
+            answer_until_stopped(service, api_keys, listener, lambda: echo(says), noted)
 
 
 @contextmanager

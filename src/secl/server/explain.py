@@ -17,7 +17,7 @@ from secl.reports.acceptance_report import accepted_line
 from secl.reports.formatting import counted
 from secl.runs.encoding import to_export
 from secl.runs.manifest import Manifest
-from secl.server.entries import Served
+from secl.server.entries import Served, remark_on
 from secl.server.redaction import Keep
 from secl.server.store import ServerStore
 
@@ -56,7 +56,7 @@ def explain(state: ServerStore, served: Served) -> Explained:
     record, manifest = served.record, Manifest.of(state)
     settings, prefilled = manifest.settings, manifest.environment.get("short_replies") == "prefilled"
     alongside = settings.paper
-    number = _number(record, not record.gated or "candidates" in settings.plan().weighed(record.decision.in_burst))
+    number = _number(record, remark_on(record, settings.plan()))
     known = settings.gate_name in GATES  # the file of a gate of one's own may be elsewhere by now
     threshold: float | None = getattr(settings.build_gate(), "threshold", None) if known else None
     learning: list[str] = []
@@ -149,18 +149,6 @@ def _lesson(record: Record, bin_gate: int | None, paused: str | None) -> str:
     return f"{outcome_in_words(record.outcome)}, because {reason}{signalled}"
 
 
-def remark_on(record: Record, *, expected: bool) -> str | None:
-    """Return why a stated confidence replaces an `expected` posterior, in one sentence; None if it does not."""
-    if source_of(record) == "posterior" or not expected:
-        return None
-    if record.reply.answer is None:
-        return "the answer could not be read, so it cannot be compared; the confidence is as stated."
-    if record.posterior is not None:
-        return "the model's own answer is none of the candidates; the confidence is as stated."
-    missing = "there are no two different candidates to compare, or more than the model has letters for"
-    return f"{missing}; the confidence is as stated."
-
-
 def weights_in_words(posterior: Posterior) -> str:
     """Return the weights of the views, and the basis of the letters' reliability."""
     weights = ", ".join(f"{name} {weight:.3f}" for name, weight in posterior.weights)
@@ -170,7 +158,7 @@ def weights_in_words(posterior: Posterior) -> str:
     return f"{weights}; letters {posterior.reliability:.2f} reliable {seen}"
 
 
-def _number(record: Record, expected: bool) -> list[str]:
+def _number(record: Record, remark: str | None) -> list[str]:
     """Return sentences about the reported confidence: posterior or stated confidence, labels, threshold."""
     mass = record.reply.digit_mass
     little = (
@@ -181,7 +169,7 @@ def _number(record: Record, expected: bool) -> list[str]:
         _weighed(record, record.posterior)
         if record.posterior and source_of(record) == "posterior"
         else _stated(record),
-        remark_on(record, expected=expected) or "",
+        remark or "",
         little if mass < LOW_DIGIT_MASS else "",
         _labels(record),
         "" if record.accept is None else accepted_line(record.answer, record.label_free, record.accept),

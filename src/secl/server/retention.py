@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from secl.errors import ParameterError, public_reason
 from secl.runs.manifest import Manifest
 from secl.server.store import ServerStore
-from secl.server.stream import pack, resume
 
 log = logging.getLogger("secl.server")
 
@@ -123,9 +122,9 @@ def _prune_records(state: ServerStore, policy: Retention) -> int:
     if keep <= first:
         return 0
     manifest = Manifest.of(state)
-    stream = resume(state, manifest.settings.build_gate(), manifest.plan.posterior, keep)
+    stream = state.stream(manifest.settings.build_gate(), manifest.plan.posterior, keep)
     with state.writing():
-        state.write_checkpoint(stream.position, pack(stream))
+        state.write_checkpoint(stream)
         for table in ("checkpoints", "served", "records"):
             state.db.execute(f"DELETE FROM {table} WHERE position < ?", (keep,))
     return keep - first

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import PurePath
 from typing import Annotated
 
-from cyclopts import Parameter
+from cyclopts import Group, Parameter
 from pydantic import Field
 
 from secl.settings.base import Settings
+from secl.settings.names import OF_MODEL
 
 TEXTS = 16
 """Most texts written at once: further ones would slow down all, and need more memory than one machine has."""
@@ -48,19 +49,23 @@ KERNEL_CACHES = dict.fromkeys(("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAP
 A kernel takes 0.6 MB, and a missing kernel 0.6 ms; the libraries' own limits are 1,024."""
 
 
+OF_HTTP = Parameter(group=Group("HTTP", sort_key=4))
+
+
 class Limits(Settings):
-    """Limits of the service's load."""
+    """Limits of the server's load and of its requests, and the name of its model."""
 
-    batch: Annotated[int, Parameter("--max-batch-size")] = Field(16, ge=1, description="Most questions in one pass.")
-    queue: Annotated[int, Parameter("--max-queue")] = Field(256, ge=1, description="Most questions that wait.")
-
-
-class HttpSettings(Settings):
-    """Limits of one HTTP request."""
-
-    max_tokens: int = Field(default=1024, ge=1, le=2**31, description="Most tokens of a text.")
-    timeout: float = Field(default=300.0, gt=0, description="Seconds until a request is given up.")
-    served_model_name: str | None = Field(default=None, description="Model name in replies; the model's own.")
+    batch: Annotated[int, Parameter("--max-batch-size"), OF_MODEL] = Field(
+        16, ge=1, description="Most questions in one pass."
+    )
+    queue: Annotated[int, Parameter("--max-queue"), OF_MODEL] = Field(
+        256, ge=1, description="Most questions that wait."
+    )
+    max_tokens: Annotated[int, OF_HTTP] = Field(1024, ge=1, le=2**31, description="Most tokens of a text.")
+    timeout: Annotated[float, OF_HTTP] = Field(300.0, gt=0, description="Seconds until a request is given up.")
+    served_model_name: Annotated[str | None, OF_HTTP] = Field(
+        None, description="Model name in replies; the model's own."
+    )
 
 
 def public_name(name: str) -> str:

@@ -1,4 +1,4 @@
-"""The state folder of a server, with the tables of a run (`secl.runs.store`) and of `secl.server.tables`.
+"""The state folder of a server, with the tables of a run (`secl.runs.store`) and of `secl.server.entries`.
 
 Labels are an append-only log. Labels move confidences, and never train weights. The server sends a reply after its
 record is on the disk, so the record survives a power cut. It writes the record's lesson later, with the learner's new
@@ -19,20 +19,35 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Self
 
+from secl.calibrator import StreamState
 from secl.errors import ParameterError, RunError
+from secl.gates import Gate
 from secl.labels.label import Label, LabelSource, label_of
 from secl.machine import synchronise
+from secl.posterior.rule import PosteriorRule
 from secl.records import Record
 from secl.runs.encoding import to_body
 from secl.runs.folder import FILE, check_free, storage_errors
 from secl.runs.store import Store, Version
-from secl.server.entries import Event, EventKind, Served, Values, new_record_id
+from secl.server.entries import (
+    INDEXED,
+    TABLES,
+    Event,
+    EventKind,
+    Served,
+    Values,
+    answer_text,
+    new_record_id,
+    reported_numbers,
+)
 from secl.server.folder import make_private
 from secl.server.redaction import Keep, redacted
-from secl.server.tables import TABLES, insert_served
 
 HINT = "a running server goes on by itself"
 """Advice after a disk error."""
+
+CHECKPOINTS = 1000
+"""Records between two checkpoints of the stream; a start replays at most as many."""
 
 BUSY_TIMEOUT = 1.0
 """Seconds that a write waits for another process's lock; people wait for their answers meanwhile."""
@@ -113,27 +128,46 @@ class ServerStore(Store):
         *,
         moment: float,
         version: Version | None = None,
-        checkpoint: bytes | None = None,
+        stream: StreamState | None = None,
         ids: Sequence[str] = (),
     ) -> None:
         """Write the records of one pass in one transaction.
 
         The pass took `seconds`, and ended at `moment` (seconds since 1970). `version`: version of the weights, if not
-        stored yet. `checkpoint`: checkpoint of the stream after the pass. `ids`: ids of the records; random by default.
+        stored yet. `stream`: the stream after the pass, for checkpoints. `ids`: ids of the records; random by default.
         """
-        first, count, words = records[0].position, len(records), self.keep_text == "full"
+        first, count = records[0].position, len(records)
         with self.writing():
             for record, identifier in zip(records, ids or [new_record_id() for _ in records], strict=True):
                 self.write_record(redacted(record, self.keep_text), seconds / count)
-                insert_served(self.db, record, identifier, moment, count, words=words)
+                row = (record.position, identifier, moment, count, *reported_numbers(record))
+                self.db.execute("INSERT INTO served VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+                if self.keep_text == "full":
+                    question = "\n".join((record.question.text, *record.question.options))
+                    texts = (record.position, question[:INDEXED], answer_text(record)[:INDEXED])
+                    self.db.execute("INSERT INTO words (rowid, question, answer) VALUES (?, ?, ?)", texts)
             if version is not None:
                 self.write_version(version, first)
-            if checkpoint is not None:
-                self.write_checkpoint(first + count, checkpoint)
+            if stream is not None and stream.position // CHECKPOINTS > first // CHECKPOINTS:
+                self.write_checkpoint(stream)
 
-    def write_checkpoint(self, position: int, checkpoint: bytes) -> None:
-        """Write a checkpoint of the stream before a position, inside a transaction."""
-        self.db.execute("INSERT OR REPLACE INTO checkpoints VALUES (?, ?)", (position, checkpoint))
+    def write_checkpoint(self, stream: StreamState) -> None:
+        """Write a checkpoint of the stream, inside a transaction."""
+        self.db.execute("INSERT OR REPLACE INTO checkpoints VALUES (?, ?)", (stream.position, stream.pack()))
+
+    def stream(self, gate: Gate, rule: PosteriorRule, until: int | None = None) -> StreamState:
+        """Return the stream before record `until` (default: after all), without labels. Raises RunError: damaged."""
+        end = len(self) if until is None else until
+        stream = StreamState(gate=gate.start(), posterior=rule.start())
+        query = "SELECT state FROM checkpoints WHERE position <= ? ORDER BY position DESC LIMIT 1"
+        for (checkpoint,) in self.rows(query, end):
+            try:
+                stream = StreamState.unpack(checkpoint, gate)
+            except ValueError as problem:
+                raise self.damaged(ValueError("a checkpoint of its stream cannot be read")) from problem
+        for record in self.records("r.position >= ? AND r.position < ?", stream.position, end):
+            stream, _, _ = stream.follow(record, gate, rule)
+        return stream
 
     def add_lesson(self, record: Record, *, snapshot: bytes | None = None) -> None:
         """Write the outcome of a lesson into its record, and the learner's new state, if given."""

@@ -19,10 +19,8 @@ from secl.labels.label import Label
 from secl.labels.state import LabelState
 from secl.records import Decision, Record
 from secl.runs.manifest import Manifest
-from secl.server import stream
-from secl.server.entries import Values
+from secl.server.entries import Values, reported_numbers
 from secl.server.store import ServerStore
-from secl.server.tables import reported_numbers
 
 ARITHMETIC = 1e-9
 """Largest difference in a replay that double arithmetic explains, of numbers around 1.
@@ -121,7 +119,7 @@ def _replay(state: ServerStore, found: Verification) -> None:
     """Feed all records to gate, posterior and labels. Raises RunError, ParameterError."""
     manifest, first = Manifest.of(state), state.first
     gate, plan, labels = manifest.settings.build_gate(), manifest.plan, LabelsAgain(state)
-    now = stream.resume(state, gate, plan.posterior, first)
+    now = state.stream(gate, plan.posterior, first)
     if now.position != first:
         raise RunError("the checkpoint is missing where pruning ended.")
     for record in state.records():

@@ -14,21 +14,19 @@ from secl.errors import RequestError, SeclError
 from secl.server.http.api_keys import Keys
 from secl.server.http.errors import error_response, to_request_error, unknown_field
 from secl.server.http.health import Metrics, health_router
-from secl.server.http.middleware import BEARER, Authentication, BodyLimit, ErrorBoundary
+from secl.server.http.middleware import BEARER, Boundary
 from secl.server.http.pages.page import page_router
 from secl.server.http.routes import answers_router
 from secl.server.http.routes_state import control_router, records_router
 from secl.server.online.service import Service
-from secl.server.settings import MAX_BODY_BYTES, MAX_PASSED_BYTES, HttpSettings
+from secl.server.settings import MAX_BODY_BYTES, MAX_PASSED_BYTES
 
 log = logging.getLogger("secl.server")
 
 
-def create_app(
-    service: Service, keys: Keys | None = None, settings: HttpSettings | None = None, *, loopback: bool = True
-) -> FastAPI:
+def create_app(service: Service, keys: Keys | None = None, *, loopback: bool = True) -> FastAPI:
     """Return the HTTP application of a service; `loopback`: whether only this machine can reach its socket."""
-    keys, settings, metrics = keys or Keys(service.state.folder), settings or HttpSettings(), Metrics(service)
+    metrics = Metrics(service)
     app = FastAPI(
         title="secl",
         version=version("secl"),
@@ -37,18 +35,21 @@ def create_app(
         redoc_url=None,
         redirect_slashes=False,
     )
-    # The last one is the outermost.
-    most = MAX_BODY_BYTES if service.upstream is None else MAX_PASSED_BYTES
-    app.add_middleware(BodyLimit, timeout=settings.timeout, most=most)
-    app.add_middleware(Authentication, keys=keys, loopback=loopback)
-    app.add_middleware(ErrorBoundary, metrics=metrics)
+    app.add_middleware(
+        Boundary,
+        keys=keys or Keys(service.state.folder),
+        metrics=metrics,
+        loopback=loopback,
+        timeout=service.limits.timeout,
+        most=MAX_BODY_BYTES if service.upstream is None else MAX_PASSED_BYTES,
+    )
     app.exception_handler(SeclError)(_on_secl_error)
     app.exception_handler(RequestValidationError)(_on_invalid_request)
     app.exception_handler(HTTPException)(_on_http_exception)
     app.include_router(health_router(service, metrics))
     # The middleware checks the key before the body is read; this dependency adds the key to the API's description.
     described = [Depends(BEARER)]
-    app.include_router(answers_router(service, settings), dependencies=described)
+    app.include_router(answers_router(service), dependencies=described)
     app.include_router(records_router(service), dependencies=described)
     app.include_router(control_router(service), dependencies=described)
     app.include_router(page_router(service))

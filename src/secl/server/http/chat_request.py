@@ -11,7 +11,7 @@ from secl.errors import RequestError
 from secl.server.entries import Text, Values
 from secl.server.http.errors import unknown_field
 from secl.server.http.messages import Amount, Domain, Message
-from secl.server.settings import MAX_CHOICES, HttpSettings
+from secl.server.settings import MAX_CHOICES, Limits
 from secl.writing import MAX_TOP, Writing
 
 MAX_STOPS = 4
@@ -186,7 +186,7 @@ class ChatRequest(BaseModel):
         if (self.n or 1) > MAX_CHOICES:
             refuse("n", f"n is {self.n}; this server writes at most {MAX_CHOICES} texts for a request.")
 
-    def check(self, settings: HttpSettings, *, takes_all: bool = False) -> list[str]:
+    def check(self, limits: Limits, *, takes_all: bool = False) -> list[str]:
         """Return a warning for each field that secl ignores or changes.
 
         `takes_all`: another server writes the texts and supports every field. Raises RequestError: 400; an unsupported
@@ -207,23 +207,23 @@ class ChatRequest(BaseModel):
             extra = (turn.model_extra or {}).items()
             idle += [f"messages.{number}.{name}" for name, value in extra if value]
         warnings = [f"{name} was accepted and has no effect." for name in idle]
-        return warnings + self._cut(settings)
+        return warnings + self._cut(limits)
 
-    def _cut(self, settings: HttpSettings) -> list[str]:
-        if (self.token_limit or 0) <= settings.max_tokens:
+    def _cut(self, limits: Limits) -> list[str]:
+        if (self.token_limit or 0) <= limits.max_tokens:
             return []
-        return [f"this server cuts a text after {settings.max_tokens} tokens, not after {self.token_limit}."]
+        return [f"this server cuts a text after {limits.max_tokens} tokens, not after {self.token_limit}."]
 
-    def passed(self, body: Values, settings: HttpSettings) -> tuple[Values, list[str]]:
+    def passed(self, body: Values, limits: Limits) -> tuple[Values, list[str]]:
         """Return the body of this request for another server, with warnings."""
         body = {name: value for name, value in body.items() if name != "secl"}
-        limits = {name: settings.max_tokens for name in LIMITS if (getattr(self, name) or 0) > settings.max_tokens}
-        return body | limits, self._cut(settings)
+        lowered = {name: limits.max_tokens for name in LIMITS if (getattr(self, name) or 0) > limits.max_tokens}
+        return body | lowered, self._cut(limits)
 
-    def writing(self, settings: HttpSettings) -> Writing:
+    def writing(self, limits: Limits) -> Writing:
         """Return the parameters of the texts; without a seed, sampled texts differ each time."""
         return Writing(
-            max_tokens=min(self.token_limit or settings.max_tokens, settings.max_tokens),
+            max_tokens=min(self.token_limit or limits.max_tokens, limits.max_tokens),
             or_fewer=self.token_limit is None,
             temperature=self.temperature or 0.0,
             top_p=self.top_p or 1.0,

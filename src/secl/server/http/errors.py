@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import traceback
+from collections.abc import Mapping
 
 from pydantic import BaseModel
 from starlette.responses import Response
@@ -66,17 +67,17 @@ REFUSALS: tuple[tuple[type[SeclError], int, str, dict[str, str] | None], ...] = 
 """Errors whose sentence the client gets, with status, code and headers; the first that fits counts."""
 
 
-class AsciiJson(Response):
-    """A JSON response in ASCII: undefined numbers are null, and unpaired surrogates are escaped."""
-
-    media_type = "application/json"
-
-    def render(self, content: object) -> bytes:
-        return json.dumps(json_value(content), allow_nan=False).encode("ascii")
+def ascii_json(content: object) -> str:
+    """Return JSON in ASCII: undefined numbers are null, and unpaired surrogates are escaped."""
+    return json.dumps(json_value(content), allow_nan=False)
 
 
-def error_response(error: RequestError) -> AsciiJson:
-    return AsciiJson(error_json(error), error.status, error.headers)
+def json_response(content: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    return Response(ascii_json(content), status, headers, "application/json")
+
+
+def error_response(error: RequestError) -> Response:
+    return json_response(error_json(error), error.status, error.headers)
 
 
 def error_json(error: RequestError) -> dict[str, dict[str, str | None]]:

@@ -3,8 +3,6 @@
 Without a file of API keys, only programs on this machine may send requests. These programs have every right. A page of
 a foreign site in a browser on this machine could also send requests, so the server then checks Host and Origin.
 Starlette's TrustedHostMiddleware knows neither all of 127.0.0.0/8 nor IPv6 addresses.
-
-From the outside in: ErrorBoundary, Authentication, BodyLimit, then the application.
 """
 
 from __future__ import annotations
@@ -48,11 +46,20 @@ DRAINED_BYTES = 64 * 2**20
 """Bytes of an oversized body to read before the reply 413; clients read no reply while they send."""
 
 
-class ErrorBoundary:
-    """Outermost middleware: turns exceptions into responses, counts and times requests, completes the headers."""
+class Boundary:
+    """Middleware around the application: checks the caller, reads the body, turns exceptions into responses.
 
-    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
-        self.app, self.metrics = app, metrics
+    It puts the role of the caller into the scope as `secl_role`, counts and times every request, and completes the
+    headers. Without keys, the server must be bound to this machine alone (`loopback`). A body has at most `most` bytes,
+    and arrives within `timeout` seconds.
+    """
+
+    def __init__(
+        self, app: ASGIApp, *, keys: Keys, metrics: Metrics, loopback: bool, timeout: float, most: int
+    ) -> None:
+        self.app, self.keys, self.metrics, self.loopback = app, keys, metrics, loopback
+        self.timeout, self.most = timeout, most
+        self.broken = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -70,6 +77,9 @@ class ErrorBoundary:
             await send(message)
 
         try:
+            scope["secl_role"] = await self._role(Request(scope))
+            if scope["method"] not in SAFE_METHODS:
+                receive = replay(await self._body(Request(scope, receive)), receive)
             await self.app(scope, receive, send_with_headers)
         except ClientDisconnect:
             pass
@@ -84,30 +94,6 @@ class ErrorBoundary:
             seconds = time.perf_counter() - began
             self.metrics.count_request(scope, status, seconds)
             log_request(scope, status, seconds)
-
-
-def log_request(scope: Scope, status: int, seconds: float) -> None:
-    """Log method, path without query, status and milliseconds of a finished request; neither body nor key."""
-    path = bytes(scope.get("raw_path") or scope["path"].encode()).partition(b"?")[0].decode("ascii", "replace")
-    often = path in OFTEN or path.startswith("/static/")
-    level = logging.DEBUG if often and status < 400 else logging.INFO
-    log.log(level, "%s %s %d %.0f ms", scope["method"][:20], terminal_text(path[:200]), status, 1000 * seconds)
-
-
-class Authentication:
-    """Puts the role of the caller into the scope as `secl_role`, and refuses callers without a role.
-
-    Without keys, the server must be bound to this machine alone (`loopback`).
-    """
-
-    def __init__(self, app: ASGIApp, keys: Keys, *, loopback: bool) -> None:
-        self.app, self.keys, self.loopback = app, keys, loopback
-        self.broken = False
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            scope["secl_role"] = await self._role(Request(scope))
-        await self.app(scope, receive, send)
 
     async def _role(self, request: Request) -> Role | None:
         """Return the caller's role; None for a public path or a page, which asks for a key. Raises RequestError."""
@@ -141,6 +127,32 @@ class Authentication:
             log.warning("the API keys can be read again")
         self.broken = False
         return self.keys.path.exists(), key
+
+    async def _body(self, request: Request) -> bytes:
+        """Return the body. Raises RequestError: the body is too large, or arrives too slowly."""
+        try:
+            async with asyncio.timeout(self.timeout):
+                pieces, length = [], 0
+                async for piece in request.stream():
+                    length += len(piece)
+                    if length <= self.most:
+                        pieces.append(piece)
+                    if length > DRAINED_BYTES:
+                        break
+        except TimeoutError:
+            raise RequestError(408, "the request took too long to arrive.", "timeout") from None
+        if length > self.most:
+            message = f"the request has more than {self.most} bytes, which is all that is read."
+            raise RequestError(413, message, "too_large")
+        return b"".join(pieces)
+
+
+def log_request(scope: Scope, status: int, seconds: float) -> None:
+    """Log method, path without query, status and milliseconds of a finished request; neither body nor key."""
+    path = bytes(scope.get("raw_path") or scope["path"].encode()).partition(b"?")[0].decode("ascii", "replace")
+    often = path in OFTEN or path.startswith("/static/")
+    level = logging.DEBUG if often and status < 400 else logging.INFO
+    log.log(level, "%s %s %d %.0f ms", scope["method"][:20], terminal_text(path[:200]), status, 1000 * seconds)
 
 
 def require(needed: Role) -> Callable[[Request], None]:
@@ -181,38 +193,6 @@ def check_origin(headers: Headers) -> None:
     foreign = origin is not None and origin.partition("://")[2].lower() != headers.get("host", "").lower()
     if foreign or headers.get("sec-fetch-site") == "cross-site":
         raise RequestError(403, "a page of another origin may not ask here.", "origin_not_allowed")
-
-
-class BodyLimit:
-    """Reads the body of a request before the application, at most `most` bytes within `timeout` seconds."""
-
-    def __init__(self, app: ASGIApp, timeout: float, most: int) -> None:
-        self.app, self.timeout, self.most = app, timeout, most
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["method"] not in SAFE_METHODS:
-            try:
-                async with asyncio.timeout(self.timeout):
-                    body = await read_at_most(self.most, Request(scope, receive))
-            except TimeoutError:
-                raise RequestError(408, "the request took too long to arrive.", "timeout") from None
-            if body is None:
-                message = f"the request has more than {self.most} bytes, which is all that is read."
-                raise RequestError(413, message, "too_large")
-            receive = replay(body, receive)
-        await self.app(scope, receive, send)
-
-
-async def read_at_most(limit: int, request: Request) -> bytes | None:
-    """Return a body of at most `limit` bytes; for a larger body, read `DRAINED_BYTES` and return None."""
-    pieces, length = [], 0
-    async for piece in request.stream():
-        length += len(piece)
-        if length <= limit:
-            pieces.append(piece)
-        if length > DRAINED_BYTES:
-            break
-    return b"".join(pieces) if length <= limit else None
 
 
 def replay(body: bytes, receive: Receive) -> Receive:

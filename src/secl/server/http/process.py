@@ -25,7 +25,7 @@ from secl.server.http.app import create_app
 from secl.server.http.errors import RETRY_SOON, error_response
 from secl.server.http.middleware import is_loopback
 from secl.server.online.service import Service
-from secl.server.settings import MAX_CONCURRENT, MAX_SILENT, SILENCE, HttpSettings
+from secl.server.settings import MAX_CONCURRENT, MAX_SILENT, SILENCE
 
 log = logging.getLogger("secl.server")
 
@@ -90,12 +90,7 @@ def url(listener: socket.socket) -> str:
 
 
 def answer_until_stopped(
-    service: Service,
-    api_keys: Keys,
-    http: HttpSettings,
-    listener: socket.socket,
-    on_ready: Callable[[], None],
-    early: list[int],
+    service: Service, api_keys: Keys, listener: socket.socket, on_ready: Callable[[], None], early: list[int]
 ) -> None:
     """Serve until SIGTERM or Ctrl-C; then answer the pending requests, and end.
 
@@ -114,8 +109,8 @@ def answer_until_stopped(
         if not early:
             service.start()
         if not early:
-            app = create_app(service, api_keys, http, loopback=is_local(listener))
-            Server(app, service, http.timeout, ready, early).run([listener])
+            app = create_app(service, api_keys, loopback=is_local(listener))
+            Server(app, service, ready, early).run([listener])
     finally:
         service.stop()
         log.info(where_it_stands("stopped", service))
@@ -126,9 +121,7 @@ def answer_until_stopped(
 class Server(uvicorn.Server):
     """Uvicorn that answers all requests on accepted connections before it ends."""
 
-    def __init__(
-        self, app: ASGIApp, service: Service, timeout: float, on_ready: Callable[[], None], early: Sequence[int]
-    ) -> None:
+    def __init__(self, app: ASGIApp, service: Service, on_ready: Callable[[], None], early: Sequence[int]) -> None:
         self.app, self.service, self.on_ready, self.early = app, service, on_ready, early
         config = uvicorn.Config(
             self._answer,
@@ -140,7 +133,7 @@ class Server(uvicorn.Server):
             ws="none",
             server_header=False,
             proxy_headers=False,
-            timeout_graceful_shutdown=int(timeout) + 1,
+            timeout_graceful_shutdown=int(service.limits.timeout) + 1,
         )
         self._silent: dict[tuple[Any, Any], float] = {}
         super().__init__(config)

@@ -7,7 +7,6 @@ A stream: role of each choice -> pieces, as they are written -> for each choice 
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import secrets
 import time
@@ -19,10 +18,9 @@ from typing_extensions import TypedDict
 
 from secl.conversation import ToolCall
 from secl.errors import SeclError
-from secl.evaluation.json_values import json_value
 from secl.server.entries import Values
 from secl.server.http.confidence import UNWANTED, Secl, later, secl_of
-from secl.server.http.errors import describe_failure, error_json, to_request_error
+from secl.server.http.errors import ascii_json, describe_failure, error_json, to_request_error
 from secl.server.http.waiting import TextEvents, of_service
 from secl.server.online.texts import Ended
 from secl.writing import Finish, Piece, Token, Written
@@ -297,16 +295,12 @@ async def sent(chunks: AsyncIterator[Values], cancel: Callable[[], None]) -> Asy
     """Chunks as server-sent events, then the end of the stream; a failure becomes the last event before the end."""
     try:
         async for chunk in chunks:
-            yield _data(chunk)
+            yield f"data: {ascii_json(chunk)}\n\n"
     except Exception as problem:
         if not isinstance(problem, SeclError):
             log.error("a stream failed: %s", describe_failure(problem))
             problem = SeclError()
-        yield _data(error_json(to_request_error(problem)))
+        yield f"data: {ascii_json(error_json(to_request_error(problem)))}\n\n"
     finally:
         cancel()  # the client may have gone
     yield "data: [DONE]\n\n"
-
-
-def _data(content: object) -> str:
-    return f"data: {json.dumps(json_value(content), allow_nan=False)}\n\n"

@@ -15,13 +15,13 @@ from secl.question import Form, GivenAnswer, Question
 from secl.server.entries import Text, Values
 from secl.server.http.chat_request import ChatRequest
 from secl.server.http.confidence import UNWANTED, AnswerReply, answer_reply, unrated
-from secl.server.http.errors import ERROR_RESPONSES, AsciiJson
+from secl.server.http.errors import ERROR_RESPONSES, json_response
 from secl.server.http.messages import Amount, Domain, Message, check_length, question_in, turns_of
 from secl.server.http.replies import ChatReply, Completion, ModelCard, ModelList, sent
 from secl.server.http.structured import structured_reply, structured_request, without_effect
 from secl.server.http.waiting import TextEvents, unless_gone, wait_for
 from secl.server.online.service import Service
-from secl.server.settings import HttpSettings, public_name
+from secl.server.settings import public_name
 
 
 class AskRequest(BaseModel):
@@ -58,12 +58,13 @@ STREAMED: dict[int | str, dict[str, object]] = {
 }
 
 
-def answers_router(service: Service, settings: HttpSettings) -> APIRouter:
+def answers_router(service: Service) -> APIRouter:
     """Return the routes /v1/chat/completions, /v1/models, /v1/ask and /v1/score."""
     router = APIRouter(tags=["answers"], responses=ERROR_RESPONSES)
-    name = settings.served_model_name or public_name(service.model.name)
+    limits = service.limits
+    name = limits.served_model_name or public_name(service.model.name)
     card: ModelCard = {"id": name, "object": "model", "created": int(service.started), "owned_by": "secl"}
-    _add_chat(router, service, settings, name)
+    _add_chat(router, service, name)
 
     @router.get("/v1/models")
     async def models() -> ModelList:
@@ -77,22 +78,23 @@ def answers_router(service: Service, settings: HttpSettings) -> APIRouter:
         return card
 
     @router.post("/v1/ask", response_model=AnswerReply)
-    async def ask(body: AskRequest, request: Request) -> AsciiJson:
+    async def ask(body: AskRequest, request: Request) -> Response:
         """Answer one question."""
-        answer = await wait_for(service.submit(question_of(body)), request, settings.timeout)
-        return AsciiJson(answer_reply(answer, full=body.detail == "full"))
+        answer = await wait_for(service.submit(question_of(body)), request, limits.timeout)
+        return json_response(answer_reply(answer, full=body.detail == "full"))
 
     @router.post("/v1/score", response_model=AnswerReply)
-    async def score(body: ScoreRequest, request: Request) -> AsciiJson:
+    async def score(body: ScoreRequest, request: Request) -> Response:
         """Rate an answer from elsewhere; the model does not learn from it."""
-        answer = await wait_for(service.submit(given_in(body)), request, settings.timeout)
-        return AsciiJson(answer_reply(answer, full=body.detail == "full"))
+        answer = await wait_for(service.submit(given_in(body)), request, limits.timeout)
+        return json_response(answer_reply(answer, full=body.detail == "full"))
 
     return router
 
 
-def _add_chat(router: APIRouter, service: Service, settings: HttpSettings, name: str) -> None:
+def _add_chat(router: APIRouter, service: Service, name: str) -> None:
     """/v1/chat/completions."""
+    limits = service.limits
 
     @router.post("/v1/chat/completions", response_model=Completion, responses=STREAMED)
     async def chat(body: ChatRequest, request: Request) -> Response:
@@ -105,25 +107,25 @@ def _add_chat(router: APIRouter, service: Service, settings: HttpSettings, name:
         upstream, rate = service.upstream, body.secl.confidence
         reply = ChatReply(name, full=body.secl.detail == "full", with_usage=body.with_usage)
         try:
-            reply.warnings += body.check(settings, takes_all=upstream is not None and upstream.takes_all)
-            wanted = structured_request(body, settings, service)
+            reply.warnings += body.check(limits, takes_all=upstream is not None and upstream.takes_all)
+            wanted = structured_request(body, service) if body.tools or body.response_format else None
             if wanted is None:
                 question = question_in(body.messages, body.secl.domain, tools=upstream is None)
         except RequestError as refusal:
             if upstream is None:
                 raise
-            values, reply.warnings = body.passed(await request.json(), settings)
+            values, reply.warnings = body.passed(await request.json(), limits)
             secl = unrated(refusal.message) if rate else UNWANTED
             return await passed_on(reply.passed(upstream, values, secl), request, stream=bool(body.stream))
         if wanted is not None:
             reply.warnings += without_effect(body)
-            whole = await structured_reply(service, wanted, reply, request, settings.timeout, rate)
-            return streamed(reply.chunks_at_once(whole)) if body.stream else AsciiJson(whole)
-        texts = TextEvents(question, body.writing(settings), settings.timeout, rate=rate)
+            whole = await structured_reply(service, wanted, reply, request, limits.timeout, rate)
+            return streamed(reply.chunks_at_once(whole)) if body.stream else json_response(whole)
+        texts = TextEvents(question, body.writing(limits), limits.timeout, rate=rate)
         service.write(texts)
         try:
             if not body.stream:
-                return AsciiJson(reply.texts(await unless_gone(request, texts.whole())))
+                return json_response(reply.texts(await unless_gone(request, texts.whole())))
             event = await unless_gone(request, texts.next())  # a failure before the first piece is an HTTP error
             return streamed(reply.chunks_of(texts, event), lambda: service.texts.cancel(texts))
         except BaseException:
@@ -140,7 +142,7 @@ async def passed_on(chunks: AsyncGenerator[Values], request: Request, *, stream:
     first = await unless_gone(request, anext(chunks, {}))  # a failure before it is an HTTP error
     if not stream:
         await chunks.aclose()
-        return AsciiJson(first)
+        return json_response(first)
 
     async def all_chunks() -> AsyncIterator[Values]:
         yield first

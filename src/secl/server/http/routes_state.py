@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt
 from typing_extensions import TypedDict
 
@@ -12,7 +12,7 @@ from secl.errors import ParameterError, RequestError, RunError
 from secl.labels.label import MIN_CHANCE
 from secl.server.entries import Text
 from secl.server.explain import Explained, explain
-from secl.server.http.errors import ERROR_RESPONSES, RETRY_SOON, AsciiJson
+from secl.server.http.errors import ERROR_RESPONSES, RETRY_SOON, json_response
 from secl.server.http.middleware import require
 from secl.server.http.pages.view import State, view
 from secl.server.online.service import Service
@@ -77,22 +77,22 @@ def records_router(service: Service) -> APIRouter:
     router, state = APIRouter(tags=["records"], responses=ERROR_RESPONSES), service.state
 
     @router.get("/v1/records", response_model=RecordList, dependencies=[Depends(require("read"))])
-    def records(wanted: Annotated[Search, Query()]) -> AsciiJson:
+    def records(wanted: Annotated[Search, Query()]) -> Response:
         """Return records that match, the newest first. Pass the `before` of a page to get the next page."""
         with at_one_moment(state.folder) as reader:
             page = search(reader, wanted)
             found = RecordList(records=listed(reader, page.positions), before=page.before)
-        return AsciiJson(found.model_dump())
+        return json_response(found.model_dump())
 
     @router.get("/v1/records/{record_id}", response_model=Explained)
-    def record(record_id: str, request: Request) -> AsciiJson:
+    def record(record_id: str, request: Request) -> Response:
         """Explain the confidence of an answer in sentences, with the whole record.
 
         A random id needs any key; a record's number needs a key with the role read.
         """
         position = known_position(service, record_id, request)
         with at_one_moment(state.folder) as reader:
-            return AsciiJson(explain(reader, reader.served(position)))
+            return json_response(explain(reader, reader.served(position)))
 
     @router.post("/v1/feedback")
     def feedback(body: Feedback, request: Request) -> LabelReply:
@@ -124,9 +124,9 @@ def control_router(service: Service) -> APIRouter:
         return {"version": learner.model.version, "paused": learner.paused, "dropped": dropped}
 
     @router.get("/v1/state", response_model=State, dependencies=[Depends(require("read"))])
-    def now() -> AsciiJson:
+    def now() -> Response:
         """Return the state of the server, as the page shows it."""
-        return AsciiJson(view(service).model_dump())
+        return json_response(view(service).model_dump())
 
     @router.post("/v1/rollback", dependencies=only_admin)
     def rollback(body: RollbackRequest) -> Control:

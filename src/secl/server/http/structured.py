@@ -30,7 +30,6 @@ from secl.server.http.replies import ChatReply, Completion, choice_of, usage_of
 from secl.server.http.waiting import wait_for
 from secl.server.online.queue import StructuredAnswer
 from secl.server.online.service import Service
-from secl.server.settings import HttpSettings
 
 IN_PARTS = "an answer of several parts has no record of its own; each part has one."
 NOT_STORED = "the server cannot write to its disk, so there are no records."
@@ -40,9 +39,7 @@ DRAWING = ("temperature", "top_p", "seed", "stop", "logprobs", "top_logprobs")
 """Fields of sampling."""
 
 
-def structured_request(
-    body: ChatRequest, settings: HttpSettings, service: Service
-) -> ObjectRequest | CallRequest | None:
+def structured_request(body: ChatRequest, service: Service) -> ObjectRequest | CallRequest | None:
     """Return the request for an object or for calls in a chat; None if the chat asks for a text.
 
     Raises RequestError (400): the model cannot write objects or calls, or schema, tools or messages are unusable.
@@ -65,7 +62,7 @@ def structured_request(
     if wanted is not None and calls:
         message = "response_format asks for an object, and tools for calls; send one of the two."
         raise RequestError(400, message, "unsupported_value", "response_format")
-    most = min(body.token_limit or settings.max_tokens, settings.max_tokens)
+    most = min(body.token_limit or service.limits.max_tokens, service.limits.max_tokens)
     try:
         if wanted is not None:
             question = question_in(body.messages, body.secl.domain, tools=service.upstream is None)

@@ -25,9 +25,7 @@ from secl.evaluation.json_values import defined
 from secl.question import GivenAnswer, Question
 from secl.records import Record
 from secl.runs.store import Version
-from secl.server import stream
-from secl.server.entries import new_record_id
-from secl.server.explain import remark_on
+from secl.server.entries import new_record_id, remark_on
 from secl.server.online.learner import Learner
 from secl.server.online.monitors import LABELS, WINDOW, Monitor
 from secl.server.online.queue import Answer, Asked, Request, RequestQueue, StructuredAnswer, answer_together, records_of
@@ -88,7 +86,7 @@ class Service:
 
     def start(self) -> None:
         """Begin to answer and to learn at the end of the stored stream."""
-        resumed = stream.resume(self.state, self.calibrator.gate, self.calibrator.plan.posterior)
+        resumed = self.state.stream(self.calibrator.gate, self.calibrator.plan.posterior)
         self.calibrator.state = replace(resumed, labels=self.calibrator.state.labels)
         self.refresh_labels()
         self.monitor.add([served.record for served in self.state.latest(WINDOW)])
@@ -223,8 +221,7 @@ class Service:
             self.last_error = public_reason(problem, "taking note of an answer")
         answers = []
         for record, record_id in zip(records, ids, strict=True):
-            expected = not record.gated or "candidates" in self.calibrator.plan.weighed(record.decision.in_burst)
-            remark = remark_on(record, expected=expected)
+            remark = remark_on(record, self.calibrator.plan)
             answers.append(Answer(record=record, record_id=record_id, stored=stored, remark=remark))
             self.on_answer(answers[-1])
         return answers
@@ -255,7 +252,7 @@ class Service:
                 seconds,
                 moment=time.time(),
                 version=Version(number, self.model.weights(), defined(self.model.relative_norm)) if new else None,
-                checkpoint=stream.due(records[0].position, self.calibrator.state),
+                stream=self.calibrator.state,
                 ids=ids,
             )
         except StorageError as problem:

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from secl.evidence import DincoEvidence, Evidence, PTrue
-from secl.metrics.dinco import consistency, normalised_verbalised_confidence
 from secl.metrics.probability import normalised_p_true
 from secl.question import Question
 from secl.records import Reply
@@ -24,7 +23,9 @@ from secl.signals import (
     SelfConsistency,
     Signal,
     answer_probability,
+    consistency,
     make_signal,
+    normalised_verbalised_confidence,
     token_entropy,
 )
 

@@ -131,9 +131,13 @@ class CandidateEvidence:
     words: tuple[int, ...] = ()
 
 
+COUNTED = 5
+"""Number of samples in the consistency term of DINCO."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DincoEvidence:
-    """Evidence of DINCO (Wang et al. 2025; formulas in `secl.metrics.dinco`).
+    """Evidence of DINCO (Wang et al. 2025; formulas in `secl.signals`).
 
     Candidates are the answers of a beam search, the most probable first. The greedy answer comes
     last if no beam has it.

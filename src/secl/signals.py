@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Protocol, get_args
 
 from secl.errors import ParameterError
-from secl.evidence import DincoEvidence, Evidence, EvidenceKind
+from secl.evidence import COUNTED, DincoEvidence, Evidence, EvidenceKind
 from secl.grading.texts import answer_key
-from secl.metrics.dinco import COUNTED, consistency, normalised_verbalised_confidence
 from secl.metrics.probability import normalised_p_true
 from secl.question import Question
 from secl.records import Reply
 from secl.settings.groups import Formula, SignalName
+
+MATCH = 0.9
+"""Agreement in DINCO above which a sample counts as the same answer."""
+
+Matrix = Sequence[Sequence[float]]
 
 
 def answer_probability(reply: Reply) -> float | None:
@@ -95,19 +100,23 @@ class SelfConsistency:
         answer = self.answer(question, reply, evidence)
         if not evidence.samples or answer is None:
             return None
-        same = [_key(question, sample) == _key(question, answer) for sample in evidence.samples if sample is not None]
+        same = [
+            key_of(question, sample) == key_of(question, answer) for sample in evidence.samples if sample is not None
+        ]
         return sum(same) / len(evidence.samples)
 
     def answer(self, question: Question, reply: Reply, evidence: Evidence) -> str | None:
         if self.policy == "greedy":
             return reply.answer
         readable = [sample for sample in evidence.samples or () if sample is not None]
-        keys = [_key(question, sample) for sample in readable]
+        keys = [key_of(question, sample) for sample in readable]
         return readable[keys.index(Counter(keys).most_common(1)[0][0])] if keys else None
 
 
-def _key(question: Question, answer: str) -> object:
-    """Return a key that is equal for options with one text, and for texts that count as one answer."""
+def key_of(question: Question, answer: str | None) -> object:
+    """Return a key that is equal for options with one text, and for texts that count as one answer; None for None."""
+    if answer is None:
+        return None
     return question.option(answer) if answer in question.letters else answer_key(answer, question.form)
 
 
@@ -146,6 +155,27 @@ class DincoSignal:
         keys = [answer_key(answer, question.form) for answer in dinco.answers]
         own = None if reply.answer is None else answer_key(reply.answer, question.form)
         return keys.index(own) if own in keys else None
+
+
+def normalised_verbalised_confidence(p_yes: Sequence[float], entails: Matrix, contradicts: Matrix) -> float:
+    """Return NVC: P("Yes") of the answer, over the mass of the answer and its distractors (at least 1).
+
+    The weight of a distractor is its contradiction of the answer (mean of both directions), divided by 1 + the sum of
+    P(entail) from all other distractors. The answer is first in `p_yes` (n) and in both matrices (n, n), in which
+    candidate i entails or contradicts candidate j.
+    """
+    mass = p_yes[0]
+    distractors = range(1, len(p_yes))
+    for i in distractors:
+        opposition = (contradicts[0][i] + contradicts[i][0]) / 2
+        repeated = sum(entails[j][i] for j in distractors if j != i)
+        mass += p_yes[i] * opposition / (1 + repeated)
+    return p_yes[0] / max(1.0, mass)
+
+
+def consistency(agreement: Sequence[float]) -> float:
+    """Return SC: the share of samples that agree with the answer, which counts as a further sample."""
+    return (1 + sum(same > MATCH for same in agreement)) / (len(agreement) + 1)
 
 
 def make_signal(name: SignalName, tau: float, formula: Formula = "log", *, paper: bool = False) -> Signal:

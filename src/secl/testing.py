@@ -16,6 +16,7 @@ import numpy as np
 
 from secl.display import Shown
 from secl.evidence import (
+    COUNTED,
     CandidateEvidence,
     DincoEvidence,
     Evidence,
@@ -26,7 +27,6 @@ from secl.evidence import (
     Sample,
 )
 from secl.ledger import Meter
-from secl.metrics.dinco import COUNTED
 from secl.model import ModelAnswer, Rating
 from secl.prompts.templates import NONE_OF_THESE
 from secl.question import LETTERS, GivenAnswer, Question

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from secl import Calibrator, Question, Record, ScriptedModel
-from secl.evaluation.reason import Reason
+from secl.evaluation.symptoms import Reason
 from secl.evaluation.trust import Verdict
 from secl.evidence import Evidence, Labelled, LetterOrder, Posterior, Sample
 from secl.labels.label import label_of

@@ -19,9 +19,8 @@ from secl.gates import Gate, gate_class
 from secl.grading.rules import grade
 from secl.labels.label import Label
 from secl.labels.state import LabelState
-from secl.methods import method_to_follow
+from secl.methods import Plan, method_to_follow
 from secl.model import Model, Rating
-from secl.plan import Plan
 from secl.posterior.rule import PosteriorRule
 from secl.question import GivenAnswer, Question
 from secl.records import Decision, LearningOutcome, Record

@@ -94,7 +94,7 @@ def _print(run: Run) -> None:
 
 
 def _print_json(run: Run) -> None:
-    from secl.runs.failures import failures
+    from secl.runs.extracting import failures
     from secl.runs.object_table import by_document, object_results
 
     documents = by_document(run.records).items()

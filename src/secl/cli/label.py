@@ -1,4 +1,4 @@
-"""The command that labels answers: label."""
+"""Commands for labels and the thresholds that they guarantee: label and threshold."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from secl.cli.app import app, echo
+from secl.cli.app import AsJson, app, console, echo, print_json
 from secl.reports.formatting import counted
 
 if TYPE_CHECKING:
@@ -105,3 +105,35 @@ def _shown(record: Record) -> list[str]:
     lines = [*before, *earlier, *([question.context] if question.context else []), last]
     lines += [f"  {question.named(letter)}" for letter in question.letters]
     return [*lines, f"Answer: {question.named(answer) or '(could not be read) ' + record.reply.text}"]
+
+
+@app.command
+def threshold(
+    run: Annotated[Path, Parameter(help="A run folder, or the state folder of a server.")],
+    /,
+    *,
+    risk: float,
+    certainty: float = 0.9,
+    as_json: AsJson = False,
+) -> None:
+    """Find the lowest confidence at which answers can be accepted. Labels turn the estimate into a guarantee.
+
+    Args:
+        risk: Largest share of wrong answers among the accepted ones, for example 0.05.
+        certainty: Probability that the guarantee holds.
+    """
+    from secl.evaluation.acceptance import advise, answers_of
+    from secl.reports.acceptance_report import advice_json, advice_step, advice_table
+    from secl.reports.table import to_rich
+    from secl.runs.store import Store
+
+    with Store(run) as store:
+        answers = answers_of(store.records(), store.label_log())
+    advice = advise(answers, risk, certainty)
+    if as_json:
+        print_json({"run": str(run), "answers": len(answers.confidence), **advice_json(answers, advice)})
+        return
+    screen = console()
+    screen.print(to_rich(advice_table(answers, advice)))
+    if (step := advice_step(advice)) is not None:
+        screen.print(f"next: {step}", soft_wrap=True)

@@ -26,10 +26,9 @@ from pathlib import Path
 from typing import Self, TypeVar
 
 from secl.data.cells import joined
-from secl.data.columns import check_mapping, meanings, plain, unread
+from secl.data.columns import Template, check_mapping, meanings, plain, unread
 from secl.data.question_values import build_question, check_options, text, texts, truth, with_options
 from secl.data.tables import HEADED, Row, columns_of, open_table, rows_of
-from secl.data.template import Template
 from secl.errors import DataError, QuestionError
 from secl.question import Cell, GivenAnswer, Grader, Question
 

@@ -136,22 +136,19 @@ def answers_from(judgements: Iterable[Judgement], log: Sequence[Label] = ()) -> 
     labels = {label.position: label for label in standing_labels}
     # A volunteer's later label does not change the random sample.
     labels |= {each.position: each for each in standing(e for e in log if e.chance is not None or e.correct is None)}
-    confidence: list[float] = []
+    judged = list(judgements)
+    kept = {judgement.position for judgement in judged}
+    # A label of a pruned record holds all that a guarantee needs.
+    judged += [Judgement(each.position, each.confidence, None) for each in labels.values() if each.position not in kept]
     known: list[dict[str, bool]] = []  # by source, whether each answer is right
-
-    def take(free: float, label: Label | None, reference: bool | None) -> None:
-        of_source = {} if reference is None else {"reference": reference}
+    for judgement in judged:
+        label = labels.get(judgement.position)
+        of_source = {} if judgement.reference is None else {"reference": judgement.reference}
         if label is not None:
             drawn = label.chance is not None and len(chances[label.source] - {None}) == 1
             of_source |= {label.source if drawn else "volunteers": bool(label.correct)}
             of_source |= dict.fromkeys(of_source, bool(label.correct)) if drawn else {}
-        confidence.append(free)
         known.append(of_source)
-
-    for judgement in judgements:
-        take(judgement.confidence, labels.pop(judgement.position, None), judgement.reference)
-    for label in labels.values():  # of pruned records; a label holds all that a guarantee needs
-        take(label.confidence, label, None)
     counts = Counter(source for of_source in known for source in of_source)
     # secl draws the answers of a review itself; it cannot check how a client chose answers for feedback.
     drawn = [name for name in counts if name != "volunteers" and (name != "feedback" or "review" not in counts)]
@@ -159,7 +156,8 @@ def answers_from(judgements: Iterable[Judgement], log: Sequence[Label] = ()) -> 
     basis: Basis = "labels" if drawn else "volunteers" if used else "confidences"
     correct = np.array([float(of_source.get(used, math.nan)) for of_source in known])
     left_out = sum(bool(of_source) and used not in of_source for of_source in known)
-    return Answers(np.array(confidence), correct, basis, left_out)
+    confidence = np.array([judgement.confidence for judgement in judged])
+    return Answers(confidence, correct, basis, left_out)
 
 
 def advise(answers: Answers, risk: float, certainty: float = 0.9) -> Advice:

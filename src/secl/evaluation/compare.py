@@ -9,11 +9,11 @@ from functools import cached_property
 
 from secl.errors import RunError
 from secl.evaluation.series import Estimator, Series
-from secl.grading.texts import answer_key
 from secl.metrics.bootstrap import Difference, Interval, paired_differences
 from secl.metrics.calibration import EceFloor, ece_floor
 from secl.metrics.standard import OF_BOTH_KINDS
 from secl.records import Record
+from secl.signals import key_of
 
 Key = tuple[str, str]
 """Identity of a question: id and text."""
@@ -39,15 +39,9 @@ class Side:
     def answers(self) -> dict[Key, object]:
         """The rated answers, as keys that are equal for the same answer; None if unreadable."""
         ratings = self.estimator.rate(self.records)
-        return {
-            # The options of a question can stand in another order in the other run.
-            (question.id, question.text): None
-            if answer is None
-            else question.option(answer)
-            if question.options
-            else answer_key(answer, question.form)
-            for question, (answer, _) in zip((each.question for each in self.records), ratings, strict=True)
-        }
+        rated = zip((record.question for record in self.records), ratings, strict=True)
+        # The options of a question can stand in another order in the other run.
+        return {(question.id, question.text): key_of(question, answer) for question, (answer, _) in rated}
 
     def graded(self) -> dict[Key, tuple[float, bool]]:
         """Return confidence and grade of each graded question."""

@@ -13,8 +13,7 @@ from functools import lru_cache
 from statistics import fmean
 from typing import Literal
 
-from secl.evaluation.reason import FEWEST, RARE, UNLIKELY, Code, Reason, Severity
-from secl.evaluation.symptoms import main_source, seen
+from secl.evaluation.symptoms import FEWEST, RARE, UNLIKELY, Code, Reason, Severity, main_source, seen
 from secl.grading.rules import reported_correct
 from secl.metrics.bootstrap import Interval, intervals
 from secl.metrics.calibration import chance_of_count, ece, ece_floor

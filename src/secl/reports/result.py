@@ -10,8 +10,7 @@ from pathlib import Path
 from statistics import fmean
 
 from secl.display import excerpt
-from secl.evaluation.reason import FEWEST
-from secl.evaluation.symptoms import Source, main_source
+from secl.evaluation.symptoms import FEWEST, Source, main_source
 from secl.evaluation.trust import ENOUGH, Level, Verdict, separation
 from secl.grading.rules import reported_correct
 from secl.metrics.calibration import Z, wilson

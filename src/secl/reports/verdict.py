@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from secl.evaluation.reason import Reason
+from secl.evaluation.symptoms import Reason
 from secl.evaluation.trust import Verdict
 from secl.reports.formatting import counted, number, percent
 

@@ -22,7 +22,7 @@ from secl.grading.rules import reported_correct
 from secl.question import Question, References
 from secl.records import Record
 from secl.runs.encoding import to_export
-from secl.runs.failures import failures
+from secl.runs.extracting import failures
 from secl.runs.folder import check_outside
 from secl.runs.labelling import current_records
 from secl.runs.manifest import Manifest

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,10 +28,13 @@ from secl.grading.texts import parse_number
 from secl.model import Model, Rating
 from secl.question import Question
 from secl.records import Record
-from secl.runs.failures import add_failure, failures
+from secl.runs.folder import RESUME, storage_errors
 from secl.runs.object_table import by_document
 from secl.runs.settings import RunSettings
 from secl.runs.store import Store
+
+FAILURES = "CREATE TABLE failures (document TEXT PRIMARY KEY, fields INTEGER NOT NULL, reason TEXT NOT NULL, row TEXT);"
+"""The table of documents without an object, in a run's file."""
 
 ABSENT = shown(None)
 """Reference of a field without a value in the document."""
@@ -41,6 +45,30 @@ class DocumentFile(QuestionFile):
     """The fields of documents as questions, document by document, and the request for each document."""
 
     requests: tuple[ObjectRequest, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A document without an object: its id, number of fields, the reason, and the cells of its row by column."""
+
+    document: str
+    fields: int
+    reason: str
+    row: Mapping[str, object]
+
+
+def add_failure(store: Store, request: ObjectRequest, problem: SeclError) -> None:
+    """Store the reason why a document has no object."""
+    question = request.question
+    values = (question.id, len(request.schema.leaves), str(problem), json.dumps(dict(question.row)))
+    with storage_errors(store.folder, RESUME), store.db:
+        store.db.execute("INSERT OR REPLACE INTO failures VALUES (?, ?, ?, ?)", values)
+
+
+def failures(store: Store) -> list[Failure]:
+    """Return the documents of an extraction that have no object, in order."""
+    rows = store.read("SELECT * FROM failures ORDER BY rowid")
+    return [Failure(document, fields, reason, json.loads(row)) for document, fields, reason, row in rows]
 
 
 def read_schema(path: Path) -> Schema:

@@ -73,7 +73,7 @@ def read_stream(settings: RunSettings, mode: Mode = "ask") -> QuestionFile:
 def askable(file: QuestionFile, model: Model, skip_bad: bool) -> tuple[QuestionFile, tuple[str, ...]]:
     """Return the questions that a model can answer, or whose answers it can rate, and the ids of the others.
 
-    Documents are checked one by one during the run (`secl.runs.failures`).
+    Documents are checked one by one during the run (`secl.runs.extracting`).
 
     Raises:
         QuestionError: without `skip_bad`, the model cannot answer a question or rate an answer.

@@ -13,10 +13,9 @@ from secl.data.question_files import QuestionFile
 from secl.data.streams import fingerprint
 from secl.errors import RunError
 from secl.labels.label import Label
+from secl.methods import Plan
 from secl.model import Model
-from secl.plan import Plan
-from secl.runs.extracting import DocumentFile
-from secl.runs.failures import failures
+from secl.runs.extracting import DocumentFile, failures
 from secl.runs.settings import Recipe, RunSettings
 from secl.runs.store import Store
 from secl.settings.groups import Dtype

@@ -22,8 +22,7 @@ from secl.model import Model
 from secl.question import Question
 from secl.records import Record
 from secl.runs.export import write_folder
-from secl.runs.extracting import DocumentFile, extract_fields
-from secl.runs.failures import TABLE
+from secl.runs.extracting import FAILURES, DocumentFile, extract_fields
 from secl.runs.folder import RESUME, check_free, storage_errors
 from secl.runs.labelling import current_records
 from secl.runs.loading import Load, askable, build_calibrator, calibration, load_model, named, read_stream
@@ -165,14 +164,10 @@ def start_run(settings: RunSettings, folder: Path, load: Load | None = None, *, 
     labels = calibration(settings, model, mode)
     calibrator = build_calibrator(settings, model, labels)
     manifest = Manifest.new(settings, model, asked, unanswerable, labels)
-    store = Store.create(folder, manifest.to_json(), TABLE if mode == "extract" else "")
-    return Run(store, calibrator, asked, [], asked.notes + _weak(settings))
-
-
-def _weak(settings: RunSettings) -> tuple[str, ...]:
-    """Return a warning if the embedded model is to classify or to extract fields."""
+    store = Store.create(folder, manifest.to_json(), FAILURES if mode == "extract" else "")
     hard = settings.stream.options or settings.extract.schema_file
-    return (TOO_WEAK,) if hard and settings.model.name == EMBEDDED else ()
+    notes = (TOO_WEAK,) if hard and settings.model.name == EMBEDDED else ()
+    return Run(store, calibrator, asked, [], asked.notes + notes)
 
 
 def resume_run(folder: str | Path, changes: Mapping[str, object] | None = None, load: Load | None = None) -> Run:

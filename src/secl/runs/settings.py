@@ -7,8 +7,7 @@ from typing import Any, Self
 
 from secl.errors import ParameterError
 from secl.gates import Gate, gate_class, is_own_gate
-from secl.methods import Method, method
-from secl.plan import Plan
+from secl.methods import Method, Plan, method
 from secl.settings.groups import ENDPOINT_VIEWS, AnswerWeights, StreamSettings
 from secl.settings.names import RecipeTables, RunTables, as_compared, dotted, tables
 

@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 from starlette.types import Scope
 from typing_extensions import TypedDict
 
-from secl.evaluation.reason import Code
+from secl.evaluation.symptoms import Code
 from secl.evaluation.trust import Level
 from secl.server.online.queue import Answer
 from secl.server.online.service import Service

@@ -20,9 +20,8 @@ from secl.backends.local.asking.asker import Asker
 from secl.backends.local.loading.guard import as_model_error, quiet
 from secl.backends.local.loading.loader import fingerprint_of
 from secl.errors import ModelError
-from secl.evidence import DincoEvidence
+from secl.evidence import COUNTED, DincoEvidence
 from secl.grading.texts import answer_key
-from secl.metrics.dinco import COUNTED
 from secl.prompts.parsing import read_answer
 from secl.question import Form, Question
 

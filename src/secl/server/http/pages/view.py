@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import BaseModel
 
 from secl.evaluation.json_values import defined
-from secl.evaluation.reason import Code, Severity
+from secl.evaluation.symptoms import Code, Severity
 from secl.evaluation.trust import Level
 from secl.metrics.calibration import brier, ece
 from secl.reports.verdict import sentence_of

@@ -1,18 +1,23 @@
-"""A sweep: which runs it is made of, where each lies, and that each is done once, whatever happens in between."""
+"""Recipes, refused by name before anything is loaded; and sweeps: which runs they have, each done once."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from secl import Record, RunSettings, Store
-from secl.errors import RunError
+from secl import Record, Store
+from secl.errors import ParameterError, RunError
+from secl.gates import Always, EntropyShift, Never, PageHinkley
 from secl.runs import runner
+from secl.runs.loading import read_stream
+from secl.runs.recipes import read_toml, with_absolute_paths
 from secl.runs.runner import SUMMARY
+from secl.runs.settings import RunSettings
 from secl.runs.sweep import (
     Job,
     is_finished,
@@ -24,7 +29,9 @@ from secl.runs.sweep import (
     write_files,
     write_index,
 )
-from tests.runs.conftest import LEARNING, stop_after
+from secl.settings.names import dotted
+from secl.signals import SelfConsistency
+from tests.runs.conftest import LEARNING, setting, stop_after
 
 QUESTIONS = 12
 STREAM = ["capitals:6", "science:6"]
@@ -157,3 +164,125 @@ def test_a_finished_run_from_elsewhere_replaces_an_unfinished_one(done: Job, tmp
     assert is_finished(job)
     assert read_files(job.folder) == read_files(done.folder)
     assert [path.name for path in (tmp_path / "a").iterdir()] == [job.name]
+
+
+def recipe(settings: Mapping[str, object] | None = None) -> RunSettings:
+    return RunSettings.of({"stream.benchmarks": ("capitals",), "method": "secl", **(settings or {})})
+
+
+def test_a_recipe_sets_what_it_names_and_survives_a_trip_through_json(tmp_path: Path) -> None:
+    text = 'seed = 3\nloop.delta = 0.2\n[stream]\nbenchmarks = ["capitals:5", "science"]\n'
+    (tmp_path / "recipe.toml").write_text(text, encoding="utf-8")
+    expected = {"stream.benchmarks": ("capitals:5", "science"), "seed": 3, "loop.delta": 0.2}
+    assert RunSettings.of(read_toml(tmp_path / "recipe.toml")) == RunSettings.of(expected)
+    changes = {"evidence.tau": 0.7, "loop.bin_gate": "off", "adapter.modules": ["q_proj"], "gate.burst": 7}
+    made = recipe({"stream.benchmarks": ["capitals:3", "science"], "adapter.beta": 0.1, **changes})
+    assert made.loop.bin_gate is None
+    assert RunSettings.of(json.loads(json.dumps(made.to_json()))) == made
+    assert set(made.to_json()) == set(RunSettings.model_fields)
+
+
+BOUNDS = (
+    "evidence.tau=inf stream.per_domain=0 loop.alpha=0 loop.samples=0 adapter.rank=0 "
+    "adapter.learning_rate=nan adapter.epochs=0 adapter.lora_alpha=0 adapter.beta=-0.1 evidence.distractors=10 "
+    "paper=most posterior.views=letters,luck evidence.extra_evidence=luck "
+    "loop.answer=first gate.burst=many"
+)
+"""A value of each kind of setting that is out of its range."""
+
+REFUSED: tuple[tuple[dict[str, Any], str], ...] = (
+    ({"gate.name": "fence"}, "there is no gate 'fence'; take always, never"),
+    ({"method": "stated", "gate.burst": 5}, "the gate 'never' has no burst"),
+    ({"method": "stated", "gate.name": "always"}, "method 'stated' has no use for a gate; leave the gate 'always'"),
+    ({"gate.ema": 0.1}, "the gate 'entropy-shift' has no ema"),
+    ({"gate.name": "page-hinkley", "gate.ema": 0}, "gate's ema must lie above 0 and not above 1"),
+    ({"gate.burst": 0}, "gate's burst must be a whole number of at least 1, not 0"),
+    ({"gate.warmup": 1}, "warmup must be a whole number of at least 2, not 1"),
+    ({"gate.threshold": 0}, "gate's threshold must be above 0"),
+    ({"loop.delta": 2}, "loop.delta is 2; it must be a finite number above 0 and at most 1"),
+    ({"loop.bin_gate": 10}, "loop.bin_gate is 10; it must be a whole number from 0 to 9, or off"),
+    ({"posterior.views": []}, "posterior.views is .*; it must be one or more of letters"),
+    ({"loop.answer": "best"}, "the method 'secl' compares no candidates, so there is no best answer"),
+    ({"seed": -1}, "seed is -1; it must be a whole number of at least 0 and below 9223372036854775808"),
+    ({"stream": ["capitals"]}, r"stream is \['capitals'\]; it must be a table of the settings"),
+    ({"gate": {"nam": "always"}}, "there is no setting 'gate.nam'; the nearest is gate.name"),
+    ({"gate": "always"}, "gate is 'always'; it must be a table of the settings gate.name, gate.burst"),
+    ({"benchmarks": ["arc"]}, "there is no setting 'benchmarks'; the nearest is stream.benchmarks"),
+    ({"prompts.top_p": 0.9}, "there is no setting 'prompts.top_p'; docs/reference/settings.md lists all of them"),
+)
+
+
+def test_a_setting_that_makes_no_sense_is_named_when_the_recipe_is_made() -> None:
+    for settings, message in REFUSED:
+        with pytest.raises(ParameterError, match=message):
+            recipe(settings)
+    for pair in BOUNDS.split():
+        with pytest.raises(ParameterError, match=f"^{pair.partition('=')[0]} is .*; it must be "):
+            setting(pair)
+
+
+def test_a_setting_of_the_shell_is_checked_like_one_of_a_recipe_and_wins_over_it() -> None:
+    made = recipe({"evidence.tau": 1.0, "gate.burst": 9})
+    found = setting("evidence.tau=0.7 loop.bin_gate=off stream.skip_bad=true adapter.modules=q_proj,v_proj")
+    assert found["stream.skip_bad"] is True
+    assert found["adapter.modules"] == ("q_proj", "v_proj")
+    settings = RunSettings.of({**made.dotted(), **found})
+    assert (settings.evidence.tau, settings.loop.bin_gate, settings.gate.burst) == (0.7, None, 9)
+    for columns in ({"question": "Frage", "domain": "Thema"}, ["question=Frage,domain=Thema"]):
+        stream = RunSettings.of({"stream.questions": "q.csv", "stream.columns": columns}).stream
+        assert stream.named_columns == {"question": "Frage", "domain": "Thema"}
+
+
+def test_differences_name_the_settings_that_differ_on_both_sides() -> None:
+    there = recipe({"evidence.tau": 0.7, "stream.data": "here"})
+    here = recipe({"evidence.tau": 1.0, "stream.data": "there", "model.device": "cpu", "seed": 1})
+    assert there.differences(here) == ["evidence.tau: 0.7 there, 1.0 here", "seed: 42 there, 1 here"]
+    assert there.differences(recipe({"evidence.tau": 0.7})) == []
+
+
+def test_the_gate_is_the_methods_unless_one_is_named_and_takes_the_recipes_parameters() -> None:
+    assert recipe().build_gate() == EntropyShift()
+    assert recipe({"method": "secl-paper"}).build_gate() == PageHinkley(restart="all")
+    assert recipe({"method": "secl-paper", "paper": False}).build_gate() == PageHinkley()
+    assert recipe({"method": "secl-paper", "gate.name": "always"}).build_gate() == Always()
+    assert recipe({"method": "stated"}).build_gate() == Never()
+    assert recipe({"gate.name": "always"}).build_gate() == Always()
+    changed = recipe({"gate.burst": 7, "gate.warmup": 4, "gate.threshold": 2}).build_gate()
+    assert changed == EntropyShift(burst=7, warmup=4, threshold=2)
+    paper = recipe({"gate.name": "page-hinkley", "gate.ema": 0.1, "gate.epsilon": 0.2}).build_gate()
+    assert paper == PageHinkley(ema=0.1, epsilon=0.2)
+
+
+def test_the_papers_method_is_the_paper_to_the_letter_unless_something_else_is_said() -> None:
+    ours, paper = recipe(), recipe({"method": "secl-paper"})
+    named = [recipe({"paper": True}), recipe({"method": "secl-paper", "paper": False})]
+    assert [each.paper for each in (ours, paper, *named)] == [False, True, True, False]
+    assert [each.plan().paper for each in (ours, paper, *named)] == [False, True, True, False]
+    assert RunSettings.of(paper.to_json()) == paper
+    signals = [
+        recipe({"method": name, "evidence.signal": "self_consistency"}).plan().signal for name in ("secl", "secl-paper")
+    ]
+    assert signals == [SelfConsistency("greedy"), SelfConsistency("mode")]
+
+
+def test_paths_are_made_absolute_and_names_are_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("tiny", "smollm2"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path)
+    given = {"stream.questions": "sub/../mine.jsonl", "stream.data": "data", "model.name": "tiny", "evidence.tau": 0.7}
+    files = {"stream.questions": "mine.jsonl", "stream.data": "data", "model.name": "tiny"}
+    there = {"evidence.tau": 0.7, **{name: f"{tmp_path}/{file}" for name, file in files.items()}}
+    assert with_absolute_paths(given) == with_absolute_paths(there) == dotted(there)
+    for model in ("smollm2", "nobody/nothing", 3, None):  # a preset, a hub id, and what settings refuse
+        named = {"model.name": model, "stream.data": None}
+        assert with_absolute_paths(named) == dotted(named)
+
+
+def test_questions_of_a_file_are_limited_by_domain_and_then_put_in_order(tmp_path: Path) -> None:
+    lines = [{"question": f"{domain}{i}?", "domain": domain} for domain in "ab" for i in range(3)]
+    path = tmp_path / "mine.jsonl"
+    path.write_text("\n".join(map(json.dumps, lines)))
+    limited = {"stream.questions": str(path), "stream.per_domain": 2, "stream.order": "reversed"}
+    asked = read_stream(RunSettings.of(limited)).questions
+    assert [question.text for question in asked] == ["b0?", "b1?", "a0?", "a1?"]
+    assert len(read_stream(RunSettings.of({"stream.questions": str(path)})).questions) == 6
